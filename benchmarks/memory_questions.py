@@ -178,7 +178,7 @@ def _graphs(
 
 def remembered(graph: SkillGraph, world: World, judged: list[tuple[float, bool]] | None) -> Answer:
     """Add all notes, and return how to ask for their names. The first hits' relevance and truth go to `judged`."""
-    names = {skill.id: name for name, skill in zip(world.notes, graph.add_skills(world.notes.values()), strict=True)}
+    names = {skill.id: name for name, skill in zip(world.notes, graph.add_all(world.notes.values()), strict=True)}
 
     def answer(asked: Asked) -> list[str]:
         hits = graph.recall(asked.text, user=asked.user, k=2 * K)
@@ -267,7 +267,7 @@ def _ours(folder: Path, embedder: EmbeddedOnce) -> Iterator[tuple[Add, Search]]:
             hits = graph.recall(asked.text, user=asked.user, k=K)
             return time.thread_time() - began, [hit.skill.text for hit in hits]
 
-        yield lambda name, note: graph.add_skills([note]), search
+        yield lambda name, note: graph.add_all([note]), search
 
 
 @contextmanager

@@ -158,7 +158,7 @@ def test_an_embedder_may_tell_queries_from_passages() -> None:
     settings = GraphSettings(query_similarity="vectors")
     with SkillGraph.open(":memory:", tenant="t", embedder=Asymmetric(), settings=settings) as graph:
         for text in ("green tea", "a walk", "a drink"):
-            graph.add_skill(owner="ana", text=text)
+            graph.add(owner="ana", text=text)
 
         assert graph.recall("drink", user="ana")[0].skill.text == "green tea"
 
@@ -171,6 +171,6 @@ def test_all_of_a_long_text_is_embedded_though_a_model_reads_a_few_pages() -> No
     settings = GraphSettings(query_similarity="vectors")
     with SkillGraph.open(":memory:", tenant="t", embedder=first_pages, settings=settings) as graph:
         for text in (long, "another day", "one more day"):
-            graph.add_skill(owner="ana", text=text)
+            graph.add(owner="ana", text=text)
 
         assert graph.recall("when does the ferry leave?", user="ana")[0].skill.text == long

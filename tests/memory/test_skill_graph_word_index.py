@@ -58,18 +58,18 @@ def churn(graph: SkillGraph, generator: random.Random, turns: int) -> list[str]:
     def text() -> str:
         return " ".join(generator.choices(VOCABULARY, k=generator.randint(1, 6)))
 
-    ids = [skill.id for skill in graph.add_skills([NewSkill("ana", f"{text()} {place}") for place in range(20)])]
+    ids = [skill.id for skill in graph.add_all([NewSkill("ana", f"{text()} {place}") for place in range(20)])]
     for turn in range(turns):
         what = generator.random()
         if what < 0.5:
             visibility: Literal["private", "shared"] = generator.choice(["private", "shared"])
-            ids.append(graph.add_skill(owner="ben", text=f"{text()} new {turn}", visibility=visibility).id)
+            ids.append(graph.add(owner="ben", text=f"{text()} new {turn}", visibility=visibility).id)
         elif what < 0.7:
-            graph.update_skill(generator.choice(ids), text=f"{text()} changed {turn}")
+            graph.update(generator.choice(ids), text=f"{text()} changed {turn}")
         elif what < 0.8:
-            graph.update_skill(generator.choice(ids), visibility=generator.choice(["private", "shared"]))
+            graph.update(generator.choice(ids), visibility=generator.choice(["private", "shared"]))
         else:
-            graph.retire_skill(ids.pop(generator.randrange(len(ids))))
+            graph.retire(ids.pop(generator.randrange(len(ids))))
     return ids
 
 
@@ -92,10 +92,10 @@ def check_saving(where: str | Path, read: list[int]) -> None:
         ids = churn(one, random.Random(7), 60)
         with SkillGraph.open(where, tenant="t") as other:
             assert same_as_rows(other)
-        ids.append(one.add_skill(owner="cleo", text="word1 new since it was saved").id)
-        one.update_skill(ids[0], text="word2 changed since it was saved")
-        one.update_skill(ids[1], visibility="shared")
-        one.retire_skill(ids[2])
+        ids.append(one.add(owner="cleo", text="word1 new since it was saved").id)
+        one.update(ids[0], text="word2 changed since it was saved")
+        one.update(ids[1], visibility="shared")
+        one.retire(ids[2])
     read.clear()
     with SkillGraph.open(where, tenant="t") as again:
         again.recall("word1", user="cleo")
@@ -120,15 +120,15 @@ def test_it_is_saved_on_a_server_too(postgres_database: Callable[..., str], read
 def test_only_blocks_that_changed_are_written_again(tmp_path: Path) -> None:
     path = tmp_path / "skills.db"
     with SkillGraph.open(path, tenant="t", embedder="hash:16") as graph:
-        graph.add_skills([NewSkill("ana", f"{word} old") for word in VOCABULARY])
+        graph.add_all([NewSkill("ana", f"{word} old") for word in VOCABULARY])
         with graph._rows.writing() as change:
             graph._store.new_numbers(BLOCK)
-        graph.add_skill(owner="ana", text="word1 far away")
+        graph.add(owner="ana", text="word1 far away")
     with SkillGraph.open(path, tenant="t") as graph:
         graph.prepare()
         with graph._rows.writing() as change:
             graph._rows.save_state(change, "words 0", b"would be unreadable")
-        graph.add_skills([NewSkill("ana", f"{word} new") for word in VOCABULARY])
+        graph.add_all([NewSkill("ana", f"{word} new") for word in VOCABULARY])
         graph.prepare()
 
         assert graph._rows.state("words 0") == b"would be unreadable"
@@ -162,7 +162,7 @@ def test_a_saved_index_that_does_not_fit_is_built_again(
 def test_a_process_that_lags_behind_does_not_bring_back_a_forgotten_user(tmp_path: Path) -> None:
     path = tmp_path / "skills.db"
     with SkillGraph.open(path, tenant="t", embedder="hash:16") as one, SkillGraph.open(path, tenant="t") as other:
-        one.add_skills([NewSkill("ana", "zanzibar trip"), NewSkill("ben", "trip home", visibility="shared")])
+        one.add_all([NewSkill("ana", "zanzibar trip"), NewSkill("ben", "trip home", visibility="shared")])
         other.recall("trip", user="ben")
         by = other._recaller._by
         assert isinstance(by, EmbeddedRecall)

@@ -57,7 +57,7 @@ def rows_of(tmp_path: Path) -> Callable[[SkillGraph], list[dict[str, Any]]]:
 
     def rows(graph: SkillGraph) -> list[dict[str, Any]]:
         path = tmp_path / f"rows-{next(numbers)}.jsonl"
-        graph.export_jsonl(path)
+        graph.admin.export_jsonl(path)
         lines = path.read_text("utf-8").splitlines()
         path.unlink()
         return [json.loads(line) for line in lines[1:]]

@@ -3,17 +3,15 @@
 What is held is a copy. `catch_up` takes over what others have changed in the store, and nothing is written here first.
 
 A process may have a graph open for each of ten thousand tenants. Small ones that weren't used for the longest give back
-their memory (`Loaded`), and are loaded again when they are used, which takes milliseconds.
+their memory, and are loaded again when they are used, which takes milliseconds.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -46,10 +44,6 @@ RECALIBRATED_AFTER = 0.05
 """Share of the skills that must have changed before the terms are calibrated again."""
 RESAVE_GROWTH = 0.05
 """Share of an index that must have changed to be saved again."""
-SMALL = 5_000
-"""Number of skills up to which a graph is small, so that it is loaded again in milliseconds."""
-MOST = 300
-"""Number of small graphs that stay in memory. With a hundred skills each they take about 150 MB."""
 FILTERS = 16
 """Number of filters of which is kept which skills fit."""
 
@@ -165,8 +159,8 @@ class EmbeddedRecall:
             if isinstance(index, ListIndex) and grown and save_index(index, part, self.cache.counter, self._rows):
                 self._saved_sizes[part] = len(index)
 
-    def unload(self) -> None:
-        if len(self.cache) <= SMALL:
+    def unload(self, most: int) -> None:
+        if len(self.cache) <= most:
             self._reset()
 
     # Helpers
@@ -301,35 +295,3 @@ class _Metadata:
                 mask[number] = fits(fresh.get(number, {}), where)
             self._masks[key] = where, mask
         self._touched.clear()
-
-
-class Unloadable(Protocol):
-    def unload(self) -> None:
-        """Give back memory, unless the graph is in use or large."""
-
-
-class Loaded:
-    """The graphs of this process in the order of their last use. Large ones stay: loading one takes seconds."""
-
-    def __init__(self) -> None:
-        self._graphs: OrderedDict[int, weakref.ref[Unloadable]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def used(self, graph: Unloadable) -> None:
-        """Note that a graph was used, and unload those that were not used for the longest."""
-        surplus = []
-        with self._lock:
-            self._graphs[id(graph)] = weakref.ref(graph)
-            self._graphs.move_to_end(id(graph))
-            while len(self._graphs) > MOST:
-                surplus.append(self._graphs.popitem(last=False)[1]())
-        for other in surplus:
-            if other is not None:
-                other.unload()
-
-    def closed(self, graph: Unloadable) -> None:
-        with self._lock:
-            self._graphs.pop(id(graph), None)
-
-
-loaded = Loaded()
