@@ -61,14 +61,14 @@ NO_GRAPH = replace(DEFAULTS, **dict.fromkeys(TERMS, 0.0))  # type: ignore[arg-ty
 VARIANTS = {"skill graph": DEFAULTS, "nothing left out": replace(DEFAULTS, at_least=0.0)}
 PARTS = {
     "without terms of the graph": NO_GRAPH,
-    "words alone": replace(NO_GRAPH, query_similarity="words", siblings=0),
-    "vectors alone": replace(NO_GRAPH, query_similarity="vectors", siblings=0),
+    "words alone": replace(NO_GRAPH, query_similarity="words"),
+    "vectors alone": replace(NO_GRAPH, query_similarity="vectors"),
     "named owner off": replace(DEFAULTS, owner_weight=0.0),
     "user off": replace(DEFAULTS, user_weight=0.0),
     "community off": replace(DEFAULTS, community_weight=0.0),
     "neighbours off": replace(DEFAULTS, neighbour_weight=0.0),
     "time off": replace(DEFAULTS, time_weight=0.0),
-    "second hop off": replace(DEFAULTS, siblings=0),
+    "hop over time off": replace(DEFAULTS, time_hop=False),
     "not calibrated": replace(DEFAULTS, calibrate=False),
     "the paper's score": GraphSettings.ablation("full"),
 }

@@ -16,7 +16,6 @@ from agentfw_memory.graph.recall.calibration import calibrated
 from agentfw_memory.graph.recall.connections import GAP, Timeline
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 MOMENTS = st.dictionaries(
     st.integers(1, 30), st.tuples(st.integers(0, 40).map(lambda hours: hours * 1200.0), st.integers(0, 2)), max_size=20
@@ -71,37 +70,11 @@ def test_the_answer_beside_a_question_is_found(by_words: SkillGraph) -> None:
     assert "just before or after" in hits[said[1]].why.path
 
 
-def test_a_skill_used_together_with_a_candidate_is_found_and_says_so(by_words: SkillGraph) -> None:
-    graph = by_words
-    asked = graph.add(owner="ana", text="move the meeting", valid_from=1.0)
-    helper = graph.add(owner="ana", text="the door code is 17", valid_from=90_000.0)
-    graph.add_all(NewSkill("ana", f"unrelated {place}", valid_from=1e6 * (place + 1)) for place in range(30))
-    before = [hit.skill.id for hit in graph.recall("move the meeting", user="ana")]
-
-    graph.learn({"id": "t1", "user": "ana", "query": "q", "skills": [asked.id, helper.id]}, 0.5)
-    after = {hit.skill.id: hit.why.path for hit in graph.recall("move the meeting", user="ana")}
-
-    assert before == [asked.id]
-    assert after[helper.id].startswith(f"used together with {asked.id}")
-
-
 def test_a_private_neighbour_of_somebody_else_is_not_found(graph: SkillGraph) -> None:
     graph.add(owner="ana", text="the trip to Lisbon", visibility="shared", valid_from=1.0)
     graph.add(owner="ana", text="my secret", valid_from=2.0)
 
     assert [hit.skill.text for hit in graph.recall("trip to Lisbon", user="ben")] == ["the trip to Lisbon"]
-
-
-def test_a_forgotten_user_connects_nothing_any_more(graph: SkillGraph) -> None:
-    one = graph.add(owner="ana", text="move the meeting", visibility="shared", valid_from=1.0)
-    other = graph.add(owner="ana", text="the door code", visibility="shared", valid_from=90_000.0)
-    graph.learn({"id": "t1", "user": "ben", "query": "q", "skills": [one.id, other.id]}, 0.5)
-    graph.recall("meeting", user="ana")
-
-    graph.forget("ben")
-    graph.recall("meeting", user="ana")
-
-    assert graph._recaller.cache.connections.used_with([int(one.id[1:])]) == [[]]
 
 
 def test_what_a_person_has_much_of_does_not_hide_what_they_ask_for(graph: SkillGraph) -> None:
@@ -166,30 +139,6 @@ def test_rewards_make_a_term_trusted_where_texts_alone_do_not(graph: SkillGraph)
 
     assert before.community < 0.4
     assert after.community > 0.7
-
-
-@pytest.mark.parametrize("useful", [True, False])
-def test_complements_count_as_far_as_they_helped_together(graph: SkillGraph, useful: bool) -> None:
-    # Everybody uses the same pairs of shared skills. They succeed by being used together, or by chance.
-    draw = random.Random(3)
-    skills = graph.add_all(NewSkill("ana", f"way {place}", visibility="shared") for place in range(12))
-    graph.recall("way", user="ben")
-    before = calibrated(graph._recaller.cache, graph.settings)
-    for place in range(300):
-        first = draw.randrange(0, 12, 2)
-        together = draw.random() < 0.5
-        used = [skills[first], skills[first + 1 if together else (first + 3) % 12]]
-        good = together if useful else draw.random() < 0.5
-        trip = {"id": f"t{place}", "user": f"user{place % 9}", "query": "q", "skills": [one.id for one in used]}
-        graph.learn(trip, 0.9 if good else 0.1)
-    graph.recall("way", user="ben")
-
-    after = calibrated(graph._recaller.cache, graph.settings)
-    gained = [hit.why.points["complement"] / hit.why.complement for hit in graph.recall("way", user="ben", k=3)]
-
-    assert before.complements == 1.0
-    assert after.complements > 0.9 if useful else after.complements < 0.5
-    assert gained == pytest.approx([graph.settings.complement_boost * after.complements] * 3, abs=0.01)
 
 
 def test_calibration_can_be_turned_off() -> None:

@@ -12,9 +12,7 @@ import pytest
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 
-pytest.importorskip("leidenalg")
-
-WEIGHTS = {"user": "user_weight", "community": "community_weight", "complement": "complement_boost"}
+WEIGHTS = {"user": "user_weight", "community": "community_weight"}
 
 
 @pytest.fixture

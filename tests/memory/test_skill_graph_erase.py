@@ -16,7 +16,6 @@ from agentfw_memory import BadInputError, GraphSettings, NewSkill, SkillGraph, S
 from agentfw_memory.graph.stores import sqlite
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 READER = """
 import sys

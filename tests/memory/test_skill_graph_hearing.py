@@ -12,7 +12,6 @@ from agentfw_memory.writing.own_words import own_words
 from agentfw_memory.writing.secrets import has_secret
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 NOON = 1_700_000_000.0
 

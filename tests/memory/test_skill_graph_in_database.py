@@ -19,7 +19,6 @@ from agentfw_memory.graph.stores.search import Sought
 
 pytest.importorskip("psycopg")
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 Database = Callable[..., str]
 SERVED = GraphSettings(in_memory_up_to=0)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentfw_memory import GraphSettings, MissingExtraError, NewSkill, SkillGraph
-from agentfw_memory.graph.communities.membership import Membership
+from agentfw_memory.graph.communities import Membership
 
 pytest.importorskip("igraph")
 
@@ -278,7 +278,7 @@ def test_without_the_libraries_it_says_so_each_time_and_goes_on_once_they_are_th
     with SkillGraph.open(path, tenant="t", embedder="hash", settings=GraphSettings(calibrate=False)) as graph:
         skill = graph.add(owner="ana", text="way home")
         with monkeypatch.context() as patch:
-            for library in ("igraph", "leidenalg", "networkx"):
+            for library in ("igraph", "networkx"):
                 patch.setitem(sys.modules, library, None)
             for _ in range(2):
                 with pytest.raises(MissingExtraError, match="communities") as missing:
@@ -288,7 +288,7 @@ def test_without_the_libraries_it_says_so_each_time_and_goes_on_once_they_are_th
         assert hit.skill == skill
         assert hit.why.community > 0.0
     with monkeypatch.context() as patch:
-        for library in ("igraph", "leidenalg", "networkx"):
+        for library in ("igraph", "networkx"):
             patch.setitem(sys.modules, library, None)
         for chosen in (GraphSettings(), GraphSettings.ablation("B1")):
             with SkillGraph.open(path, tenant="t", settings=chosen) as graph:

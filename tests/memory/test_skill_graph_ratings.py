@@ -14,7 +14,6 @@ from agentfw_memory.graph.index.embedders import open_embedder
 from agentfw_memory.graph.stores.sqlite import SqliteStore
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 QUESTION = "where do we have lunch?"
 

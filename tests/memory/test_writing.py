@@ -12,7 +12,6 @@ import pytest
 from agentfw_memory import ModelWriter, Saying, SkillGraph
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 BLANK = {
     "action": "ADD",

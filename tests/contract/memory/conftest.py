@@ -15,7 +15,6 @@ from agentfw_cli.main import main
 from agentfw_memory import GraphSettings, SkillGraph
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

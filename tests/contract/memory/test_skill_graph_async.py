@@ -12,7 +12,6 @@ import pytest
 from agentfw_memory import AsyncSkillGraph, SkillGraph, StorageError
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 def test_an_event_loop_goes_on_while_something_is_recalled() -> None:

@@ -11,7 +11,6 @@ import pytest
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 SMALL = GraphSettings(exact_up_to=50)
 

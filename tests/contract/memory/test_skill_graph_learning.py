@@ -12,7 +12,6 @@ import pytest
 from agentfw_memory import BadInputError, GraphSettings, SkillDraft, SkillGraph, Step, Trajectory
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 def drafting(*texts: str) -> Any:

@@ -14,7 +14,6 @@ import pytest
 from agentfw_memory import AsyncSkillGraph, BadInputError, NewSkill, SkillGraph, UnknownSkillError
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 NOTE: dict[str, Any] = {
     "kind": "note",

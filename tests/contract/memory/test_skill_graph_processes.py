@@ -15,7 +15,6 @@ import pytest
 from agentfw_memory import SkillGraph
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 WRITER = """
 import sys

@@ -21,7 +21,6 @@ from agentfw_memory import (
 )
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 @pytest.fixture

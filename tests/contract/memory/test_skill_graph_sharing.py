@@ -11,7 +11,6 @@ import pytest
 from agentfw_memory import BadInputError, GraphSettings, SkillGraph, Trajectory
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 def opened(place: str | Path = ":memory:", **values: Any) -> SkillGraph:

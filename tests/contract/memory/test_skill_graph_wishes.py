@@ -9,7 +9,6 @@ import pytest
 from agentfw_memory import GraphSettings, Learned, SkillGraph, Trajectory
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 def opened(**values: Any) -> SkillGraph:

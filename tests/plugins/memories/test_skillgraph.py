@@ -16,7 +16,6 @@ from agentfw_memory import GraphSettings, SkillGraph
 from agentfw_plugins.memories.skillgraph import SkillGraphMemory, SkillGraphSettings
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 TASK = Task(0, 7, user="ana")
 

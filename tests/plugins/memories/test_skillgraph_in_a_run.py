@@ -17,7 +17,6 @@ from agentfw.runs.spec.run_spec import parse_spec
 from agentfw_memory import SkillGraph
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 REPLIES = ['{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C", "D", "E"]}}']
 

@@ -200,8 +200,8 @@ class Learner:
             return []
         cut = prune(
             cache.vectors(old),
-            (cache.rewards[old] / np.maximum(cache.uses[old], 1)).tolist(),
-            cache.uses[old].tolist(),
+            (cache.rewards[old] / np.maximum(cache.used[old], 1)).tolist(),
+            cache.used[old].tolist(),
             maximum=max(0, len(old) - over),
             merge_above=self._settings.merge_above,
         )

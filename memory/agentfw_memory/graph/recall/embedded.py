@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
-from agentfw_memory.graph.communities.membership import Membership
+from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import PARTS, ListIndex, faiss_installed, products
 from agentfw_memory.graph.index.vector_index_file import load_index, save_index
@@ -44,6 +44,8 @@ RECALIBRATED_AFTER = 0.05
 """Share of the skills that must have changed before the terms are calibrated again."""
 RESAVE_GROWTH = 0.05
 """Share of an index that must have changed to be saved again."""
+NAMED = 10
+"""Maximum number of skills of a named scenario or tool that are considered beside the candidates."""
 FILTERS = 16
 """Number of filters of which is kept which skills fit."""
 
@@ -106,8 +108,8 @@ class EmbeddedRecall:
         named = named[self.cache.seen_by(asked.reader, named)]
         named = named if allowed is None else named[allowed[named]]
         if asked.vector is not None and len(named):
-            named = self.cache.index.among(asked.vector, self._settings.siblings, named)[0]
-        both = dict.fromkeys([*candidates.tolist(), *named[: self._settings.siblings].tolist()])
+            named = self.cache.index.among(asked.vector, NAMED, named)[0]
+        both = dict.fromkeys([*candidates.tolist(), *named[:NAMED].tolist()])
         return np.fromiter(both, np.int64)
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
@@ -131,7 +133,7 @@ class EmbeddedRecall:
 
     def rated(self, numbers: list[int]) -> list[int]:
         """Return those of these skills that somebody may have rated an answer with."""
-        return [number for number in numbers if number in self.cache.connections.rated]
+        return [number for number in numbers if number in self.cache.rated]
 
     def focus(self, owner: int, scenarios: Sequence[int], vectors: Iterable[Float32Array]) -> None:
         """Do nothing: everything is at hand."""
@@ -200,7 +202,7 @@ class EmbeddedRecall:
         self._uncalibrated += len(touched)
         # Communities can't change a score where nothing was used yet, and finding them takes seconds in a large graph.
         settings = self._settings
-        counts = settings.community_weight and (not settings.calibrate or self.cache.connections.uses)
+        counts = settings.community_weight and (not settings.calibrate or self.cache.uses)
         if self.membership is not None or counts:
             live = self.cache.live
             self._joined().catch_up(touched, [one for one in touched if one >= len(live) or not live[one]])

@@ -9,7 +9,8 @@ known before anything is searched.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -17,12 +18,14 @@ from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, g
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import ListIndex, SkillIndex
 from agentfw_memory.graph.index.word_index import SHARED
-from agentfw_memory.graph.recall.connections import Connections, Timeline
-from agentfw_memory.graph.records import EdgeKind
+from agentfw_memory.graph.recall.timeline import Timeline
+from agentfw_memory.graph.records import EdgeKind, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LiveRows
 from agentfw_memory.graph.text.words import words
 
+SAMPLED = 2000
+"""Number of latest uses that are kept with their rewards."""
 BACKGROUND = 256
 """Number of skills that stand for all of them where an average is needed."""
 NO_NAMES: dict[int, frozenset[str]] = {}
@@ -43,11 +46,15 @@ class GraphCache:
         self.owner = np.zeros(ROOM, np.int64)
         self.live = np.zeros(ROOM, np.bool_)
         self.shared = np.zeros(ROOM, np.bool_)
-        self.uses = np.zeros(ROOM, np.int64)
+        self.used = np.zeros(ROOM, np.int64)
         self.rewards = np.zeros(ROOM)
         self.valid_from = np.zeros(ROOM)
         self.timeline = Timeline()
-        self.connections = Connections(rows)
+        self.uses: deque[Use] = deque(maxlen=SAMPLED)
+        """The latest uses with their rewards. Those of one trajectory follow each other."""
+        self.rated: set[int] = set()
+        """The skills that were shown for an answer which somebody rated."""
+        self._row = 0
         self.owned: dict[int, set[int]] = {}
         """The skills of each owner."""
         self.complements: dict[int, set[int]] = {}
@@ -62,9 +69,6 @@ class GraphCache:
         self._means: dict[int, Float32Array | None] = {}
         """The vectors of users without a profile."""
         self._sums: dict[int, Floats] = {}
-        self._mates: dict[int, Integers] = {}
-        self._own_mates: dict[int, dict[int, list[int]]] = {}
-        """By reader and scenario: their private skills."""
         self._scratch = np.zeros(ROOM, np.int64)
         self._background: tuple[Integers, Float32Array] | None = None
         """The shared skills that stand for all of them, and their vectors."""
@@ -86,19 +90,18 @@ class GraphCache:
         touched: list[int] = []
         gone = self._rows.ended(self.counter) if self.counter else []
         self._drop(gone)
-        self._forget_mates(gone)
         if gone:
             self._profiles.clear()  # a forgotten user's profile is gone too
-            self.connections.drop(gone)
+            # A forgotten user may have made any of the uses, so these are read again.
+            self._row = 0
+            self.uses.clear()
         for rows in self._rows.live(self.counter):
             self._take(rows)
             touched += rows.numbers.tolist()
         if self._saved_at and not self.counter:
             self._update_saved_index()
         self._load_relations(touched if self.counter else None)
-        self._forget_mates(touched)
-        self.connections.catch_up(touched if self.counter else None)
-        self._forget_mates(touched)  # they may be in other scenarios now
+        self._take_uses()
         for user in self._rows.profiles_changed(self.counter):
             self._profiles.pop(user, None)
         self.counter = counter
@@ -171,15 +174,6 @@ class GraphCache:
         own = np.fromiter(self.owned.get(owner, ()), np.int64)
         return self._best_siblings(own[self.visible_to(reader, own)])
 
-    def mates(self, scenario: int, reader: int | None) -> Integers:
-        """Return the skills of a scenario that a reader may see: the most useful first, then the newest."""
-        members = self.connections.members[scenario]
-        if scenario not in self._mates:
-            everyone = np.fromiter(members, np.int64, len(members))
-            self._mates[scenario] = self._best_siblings(everyone[self.shared[everyone]])
-        own = self._own_by_scenario(reader).get(scenario) if reader is not None else None
-        return self._best_siblings(np.concatenate([self._mates[scenario], own])) if own else self._mates[scenario]
-
     def around(self, numbers: Integers, reader: int | None) -> Integers:
         """Return the skills just before and after each of these, of those that a reader may see, or -1 for none."""
         return self.timeline.around(numbers, (SHARED,) if reader is None else (SHARED, reader))
@@ -211,15 +205,6 @@ class GraphCache:
             self._profiles[user] = self._rows.profile(user)
         return self._profiles[user]
 
-    def _own_by_scenario(self, reader: int) -> Mapping[int, list[int]]:
-        found = self._own_mates.get(reader)
-        if found is None:
-            found = self._own_mates[reader] = {}
-            for number in self.private_skills(reader).tolist():
-                for scenario in self.connections.scenarios.get(number, ()):
-                    found.setdefault(scenario, []).append(number)
-        return found
-
     def _learn_names(self) -> None:
         """Read what new owners are called. Each is listed under one word of their name."""
         for owner, called in self._rows.names(self._unnamed & self.owned.keys()).items():
@@ -244,7 +229,7 @@ class GraphCache:
             changed = ~self.index.has(numbers, rows.shared)
         self.index.put(numbers[changed], rows.vectors[changed], rows.shared[changed])
         self.owner[numbers], self.live[numbers], self.shared[numbers] = rows.owners, True, rows.shared
-        self.uses[numbers], self.rewards[numbers] = rows.uses, rows.rewards
+        self.used[numbers], self.rewards[numbers] = rows.uses, rows.rewards
         self.valid_from[numbers] = rows.valid_from
         for number, when, shared, owner in zip(
             *(column.tolist() for column in (numbers, rows.valid_from, rows.shared, rows.owners)), strict=True
@@ -311,16 +296,20 @@ class GraphCache:
                 if owner in self._sums:
                     self._sums[owner] += vectors[place]
 
-    def _forget_mates(self, numbers: Iterable[int]) -> None:
-        for number in numbers if self._mates or self._own_mates else ():
-            for scenario in self.connections.scenarios.get(number, ()):
-                self._mates.pop(scenario, None)
-            if number < len(self.owner):
-                self._own_mates.pop(int(self.owner[number]), None)
-
     def _best_siblings(self, numbers: Integers) -> Integers:
-        utility = self.rewards[numbers] / np.maximum(self.uses[numbers], 1)
+        utility = self.rewards[numbers] / np.maximum(self.used[numbers], 1)
         return numbers[np.lexsort((-numbers, -utility))[: self._settings.siblings]]
+
+    def _take_uses(self) -> None:
+        # Most edges aren't uses, and those before this one needn't be looked at again.
+        latest = self._rows.store.head().latest_edge
+        for row, kind, use in self._rows.uses(self._row):
+            latest = max(latest, row)
+            if kind == "SHOWN":
+                self.rated.add(use.skill)
+            else:
+                self.uses.append(use)
+        self._row = latest
 
     def _load_relations(self, numbers: Sequence[int] | None) -> None:
         """Load again what these skills complement and contradict."""
@@ -341,7 +330,7 @@ class GraphCache:
 
     def _make_room(self, needed: int) -> None:
         self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
-        self.uses, self.rewards = grown(self.uses, needed), grown(self.rewards, needed)
+        self.used, self.rewards = grown(self.used, needed), grown(self.rewards, needed)
         self.valid_from = grown(self.valid_from, needed)
         self.timeline.make_room(needed)
 

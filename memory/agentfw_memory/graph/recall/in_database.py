@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
-from agentfw_memory.graph.communities.membership import Membership, shares
+from agentfw_memory.graph.communities import Membership, shares
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.index.word_index_state import way_of_terms
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, terms_before
-from agentfw_memory.graph.recall.connections import GAP, REMEMBERED, SAMPLED
 from agentfw_memory.graph.recall.database_words import DatabaseQuestion
-from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GraphCache, drawn
+from agentfw_memory.graph.recall.embedded import NAMED
+from agentfw_memory.graph.recall.graph_cache import BACKGROUND, SAMPLED, GraphCache, drawn
 from agentfw_memory.graph.recall.ranking import (
     Asked,
     HybridSimilarity,
@@ -37,6 +37,7 @@ from agentfw_memory.graph.recall.ranking import (
     chosen,
     rank,
 )
+from agentfw_memory.graph.recall.timeline import GAP
 from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows
@@ -108,7 +109,7 @@ class DatabaseRecall:
         similarity = self._similarity(asked, question, found, prepared)
         candidates = chosen(similarity, settings, asked)
         if asked.scenario is not None and asked.vector is not None and settings.context_weight:
-            near = self._search.similar_in([asked.scenario], asked.vector, settings.siblings, asked.reader)
+            near = self._search.similar_in([asked.scenario], asked.vector, NAMED, asked.reader)
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
         if asked.where:
             metadata = self._rows.metadata(candidates.tolist())
@@ -258,28 +259,16 @@ class DatabaseRecall:
         cache = self._small_cache()
         if not numbers:
             return _Around(cache, np.zeros(0, np.int64), np.zeros(0, np.int64), None, None)
-        by_owner = settings.second_hop == "owner"
-        follows = bool(settings.siblings) and not by_owner
-        found = self._search.connected(
-            numbers,
-            reader,
-            seconds=GAP,
-            mates=settings.siblings,
-            by_owner=by_owner,
-            latest=REMEMBERED if follows else 0,
-        )
-        related = found.related if follows else ()
-        used = found.used if follows else ()
-        linked = (end for _, *both in related for end in both)
-        wanted = sorted({*numbers, *found.near, *found.mates, *linked, *(skill for _, skill in used)})
+        near, siblings = self._search.connected(numbers, reader, seconds=GAP, siblings=settings.siblings)
+        wanted = sorted({*numbers, *near, *siblings})
         some, valid = Among(wanted), {"valid_to": None}
         related_kinds = ("COMPLEMENTS", "CONFLICTS")
         columns = ("kind", "source", "target")
         owned = {"target": some, "kind": "OWNS", **valid}
         live, sources, targets, texts, labels, labels_of_owners = self._rows.store.read(
             Select("live", LIVE, {"number": some}),
-            Select("edge", columns, {"source": some, "kind": ("APPLIES_TO", *related_kinds), **valid}),
-            Select("edge", columns, {"target": some, "kind": ("OWNS", "TRIGGERS", *related_kinds), **valid}),
+            Select("edge", columns, {"source": some, "kind": related_kinds, **valid}),
+            Select("edge", columns, {"target": some, "kind": ("OWNS", *related_kinds), **valid}),
             Select("version", ("number", "text", "metadata"), {"number": some, **valid}),
             Select("community", ("node", "labels"), {"node": Among([reader or 0, *wanted])}),
             Select("community", ("node", "labels"), {"node": Among(Select("edge", ("source",), owned))}),
@@ -295,11 +284,6 @@ class DatabaseRecall:
                 if kind in related_kinds and one in place and other in place
             ]
             cache.know(replace(rows, numbers=np.array([place[one] for one in rows.numbers.tolist()])), relations)
-        members = {*numbers, *found.mates} if follows else set()
-        applying = [(source, target) for kind, source, target in edges if kind == "APPLIES_TO"]
-        applying += [(target, source) for kind, source, target in edges if kind == "TRIGGERS"]
-        scenarios = [(place[skill], scenario) for skill, scenario in applying if skill in members]
-        cache.connections.know(scenarios, [(one, place[skill]) for one, skill in used if skill in place], ())
         every, there = np.array(wanted, np.int64), {row[0] for row in live}
         # Another process may just have ended some of them.
         candidates = np.array([place[number] for number in numbers if number in there], np.int64)
@@ -337,9 +321,9 @@ class DatabaseRecall:
         return HybridSimilarity(by_vectors, question, cosines, fitting if all_found else None)
 
     def _calibration_cache(self, sample: list[int], uses: Sequence[Use]) -> GraphCache:
-        found = self._search.connected(sample, None, seconds=GAP, mates=0, by_owner=False, latest=0)
-        cache = self._filled({*sample, *found.near, *(use.skill for use in uses)})
-        cache.connections.know((), (), uses)
+        near, _ = self._search.connected(sample, None, seconds=GAP, siblings=0)
+        cache = self._filled({*sample, *near, *(use.skill for use in uses)})
+        cache.uses.extend(uses)
         return cache
 
 

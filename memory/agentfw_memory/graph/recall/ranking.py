@@ -10,8 +10,8 @@ The score is formula (55) of the parpo-psgm paper, with the weights of `GraphSet
     + complement_boost if a candidate complements it - conflict_weight if a candidate contradicts it
 
 Five things differ from the paper, and each is a setting (`GraphSettings.ablation("full")` turns them back): similarity
-is by vectors and words together, the terms of user, community, complements and neighbours count only as far as this
-graph shows that they help (calibration.py), skills just before and after a similar one gain, as does a skill of the
+is by vectors and words together, the terms of user, community and neighbours count only as far as this graph shows
+that they help (calibration.py), skills just before and after a similar one gain, as does a skill of the
 owner or of the time that the query names, and the conflict term looks at the skills that were already selected, so that
 the better of two contradicting skills isn't held back by the other. A sixth is no setting: communities are made of
 users and skills, where the paper's also hold tools, scenarios and trajectories (membership.py says why).
@@ -48,9 +48,6 @@ STANDARD_DEVIATION = 0.02
 """What a standard deviation of similarity adds to a score, by default."""
 MEANT = 0.01
 """The least relevance of a skill whose owner, time or subject the query names, and of each if there are few."""
-CONNECTED = 0.05
-"""The least relevance of a skill that is connected to a candidate, as a share of the candidate's. Its own text needn't
-have a word of the query."""
 ANSWERING = ("neighbours", "owner", "time", "context")
 """Terms that say, beside similarity, whether a skill answers the query. The others say which skills suit the user."""
 SHORT = 30.0
@@ -65,9 +62,9 @@ FEW = 20
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 
-CONNECTIONS = ("complement", "trajectory", "time", "scenario", "owner")
+CONNECTIONS = ("time", "owner")
 """How a skill may be connected to a candidate."""
-COMPLEMENT, TRAJECTORY, TIME, SCENARIO, OWNER = range(len(CONNECTIONS))
+TIME, OWNER = range(len(CONNECTIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +242,6 @@ class Pool:
     connections: Integers
     """By skill: the place in CONNECTIONS of how the two are connected."""
 
-    @property
-    def about_the_same(self) -> Bools:
-        """Which skills were found through a scenario, a trajectory or a complement of a candidate."""
-        same: Bools = (self.through >= 0) & (self.connections != TIME) & (self.connections != OWNER)
-        return same
-
     def found(self, place: int) -> Found | None:
         """Return how the skill at a place was found."""
         through = int(self.through[place])
@@ -292,29 +283,15 @@ def connected(
     `around` has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
     returned.
     """
-    first: list[int] = candidates.tolist() if settings.siblings else []
     groups: list[tuple[int, int, Integers]] = []
     near: list[tuple[int, int, int]] = []
     if settings.time_hop:
         near = [(place, TIME, other) for place, beside in enumerate(around.tolist()) for other in beside if other >= 0]
-    if settings.second_hop == "owner":
+    if settings.siblings:
         owners: dict[int, int] = {}
-        for place, owner in enumerate(cache.owner[first].tolist()):
+        for place, owner in enumerate(cache.owner[candidates].tolist()):
             owners.setdefault(owner, place)
         groups = [(place, OWNER, cache.siblings(owner, user)) for owner, place in owners.items()]
-    else:
-        used = cache.connections.used_with(first)
-        linked: list[tuple[int, int, int]] = []
-        for place, number in enumerate(first):
-            linked += [(place, COMPLEMENT, other) for other in cache.complements.get(number, ())]
-            linked += [(place, TRAJECTORY, other) for other in used[place]]
-        near = linked + near
-        seen: set[int] = set()
-        for place, number in enumerate(first):
-            for scenario in sorted(cache.connections.scenarios.get(number, ())):
-                if scenario not in seen:
-                    groups.append((place, SCENARIO, cache.mates(scenario, user)))
-                    seen.add(scenario)
     connections = np.array(near, np.int64).reshape(-1, 3).T
     connections = connections[:, cache.seen_by(user, connections[2])]
     places, kinds = np.array([(place, kind) for place, kind, _ in groups], np.int64).reshape(-1, 2).T
@@ -384,7 +361,7 @@ def rank(
         "owner": settings.owner_weight,
         "time": settings.time_weight,
         "context": settings.context_weight,
-        "complement": settings.complement_boost * trust.complements,
+        "complement": settings.complement_boost,
     }
     points = {name: settings.query_weight * values[: len(pool)] for name, values in similar.items()}
     points |= {name: none if terms[name] is none else weight * terms[name] for name, weight in weights.items()}
@@ -397,8 +374,6 @@ def rank(
     answering = _total((points[name] for name in (*similar, *ANSWERING) if points[name] is not none), len(pool))
     behind = np.minimum(score.max() - score, answering.max() - answering)
     relevance = _relevance(similarity.evidence(terms["query"]), behind, meant)
-    linked = found.about_the_same
-    relevance[linked] = np.maximum(relevance[linked], CONNECTED * relevance[found.through[linked]])
     kept = np.flatnonzero(relevance >= asked.at_least)
     numbers, worth, alike = pool[kept], score[kept], terms["query"][kept]
     if settings.conflicts_with == "candidates":

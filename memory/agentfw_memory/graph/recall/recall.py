@@ -17,7 +17,7 @@ from typing import Any
 
 from agentfw_memory.errors import StorageError, StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.communities.membership import Membership
+from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import Embedder, embedded
 from agentfw_memory.graph.metadata_filter import fits
@@ -44,9 +44,6 @@ NOBODY = 0
 """The number of a user who isn't in the store yet. No node has it."""
 PATHS = {
     "owner": "same owner ({owner}) as s{candidate}",
-    "scenario": "same scenario as s{candidate}",
-    "trajectory": "used together with s{candidate}",
-    "complement": "complements s{candidate}",
     "time": "just before or after s{candidate}",
 }
 """How a connection between a candidate and a skill is told."""

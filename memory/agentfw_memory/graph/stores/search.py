@@ -68,20 +68,6 @@ class Proposals:
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
-    """What is connected to some skills."""
-
-    near: Sequence[int]
-    """The visible skills just before and after each."""
-    mates: Sequence[int]
-    """Visible skills of each one's scenarios or owner: the most useful ones, and all private ones."""
-    used: Sequence[tuple[int, int]]
-    """(trajectory, skill) for all uses in the latest trajectories of each, oldest first."""
-    related: Sequence[tuple[str, int, int]]
-    """Valid COMPLEMENTS and CONFLICTS edges of each."""
-
-
-@dataclass(frozen=True, slots=True)
 class Summary:
     """What is true of all skills."""
 
@@ -102,10 +88,10 @@ class DatabaseSearch(Protocol):
         """Search by vectors and words."""
 
     def connected(
-        self, numbers: Sequence[int], reader: int | None, *, seconds: float, mates: int, by_owner: bool, latest: int
-    ) -> Connected:
-        """Return what is connected to these skills: `mates` of each scenario (or owner), and what their `latest`
-        trajectories used. Neighbours in time are at most so many seconds away."""
+        self, numbers: Sequence[int], reader: int | None, *, seconds: float, siblings: int
+    ) -> tuple[list[int], list[int]]:
+        """Return the visible skills just before and after each of these, at most so many seconds away, and so many of
+        the most useful skills of each one's owner."""
 
     def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
         """Return the skills of these scenarios with the most similar vectors: visible ones, or anyone's private ones.
