@@ -255,7 +255,7 @@ class StoreContract:
             trip = {"id": f"t{min(place, 2)}", "user": "ana", "query": "q", "skills": skills}
             learned = graph.learn(trip, reward)
         assert learned.known_already
-        assert [(one.uses, round(one.utility, 6)) for one in map(graph.skill, skills)] == [(3, 0.6), (3, 0.6)]
+        assert [(one.uses, round(one.utility, 6)) for one in map(graph.get, skills)] == [(3, 0.6), (3, 0.6)]
         assert graph.admin.stats().edges["COMPLEMENTS"] == 1
 
     def test_who_is_forgotten_is_gone_and_the_others_stay(self, open_graph: OpenGraph, tmp_path: Path) -> None:

@@ -58,9 +58,7 @@ def test_unknown_scenarios_and_tools_change_nothing_and_bad_names_are_refused(gr
         ({"time_hop": False}, set()),
     ],
 )
-def test_the_hop_over_time_is_apart_from_the_hop_over_owners(
-    changes: dict[str, Any], found: set[str]
-) -> None:
+def test_the_hop_over_time_is_apart_from_the_hop_over_owners(changes: dict[str, Any], found: set[str]) -> None:
     settings = GraphSettings(candidates=1, at_least=0.0, query_similarity="words", **changes)
     with SkillGraph.open(":memory:", tenant="team", embedder="hash", settings=settings) as graph:
         for text, scenarios, when in (

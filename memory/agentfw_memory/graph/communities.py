@@ -20,6 +20,7 @@ import threading
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Literal
 
@@ -48,6 +49,19 @@ by nobody else. They would put each user into a community of their own."""
 _igraph_generator = threading.Lock()
 
 
+@contextmanager
+def igraph_random(seed: int) -> Iterator[None]:
+    """Let igraph draw from a seed. It has one generator for the whole process, which is restored afterwards."""
+    import igraph
+
+    with _igraph_generator:
+        igraph.set_random_number_generator(random.Random(seed))
+        try:
+            yield
+        finally:
+            igraph.set_random_number_generator(random)
+
+
 def split(count: int, ends: Integers, weights: Floats, resolution: float, *, method: Method, seed: int) -> Integers:
     """Return a community for each of the nodes 0 to count - 1. The same edges and seed give the same ones.
 
@@ -62,15 +76,10 @@ def split(count: int, ends: Integers, weights: Floats, resolution: float, *, met
         import igraph
 
         graph = igraph.Graph(count, edges=ends.tolist())
-        # igraph has one random generator for the whole process, so it is replaced here and then restored.
-        with _igraph_generator:
-            igraph.set_random_number_generator(random.Random(seed))
-            try:
-                found = graph.community_leiden(
-                    "modularity", weights=weights.tolist(), resolution=resolution, n_iterations=ITERATIONS
-                )
-            finally:
-                igraph.set_random_number_generator(random)
+        with igraph_random(seed):
+            found = graph.community_leiden(
+                "modularity", weights=weights.tolist(), resolution=resolution, n_iterations=ITERATIONS
+            )
         return np.array(found.membership, np.int64)
     if not importlib.util.find_spec("networkx"):
         raise MissingExtraError("finding communities", "memory", module="networkx")

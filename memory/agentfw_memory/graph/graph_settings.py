@@ -130,7 +130,7 @@ class GraphSettings:
     complement_after: Count = 2
     """Number of good trajectories that must use two skills before they complement each other. 0 turns this off."""
     skills_per_owner: Number = 1000
-    """Maximum number of skills per owner. Beyond it, `learn` merges similar skills and retires the least useful."""
+    """Maximum number of skills per owner. Beyond it, `learn` retires the least useful."""
 
     exact_up_to: Count = 50_000
     """Number of skills up to which search is exact. Beyond it, an inverted-file index (IVF) is used."""

@@ -151,23 +151,6 @@ def test_the_cap_holds_and_the_least_useful_goes_first() -> None:
         assert graph.history(ids["coffee"]).versions[0].valid_to is not None
 
 
-def test_a_cap_merges_what_is_alike_before_it_retires() -> None:
-    with opened(skills_per_owner=3, merge_above=0.95) as graph:
-        settled = graph.settings
-        assert settled.merge_above == 0.95
-        texts = ["alpha beta gamma", "one two three", "red green blue"]
-        ids = [graph.learn(trip(f"t{place}", text), 0.9).added[0] for place, text in enumerate(texts)]
-        # Alike by their vectors only after the first was changed by hand.
-        graph.update(ids[1], text="gamma alpha beta alpha beta gamma")
-        graph.update(ids[0], text="alpha beta gamma alpha beta gamma")
-        near = {hit.skill.id for hit in graph.recall("alpha beta gamma", user="ana", k=2)}
-        learned = graph.learn(trip("t9", "something new altogether"), 0.9)
-        assert len(learned.retired) == 1
-        assert learned.retired[0] in near
-        stays = next(one for one in ids[:2] if one not in learned.retired)
-        assert graph.get(stays).uses == 2
-
-
 def test_an_extractor_may_be_anybodys_and_is_checked() -> None:
     with opened(extractor=drafting("fine", "x" * 30_000)) as graph, pytest.raises(BadInputError, match="30000"):
         graph.learn(trip("t1"), 0.9)

@@ -21,7 +21,7 @@ from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.cases import case_of
-from agentfw_memory.graph.learning.editing import Editor, prune
+from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.evolution import Placing
 from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, extract
 from agentfw_memory.graph.learning.sharing import Sharing, check_not_reserved
@@ -188,28 +188,17 @@ class Learner:
         return new
 
     def _enforce_maximum(self, change: Change, user: int, keep: set[int]) -> list[int]:
-        """Merge and retire skills until the user has no more than the maximum. Skills of this trajectory stay."""
+        """Retire the least useful skills until the user has no more than the maximum. Those of this trajectory stay."""
         cache = self._recaller.cache
         owned = cache.owned.get(user, set())
         if len(owned) + len(keep) > self._settings.skills_per_owner:
             owned = owned - {one for one, about in self._rows.metadata(sorted(owned)).items() if "case" in about}
-        old = np.array(sorted(owned - keep), np.int64)
-        mine = len(owned | (keep & self._owned(user, keep)))
-        over = mine - self._settings.skills_per_owner
-        if over <= 0 or not len(old):
-            return []
-        cut = prune(
-            cache.vectors(old),
-            (cache.rewards[old] / np.maximum(cache.used[old], 1)).tolist(),
-            cache.used[old].tolist(),
-            maximum=max(0, len(old) - over),
-            merge_above=self._settings.merge_above,
-        )
-        for stays, goes in cut.merged:
-            self._editor.merge(change, int(old[stays]), int(old[goes]))
-        retired = [int(old[place]) for place in cut.retired]
+        over = len(owned | (keep & self._owned(user, keep))) - self._settings.skills_per_owner
+        # With one imagined use of reward 0.5, a skill without any isn't the first to go. Of equals, the oldest goes.
+        worth = {one: (0.5 + float(cache.rewards[one])) / (1 + int(cache.used[one])) for one in owned - keep}
+        retired = sorted(sorted(worth, key=lambda one: (worth[one], one))[: max(0, over)])
         self._rows.end_skills(change, retired)
-        return sorted([*(int(old[goes]) for _, goes in cut.merged), *retired])
+        return retired
 
     def _owned(self, user: int, skills: set[int]) -> set[int]:
         """Return which of these skills belong to the user."""

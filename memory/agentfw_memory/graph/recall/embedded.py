@@ -20,8 +20,7 @@ from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import PARTS, ListIndex, faiss_installed, products
 from agentfw_memory.graph.index.vector_index_file import load_index, save_index
-from agentfw_memory.graph.index.word_index import SHARED, WordIndex
-from agentfw_memory.graph.index.word_index_state import load_words, save_words
+from agentfw_memory.graph.index.word_index import SHARED, WordIndex, load_words, save_words
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.graph_cache import GraphCache
@@ -153,7 +152,7 @@ class EmbeddedRecall:
     def save(self) -> None:
         if self.membership is not None:
             self.membership.save()
-        if self._words is not None and sum(self._words.touched.values()) > RESAVE_GROWTH * len(self._words):
+        if self._words is not None and self._words.changes > RESAVE_GROWTH * len(self._words):
             save_words(self._words, self.cache.counter, self._rows)
         for part, index in self.cache.index.parts.items():
             # An index saved a while ago is good enough: the next process adds what came later.

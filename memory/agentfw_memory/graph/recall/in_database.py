@@ -21,7 +21,7 @@ from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.communities import Membership, shares
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.index.word_index_state import way_of_terms
+from agentfw_memory.graph.index.word_index import way_of_terms
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.database_words import DatabaseQuestion
