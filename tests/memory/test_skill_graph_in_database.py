@@ -168,9 +168,9 @@ def test_what_stands_around_a_skill_is_found_without_reading_all_that_was_import
         assert isinstance(search, PostgresSearch)
         plan = explained(search)
 
-        found = search.connected([1_001], None, seconds=3600.0, mates=0, by_owner=False, latest=0)
+        near, _ = search.connected([1_001], None, seconds=3600.0, siblings=0)
 
-        assert sorted(found.near) == [int(first.id[1:]), 1_002]
+        assert sorted(near) == [int(first.id[1:]), 1_002]
         assert 0 < pages(plan) < 30
 
 

@@ -26,11 +26,8 @@ from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated, 
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.ranking import (
     Asked,
-    HybridSimilarity,
     Ranked,
     Similarity,
-    VectorSimilarity,
-    WordSimilarity,
     chosen,
     rank,
 )
@@ -178,18 +175,24 @@ class EmbeddedRecall:
         self._readers: dict[str, int | None] = {}
 
     def _similarity(self, asked: Asked, allowed: Bools | None) -> Similarity:
-        by_vectors = None
-        if asked.vector is not None:
-            by_vectors = VectorSimilarity(self.cache, asked.vector, asked.reader, allowed)
-        if self._words is None:
-            assert by_vectors is not None
-            return by_vectors
-        question = self._words.question(asked.query, asked.reader, allowed)
-        if by_vectors is None or asked.vector is None:
-            return WordSimilarity(question)
-        cosines = np.concatenate([products(some, asked.vector) for some in self.cache.background(asked.reader)])
-        found_among = None if allowed is None else len(by_vectors.findable(allowed))
-        return HybridSimilarity(by_vectors, question, cosines, found_among)
+        cache, question, vector = self.cache, None, asked.vector
+        if self._words is not None:
+            question = self._words.question(asked.query, asked.reader, allowed)
+        fitting = None if allowed is None else np.flatnonzero(allowed[: len(cache.live)] & cache.live)
+        if fitting is not None:
+            fitting = fitting[cache.visible_to(asked.reader, fitting)]
+
+        def nearest(k: int) -> Integers:
+            assert vector is not None
+            if fitting is not None:
+                return cache.index.among(vector, k, fitting)[0]
+            return cache.index.search(vector, k, cache.private_skills(asked.reader))[0]
+
+        if question is None or vector is None:
+            return Similarity(vector, nearest, question)
+        cosines = np.concatenate([products(some, vector) for some in cache.background(asked.reader)])
+        count = question.count if fitting is None else len(fitting)
+        return Similarity(vector, nearest, question, cosines, count, asked.vector_weight)
 
     def _update(self, touched: list[int]) -> None:
         """Update what depends on skills that are new, changed or gone."""

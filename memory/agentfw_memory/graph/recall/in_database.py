@@ -29,11 +29,8 @@ from agentfw_memory.graph.recall.embedded import NAMED
 from agentfw_memory.graph.recall.graph_cache import BACKGROUND, SAMPLED, GraphCache, drawn
 from agentfw_memory.graph.recall.ranking import (
     Asked,
-    HybridSimilarity,
     Ranked,
-    Scores,
     Similarity,
-    WordSimilarity,
     chosen,
     rank,
 )
@@ -41,7 +38,7 @@ from agentfw_memory.graph.recall.timeline import GAP
 from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows
-from agentfw_memory.graph.stores.search import Corpus, DatabaseSearch, Nearest, Proposals
+from agentfw_memory.graph.stores.search import Corpus, DatabaseSearch, Proposals
 from agentfw_memory.graph.stores.store import Among, Delete, Head, Insert, Select, Update
 
 COMMON = 1_000
@@ -122,7 +119,7 @@ class DatabaseRecall:
             around.cache,
             around.communities,
             around.candidates,
-            _Renumbered(similarity, around.numbers),
+            replace(similarity, stored=around.numbers),
             settings,
             asked,
             prepared.trust if settings.calibrate else TRUSTED,
@@ -306,19 +303,22 @@ class DatabaseRecall:
         return {place: shares[number] for place, number in enumerate(numbers.tolist()) if number in shares}
 
     def _similarity(self, asked: Asked, question: DatabaseQuestion, found: Proposals, prepared: Prepared) -> Similarity:
-        if self._settings.query_similarity != "vectors":
+        def nearest(k: int) -> Integers:
+            (shared, cosines), (own, own_cosines) = found.shared, found.own
+            numbers, both = np.concatenate([shared, own[:k]]), np.concatenate([cosines, own_cosines[:k]])
+            return numbers[np.lexsort((numbers, -both))[:k]]
+
+        way = self._settings.query_similarity
+        if way != "vectors":
             question.take(found)
-        if asked.vector is None:
-            return WordSimilarity(question)
-        by_vectors = _FoundVectors(asked.vector, found.shared, found.own)
-        if self._settings.query_similarity == "vectors":
-            return by_vectors
-        mine = drawn(np.arange(len(by_vectors.own)), BACKGROUND)
-        cosines = np.concatenate([products(prepared.background, asked.vector), by_vectors.own_cosines[mine]])
+        if asked.vector is None or way == "vectors":
+            return Similarity(asked.vector, nearest, None if way == "vectors" else question)
+        mine = drawn(np.arange(len(found.own[0])), BACKGROUND)
+        cosines = np.concatenate([products(prepared.background, asked.vector), found.own[1][mine]])
         # With a filter, there are no more than were found, if these are fewer than were asked for.
-        fitting = len(found.shared[0]) + len(found.own[0])
         all_found = bool(asked.where) and len(found.shared[0]) < max(self._settings.candidates, asked.k)
-        return HybridSimilarity(by_vectors, question, cosines, fitting if all_found else None)
+        count = len(found.shared[0]) + len(found.own[0]) if all_found else question.count
+        return Similarity(asked.vector, nearest, question, cosines, count, asked.vector_weight)
 
     def _calibration_cache(self, sample: list[int], uses: Sequence[Use]) -> GraphCache:
         near, _ = self._search.connected(sample, None, seconds=GAP, siblings=0)
@@ -373,44 +373,6 @@ class _Around:
     def as_stored(self, one: Ranked) -> Ranked:
         found = one.found and replace(one.found, candidate=int(self.numbers[one.found.candidate]))
         return replace(one, number=int(self.numbers[one.number]), found=found)
-
-
-class _Renumbered(Similarity):
-    """A similarity for skills that are numbered from 0."""
-
-    def __init__(self, similarity: Similarity, numbers: Integers) -> None:
-        self._similarity, self._numbers, self.few = similarity, numbers, similarity.few
-
-    def best(self, k: int) -> Integers:
-        return self._numbers.searchsorted(self._similarity.best(k))
-
-    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        return self._similarity.of(self._numbers[numbers], vectors)
-
-    def lengths(self, numbers: Integers) -> Floats:
-        return self._similarity.lengths(self._numbers[numbers])
-
-    def evidence(self, similar: Scores) -> Scores:
-        return self._similarity.evidence(similar)
-
-
-class _FoundVectors(Similarity):
-    """Dot products with a query: those of the best shared skills, and those of all private ones.
-
-    Of the shared ones there are as many as `best` is asked for.
-    """
-
-    def __init__(self, query: Float32Array, shared: Nearest, own: Nearest) -> None:
-        self._query, self._shared = query, shared
-        self.own, self.own_cosines = own
-
-    def best(self, k: int) -> Integers:
-        shared, cosines = self._shared
-        numbers, both = np.concatenate([shared, self.own[:k]]), np.concatenate([cosines, self.own_cosines[:k]])
-        return numbers[np.lexsort((numbers, -both))[:k]]
-
-    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        return {"vectors": products(vectors, self._query)}
 
 
 def _vectors(rows: GraphRows, found: Sequence[Any], dimensions: int) -> Float32Array:

@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -86,32 +85,8 @@ class Asked:
     scenario: int | None = None
     tools: tuple[int, ...] = ()
     """The scenario and the tools that the caller names."""
-
-
-class Similarity(ABC):
-    """The similarity of skills to one query: by vectors and words together, or, for the paper's ablations, by one."""
-
-    few = False
-    """Whether the user may see so few skills that none should be left out."""
-
-    @abstractmethod
-    def best(self, k: int) -> Integers:
-        """Return the most similar skills that the user may see: k by each way of comparing."""
-
-    @abstractmethod
-    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        """Return the similarity of each of these skills, by words and by vectors. The sum is the similarity."""
-
-    def lengths(self, numbers: Integers) -> Floats:
-        """Return the number of terms of each of these skills, or 0 if texts aren't at hand."""
-        return np.zeros(len(numbers))
-
-    def evidence(self, similar: Scores) -> Scores:
-        """Return how far such similarities are above those of unrelated skills, in standard deviations.
-
-        By vectors alone nothing says what a cosine means, and by words alone only what has a word is found.
-        """
-        return np.full(len(similar), np.inf)
+    vector_weight: float = 1.0
+    """What a standard deviation of cosines counts, beside one of words."""
 
 
 class QueryByWords(Protocol):
@@ -132,45 +107,9 @@ class QueryByWords(Protocol):
     def lengths(self, numbers: Integers) -> Floats: ...
 
 
-class VectorSimilarity(Similarity):
-    """Dot product of vectors."""
-
-    def __init__(self, cache: GraphCache, query: Float32Array, user: int | None, allowed: Bools | None = None) -> None:
-        """`allowed` says by number which skills may be found, of those that the user may see."""
-        self._cache, self._query, self._user, self._allowed = cache, query, user, allowed
-
-    def best(self, k: int) -> Integers:
-        if self._allowed is not None:
-            return self._cache.index.among(self._query, k, self.findable(self._allowed))[0]
-        return self._cache.index.search(self._query, k, self._cache.private_skills(self._user))[0]
-
-    def findable(self, allowed: Bools) -> Integers:
-        """Return the skills that may be found: those that are allowed, and that the user may see."""
-        numbers = np.flatnonzero(allowed[: len(self._cache.live)] & self._cache.live)
-        return numbers[self._cache.visible_to(self._user, numbers)]
-
-    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        return {"vectors": products(vectors, self._query)}
-
-
-class WordSimilarity(Similarity):
-    """BM25 over the words of the texts."""
-
-    def __init__(self, question: QueryByWords) -> None:
-        self._question = question
-
-    def best(self, k: int) -> Integers:
-        return self._question.best(k)
-
-    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        return {"words": self._question.scores(numbers)}
-
-    def lengths(self, numbers: Integers) -> Floats:
-        return self._question.lengths(numbers)
-
-
-class HybridSimilarity(Similarity):
-    """Both, each standardised.
+@dataclass(slots=True)
+class Similarity:
+    """The similarity of skills to one query: by vectors and words together or, for the paper's ablations, by one.
 
     Cosines and BM25 scores have different scales, and a cosine of 0.6 means much with one embedder and nothing with
     another. So of both is counted how many standard deviations a skill is above the average skill that this user may
@@ -178,38 +117,67 @@ class HybridSimilarity(Similarity):
     whichever similarity is chosen.
     """
 
-    def __init__(
-        self, by_vectors: Similarity, question: QueryByWords, cosines: Scores, found_among: int | None = None
-    ) -> None:
-        """`cosines` are those of the query and of skills drawn from all that the user may see. `found_among` is the
-        number of skills that may be found, if a filter leaves some out."""
-        self._by_vectors, self._question = by_vectors, question
-        self._found_among = question.count if found_among is None else found_among
-        self.few = self._found_among < FEW
-        count = len(cosines) + ASSUMED_AS_OFTEN
-        self._mean = (float(cosines.sum()) + ASSUMED_AS_OFTEN * ASSUMED_MEAN) / count
-        squares = float(np.square(cosines - self._mean).sum()) + ASSUMED_AS_OFTEN * SPREAD**2
-        self._deviation = (squares / count) ** 0.5
+    vector: Float32Array | None
+    nearest: Callable[[int], Integers]
+    """Returns up to so many skills with the most similar vectors, of those that the user may see."""
+    question: QueryByWords | None
+    cosines: Scores = field(default_factory=lambda: np.zeros(0))
+    """Those of the query and of skills drawn from all that the user may see."""
+    found_among: int = 0
+    """The number of skills that may be found."""
+    vector_weight: float = 1.0
+    stored: Integers | None = None
+    """The numbers in the store, where skills are numbered otherwise."""
+
+    @property
+    def hybrid(self) -> bool:
+        return self.vector is not None and self.question is not None
+
+    @property
+    def few(self) -> bool:
+        """Whether the user may see so few skills that none should be left out."""
+        return self.hybrid and self.found_among < FEW
 
     def best(self, k: int) -> Integers:
-        both = np.concatenate([self._by_vectors.best(k), self._question.best(k)])
-        return np.fromiter(dict.fromkeys(both.tolist()), np.int64)
+        """Return the most similar skills that the user may see: k by each way of comparing."""
+        found = [] if self.vector is None else [self.nearest(k)]
+        found += [] if self.question is None else [self.question.best(k)]
+        return np.fromiter(dict.fromkeys(np.concatenate(found).tolist()), np.int64)
 
     def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        question = self._question
-        cosines = self._by_vectors.of(numbers, vectors)["vectors"]
-        # Words that are in no visible skill, or in all of them, tell nothing apart.
-        words = (question.scores(numbers) - question.mean) / (question.deviation or 1.0)
-        return {"words": SPREAD * words, "vectors": SPREAD * (cosines - self._mean) / self._deviation}
+        """Return the similarity of each of these skills, by words and by vectors. The sum is the similarity."""
+        found: dict[str, Scores] = {}
+        question = self.question
+        if question is not None:
+            found["words"] = question.scores(numbers if self.stored is None else self.stored[numbers])
+        if self.vector is not None:
+            found["vectors"] = products(vectors, self.vector)
+        if self.hybrid and question is not None:
+            # Words that are in no visible skill, or in all of them, tell nothing apart.
+            found["words"] = SPREAD * (found["words"] - question.mean) / (question.deviation or 1.0)
+            count = len(self.cosines) + ASSUMED_AS_OFTEN
+            mean = (float(self.cosines.sum()) + ASSUMED_AS_OFTEN * ASSUMED_MEAN) / count
+            squares = float(np.square(self.cosines - mean).sum()) + ASSUMED_AS_OFTEN * SPREAD**2
+            found["vectors"] = self.vector_weight * SPREAD * (found["vectors"] - mean) / (squares / count) ** 0.5
+        return found
 
     def lengths(self, numbers: Integers) -> Floats:
-        return self._question.lengths(numbers)
+        """Return the number of terms of each of these skills, or 0 if texts aren't at hand."""
+        if self.question is None:
+            return np.zeros(len(numbers))
+        return self.question.lengths(numbers if self.stored is None else self.stored[numbers])
 
     def evidence(self, similar: Scores) -> Scores:
+        """Return how far such similarities are above those of unrelated skills, in standard deviations.
+
+        By vectors alone nothing says what a cosine means, and by words alone only what has a word is found.
+        """
+        if not self.hybrid or self.question is None:
+            return np.full(len(similar), np.inf)
         # The more skills there are, the higher the best of them is by chance. A query of which no word is known has
         # only chance to go by.
-        count = max(self._found_among, 2)
-        return similar / SPREAD - math.sqrt(2.0 * math.log(count)) + (KNOWN if self._question.known else 0.0)
+        chance = math.sqrt(2.0 * math.log(max(self.found_among, 2)))
+        return similar / SPREAD - chance + (KNOWN if self.question.known else 0.0)
 
 
 @dataclass(frozen=True, slots=True)

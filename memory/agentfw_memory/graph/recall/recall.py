@@ -19,7 +19,7 @@ from agentfw_memory.errors import StorageError, StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, embedded
+from agentfw_memory.graph.index.embedders import Embedder, embedded, vector_weight
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.embedded import EmbeddedRecall
 from agentfw_memory.graph.recall.graph_cache import GraphCache
@@ -113,9 +113,10 @@ class Recaller:
         times = spans(query, self._rows.store.now()) if settings.time_weight else ()
         place = None if scenario is None else self._rows.find("scenario", scenario)
         named = tuple(one for one in (self._rows.find("tool", name) for name in tools) if one is not None)
+        weight = vector_weight(self._maker.name) if settings.vector_weight is None else settings.vector_weight
         for _ in range(ATTEMPTS):
             reader = self._by.reader(user)
-            asked = Asked(query, vector, reader, max(k, ORDERED), times, at_least, where or {}, place, named)
+            asked = Asked(query, vector, reader, max(k, ORDERED), times, at_least, where or {}, place, named, weight)
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
             if where:
