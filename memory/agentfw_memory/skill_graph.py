@@ -32,7 +32,7 @@ from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jso
 from agentfw_memory.graph.forgetting import Forgetter
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import Embedder, embedded, open_embedder
-from agentfw_memory.graph.index.vector_index_file import remove_indexes
+from agentfw_memory.graph.index.vector_index import remove_indexes
 from agentfw_memory.graph.learning.cases import CASES, Case, chosen_cases
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import Extractor, Trajectory
@@ -40,9 +40,7 @@ from agentfw_memory.graph.learning.hearing import Hearer, Saying, ask
 from agentfw_memory.graph.learning.sharing import Sharing
 from agentfw_memory.graph.learning.trajectories import Learner
 from agentfw_memory.graph.metadata_filter import check_filter, fits
-from agentfw_memory.graph.recall.as_of import recall_as_of
-from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER
-from agentfw_memory.graph.recall.recall import Recaller, record_of
+from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller, record_of
 from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores import store_class
@@ -294,7 +292,7 @@ class SkillGraph:
         def found() -> list[Hit]:
             if when is None:
                 return self._recaller.recall(query, user, k, least, where=where, **context)
-            return recall_as_of(self._rows, self._recaller, query, user, k, when, where or {}, **context)
+            return self._recaller.recall_as_of(query, user, k, when, where or {}, **context)
 
         return self._call(found)
 

@@ -18,8 +18,14 @@ import numpy as np
 from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
 from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.vector_index import PARTS, ListIndex, faiss_installed, products
-from agentfw_memory.graph.index.vector_index_file import load_index, save_index
+from agentfw_memory.graph.index.vector_index import (
+    PARTS,
+    ListIndex,
+    faiss_installed,
+    load_index,
+    products,
+    save_index,
+)
 from agentfw_memory.graph.index.word_index import SHARED, WordIndex, load_words, save_words
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated, terms_before
