@@ -182,19 +182,10 @@ class SkillGraph:
         expires_at: float | None = None,
     ) -> Skill:
         """Start a new version of a skill. What isn't given stays as it is. `expires_at=math.inf` means never."""
-        needed, about = (given if given is None else _listed(given) for given in (tools, scenarios))
-        return self._call(
-            lambda: self._editor.update(
-                skill,
-                text=text,
-                visibility=visibility,
-                tools=needed,
-                scenarios=about,
-                valid_from=valid_from,
-                metadata=metadata,
-                expires_at=expires_at,
-            )
-        )
+        changes = {"text": text, "visibility": visibility, "metadata": metadata}
+        given = {"tool": tools, "scenario": scenarios}
+        names = {kind: _listed(some) for kind, some in given.items() if some is not None}
+        return self._call(lambda: self._editor.update(skill, changes, names, valid_from, expires_at))
 
     def retire(self, skill: str) -> None:
         """End a skill. It is no longer recalled, but its history stays."""
@@ -342,14 +333,10 @@ class SkillGraph:
 
     def hear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
         """Hear messages of an import, oldest first. A writer is asked about several in one request."""
-        hearing = self._heard(sayings, _at_once)
         if self._hearer.writer is not None:
-            return asyncio.run(hearing)
-        try:
-            hearing.send(None)  # without a writer it waits for nothing, so it needs no event loop
-        except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
-        raise AssertionError("hearing without a writer has waited")
+            return asyncio.run(self._heard(sayings, _at_once))
+        whole = list(sayings)  # without a writer, no event loop is needed
+        return self._written(whole, self._said(whole), (), "")
 
     async def _heard(self, sayings: Iterable[Saying], call: Callable[..., Awaitable[Any]]) -> list[Heard]:
         whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
@@ -381,7 +368,7 @@ class SkillGraph:
         check_name("user", user)
 
         def found() -> list[Skill]:
-            stated = self._rows.facts_of([user.casefold()])
+            stated = self._rows.facts_of(user.casefold())
             numbers = [number for name, number in stated if name.endswith(f": {EVERY_ANSWER}")]
             own = [skill for skill in self._rows.skills(numbers).values() if skill.owner == user]
             return sorted(own, key=lambda skill: -skill.valid_from)[:k]

@@ -130,11 +130,7 @@ class GraphContract(StoreContract):
         assert graph.admin.owners(prefix="x") == []
         assert len(graph.admin.owners()) == len(names)
 
-    @pytest.mark.parametrize("few", [1, 500])
-    def test_the_skills_of_an_owner_in_a_scenario_are_only_theirs(
-        self, open_graph: OpenGraph, monkeypatch: pytest.MonkeyPatch, few: int
-    ) -> None:
-        monkeypatch.setattr(graph_rows, "FEW", few)
+    def test_the_skills_of_an_owner_in_a_scenario_are_only_theirs(self, open_graph: OpenGraph) -> None:
         graph = open_graph()
         for owner in ("ana", "ben"):
             for text in ("tea", "milk", "rum"):

@@ -19,7 +19,7 @@ from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
+from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow, told_apart
 from agentfw_memory.graph.stores.store import Change, Delete, Insert, Update
@@ -114,27 +114,20 @@ class Editor:
     def update(
         self,
         skill: str,
-        *,
-        text: str | None,
-        visibility: Visibility | None,
-        tools: Iterable[str] | None,
-        scenarios: Iterable[str] | None,
+        changes: Mapping[str, Any],
+        names: Mapping[str, Iterable[str]],
         valid_from: float | None,
-        metadata: Mapping[str, Any] | None,
         expires_at: float | None,
     ) -> Skill:
-        own = check_skill(skill)
-        names = {
-            "tool": None if tools is None else check_names("tool", tools),
-            "scenario": None if scenarios is None else check_names("scenario", scenarios),
-        }
-        if text is not None:
-            check_text("skill", text, self._settings.longest_text)
-        if metadata is not None:
-            check_metadata(metadata)
-        if visibility is not None:
-            _check_visibility(visibility)
-        new_vector = None if text is None else self._recaller.embed([text])[0]
+        """Start a new version. Text, visibility and metadata that are None stay, and so do names that aren't given."""
+        own, given = check_skill(skill), {name: value for name, value in changes.items() if value is not None}
+        checked = {kind: check_names(kind, some) for kind, some in names.items()}
+        if "text" in given:
+            check_text("skill", given["text"], self._settings.longest_text)
+        if "visibility" in given:
+            _check_visibility(given["visibility"])
+        check_metadata(given.get("metadata", {}))
+        new_vector = self._recaller.embed([given["text"]])[0] if "text" in given else None
         with self._rows.writing() as change:
             self._recaller.check_embedder(change.embedder)
             before = self.current(own)
@@ -144,21 +137,15 @@ class Editor:
                     f"{skill} can't change at {when}: its current version is valid from {before.valid_from}",
                     fix="pass a later valid_from, or none",
                 )
-            after = replace(
-                before,
-                text=text or before.text,
-                visibility=visibility or before.visibility,
-                metadata=before.metadata if metadata is None else metadata,
-                expires_at=_expiry(before.expires_at, expires_at),
-            )
+            after = replace(before, **given, expires_at=_expiry(before.expires_at, expires_at))
             if replace(after, expires_at=before.expires_at) != before:
                 self._replace(change, own, after, new_vector, when)
             elif after != before:
                 self._rows.store.write(
                     Update("version", {"number": own, "valid_to": None}, {"expires_at": after.expires_at})
                 )
-            self._rename(change, own, "REQUIRES", names["tool"])
-            self._rename(change, own, "APPLIES_TO", names["scenario"])
+            self._rename(change, own, "REQUIRES", checked.get("tool"))
+            self._rename(change, own, "APPLIES_TO", checked.get("scenario"))
             self._rows.touch(change, [own])
             return self.current(own)
 
