@@ -15,7 +15,7 @@ from agentfw_memory import GraphSettings, NewSkill, Skill, SkillGraph, Trajector
 from agentfw_memory.graph.recall.database_words import DatabaseQuestion
 from agentfw_memory.graph.recall.in_database import DatabaseRecall
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch
-from agentfw_memory.graph.stores.search import Sought
+from agentfw_memory.graph.stores.store import Sought
 
 pytest.importorskip("psycopg")
 pytest.importorskip("igraph")

@@ -38,8 +38,17 @@ from agentfw_memory.graph.recall.timeline import GAP
 from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows
-from agentfw_memory.graph.stores.search import Corpus, DatabaseSearch, Proposals
-from agentfw_memory.graph.stores.store import Among, Delete, Head, Insert, Select, Update
+from agentfw_memory.graph.stores.store import (
+    Among,
+    Corpus,
+    DatabaseSearch,
+    Delete,
+    Head,
+    Insert,
+    Proposals,
+    Select,
+    Update,
+)
 
 COMMON = 1_000
 """Number of shared skills with a word from which the word is a common one."""

@@ -73,6 +73,8 @@ class Recaller:
         self._maker = record_of(embedder)
         self._by: EmbeddedRecall | DatabaseRecall = EmbeddedRecall(rows, settings, embedder.dimensions)
         self._has_cases = False
+        fitted = vector_weight(self._maker.name)
+        self._vector_weight = fitted if settings.vector_weight is None else settings.vector_weight
         self.head = rows.store.head()
         """What is known of the tenant, as of the latest call of the graph."""
 
@@ -129,10 +131,11 @@ class Recaller:
         times = spans(query, self._rows.store.now()) if settings.time_weight else ()
         place = None if scenario is None else self._rows.find("scenario", scenario)
         named = tuple(one for one in (self._rows.find("tool", name) for name in tools) if one is not None)
-        weight = vector_weight(self._maker.name) if settings.vector_weight is None else settings.vector_weight
         for _ in range(ATTEMPTS):
             reader = self._by.reader(user)
-            asked = Asked(query, vector, reader, max(k, ORDERED), times, at_least, where or {}, place, named, weight)
+            asked = Asked(
+                query, vector, reader, max(k, ORDERED), times, at_least, where or {}, place, named, self._vector_weight
+            )
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
             if where:
