@@ -59,8 +59,7 @@ class GraphCache:
         """The skills of each owner."""
         self.complements: dict[int, set[int]] = {}
         self.conflicts: dict[int, set[int]] = {}
-        self._private: dict[int, set[int]] = {}
-        self._sorted: dict[int, Integers] = {}
+        self._private: dict[int, Integers] = {}
         """The private skills of users who asked something."""
         self._names: dict[str, dict[int, frozenset[str]]] = {}
         self._unnamed: set[int] = set()
@@ -125,11 +124,12 @@ class GraphCache:
 
     def private_skills(self, user: int | None) -> Integers:
         """Return a user's private skills, which only they may find, in ascending order."""
-        if user is None or user not in self._private:
+        if user is None:
             return NO_SKILLS
-        if user not in self._sorted:
-            self._sorted[user] = np.sort(np.fromiter(self._private[user], np.int64))
-        return self._sorted[user]
+        if user not in self._private:
+            own = np.sort(np.fromiter(self.owned.get(user, ()), np.int64))
+            self._private[user] = own[~self.shared[own]]
+        return self._private[user]
 
     def visible_to(self, user: int | None, numbers: Integers) -> Bools:
         """Return which of these skills a user may see."""
@@ -223,7 +223,6 @@ class GraphCache:
             before = self.vectors(old)
             moved = self.shared[old] != rows.shared[known]
             changed[known] = moved | (before != rows.vectors[known]).any(1)
-            self._unlist_private(old)
             self._add_to_sums(old, -before)
         if not self.counter:
             changed = ~self.index.has(numbers, rows.shared)
@@ -235,7 +234,6 @@ class GraphCache:
             *(column.tolist() for column in (numbers, rows.valid_from, rows.shared, rows.owners)), strict=True
         ):
             self.timeline.put(number, when, SHARED if shared else owner)
-        self._list_private(numbers)
         self._draw_again(numbers)
         self._add_to_sums(numbers, rows.vectors)
         for number, owner in zip(numbers.tolist(), rows.owners.tolist(), strict=True):
@@ -243,12 +241,12 @@ class GraphCache:
                 self._unnamed.add(owner)
             self.owned.setdefault(owner, set()).add(number)
             self._means.pop(owner, None)
+            self._private.pop(owner, None)
 
     def _drop(self, gone: Iterable[int]) -> None:
         numbers = np.array([one for one in gone if one < len(self.live) and self.live[one]], np.int64)
         if not len(numbers):
             return
-        self._unlist_private(numbers)
         if self._background is not None and np.isin(numbers, self._background[0]).any():
             self._background = None
         self._add_to_sums(numbers, -self.vectors(numbers))
@@ -257,6 +255,7 @@ class GraphCache:
         for number, owner in zip(numbers.tolist(), self.owner[numbers].tolist(), strict=True):
             self.owned[owner].discard(number)
             self._means.pop(owner, None)
+            self._private.pop(owner, None)
             self.timeline.remove(number)
             if not self.owned[owner]:
                 del self.owned[owner]
@@ -264,12 +263,6 @@ class GraphCache:
                 for names in self._names.values():
                     names.pop(owner, None)
         self._drop_relations(numbers.tolist())
-
-    def _list_private(self, numbers: Integers) -> None:
-        hidden = numbers[~self.shared[numbers]]
-        for number, owner in zip(hidden.tolist(), self.owner[hidden].tolist(), strict=True):
-            self._private.setdefault(owner, set()).add(number)
-            self._sorted.pop(owner, None)
 
     def _draw_again(self, changed: Integers) -> None:
         """Bring the drawn skills up to date with some that are new or changed, without looking at all others."""
@@ -282,12 +275,6 @@ class GraphCache:
         numbers = drawn(np.concatenate([before, changed[self.shared[changed]]]), BACKGROUND)
         if not np.array_equal(numbers, before):
             self._background = numbers, self.vectors(numbers)
-
-    def _unlist_private(self, numbers: Integers) -> None:
-        hidden = numbers[~self.shared[numbers]]
-        for number, owner in zip(hidden.tolist(), self.owner[hidden].tolist(), strict=True):
-            self._private[owner].discard(number)
-            self._sorted.pop(owner, None)
 
     def _add_to_sums(self, numbers: Integers, vectors: Float32Array) -> None:
         """Update the sums of vectors of owners whose sum is cached."""
