@@ -21,7 +21,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -61,13 +61,6 @@ MOST_LOADED = 300
 """Number of small graphs that stay in memory. With a hundred skills each they take about 150 MB."""
 
 EmbedderChoice = str | Embedder | Callable[[Sequence[str]], Any]
-
-
-async def _at_once(function: Callable[..., Answer], *args: Any) -> Answer:
-    """Call in this thread, as `asyncio.to_thread` calls in another one."""
-    return function(*args)
-
-
 _loaded: OrderedDict[int, weakref.ref[SkillGraph]] = OrderedDict()
 """The graphs of this process in the order of their last use."""
 _loading = threading.Lock()
@@ -334,18 +327,19 @@ class SkillGraph:
     def hear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
         """Hear messages of an import, oldest first. A writer is asked about several in one request."""
         if self._hearer.writer is not None:
-            return asyncio.run(self._heard(sayings, _at_once))
+            return asyncio.run(self._heard(sayings))
         whole = list(sayings)  # without a writer, no event loop is needed
         return self._written(whole, self._said(whole), (), "")
 
-    async def _heard(self, sayings: Iterable[Saying], call: Callable[..., Awaitable[Any]]) -> list[Heard]:
+    async def _heard(self, sayings: Iterable[Saying]) -> list[Heard]:
+        """Ask the writer in this event loop, and do the rest in other threads."""
         whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
         size = HEARD_AT_ONCE if writer else 1
         for some in (whole[start : start + size] for start in range(0, len(whole), size)):
-            said: list[Said | None] = await call(self._said, some)
+            said: list[Said | None] = await asyncio.to_thread(self._said, some)
             asked = [one for one in said if one is not None]
             answers, problem = await ask(writer, asked) if writer is not None and asked else ((), "")
-            heard += await call(self._written, some, said, answers, problem)
+            heard += await asyncio.to_thread(self._written, some, said, answers, problem)
         return heard
 
     def _said(self, sayings: Sequence[Saying]) -> list[Said | None]:
@@ -588,7 +582,7 @@ class AsyncSkillGraph:
 
     async def hear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
         """Hear messages of an import."""
-        return await self.graph._heard(sayings, asyncio.to_thread)
+        return await self.graph._heard(sayings)
 
     async def __aenter__(self) -> AsyncSkillGraph:
         return self

@@ -33,7 +33,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -52,34 +52,12 @@ PARTS = ("private", "shared")
 """The two indexes. A skill is in the one at `PARTS[shared]`."""
 
 
-class VectorIndex(Protocol):
-    """Vectors by number."""
-
-    dimensions: int
-
-    def __len__(self) -> int: ...
-
-    def numbers(self) -> Integers:
-        """Return all numbers in the index."""
-
-    def has(self, numbers: Integers) -> Bools:
-        """Return which of these numbers are in the index."""
-
-    def put(self, numbers: Integers, vectors: Float32Array) -> None:
-        """Add vectors, or replace those of known numbers."""
-
-    def remove(self, numbers: Iterable[int]) -> None:
-        """Remove vectors. Unknown numbers are ignored."""
-
-    def vectors(self, numbers: Integers) -> Float32Array:
-        """Return the vectors of numbers in the index."""
-
-    def search(self, query: Float32Array, k: int, visible: Integers | None) -> tuple[Integers, Float32Array]:
-        """Return the numbers and similarities of the k best vectors, of the visible ones (ascending) or of all."""
-
-
 class ExactIndex:
-    """Compares the query with every vector, by one product of a matrix and a vector."""
+    """Compares the query with every vector, by one product of a matrix and a vector.
+
+    `put` adds vectors or replaces those of known numbers, and `remove` ignores unknown ones. `search` returns the
+    numbers and similarities of the k best vectors, of the visible ones (in ascending order) or of all.
+    """
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
@@ -232,6 +210,9 @@ class ListIndex:
             similarity, numbers = self.faiss.search(query[np.newaxis], k, params=parameters)
         there = numbers[0] >= 0
         return numbers[0][there], similarity[0][there]
+
+
+VectorIndex = ExactIndex | ListIndex
 
 
 class SkillIndex:

@@ -23,7 +23,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,10 @@ from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.recall.calibration import Together, Trust
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.text.words import words
+
+if TYPE_CHECKING:
+    from agentfw_memory.graph.index.word_index import Question
+    from agentfw_memory.graph.recall.database_words import DatabaseQuestion
 
 Scores = NDArray[np.floating[Any]]
 
@@ -89,24 +93,6 @@ class Asked:
     """What a standard deviation of cosines counts, beside one of words."""
 
 
-class QueryByWords(Protocol):
-    """A query by words, such as `Question`."""
-
-    count: int
-    """The number of skills that the user may see."""
-    known: bool
-    """Whether any of them has a word of the query."""
-
-    mean: float
-    deviation: float
-
-    def best(self, k: int) -> Integers: ...
-
-    def scores(self, numbers: Integers) -> Scores: ...
-
-    def lengths(self, numbers: Integers) -> Floats: ...
-
-
 @dataclass(slots=True)
 class Similarity:
     """The similarity of skills to one query: by vectors and words together or, for the paper's ablations, by one.
@@ -120,7 +106,8 @@ class Similarity:
     vector: Float32Array | None
     nearest: Callable[[int], Integers]
     """Returns up to so many skills with the most similar vectors, of those that the user may see."""
-    question: QueryByWords | None
+    question: Question | DatabaseQuestion | None
+    """The query by words."""
     cosines: Scores = field(default_factory=lambda: np.zeros(0))
     """Those of the query and of skills drawn from all that the user may see."""
     found_among: int = 0
