@@ -5,9 +5,10 @@
 
 Teams of four file messages into eight folders. All teams have the same folders and mean different subjects by them, so
 that only a case of one's own team shows the right one. Members file first, then one newcomer of each team. A message is
-filed as the most relevant case says, and the right folder is learned. Told is how often the newcomers' first messages
-are filed right, for several weights of communities. The weight is chosen on one half of the seeds and told on the
-other, with 95% intervals of the difference for each newcomer. There is no language model.
+filed as the most relevant case says, and the right folder is learned. With `--profiles`, people's profiles name their
+team. Told is how often the newcomers' first messages are filed right, for several weights of communities. The weight is
+chosen on one half of the seeds and told on the other, with 95% intervals of the difference for each newcomer. There is
+no language model.
 """
 
 from __future__ import annotations
@@ -25,9 +26,22 @@ from agentfw_memory import GraphSettings, SkillGraph
 
 WEIGHTS = (0.0, 0.1, 0.2, 0.4, 0.8)
 TEAM, FOLDERS, FIRST = 4, 8, 10
+TEAMS = (
+    "card disputes",
+    "business lending",
+    "insurance claims",
+    "branch offices",
+    "fraud",
+    "pensions",
+    "the mint",
+    "tax",
+)
+"""What the profiles of people say, if there are any."""
 
 
-def newcomers(subjects: dict[str, list[str]], teams: int, length: int, weight: float, seed: int) -> list[float]:
+def newcomers(
+    subjects: dict[str, list[str]], teams: int, length: int, weight: float, seed: int, profiles: bool
+) -> list[float]:
     """Return the share of each newcomer's first messages that were filed right."""
     draw, names = random.Random(seed), sorted(subjects)
     meant = [{name: place % FOLDERS for place, name in enumerate(draw.sample(names, len(names)))} for _ in range(teams)]
@@ -37,6 +51,8 @@ def newcomers(subjects: dict[str, list[str]], teams: int, length: int, weight: f
     right: list[list[float]] = [[] for _ in range(teams)]
     settings = GraphSettings(share_learned=True, community_weight=weight)
     with SkillGraph.open(":memory:", tenant="cases", embedder="wordllama", settings=settings) as graph:
+        for team, one in people if profiles else ():
+            graph.set_profile(f"{team}/{one}", f"works for {TEAMS[team]}")
         for place, (team, one) in enumerate(turns):
             name = draw.choice(names)
             text, folder = draw.choice(subjects[name]), str(meant[team][name])
@@ -50,11 +66,12 @@ def newcomers(subjects: dict[str, list[str]], teams: int, length: int, weight: f
 
 
 def measure(
-    subjects: dict[str, list[str]], teams: int, length: int, seeds: int, weights: Sequence[float]
+    subjects: dict[str, list[str]], teams: int, length: int, seeds: int, weights: Sequence[float], profiles: bool
 ) -> dict[str, Any]:
     """Choose the weight on the first half of the seeds, and tell it on the others."""
     found = {
-        weight: [newcomers(subjects, teams, length, weight, seed) for seed in range(2 * seeds)] for weight in weights
+        weight: [newcomers(subjects, teams, length, weight, seed, profiles) for seed in range(2 * seeds)]
+        for weight in weights
     }
     choosing = {weight: float(np.mean(some[:seeds])) for weight, some in found.items()}
     best = max(choosing, key=lambda weight: choosing[weight])
@@ -77,12 +94,16 @@ def show(result: dict[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = Options(
-        __doc__, abcd="", csv="", teams=4, length=15, seeds=(3, "in each half"), weights=[*WEIGHTS]
+        __doc__, abcd="", csv="", teams=4, length=15, seeds=(3, "in each half"), weights=[*WEIGHTS], profiles=False
     ).parse_args(arguments)
     if not (options.abcd or options.csv):
         raise SystemExit("name the data: --abcd FOLDER or --csv FILE")
     subjects = messages_of_abcd(Path(options.abcd)) if options.abcd else messages_of_csv(Path(options.csv))
-    return tell(measure(subjects, options.teams, options.length, options.seeds, options.weights), options.json, show)
+    return tell(
+        measure(subjects, options.teams, options.length, options.seeds, options.weights, options.profiles),
+        options.json,
+        show,
+    )
 
 
 if __name__ == "__main__":
