@@ -180,6 +180,7 @@ class Membership:
 
     def split_all(self) -> None:
         """Split the graph in the store."""
+        self._newcomers.catch_up()
         ends, weights = [np.zeros((0, 2), np.int64)], [np.zeros(0)]
         rows = iter(self._rows.structure())
         while batch := list(islice(rows, 50_000)):

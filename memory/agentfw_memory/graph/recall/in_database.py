@@ -179,7 +179,6 @@ class DatabaseRecall:
         membership = Membership(self._rows, settings) if settings.community_weight else None
         if membership is not None:
             logger.info("communities are computed")
-            membership.catch_up()
             membership.split_all()
         summary = self._search.summary(common=COMMON, sample=max(SAMPLE, BACKGROUND), uses=SAMPLED)
         cache = self._calibration_cache(summary.sample, summary.uses)
