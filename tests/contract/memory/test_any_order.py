@@ -211,7 +211,7 @@ class TwoTenants(RuleBasedStateMachine):
         with SkillGraph.open(":memory:", tenant="copy", embedder="hash:64") as graph:
             graph.admin.import_jsonl(path)
             self.check(graph, self.known[tenant])
-            graph.export_jsonl(self.folder / "again.jsonl")
+            graph.admin.export_jsonl(self.folder / "again.jsonl")
         assert (self.folder / "again.jsonl").read_bytes() == path.read_bytes()
 
     @invariant()

@@ -1,6 +1,6 @@
 """Renders a skill graph as one HTML page: coloured by community, searchable, and self-contained.
 
-    graph_page(graph.to_networkx(), title="team-a")
+    graph_page(graph.admin.to_networkx(), title="team-a")
 
 With `recalled=`, it also shows what a query found for a user, and what each term added to the score of each hit.
 
