@@ -89,7 +89,6 @@ class SkillGraph:
         self._hearer = Hearer(rows, self._recaller, self._editor, settings, writer)
         self._forgetter = Forgetter(rows, self._recaller, Sharing(rows, self._recaller, settings))
         self._lock, self._closed = threading.RLock(), False
-        self.admin = Admin(rows, self._recaller, self._call)
         self._recaller.check_embedder(self._recaller.head.embedder)
 
     @classmethod
@@ -133,6 +132,11 @@ class SkillGraph:
     @property
     def tenant(self) -> str:
         return self._store.tenant
+
+    @property
+    def admin(self) -> Admin:
+        """What an operator does with all of the graph."""
+        return Admin(self)
 
     # Skills
 
@@ -497,8 +501,8 @@ class SkillGraph:
 class Admin:
     """What an operator does with all of one tenant's graph."""
 
-    def __init__(self, rows: GraphRows, recaller: Recaller, call: Callable[..., Any]) -> None:
-        self._rows, self._recaller, self._call = rows, recaller, call
+    def __init__(self, graph: SkillGraph) -> None:
+        self._rows, self._recaller, self._call = graph._rows, graph._recaller, graph._call
 
     def stats(self) -> Stats:
         """Return counts, and the embedder of the vectors."""
@@ -536,11 +540,11 @@ class Admin:
 
     def export_jsonl(self, path: str | Path) -> int:
         """Write every row, with history and vectors, as lines of JSON. Return the number of rows."""
-        return int(self._call(lambda: export_jsonl(self._rows, path)))
+        return self._call(lambda: export_jsonl(self._rows, path))
 
     def import_jsonl(self, path: str | Path) -> int:
         """Import an export into this tenant, which must be empty. Return the number of rows."""
-        return int(self._call(lambda: import_jsonl(self._rows, path), repeatable=False))
+        return self._call(lambda: import_jsonl(self._rows, path), repeatable=False)
 
     def to_networkx(self) -> networkx.MultiDiGraph[str]:
         """Return the current graph for networkx. `networkx.write_graphml` writes it to a file."""
