@@ -12,13 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.stores import store_class
 from agentfw_memory.graph.stores.store import (
     Among,
@@ -32,14 +29,12 @@ from agentfw_memory.graph.stores.store import (
     Store,
     Update,
 )
-from agentfw_memory.skill_graph import SkillGraph
 
 NODE = ("number", "kind", "name", "recorded_at")
 OpenStore = Callable[..., Store]
-OpenGraph = Callable[..., SkillGraph]
 
 
-class _Ticks:
+class Ticks:
     """A clock that shows one second more at every look."""
 
     def __init__(self) -> None:
@@ -58,7 +53,7 @@ class StoreContract:
 
     @pytest.fixture
     def open_store(self, address: Callable[[str], str]) -> Iterator[OpenStore]:
-        clock = _Ticks()
+        clock = Ticks()
         with ExitStack() as opened:
 
             def open_(tenant: str = "team", place: str = "store") -> Store:
@@ -67,21 +62,6 @@ class StoreContract:
                 return store
 
             yield open_
-
-    @pytest.fixture
-    def open_graph(self, address: Callable[[str], str]) -> Iterator[OpenGraph]:
-        clock = _Ticks()
-        with ExitStack() as opened:
-
-            def open_(
-                tenant: str = "team", place: str = "store", embedder: str = "hash:16", **options: Any
-            ) -> SkillGraph:
-                made = SkillGraph.open(address(place), tenant=tenant, embedder=embedder, clock=clock, **options)
-                return opened.enter_context(made)
-
-            yield open_
-
-    # The store
 
     def test_rows_are_found_by_conditions(self, open_store: OpenStore) -> None:
         store = open_store()
@@ -212,48 +192,6 @@ class StoreContract:
         open_store("\u00f6")
         assert store_class(address("store")).tenants(address("store")) == ["Team-a", "team b", "\u00f6"]
 
-    # The graph in it
-
-    def test_what_was_written_is_there_for_the_next_who_opens(self, open_graph: OpenGraph) -> None:
-        graph = open_graph()
-        added = graph.add(owner="ana", text="offer the earliest slot", tools=["calendar"], metadata={"a": "\u00f6"})
-        again = open_graph()
-        assert again.get(added.id) == added
-        assert again.recall("which slot?", user="ana")[0].skill == added
-        assert again.admin.stats().embedder == "hash:16"
-        new = graph.add(owner="ben", text="a slot for all", visibility="shared")
-        assert {hit.skill.id for hit in again.recall("which slot?", user="ben")} == {new.id}
-        graph.retire(new.id)
-        assert again.recall("which slot?", user="ben") == []
-
-    def test_who_is_forgotten_is_gone_and_the_others_stay(self, open_graph: OpenGraph, tmp_path: Path) -> None:
-        graph = open_graph()
-        mine, others = fill(graph)
-        # Somebody else's trajectory used the skill, and theirs used somebody else's.
-        graph.learn({"id": "of unmistakable-0", "user": "unmistakable-0", "query": "q", "skills": [others]}, 0.9)
-        assert graph.get(others).uses == 2
-
-        receipt = graph.forget("unmistakable-0")
-
-        assert (receipt.skills, receipt.versions, receipt.vectors, receipt.trajectories) == (1, 2, 2, 2)
-        assert receipt.nodes == 2
-        graph.admin.export_jsonl(tmp_path / "left.jsonl")
-        assert "unmistakable-0" not in (tmp_path / "left.jsonl").read_text("utf-8")
-        assert (graph.get(others).uses, graph.get(others).tools) == (1, ("unmistakable-1 tool", "common tool"))
-        with pytest.raises(UnknownSkillError):
-            graph.history(mine)
-        assert {hit.skill.id for hit in open_graph().recall("unmistakable", user="ben")} == {others}
-
-    def test_an_export_is_equal_after_it_was_imported(self, open_graph: OpenGraph, tmp_path: Path) -> None:
-        graph, other = open_graph(place="here"), open_graph(place="there")
-        fill(graph)
-        rows = graph.admin.export_jsonl(tmp_path / "one.jsonl")
-        assert other.admin.import_jsonl(tmp_path / "one.jsonl") == rows
-        other.admin.export_jsonl(tmp_path / "two.jsonl")
-        assert (tmp_path / "two.jsonl").read_text("utf-8") == (tmp_path / "one.jsonl").read_text("utf-8")
-        with pytest.raises(BadInputError, match="is not empty"):
-            other.admin.import_jsonl(tmp_path / "one.jsonl")
-
 
 def _nodes(store: Store) -> list[int]:
     return sorted(number for (number,) in store.read(Select("node", ("number",)))[0])
@@ -262,15 +200,3 @@ def _nodes(store: Store) -> list[int]:
 def _add_node(store: Store, number: int) -> None:
     with store.writing() as change:
         store.write(Insert("node", NODE, [(number, "user", f"user {number}", change.now)]))
-
-
-def fill(graph: SkillGraph) -> list[str]:
-    """Add two users with what can be kept of a user, and return the skill of each."""
-    skills = []
-    for name in ("unmistakable-0", "unmistakable-1"):
-        tools = [f"{name} tool", "common tool"]
-        skills.append(graph.add(owner=name, text=f"{name} text", tools=tools, visibility="shared").id)
-        graph.learn({"id": f"{name} trip", "user": name, "query": f"{name} query", "skills": skills[-1:]}, 0.9)
-        graph.set_profile(name, f"{name} profile")
-    graph.update(skills[0], text="unmistakable-0 anew")
-    return skills
