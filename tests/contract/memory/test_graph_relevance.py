@@ -55,7 +55,7 @@ def test_the_only_one_that_fits_is_far_more_relevant_than_the_next(graph: SkillG
     assert some_owner.relevance < 1.5 * another.relevance
 
 
-def test_skills_of_the_scenario_are_kept_without_a_word_of_the_question() -> None:
+def test_skills_of_a_named_scenario_are_kept_without_a_word_of_the_question() -> None:
     with SkillGraph.open(":memory:", tenant="t") as graph:
         graph.add_all(
             NewSkill("ana", f"Somebody {way} {thing}", visibility="shared", valid_from=DAY * (9 * place + number))
@@ -69,7 +69,7 @@ def test_skills_of_the_scenario_are_kept_without_a_word_of_the_question() -> Non
             owner="ana", text="Nothing spicy", visibility="shared", scenarios=["dinner"], valid_from=DAY * 500
         )
 
-        asked = [hit.skill.id for hit in graph.recall("Book a table for tonight", user="ben")]
+        asked = [hit.skill.id for hit in graph.recall("Book a table for tonight", user="ben", scenario="dinner")]
 
         assert wish.id in asked
         assert graph.recall("zzzz qqqq", user="ben") == []

@@ -97,7 +97,7 @@ def _balanced(groups: list[int], edges: Integers, seed: int) -> Floats:
     ranks = np.unique(groups, return_inverse=True)[1]
     # Communities lie on a spiral that fills a disc evenly. 2.4 is the golden angle.
     far = np.sqrt((ranks + 0.5) / (ranks.max() + 1))
-    spots = np.stack([far * np.cos(2.4 * ranks), far * np.sin(2.4 * ranks)], 1)
+    spots: Floats = np.stack([far * np.cos(2.4 * ranks), far * np.sin(2.4 * ranks)], 1)
     spots += generator.normal(0, 0.1, (count, 2))
     spots *= 40.0 * np.sqrt(count)
     if importlib.util.find_spec("igraph"):
@@ -106,8 +106,9 @@ def _balanced(groups: list[int], edges: Integers, seed: int) -> Floats:
         with igraph_random(seed):
             graph = igraph.Graph(count, edges=edges.tolist())
             laid = graph.layout_fruchterman_reingold(seed=spots.tolist(), niter=STEPS, grid=count >= 1_000)
-        spots = 40.0 * np.array(laid.coords)
-    return spots - spots.mean(0)
+        spots = 40.0 * np.array(laid.coords, np.float64)
+    spots -= spots.mean(0)
+    return spots
 
 
 def _groups(nodes: list[dict[str, Any]]) -> list[int]:
