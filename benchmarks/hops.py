@@ -50,7 +50,7 @@ def recalled(settings: GraphSettings, where: dict[str, Any] | None = None) -> Ca
 
     def prepared() -> Callable[[], object]:
         graph = SkillGraph.open(":memory:", tenant="team", embedder="hash", settings=settings)
-        skills = graph.add_skills(
+        skills = graph.add_all(
             NewSkill(
                 f"user{place % 5}",
                 f"{WORDS[place % 12]} {WORDS[place * 5 % 12]} {WORDS[place * 7 % 11]} number {place}",

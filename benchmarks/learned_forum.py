@@ -87,7 +87,7 @@ def measure(questions: Sequence[Question], embedder: str = "") -> dict[str, Any]
         path = Path(folder) / "forum.db"
         with SkillGraph.open(path, tenant="forum", embedder=embedder) as graph:
             replies = [(place, reply) for place, one in enumerate(questions) for reply in one.replies]
-            skills = graph.add_skills(
+            skills = graph.add_all(
                 NewSkill(reply.author, reply.text, (), questions[place].tags, "shared", questions[place].at)
                 for place, reply in replies
             )

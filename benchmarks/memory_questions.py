@@ -61,14 +61,14 @@ NO_GRAPH = replace(DEFAULTS, **dict.fromkeys(TERMS, 0.0))  # type: ignore[arg-ty
 VARIANTS = {"skill graph": DEFAULTS, "nothing left out": replace(DEFAULTS, at_least=0.0)}
 PARTS = {
     "without terms of the graph": NO_GRAPH,
-    "words alone": replace(NO_GRAPH, query_similarity="words", siblings=0),
-    "vectors alone": replace(NO_GRAPH, query_similarity="vectors", siblings=0),
+    "words alone": replace(NO_GRAPH, query_similarity="words"),
+    "vectors alone": replace(NO_GRAPH, query_similarity="vectors"),
     "named owner off": replace(DEFAULTS, owner_weight=0.0),
     "user off": replace(DEFAULTS, user_weight=0.0),
     "community off": replace(DEFAULTS, community_weight=0.0),
     "neighbours off": replace(DEFAULTS, neighbour_weight=0.0),
     "time off": replace(DEFAULTS, time_weight=0.0),
-    "second hop off": replace(DEFAULTS, siblings=0),
+    "hop over time off": replace(DEFAULTS, time_hop=False),
     "not calibrated": replace(DEFAULTS, calibrate=False),
     "the paper's score": GraphSettings.ablation("full"),
 }
@@ -178,7 +178,7 @@ def _graphs(
 
 def remembered(graph: SkillGraph, world: World, judged: list[tuple[float, bool]] | None) -> Answer:
     """Add all notes, and return how to ask for their names. The first hits' relevance and truth go to `judged`."""
-    names = {skill.id: name for name, skill in zip(world.notes, graph.add_skills(world.notes.values()), strict=True)}
+    names = {skill.id: name for name, skill in zip(world.notes, graph.add_all(world.notes.values()), strict=True)}
 
     def answer(asked: Asked) -> list[str]:
         hits = graph.recall(asked.text, user=asked.user, k=2 * K)
@@ -267,7 +267,7 @@ def _ours(folder: Path, embedder: EmbeddedOnce) -> Iterator[tuple[Add, Search]]:
             hits = graph.recall(asked.text, user=asked.user, k=K)
             return time.thread_time() - began, [hit.skill.text for hit in hits]
 
-        yield lambda name, note: graph.add_skills([note]), search
+        yield lambda name, note: graph.add_all([note]), search
 
 
 @contextmanager

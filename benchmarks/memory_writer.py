@@ -108,7 +108,7 @@ def measured(sets: Sets, memory: Memory, show_missed: bool) -> dict[str, tuple[i
         count("and the older one marked", marked, f"{old} > {new}")
     for _, said, request in sets["forget"]:
         user, heard = memory.told(said, request)
-        memory.graph.erase(*heard[1].to_forget)
+        memory.graph.delete(*heard[1].to_forget)
         count("asked to forget: gone", not memory.graph.skills(owner=user), request)
     for _, first_said, second, question, value in sets["two"]:
         user, _ = memory.told(first_said, second)
@@ -125,7 +125,7 @@ def colleagues(sets: Sets, embedder: str, writer: Writer | None) -> tuple[int, i
     good = 0
     for _, old, new, question, _, value in sets["correct"]:
         with SkillGraph.open(":memory:", tenant="team", embedder=embedder, writer=writer) as graph:
-            graph.add_skill(owner="ann", text=old, visibility="shared", valid_from=time.time() - DAY)
+            graph.add(owner="ann", text=old, visibility="shared", valid_from=time.time() - DAY)
             graph.hear(new, user="ben")
             hits = graph.recall(question, user="ben")
             good += bool(hits) and value in hits[0].skill.text

@@ -40,13 +40,13 @@ path, name, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
 settings = GraphSettings(exact_up_to=500, skills_per_owner=10**6)
 graph = SkillGraph.open(path, tenant="team", embedder="hash:32", settings=settings)
 for number in range(first, 10**9):
-    skill = graph.add_skill(owner=name, text=f"{name} knows {number}", tools=["calendar"], visibility="shared")
+    skill = graph.add(owner=name, text=f"{name} knows {number}", tools=["calendar"], visibility="shared")
     print("added", number, skill.id, flush=True)
     if number % 3 == 0:
         graph.learn({"id": f"{name} {number}", "user": name, "query": "q", "skills": [skill.id]}, 0.9)
         print("learned", number, skill.id, flush=True)
     if number % 5 == 0:
-        graph.update_skill(skill.id, visibility="private")
+        graph.update(skill.id, visibility="private")
         print("changed", number, skill.id, flush=True)
     if number % 4 == 0:
         graph.recall(f"knows {number}", user=name)

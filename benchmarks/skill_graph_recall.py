@@ -103,9 +103,7 @@ def measure(size: int, queries: int, rounds: int, mem0: str, seed: int, folder: 
                     query, user = asked[(place + step * queries // 3) % queries]
                     vector = embedder.embed([query])
                     if turn == rounds and side == "ours":
-                        graph.add_skill(
-                            owner=user, text=texts.text(), visibility=generator.choice(("private", "shared"))
-                        )
+                        graph.add(owner=user, text=texts.text(), visibility=generator.choice(("private", "shared")))
                     began, worked = time.perf_counter(), time.thread_time()
                     if side == "ours":
                         graph.recall(query, user=user, k=K)
@@ -163,7 +161,7 @@ def filtered(size: int, queries: int, rounds: int, seed: int, folder: Path) -> d
     with SkillGraph.open(folder / f"filtered-{size}.db", tenant="team", embedder=EMBEDDER) as graph:
         for start in range(0, size, 5000):
             skills = texts.skills(min(5000, size - start), users=users)
-            graph.add_skills([replace(skill, metadata={"lot": next(lots) % 100}) for skill in skills])
+            graph.add_all([replace(skill, metadata={"lot": next(lots) % 100}) for skill in skills])
         graph.prepare()
         asked = [(texts.text(), f"user{generator.randrange(users)}") for _ in range(queries)]
         for turn in range(rounds + 1):

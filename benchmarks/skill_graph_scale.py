@@ -53,7 +53,7 @@ def stage(name: str, where: str, options: argparse.Namespace) -> dict[str, Any]:
     settings = {"settings": SERVED} if "://" in where else {}
     with SkillGraph.open(where, tenant="large", embedder=EMBEDDER, **settings) as graph:  # type: ignore[arg-type]
         if name == "add":
-            there = graph.stats().nodes["skill"] >= options.skills
+            there = graph.admin.stats().nodes["skill"] >= options.skills
             added = 0.0 if there else sum(each for _, each in fill(graph, Texts(options.seed), options.skills))
             return {"seconds": added, **used()}
         if name == "prepare":
@@ -76,7 +76,7 @@ def seen_at_once(url: str) -> str:
     ):
         seen = 0
         for place in range(20):
-            new = graph.add_skill(owner="user1", text=f"novelty{place} w1 w2", visibility="shared")
+            new = graph.add(owner="user1", text=f"novelty{place} w1 w2", visibility="shared")
             seen += new.id in {hit.skill.id for hit in other.recall(f"novelty{place}", user="user2", k=K)}
     return f"{seen} of 20"
 
@@ -106,7 +106,7 @@ def small(where: str, options: argparse.Namespace) -> dict[str, Any]:
     graphs = []
     for number in range(options.tenants):
         graphs.append(SkillGraph.open(where, tenant=f"small{number}", embedder=EMBEDDER))
-        graphs[-1].add_skills([replace(skill, visibility="shared") for skill in texts.skills(options.each, users=5)])
+        graphs[-1].add_all([replace(skill, visibility="shared") for skill in texts.skills(options.each, users=5)])
     few = draw.sample(graphs, min(100, options.tenants))
     for graph in few:
         graph.recall(texts.text(), user="user1", k=K)

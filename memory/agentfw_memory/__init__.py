@@ -6,7 +6,7 @@
     hubs.hub("ana").update(["Deadlines today come first"], round=1)
 
     graph = SkillGraph.open("skills.db", tenant="team-a")
-    graph.add_skill(owner="ana", text="Offer the earliest slot first", tools=["calendar"])
+    graph.add(owner="ana", text="Offer the earliest slot first", tools=["calendar"])
     graph.recall("move my meeting", user="ana")
 
 The package works alone, with any agent framework. It imports neither agentfw nor torch.
@@ -42,12 +42,13 @@ from agentfw_memory.graph.records import (
 )
 from agentfw_memory.graph.text.following import followed
 from agentfw_memory.graph.text.words import terms
-from agentfw_memory.skill_graph import SkillGraph
+from agentfw_memory.skill_graph import AsyncSkillGraph, SkillGraph
 from agentfw_memory.strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
 from agentfw_memory.writing.model_writer import CompletingModel, ModelWriter, WriterError
 from agentfw_memory.writing.writer import Decision, KnownMemory, Said, Writer
 
 __all__ = [
+    "AsyncSkillGraph",
     "BadInputError",
     "Case",
     "Change",

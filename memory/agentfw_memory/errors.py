@@ -40,7 +40,7 @@ class UnknownSkillError(SkillGraphError, LookupError):
     """Raised when a skill doesn't exist in the tenant, or has ended."""
 
     def __init__(self, skill: object) -> None:
-        super().__init__(f'unknown skill "{skill}"', fix="pass an id that add_skill or recall returned")
+        super().__init__(f'unknown skill "{skill}"', fix="pass an id that add or recall returned")
 
 
 class StoreRefusedError(SkillGraphError):

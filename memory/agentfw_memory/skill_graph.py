@@ -1,8 +1,8 @@
 """SkillGraph: a memory of skills that recalls those which fit a query and a user, and learns from trajectories.
 
     >>> with SkillGraph.open(":memory:", tenant="team-a", embedder="hash") as graph:
-    ...     _ = graph.add_skill(owner="ana", text="Offer the earliest slot first", scenarios=["rescheduling"])
-    ...     _ = graph.add_skill(owner="ben", text="Offer the latest slot first")
+    ...     _ = graph.add(owner="ana", text="Offer the earliest slot first", scenarios=["rescheduling"])
+    ...     _ = graph.add(owner="ben", text="Offer the latest slot first")
     ...     [hit.skill.text for hit in graph.recall("which slot do I offer?", user="ana")]
     ['Offer the earliest slot first']
 
@@ -10,7 +10,8 @@ A graph belongs to one tenant. A skill is private to its owner or shared within 
 Only skills that a user may see are searched.
 
 Acknowledged writes survive `kill -9`, and several processes may read and write one file. A change ends one version of
-a skill and starts another, so `history` returns every version. Only `erase` and `forget` delete data.
+a skill and starts another, so `history` returns every version. Only `delete` and `forget` delete data.
+`AsyncSkillGraph` is the same graph for an event loop.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +32,7 @@ from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jso
 from agentfw_memory.graph.forgetting import Forgetter
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import Embedder, embedded, open_embedder
-from agentfw_memory.graph.index.vector_index_file import remove_indexes
+from agentfw_memory.graph.index.vector_index import remove_indexes
 from agentfw_memory.graph.learning.cases import CASES, Case, chosen_cases
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import Extractor, Trajectory
@@ -37,10 +40,7 @@ from agentfw_memory.graph.learning.hearing import Hearer, Saying, ask
 from agentfw_memory.graph.learning.sharing import Sharing
 from agentfw_memory.graph.learning.trajectories import Learner
 from agentfw_memory.graph.metadata_filter import check_filter, fits
-from agentfw_memory.graph.recall.as_of import recall_as_of
-from agentfw_memory.graph.recall.embedded import loaded
-from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER
-from agentfw_memory.graph.recall.recall import Recaller, record_of
+from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller, record_of
 from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores import store_class
@@ -51,30 +51,19 @@ from agentfw_memory.writing.writer import Said, Writer
 if TYPE_CHECKING:
     import networkx
 
-HEARD_AT_ONCE = 10
-"""Number of messages of an import that a writer is asked about in one request."""
-
 Arguments = ParamSpec("Arguments")
 
-
-def _threaded(
-    method: Callable[Concatenate[SkillGraph, Arguments], Answer],
-) -> Callable[Concatenate[SkillGraph, Arguments], Coroutine[Any, Any, Answer]]:
-    """Return the same method for an event loop."""
-
-    async def called(self: SkillGraph, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
-        return await asyncio.to_thread(method, self, *args, **kwargs)
-
-    called.__name__, called.__doc__ = f"a{method.__name__}", method.__doc__
-    return called
-
+HEARD_AT_ONCE = 10
+"""Number of messages of an import that a writer is asked about in one request."""
+SMALL = 5_000
+"""Number of skills up to which a graph is small, so that it is loaded again in milliseconds."""
+MOST_LOADED = 300
+"""Number of small graphs that stay in memory. With a hundred skills each they take about 150 MB."""
 
 EmbedderChoice = str | Embedder | Callable[[Sequence[str]], Any]
-
-
-async def _at_once(function: Callable[..., Answer], *args: Any) -> Answer:
-    """Call in this thread, as `asyncio.to_thread` calls in another one."""
-    return function(*args)
+_loaded: OrderedDict[int, weakref.ref[SkillGraph]] = OrderedDict()
+"""The graphs of this process in the order of their last use."""
+_loading = threading.Lock()
 
 
 class SkillGraph:
@@ -144,9 +133,14 @@ class SkillGraph:
     def tenant(self) -> str:
         return self._store.tenant
 
+    @property
+    def admin(self) -> Admin:
+        """What an operator does with all of the graph."""
+        return Admin(self)
+
     # Skills
 
-    def add_skill(
+    def add(
         self,
         *,
         owner: str,
@@ -163,16 +157,16 @@ class SkillGraph:
         A text with other metadata is another skill.
         """
         tools, scenarios, metadata = _listed(tools), _listed(scenarios), {} if metadata is None else metadata
-        return self.add_skills(
+        return self.add_all(
             [NewSkill(owner, text, tools, scenarios, visibility, valid_from, metadata=metadata, expires_at=expires_at)]
         )[0]
 
-    def add_skills(self, skills: Iterable[NewSkill]) -> list[Skill]:
+    def add_all(self, skills: Iterable[NewSkill]) -> list[Skill]:
         """Add several skills: all of them or none."""
         wanted = list(skills)
         return self._call(lambda: self._editor.add(wanted))
 
-    def update_skill(
+    def update(
         self,
         skill: str,
         *,
@@ -185,25 +179,16 @@ class SkillGraph:
         expires_at: float | None = None,
     ) -> Skill:
         """Start a new version of a skill. What isn't given stays as it is. `expires_at=math.inf` means never."""
-        needed, about = (given if given is None else _listed(given) for given in (tools, scenarios))
-        return self._call(
-            lambda: self._editor.update(
-                skill,
-                text=text,
-                visibility=visibility,
-                tools=needed,
-                scenarios=about,
-                valid_from=valid_from,
-                metadata=metadata,
-                expires_at=expires_at,
-            )
-        )
+        changes = {"text": text, "visibility": visibility, "metadata": metadata}
+        given = {"tool": tools, "scenario": scenarios}
+        names = {kind: _listed(some) for kind, some in given.items() if some is not None}
+        return self._call(lambda: self._editor.update(skill, changes, names, valid_from, expires_at))
 
-    def retire_skill(self, skill: str) -> None:
+    def retire(self, skill: str) -> None:
         """End a skill. It is no longer recalled, but its history stays."""
         self._call(lambda: self._editor.retire(skill), repeatable=False)
 
-    def skill(self, skill: str) -> Skill:
+    def get(self, skill: str) -> Skill:
         """Return the current version of a skill."""
         number = check_skill(skill)
         return self._call(lambda: self._editor.current(number))
@@ -225,18 +210,6 @@ class SkillGraph:
                 return []
             numbers = self._rows.owned(user) if known is None else self._rows.owned_in(user, known)
             return [one for one in self._rows.skills(numbers).values() if fits(one.metadata, where or {})]
-
-        return self._call(found)
-
-    def owners(self, *, prefix: str = "") -> list[str]:
-        """Return the users who own skills and whose name begins like this, sorted."""
-        name = {"name": Between(prefix, f"{prefix}\U0010ffff")} if prefix else {}
-
-        def found() -> list[str]:
-            (nodes,) = self._store.read(Select("node", ("number", "name"), {"kind": "user", **name}))
-            users = dict(nodes)
-            some = {"owner": Among(users)} if prefix else {}
-            return sorted(users[one] for (one,) in self._store.read(Select("live", ("owner",), some, distinct=True))[0])
 
         return self._call(found)
 
@@ -307,7 +280,7 @@ class SkillGraph:
         def found() -> list[Hit]:
             if when is None:
                 return self._recaller.recall(query, user, k, least, where=where, **context)
-            return recall_as_of(self._rows, self._recaller, query, user, k, when, where or {}, **context)
+            return self._recaller.recall_as_of(query, user, k, when, where or {}, **context)
 
         return self._call(found)
 
@@ -346,7 +319,7 @@ class SkillGraph:
         """Remember what a user says of themselves. A message that was heard before changes nothing.
 
         The graph's writer decides what to write down. Without one, what says something lasting is kept as it was said.
-        What the user pasted or quoted is left out. What they ask to forget is only returned: `erase` deletes it.
+        What the user pasted or quoted is left out. What they ask to forget is only returned: `delete` deletes it.
         """
         return self.hear_all([Saying(text, user, conversation, at, id, answer_to)])[0]
 
@@ -357,40 +330,20 @@ class SkillGraph:
 
     def hear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
         """Hear messages of an import, oldest first. A writer is asked about several in one request."""
-        hearing = self._heard(sayings, _at_once)
         if self._hearer.writer is not None:
-            return asyncio.run(hearing)
-        try:
-            hearing.send(None)  # without a writer it waits for nothing, so it needs no event loop
-        except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
-        raise AssertionError("hearing without a writer has waited")
+            return asyncio.run(self._heard(sayings))
+        whole = list(sayings)  # without a writer, no event loop is needed
+        return self._written(whole, self._said(whole), (), "")
 
-    async def ahear(
-        self,
-        text: str,
-        *,
-        user: str,
-        conversation: str = "",
-        at: float | None = None,
-        id: str = "",
-        answer_to: str = "",
-    ) -> Heard:
-        """Hear in an event loop. The writer is asked in this loop, and the rest is done in another thread."""
-        return (await self.ahear_all([Saying(text, user, conversation, at, id, answer_to)]))[0]
-
-    async def ahear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
-        """Hear messages of an import in an event loop."""
-        return await self._heard(sayings, asyncio.to_thread)
-
-    async def _heard(self, sayings: Iterable[Saying], call: Callable[..., Awaitable[Any]]) -> list[Heard]:
+    async def _heard(self, sayings: Iterable[Saying]) -> list[Heard]:
+        """Ask the writer in this event loop, and do the rest in other threads."""
         whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
         size = HEARD_AT_ONCE if writer else 1
         for some in (whole[start : start + size] for start in range(0, len(whole), size)):
-            said: list[Said | None] = await call(self._said, some)
+            said: list[Said | None] = await asyncio.to_thread(self._said, some)
             asked = [one for one in said if one is not None]
             answers, problem = await ask(writer, asked) if writer is not None and asked else ((), "")
-            heard += await call(self._written, some, said, answers, problem)
+            heard += await asyncio.to_thread(self._written, some, said, answers, problem)
         return heard
 
     def _said(self, sayings: Sequence[Saying]) -> list[Said | None]:
@@ -413,7 +366,7 @@ class SkillGraph:
         check_name("user", user)
 
         def found() -> list[Skill]:
-            stated = self._rows.facts_of([user.casefold()])
+            stated = self._rows.facts_of(user.casefold())
             numbers = [number for name, number in stated if name.endswith(f": {EVERY_ANSWER}")]
             own = [skill for skill in self._rows.skills(numbers).values() if skill.owner == user]
             return sorted(own, key=lambda skill: -skill.valid_from)[:k]
@@ -433,7 +386,7 @@ class SkillGraph:
             self._call(self._recaller.drop_communities)
             return receipt
 
-    def erase(self, *skills: str, version: int | None = None) -> Receipt:
+    def delete(self, *skills: str, version: int | None = None) -> Receipt:
         """Delete skills for good: their versions, edges and vectors, what told them, and their bytes on disk.
 
         The skills may have ended. Skills that are gone already are ignored, so that a call can be repeated. With
@@ -452,44 +405,12 @@ class SkillGraph:
             self._call(self._store.erase)
             return Receipt(user, **counts)
 
-    def stats(self) -> Stats:
-        """Return counts, and the embedder of the vectors."""
-
-        def counted() -> Stats:
-            counts, maker = self._rows.counts(), self._recaller.head.embedder
-            return Stats(
-                self.tenant,
-                counts["nodes"],
-                counts["edges"],
-                counts["skills"]["shared"],
-                counts["skills"]["past"],
-                self._recaller.communities(),
-                "" if maker is None else maker.name,
-                "" if maker is None else maker.version,
-                0 if maker is None else maker.dimensions,
-                self._store.bytes_on_disk(),
-            )
-
-        return self._call(counted)
-
     def prepare(self) -> None:
         """Load the graph, compute the communities, and save both for the next process.
 
         The first recall loads the graph by itself. A server calls this before it starts to listen.
         """
         self._call(self._recaller.prepare)
-
-    def export_jsonl(self, path: str | Path) -> int:
-        """Write every row, with history and vectors, as lines of JSON. Return the number of rows."""
-        return self._call(lambda: export_jsonl(self._rows, path))
-
-    def import_jsonl(self, path: str | Path) -> int:
-        """Import an export into this tenant, which must be empty. Return the number of rows."""
-        return self._call(lambda: import_jsonl(self._rows, path), repeatable=False)
-
-    def to_networkx(self) -> networkx.MultiDiGraph[str]:
-        """Return the current graph for networkx. `networkx.write_graphml` writes it to a file."""
-        return self._call(lambda: to_networkx(self._rows, self._recaller))
 
     @classmethod
     def reembed(
@@ -521,18 +442,6 @@ class SkillGraph:
             store.close()
         return done
 
-    # The same for an event loop, which goes on meanwhile: each calls in another thread.
-
-    aadd_skill, aadd_skills, aupdate_skill = _threaded(add_skill), _threaded(add_skills), _threaded(update_skill)
-    aretire_skill, askill, askills = _threaded(retire_skill), _threaded(skill), _threaded(skills)
-    aowners, ahistory = _threaded(owners), _threaded(history)
-    aconnect, adisconnect, aset_profile = _threaded(connect), _threaded(disconnect), _threaded(set_profile)
-    arecall, alearn, aforget, aerase = _threaded(recall), _threaded(learn), _threaded(forget), _threaded(erase)
-    acases = _threaded(cases)
-    astats, aprepare, astanding = _threaded(stats), _threaded(prepare), _threaded(standing)
-    aasked_to_forget = _threaded(asked_to_forget)
-    aexport_jsonl, aimport_jsonl = _threaded(export_jsonl), _threaded(import_jsonl)
-
     def _call(self, call: Callable[[], Answer], *, repeatable: bool = True) -> Answer:
         """Call under the lock, and again if a connection to a server breaks.
 
@@ -543,8 +452,21 @@ class SkillGraph:
                 raise StorageError("the graph is closed", fix="open it again with SkillGraph.open")
             self._store.retried(self._begin, repeatable=True)
             answer = self._store.retried(call, repeatable=repeatable)
-        loaded.used(self)
+        self._note_use()
         return answer
+
+    def _note_use(self) -> None:
+        """Give back the memory of small graphs that weren't used for the longest. Loading a large one takes seconds."""
+        with _loading:
+            _loaded[id(self)] = weakref.ref(self)
+            _loaded.move_to_end(id(self))
+            surplus = [_loaded.popitem(last=False)[1]() for _ in range(len(_loaded) - MOST_LOADED)]
+        for other in surplus:
+            if other is not None and other._lock.acquire(blocking=False):
+                try:
+                    other._recaller.unload(SMALL)
+                finally:
+                    other._lock.release()
 
     def _begin(self) -> None:
         """Look what has changed, and end the skills whose time is over."""
@@ -555,20 +477,13 @@ class SkillGraph:
             head = self._store.head()
         self._recaller.head = head
 
-    def unload(self) -> None:
-        """Give back the memory of a small graph that isn't in use. The next call loads it again."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._recaller.unload()
-            finally:
-                self._lock.release()
-
     def close(self) -> None:
         """Save what speeds up the next process, and close the store. Closing twice does nothing."""
         with self._lock:
             if not self._closed:
                 self._closed = True
-                loaded.closed(self)
+                with _loading:
+                    _loaded.pop(id(self), None)
                 try:
                     self._recaller.close()
                 finally:
@@ -582,17 +497,102 @@ class SkillGraph:
     ) -> None:
         self.close()
 
-    async def aclose(self) -> None:
-        """Close in another thread, because saving may take a while."""
-        await asyncio.to_thread(self.close)
 
-    async def __aenter__(self) -> SkillGraph:
+class Admin:
+    """What an operator does with all of one tenant's graph."""
+
+    def __init__(self, graph: SkillGraph) -> None:
+        self._rows, self._recaller, self._call = graph._rows, graph._recaller, graph._call
+
+    def stats(self) -> Stats:
+        """Return counts, and the embedder of the vectors."""
+
+        def counted() -> Stats:
+            counts, maker = self._rows.counts(), self._recaller.head.embedder
+            return Stats(
+                self._rows.store.tenant,
+                counts["nodes"],
+                counts["edges"],
+                counts["skills"]["shared"],
+                counts["skills"]["past"],
+                self._recaller.communities(),
+                "" if maker is None else maker.name,
+                "" if maker is None else maker.version,
+                0 if maker is None else maker.dimensions,
+                self._rows.store.bytes_on_disk(),
+            )
+
+        return self._call(counted)
+
+    def owners(self, *, prefix: str = "") -> list[str]:
+        """Return the users who own skills and whose name begins like this, sorted."""
+        name = {"name": Between(prefix, f"{prefix}\U0010ffff")} if prefix else {}
+
+        def found() -> list[str]:
+            (nodes,) = self._rows.store.read(Select("node", ("number", "name"), {"kind": "user", **name}))
+            users = dict(nodes)
+            some = {"owner": Among(users)} if prefix else {}
+            return sorted(
+                users[one] for (one,) in self._rows.store.read(Select("live", ("owner",), some, distinct=True))[0]
+            )
+
+        return self._call(found)
+
+    def export_jsonl(self, path: str | Path) -> int:
+        """Write every row, with history and vectors, as lines of JSON. Return the number of rows."""
+        return self._call(lambda: export_jsonl(self._rows, path))
+
+    def import_jsonl(self, path: str | Path) -> int:
+        """Import an export into this tenant, which must be empty. Return the number of rows."""
+        return self._call(lambda: import_jsonl(self._rows, path), repeatable=False)
+
+    def to_networkx(self) -> networkx.MultiDiGraph[str]:
+        """Return the current graph for networkx. `networkx.write_graphml` writes it to a file."""
+        return self._call(lambda: to_networkx(self._rows, self._recaller))
+
+
+def _in_thread(
+    method: Callable[Concatenate[SkillGraph, Arguments], Answer],
+) -> Callable[Concatenate[AsyncSkillGraph, Arguments], Coroutine[Any, Any, Answer]]:
+    async def called(self: AsyncSkillGraph, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+        return await asyncio.to_thread(method, self.graph, *args, **kwargs)
+
+    called.__name__, called.__doc__ = method.__name__, method.__doc__
+    return called
+
+
+class AsyncSkillGraph:
+    """A graph in an event loop, which goes on meanwhile: each method calls the graph's in another thread.
+
+    async with AsyncSkillGraph(SkillGraph.open("skills.db", tenant="team-a")) as graph:
+        await graph.recall("move my meeting", user="ana")
+    """
+
+    def __init__(self, graph: SkillGraph) -> None:
+        self.graph = graph
+
+    add, add_all, update = _in_thread(SkillGraph.add), _in_thread(SkillGraph.add_all), _in_thread(SkillGraph.update)
+    retire, delete, get = _in_thread(SkillGraph.retire), _in_thread(SkillGraph.delete), _in_thread(SkillGraph.get)
+    skills, history = _in_thread(SkillGraph.skills), _in_thread(SkillGraph.history)
+    connect, disconnect = _in_thread(SkillGraph.connect), _in_thread(SkillGraph.disconnect)
+    set_profile, standing = _in_thread(SkillGraph.set_profile), _in_thread(SkillGraph.standing)
+    recall, cases, learn = _in_thread(SkillGraph.recall), _in_thread(SkillGraph.cases), _in_thread(SkillGraph.learn)
+    asked_to_forget, forget = _in_thread(SkillGraph.asked_to_forget), _in_thread(SkillGraph.forget)
+    prepare, close = _in_thread(SkillGraph.prepare), _in_thread(SkillGraph.close)
+
+    async def hear(self, text: str, *, user: str, **about: Any) -> Heard:
+        """Hear as `SkillGraph.hear` does. The writer is asked in this loop."""
+        return (await self.hear_all([Saying(text, user, **about)]))[0]
+
+    async def hear_all(self, sayings: Iterable[Saying]) -> list[Heard]:
+        """Hear messages of an import."""
+        return await self.graph._heard(sayings)
+
+    async def __aenter__(self) -> AsyncSkillGraph:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
 
 
 def _listed(names: Iterable[str]) -> tuple[str, ...]:

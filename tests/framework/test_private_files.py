@@ -104,8 +104,8 @@ def test_stores_of_the_libraries_are_private(tmp_path: Path) -> None:
     folder = tmp_path / "stores"
     folder.mkdir(mode=0o700)
     with SkillGraph.open(folder / "skills.db", tenant="t", embedder="hash:64") as graph:
-        graph.add_skill(owner="ada", text="Offer the earliest slot first")
-        graph.export_jsonl(folder / "export.jsonl")
+        graph.add(owner="ada", text="Offer the earliest slot first")
+        graph.admin.export_jsonl(folder / "export.jsonl")
         assert (folder / "skills.db-wal").exists()
         assert open_to_others(folder) == {}
     JudgementCache(folder / "judgements.db").close()

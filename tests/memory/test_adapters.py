@@ -13,7 +13,6 @@ from agentfw_memory import SkillGraph
 
 pytestmark = pytest.mark.slow  # importing these packages takes seconds
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 @pytest.fixture

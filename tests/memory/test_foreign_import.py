@@ -87,8 +87,8 @@ def test_plain_records_are_read_and_can_be_imported_twice(tmp_path: Path) -> Non
     path = written(tmp_path / "plain.jsonl", PLAIN, lines=True)
 
     with SkillGraph.open(":memory:", tenant="t", embedder="hash") as graph:
-        graph.add_skills(read_memories(path, owner="ana"))
-        graph.add_skills(read_memories(path, owner="ana"))
+        graph.add_all(read_memories(path, owner="ana"))
+        graph.add_all(read_memories(path, owner="ana"))
 
         (never,) = graph.skills(owner="ben")
         (mornings,) = graph.skills(owner="ana")
@@ -127,7 +127,7 @@ def test_items_of_langmem_are_items_again_in_our_store(tmp_path: Path) -> None:
 
     path = written(tmp_path / "items.json", LANGMEM, lines=False)
     with SkillGraph.open(":memory:", tenant="t", embedder="hash") as graph:
-        graph.add_skills(read_memories(path))
+        graph.add_all(read_memories(path))
         store = SkillGraphStore(graph)
 
         assert store.get(("memories", "ana"), "1").value == LANGMEM[0]["value"]

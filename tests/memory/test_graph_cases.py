@@ -81,7 +81,7 @@ def test_cases_are_private_unless_the_graph_shares_them() -> None:
 
 
 def test_cases_stay_apart_from_what_is_remembered(graph: SkillGraph) -> None:
-    graph.add_skill(owner="ana", text="my card was made in Bonn")
+    graph.add(owner="ana", text="my card was made in Bonn")
 
     assert [hit.skill.text for hit in graph.recall("my card was stolen", user="ana")] == ["my card was made in Bonn"]
     assert graph.hear("My card was stolen", user="ana", id="m1").kept != ()
@@ -108,12 +108,12 @@ def test_cases_stay_apart_after_somebody_was_forgotten_and_in_an_import(tmp_path
             trip = {"id": user, "user": user, "query": "my card was stolen", "answer": "Emergencies"}
             graph.learn(trip, 1.0)
         graph.forget("ana")
-        graph.export_jsonl(exported)
+        graph.admin.export_jsonl(exported)
     with (
         SkillGraph.open(path, tenant="team") as again,
         SkillGraph.open(":memory:", tenant="team", embedder="hash") as other,
     ):
-        other.import_jsonl(exported)
+        other.admin.import_jsonl(exported)
 
         for one in (again, other):
             assert one.recall("my card was stolen", user="ben") == []

@@ -51,7 +51,7 @@ def test_any_text_can_be_asked(text: str) -> None:
 
 def test_a_skill_of_the_named_time_comes_before_one_of_another_time() -> None:
     with SkillGraph.open(":memory:", tenant="t", embedder="hash", clock=lambda: NOW) as graph:
-        graph.add_skills(
+        graph.add_all(
             NewSkill("ana", f"we met at the harbour, table {place}", valid_from=at(f"2023-0{place}-10"))
             for place in (1, 2, 3, 4)
         )

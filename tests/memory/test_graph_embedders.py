@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.index import embedders
 from agentfw_memory.graph.index.embedders import Embedder, default_embedder, open_embedder
 
-MODULES = {"hash:32": "numpy", "wordllama": "wordllama", "sentence-transformers": "sentence_transformers"}
+MODULES = {"hash:32": "numpy", "wordllama": "wordllama"}
 
 
 @pytest.fixture(params=MODULES, scope="module")
@@ -88,10 +89,23 @@ def test_the_default_is_the_best_that_is_installed_and_says_its_name(monkeypatch
     assert open_embedder().name == "hash:256"
 
 
+def test_a_multilingual_model_that_was_downloaded_is_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sentence_transformers")
+    snapshot = tmp_path / "models--intfloat--multilingual-e5-small" / "snapshots" / "1"
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    before = default_embedder()
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+
+    assert (before, default_embedder()) == ("wordllama", "sentence-transformers")
+
+
 def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wordllama", None)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    embedders._wordllama_once.cache_clear()
+    embedders._wordllama.cache_clear()
 
     with pytest.raises(MissingExtraError) as missing:
         open_embedder("wordllama")
@@ -158,7 +172,7 @@ def test_an_embedder_may_tell_queries_from_passages() -> None:
     settings = GraphSettings(query_similarity="vectors")
     with SkillGraph.open(":memory:", tenant="t", embedder=Asymmetric(), settings=settings) as graph:
         for text in ("green tea", "a walk", "a drink"):
-            graph.add_skill(owner="ana", text=text)
+            graph.add(owner="ana", text=text)
 
         assert graph.recall("drink", user="ana")[0].skill.text == "green tea"
 
@@ -171,6 +185,6 @@ def test_all_of_a_long_text_is_embedded_though_a_model_reads_a_few_pages() -> No
     settings = GraphSettings(query_similarity="vectors")
     with SkillGraph.open(":memory:", tenant="t", embedder=first_pages, settings=settings) as graph:
         for text in (long, "another day", "one more day"):
-            graph.add_skill(owner="ana", text=text)
+            graph.add(owner="ana", text=text)
 
         assert graph.recall("when does the ferry leave?", user="ana")[0].skill.text == long

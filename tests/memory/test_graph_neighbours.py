@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 from agentfw_memory.graph.recall.calibration import calibrated
-from agentfw_memory.graph.recall.connections import GAP, Timeline
+from agentfw_memory.graph.recall.timeline import GAP, Timeline
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 MOMENTS = st.dictionaries(
     st.integers(1, 30), st.tuples(st.integers(0, 40).map(lambda hours: hours * 1200.0), st.integers(0, 2)), max_size=20
@@ -61,8 +60,8 @@ def test_the_answer_beside_a_question_is_found(by_words: SkillGraph) -> None:
     graph = by_words
     said = ["shall we talk about the trip to Lisbon?", "yes: it was rainy and far too short", "let us eat something"]
     other = [f"nothing of interest, part {place}" for place in range(40)]
-    graph.add_skills(NewSkill("ana", text, valid_from=100_000.0 * place) for place, text in enumerate(other, start=2))
-    graph.add_skills(NewSkill("ana", text, valid_from=10.0 + place) for place, text in enumerate(said))
+    graph.add_all(NewSkill("ana", text, valid_from=100_000.0 * place) for place, text in enumerate(other, start=2))
+    graph.add_all(NewSkill("ana", text, valid_from=10.0 + place) for place, text in enumerate(said))
 
     hits = {hit.skill.text: hit for hit in graph.recall("how was the trip to Lisbon?", user="ana", k=3)}
 
@@ -71,48 +70,22 @@ def test_the_answer_beside_a_question_is_found(by_words: SkillGraph) -> None:
     assert "just before or after" in hits[said[1]].why.path
 
 
-def test_a_skill_used_together_with_a_candidate_is_found_and_says_so(by_words: SkillGraph) -> None:
-    graph = by_words
-    asked = graph.add_skill(owner="ana", text="move the meeting", valid_from=1.0)
-    helper = graph.add_skill(owner="ana", text="the door code is 17", valid_from=90_000.0)
-    graph.add_skills(NewSkill("ana", f"unrelated {place}", valid_from=1e6 * (place + 1)) for place in range(30))
-    before = [hit.skill.id for hit in graph.recall("move the meeting", user="ana")]
-
-    graph.learn({"id": "t1", "user": "ana", "query": "q", "skills": [asked.id, helper.id]}, 0.5)
-    after = {hit.skill.id: hit.why.path for hit in graph.recall("move the meeting", user="ana")}
-
-    assert before == [asked.id]
-    assert after[helper.id].startswith(f"used together with {asked.id}")
-
-
 def test_a_private_neighbour_of_somebody_else_is_not_found(graph: SkillGraph) -> None:
-    graph.add_skill(owner="ana", text="the trip to Lisbon", visibility="shared", valid_from=1.0)
-    graph.add_skill(owner="ana", text="my secret", valid_from=2.0)
+    graph.add(owner="ana", text="the trip to Lisbon", visibility="shared", valid_from=1.0)
+    graph.add(owner="ana", text="my secret", valid_from=2.0)
 
     assert [hit.skill.text for hit in graph.recall("trip to Lisbon", user="ben")] == ["the trip to Lisbon"]
 
 
-def test_a_forgotten_user_connects_nothing_any_more(graph: SkillGraph) -> None:
-    one = graph.add_skill(owner="ana", text="move the meeting", visibility="shared", valid_from=1.0)
-    other = graph.add_skill(owner="ana", text="the door code", visibility="shared", valid_from=90_000.0)
-    graph.learn({"id": "t1", "user": "ben", "query": "q", "skills": [one.id, other.id]}, 0.5)
-    graph.recall("meeting", user="ana")
-
-    graph.forget("ben")
-    graph.recall("meeting", user="ana")
-
-    assert graph._recaller.cache.connections.used_with([int(one.id[1:])]) == [[]]
-
-
 def test_what_a_person_has_much_of_does_not_hide_what_they_ask_for(graph: SkillGraph) -> None:
-    graph.add_skills(
+    graph.add_all(
         NewSkill("ana", f"dear diary number{place}, supper with the family went well", valid_from=9e4 * (place + 1))
         for place in range(60)
     )
     rooms = ("attic", "cellar", "kitchen", "garage", "library", "nursery")
     for place, room in enumerate(rooms, start=100):
         text = f"the {room} of the house has to be aired"
-        graph.add_skill(owner="handbook", text=text, visibility="shared", valid_from=9e4 * place)
+        graph.add(owner="handbook", text=text, visibility="shared", valid_from=9e4 * place)
 
     first = [graph.recall(f"went well airing the {room} with family?", user="ana")[0].skill.text for room in rooms]
 
@@ -121,7 +94,7 @@ def test_what_a_person_has_much_of_does_not_hide_what_they_ask_for(graph: SkillG
 
 def test_who_is_named_in_a_question_is_preferred(graph: SkillGraph) -> None:
     for place, owner in enumerate(("Ana Silva", "Ben", "Caroline", "小明")):
-        graph.add_skill(owner=owner, text="tea in the morning", visibility="shared", valid_from=9e4 * (place + 1))
+        graph.add(owner=owner, text="tea in the morning", visibility="shared", valid_from=9e4 * (place + 1))
 
     def first(query: str) -> str:
         return graph.recall(query, user="Ana Silva")[0].skill.owner
@@ -132,14 +105,14 @@ def test_who_is_named_in_a_question_is_preferred(graph: SkillGraph) -> None:
     assert first("小明喜欢喝什么 tea") == "小明"
     assert [hit.why.owner for hit in graph.recall("What does Silva drink?", user="Ben")] == [0.0] * 4
     graph.forget("Ben")
-    graph.add_skill(owner="Dora", text="tea in the morning", visibility="shared", valid_from=9e5)
+    graph.add(owner="Dora", text="tea in the morning", visibility="shared", valid_from=9e5)
     assert first("What does Dora drink?") == "Dora"
 
 
 def test_a_long_text_gains_less_from_its_neighbours_than_a_remark(graph: SkillGraph) -> None:
     for place, text in enumerate(("in winter", " ".join(f"word{place}" for place in range(300)))):
-        graph.add_skill(owner="ana", text=f"we sailed {place}", visibility="shared", valid_from=9e4 * place)
-        graph.add_skill(owner="ana", text=text, visibility="shared", valid_from=9e4 * place + 1)
+        graph.add(owner="ana", text=f"we sailed {place}", visibility="shared", valid_from=9e4 * place)
+        graph.add(owner="ana", text=text, visibility="shared", valid_from=9e4 * place + 1)
 
     gained = {hit.skill.text: hit.why.neighbours for hit in graph.recall("sailed", user="ana", k=10)}
 
@@ -150,7 +123,7 @@ def test_rewards_make_a_term_trusted_where_texts_alone_do_not(graph: SkillGraph)
     # Texts are noise. Two circles of people succeed with the skills of their own circle only.
     draw = random.Random(5)
     users = [f"user{place}" for place in range(12)]
-    skills = graph.add_skills(
+    skills = graph.add_all(
         NewSkill(user, f"w{draw.randrange(10**9)} w{draw.randrange(10**9)}", visibility="shared", valid_from=9e4 * at)
         for at, user in enumerate(users * 5, start=1)
     )
@@ -168,41 +141,17 @@ def test_rewards_make_a_term_trusted_where_texts_alone_do_not(graph: SkillGraph)
     assert after.community > 0.7
 
 
-@pytest.mark.parametrize("useful", [True, False])
-def test_complements_count_as_far_as_they_helped_together(graph: SkillGraph, useful: bool) -> None:
-    # Everybody uses the same pairs of shared skills. They succeed by being used together, or by chance.
-    draw = random.Random(3)
-    skills = graph.add_skills(NewSkill("ana", f"way {place}", visibility="shared") for place in range(12))
-    graph.recall("way", user="ben")
-    before = calibrated(graph._recaller.cache, graph.settings)
-    for place in range(300):
-        first = draw.randrange(0, 12, 2)
-        together = draw.random() < 0.5
-        used = [skills[first], skills[first + 1 if together else (first + 3) % 12]]
-        good = together if useful else draw.random() < 0.5
-        trip = {"id": f"t{place}", "user": f"user{place % 9}", "query": "q", "skills": [one.id for one in used]}
-        graph.learn(trip, 0.9 if good else 0.1)
-    graph.recall("way", user="ben")
-
-    after = calibrated(graph._recaller.cache, graph.settings)
-    gained = [hit.why.points["complement"] / hit.why.complement for hit in graph.recall("way", user="ben", k=3)]
-
-    assert before.complements == 1.0
-    assert after.complements > 0.9 if useful else after.complements < 0.5
-    assert gained == pytest.approx([graph.settings.complement_boost * after.complements] * 3, abs=0.01)
-
-
 def test_calibration_can_be_turned_off() -> None:
     chosen = replace(GraphSettings(), calibrate=False)
     with SkillGraph.open(":memory:", tenant="t", embedder="hash", settings=chosen) as graph:
-        graph.add_skills(NewSkill("ana", f"w{place} v{place}") for place in range(40))
+        graph.add_all(NewSkill("ana", f"w{place} v{place}") for place in range(40))
         hit = graph.recall("w3", user="ana")[0]
 
     assert hit.why.points["community"] == pytest.approx(chosen.community_weight * hit.why.community)
 
 
 def test_communities_are_found_only_once_they_can_count(graph: SkillGraph) -> None:
-    skill = graph.add_skill(owner="ana", text="the way home", visibility="shared")
+    skill = graph.add(owner="ana", text="the way home", visibility="shared")
     graph.recall("home", user="ben")
     assert graph._recaller.membership is None
 

@@ -12,9 +12,7 @@ import pytest
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 
-pytest.importorskip("leidenalg")
-
-WEIGHTS = {"user": "user_weight", "community": "community_weight", "complement": "complement_boost"}
+WEIGHTS = {"user": "user_weight", "community": "community_weight"}
 
 
 @pytest.fixture
@@ -39,7 +37,7 @@ def trust(graph: SkillGraph, users: int) -> dict[str, float]:
 @pytest.mark.parametrize("seed", range(5))
 def test_random_rewards_make_no_term_of_the_graph_trusted(graph: SkillGraph, seed: int) -> None:
     draw, users = random.Random(seed), 10
-    skills = graph.add_skills(
+    skills = graph.add_all(
         NewSkill(f"user{place % users}", f"way {place} of {draw.choice(('many', 'some'))}", visibility="shared")
         for place in range(60)
     )

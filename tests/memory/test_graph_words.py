@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw_memory.graph.index.word_index import BLOCK, SHARED, Question, WordIndex
+from agentfw_memory.graph.index.word_index import SHARED, Question, WordIndex
 from agentfw_memory.graph.text.words import terms
 
 pytest.importorskip("snowballstemmer")
@@ -105,16 +105,16 @@ def test_an_index_that_was_taken_apart_goes_on_as_if_it_had_not_been(
     index, kept = WordIndex(), WordIndex()
     for number, placed in before:
         for one in (index, kept):
-            one.remove(number * BLOCK)
+            one.remove(number)
             if placed is not None:
-                one.put(number * BLOCK, *placed)
-    index = WordIndex.restored(block for _, block in index.blocks(range(7)))
+                one.put(number, *placed)
+    index = WordIndex.restored(index.taken_apart())
     for number, placed in after:
         for one in (index, kept):
             if placed is None:
-                one.remove(number * BLOCK)
+                one.remove(number)
             else:
-                one.put(number * BLOCK, *placed)
+                one.put(number, *placed)
 
     question, wanted = index.question(query, reader), kept.question(query, reader)
 

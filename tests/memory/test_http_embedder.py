@@ -63,7 +63,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def skills_in(graph: SkillGraph) -> int:
-    return graph.stats().nodes["skill"]
+    return graph.admin.stats().nodes["skill"]
 
 
 def test_texts_are_sent_in_batches_and_each_only_once(server: Server) -> None:
@@ -84,7 +84,7 @@ def test_a_graph_is_opened_again_where_the_server_moved_to(
 ) -> None:
     monkeypatch.setenv(http_embedder.KEY, "a key")
     with SkillGraph.open(tmp_path / "s.db", tenant="t", embedder="http:model") as graph:
-        graph.add_skill(owner="ana", text="offer the earliest slot")
+        graph.add(owner="ana", text="offer the earliest slot")
     other = Server()
     monkeypatch.setenv(http_embedder.URL, f"http://127.0.0.1:{other.http.server_port}/v1/")
 
@@ -117,7 +117,7 @@ def test_nonsense_is_refused_and_nothing_is_stored(server: Server, answer: Any, 
         server.answer = answer
 
         with pytest.raises(BadInputError, match=problem):
-            graph.add_skills(NewSkill("ana", f"text {place}") for place in range(3))
+            graph.add_all(NewSkill("ana", f"text {place}") for place in range(3))
 
         assert skills_in(graph) == 0
 
@@ -128,11 +128,11 @@ def test_a_server_that_goes_in_the_middle_of_a_call_leaves_nothing_half_written(
         server.statuses = [200, *[500] * 10]
 
         with pytest.raises(StorageError, match="answered 500"):
-            graph.add_skills(skills)
+            graph.add_all(skills)
 
         server.statuses = []
         before = skills_in(graph)
-        graph.add_skills(skills)
+        graph.add_all(skills)
 
         assert (before, skills_in(graph)) == (0, 100)
 

@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 
 from agentfw_memory import SkillGraph
-from agentfw_memory.graph.communities.leiden import Network, split_around
 
 pytestmark = pytest.mark.slow  # importing langgraph takes seconds
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 class Clock:
@@ -44,12 +42,6 @@ def store(graph: SkillGraph) -> Any:
 
 def keys(items: list[Any]) -> list[str]:
     return [item.key for item in items]
-
-
-def test_nodes_that_nothing_holds_together_stay_alone() -> None:
-    found = split_around(Network(3, [1, 2], [1, 2], [0.0, 0.0]), 1, resolution=1.0, seed=7)
-
-    assert len(set(found.tolist())) == 3
 
 
 def test_items_that_come_and_go_leave_a_store_that_goes_on(store: Any) -> None:

@@ -42,16 +42,16 @@ def end_all_connections(url: str) -> int:
 def test_a_graph_goes_on_when_the_server_ends_its_connections(postgres_database: Database) -> None:
     url = postgres_database()
     with open_graph(url) as graph, open_graph(url, tenant="other") as other:
-        skill = graph.add_skill(owner="ana", text="offer the earliest slot")
+        skill = graph.add(owner="ana", text="offer the earliest slot")
         for turn in range(3):
             assert end_all_connections(url)
             assert graph.recall("which slot?", user="ana")[0].skill.id == skill.id
             assert end_all_connections(url)
-            assert other.add_skill(owner="ben", text=f"said {turn}").text == f"said {turn}"
+            assert other.add(owner="ben", text=f"said {turn}").text == f"said {turn}"
             assert end_all_connections(url)
             graph.learn({"id": f"t{turn}", "user": "ana", "query": "q", "outcome": "I prefer mornings."}, 0.9)
         assert len(other.skills(owner="ben")) == 3
-        assert graph.stats().nodes["trajectory"] == 3
+        assert graph.admin.stats().nodes["trajectory"] == 3
 
 
 def test_a_connection_that_breaks_inside_a_call_costs_nothing_and_doubles_nothing(
@@ -59,7 +59,7 @@ def test_a_connection_that_breaks_inside_a_call_costs_nothing_and_doubles_nothin
 ) -> None:
     url = postgres_database()
     with open_graph(url) as graph:
-        skill = graph.add_skill(owner="ana", text="offer the earliest slot")
+        skill = graph.add(owner="ana", text="offer the earliest slot")
         store = graph._rows
         add_edges = type(store).add_edges
         breaks = iter([True, False])
@@ -70,15 +70,15 @@ def test_a_connection_that_breaks_inside_a_call_costs_nothing_and_doubles_nothin
             return add_edges(*values)
 
         monkeypatch.setattr(type(store), "add_edges", breaking)
-        graph.add_skill(owner="ana", text="look first", tools=["calendar"])
+        graph.add(owner="ana", text="look first", tools=["calendar"])
         assert next(breaks, None) is None, "the connection was to break once"
         assert [one.text for one in graph.skills(owner="ana")] == [
             "offer the earliest slot",
             "look first",
         ]
-        graph.retire_skill(skill.id)
+        graph.retire(skill.id)
         with pytest.raises(UnknownSkillError):
-            graph.retire_skill(skill.id)
+            graph.retire(skill.id)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_restart_in_the_middle_of_adds_loses_nothing_acknowledged_and_doubles_
             for place in itertools.count():
                 if over.is_set():
                     return
-                skill = graph.add_skill(owner=owner, text=f"{owner} says {place}", scenarios=["talk"])
+                skill = graph.add(owner=owner, text=f"{owner} says {place}", scenarios=["talk"])
                 graph.learn({"id": f"{owner} {place}", "user": owner, "query": "q", "skills": [skill.id]}, 0.5)
                 acknowledged.append((owner, skill.id))
 
@@ -139,7 +139,7 @@ def test_a_restart_in_the_middle_of_adds_loses_nothing_acknowledged_and_doubles_
 @pytest.mark.slow
 def test_a_server_that_stays_away_is_told_within_the_patience_and_used_again_later(server: Any) -> None:
     with open_graph(server.get_uri(), patience=1.0) as graph:
-        graph.add_skill(owner="ana", text="offer the earliest slot")
+        graph.add(owner="ana", text="offer the earliest slot")
         crash(server)
         for _ in range(2):
             began = time.monotonic()
@@ -154,7 +154,7 @@ def test_a_server_that_stays_away_is_told_within_the_patience_and_used_again_lat
 def test_a_recall_waits_for_a_locked_table_only_so_long(postgres_database: Database) -> None:
     url = postgres_database()
     with open_graph(url, patience=0.3) as graph, psycopg.connect(url) as admin:
-        graph.add_skill(owner="ana", text="offer the earliest slot")
+        graph.add(owner="ana", text="offer the earliest slot")
         admin.execute("LOCK TABLE skillgraph.tenant IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(StoreBusyError, match="held the graph"):
             graph.recall("slot", user="ana")
@@ -168,7 +168,7 @@ def test_graphs_of_a_process_share_a_few_connections(postgres_database: Database
     with ExitStack() as stack, psycopg.connect(url, autocommit=True) as admin:
         graphs = [stack.enter_context(open_graph(url, tenant=f"t{number}")) for number in range(120)]
         with ThreadPoolExecutor(40) as pool:
-            list(pool.map(lambda graph: graph.add_skill(owner="ana", text=f"of {graph.tenant}"), graphs))
+            list(pool.map(lambda graph: graph.add(owner="ana", text=f"of {graph.tenant}"), graphs))
             found = list(pool.map(lambda graph: graph.recall("of", user="ana"), graphs))
         assert [[hit.skill.text for hit in hits] for hits in found] == [[f"of t{number}"] for number in range(120)]
         (connections,) = admin.execute(
@@ -263,19 +263,19 @@ def test_everything_works_behind_a_pooler_in_transaction_mode(postgres_database:
     pooler = TransactionPooler(parse_qs(parts.query)["host"][0])
     pooled = f"postgresql://postgres@127.0.0.1:{pooler.port}{parts.path}?sslmode=disable"
     with open_graph(pooled) as graph:
-        kept = graph.add_skill(owner="ana", text="offer the earliest slot", tools=["calendar"], scenarios=["meeting"])
-        graph.update_skill(kept.id, text="offer the latest slot")
-        graph.add_skill(owner="ben", text="never move lunch", visibility="shared")
+        kept = graph.add(owner="ana", text="offer the earliest slot", tools=["calendar"], scenarios=["meeting"])
+        graph.update(kept.id, text="offer the latest slot")
+        graph.add(owner="ben", text="never move lunch", visibility="shared")
         graph.set_profile("ana", "likes mornings")
         trip = {"id": "t1", "user": "ana", "query": "move it", "outcome": "Ana prefers mornings.", "steps": []}
         assert graph.learn(trip, 0.9).added
         graph.prepare()
         assert {hit.skill.owner for hit in graph.recall("slot", user="ana", k=10)} == {"ana", "ben"}
-        graph.export_jsonl(tmp_path / "out.jsonl")
+        graph.admin.export_jsonl(tmp_path / "out.jsonl")
         assert graph.forget("ana").skills == 2
     assert SkillGraph.reembed(pooled, tenant="team", embedder="hash:8") == 1
     with SkillGraph.open(pooled, tenant="copy", embedder="hash:16") as copy:
-        copy.import_jsonl(tmp_path / "out.jsonl")
+        copy.admin.import_jsonl(tmp_path / "out.jsonl")
         assert copy.recall("slot", user="ana")[0].skill.id == kept.id
     assert SkillGraph.tenants(pooled) == ["copy", "team"]
     pooler.close()

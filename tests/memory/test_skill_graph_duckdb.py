@@ -18,14 +18,14 @@ def test_a_graph_recalls_learns_and_forgets(tmp_path: Path) -> None:
     path = tmp_path / "skills.duckdb"
     where = f"duckdb://{path}"
     with SkillGraph.open(where, tenant="team", embedder="hash") as graph:
-        graph.add_skill(owner="ana", text="zanzibar trips need a visa")
-        graph.add_skills(NewSkill("ben", f"way {place}", visibility="shared") for place in range(20))
+        graph.add(owner="ana", text="zanzibar trips need a visa")
+        graph.add_all(NewSkill("ben", f"way {place}", visibility="shared") for place in range(20))
         learned = graph.learn({"id": "t", "user": "ben", "query": "q", "outcome": "I prefer mornings."}, 0.9)
         assert graph.recall("a visa for zanzibar?", user="ana")[0].skill.owner == "ana"
         assert graph.forget("ana").skills == 1
         assert b"zanzibar" not in path.read_bytes()
     with SkillGraph.open(where, tenant="team") as graph:
-        assert graph.skill(learned.added[0]).text == "I prefer mornings."
+        assert graph.get(learned.added[0]).text == "I prefer mornings."
         assert {hit.skill.owner for hit in graph.recall("zanzibar way 3", user="ana")} == {"ben"}
     assert path.stat().st_mode & 0o077 == 0
     assert SkillGraph.tenants(where) == ["team"]
@@ -36,7 +36,7 @@ def test_another_process_is_refused_and_what_a_killed_one_wrote_is_there(tmp_pat
     program = (
         "import os, signal, sys; from agentfw_memory import SkillGraph; "
         "graph = SkillGraph.open(sys.argv[1], tenant='team', embedder='hash'); "
-        "graph.add_skill(owner='ana', text='tea at noon'); print('written', flush=True); sys.stdin.read()"
+        "graph.add(owner='ana', text='tea at noon'); print('written', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen(
         [sys.executable, "-c", program, where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -16,7 +16,6 @@ from agentfw_memory import BadInputError, GraphSettings, NewSkill, SkillGraph, S
 from agentfw_memory.graph.stores import sqlite
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 READER = """
 import sys
@@ -37,7 +36,7 @@ def everything(folder: Path) -> bytes:
 def graph(tmp_path: Path) -> Iterator[SkillGraph]:
     small = GraphSettings(exact_up_to=5)
     with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:32", settings=small) as opened:
-        opened.add_skills([NewSkill("ana", f"plain tea {place}", visibility="shared") for place in range(20)])
+        opened.add_all([NewSkill("ana", f"plain tea {place}", visibility="shared") for place in range(20)])
         yield opened
 
 
@@ -55,16 +54,16 @@ def another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_no_word_of_an_erased_skill_is_left_also_while_a_reader_is_open(
     graph: SkillGraph, tmp_path: Path, before: str
 ) -> None:
-    skill = graph.add_skill(owner="ana", text="inimitable tea " * 200, tools=["inimitable pot"], scenarios=["meeting"])
+    skill = graph.add(owner="ana", text="inimitable tea " * 200, tools=["inimitable pot"], scenarios=["meeting"])
     graph.prepare()
     if before == "retired":
-        graph.retire_skill(skill.id)
+        graph.retire(skill.id)
     elif before == "changed":
-        graph.update_skill(skill.id, text="plain again")
+        graph.update(skill.id, text="plain again")
     assert b"inimit" in everything(tmp_path)
 
     with another_process(tmp_path / "skills.db") as reader:
-        receipt = graph.erase(skill.id)
+        receipt = graph.delete(skill.id)
         left = everything(tmp_path)
         shown, _ = reader.communicate("go on\n")
 
@@ -72,25 +71,25 @@ def test_no_word_of_an_erased_skill_is_left_also_while_a_reader_is_open(
     assert "inimit" not in shown
     assert (receipt.skills, receipt.versions) == (1, 2 if before == "changed" else 1)
     assert b"inimit" not in everything(tmp_path), "what the other process saved when it closed"
-    graph.export_jsonl(tmp_path / "out.jsonl")
+    graph.admin.export_jsonl(tmp_path / "out.jsonl")
     assert "inimit" not in (tmp_path / "out.jsonl").read_text()
     assert len(graph.skills(owner="ana")) == 20
     assert len(graph.recall("tea", user="ana", k=99)) == 20
 
 
 def test_what_told_it_and_what_said_the_same_go_too(graph: SkillGraph, tmp_path: Path) -> None:
-    first = graph.add_skill(owner="ana", text="prefer inimitable tea")
-    graph.retire_skill(first.id)
-    other = graph.add_skill(owner="ana", text="Prefer inimitable tea!")
-    graph.update_skill(other.id, text="drink water")
+    first = graph.add(owner="ana", text="prefer inimitable tea")
+    graph.retire(first.id)
+    other = graph.add(owner="ana", text="Prefer inimitable tea!")
+    graph.update(other.id, text="drink water")
     graph.learn({**TOLD, "id": "t0", "outcome": "The weather was fine.", "query": "weather"}, 0.9)
-    (skill,) = (one for one in graph.learn(TOLD, 0.1).added if "tea" in graph.skill(one).text)
+    (skill,) = (one for one in graph.learn(TOLD, 0.1).added if "tea" in graph.get(one).text)
 
-    receipt = graph.erase(skill)
+    receipt = graph.delete(skill)
 
     assert b"inimit" not in everything(tmp_path)
     assert receipt.trajectories == 1
-    assert graph.skill(other.id).text == "drink water"
+    assert graph.get(other.id).text == "drink water"
     assert graph.history(other.id).versions[0].text == "drink water"
     assert graph.learn(TOLD, 0.1).known_already, "the trajectory itself stays known"
     with pytest.raises(UnknownSkillError):
@@ -98,25 +97,25 @@ def test_what_told_it_and_what_said_the_same_go_too(graph: SkillGraph, tmp_path:
 
 
 def test_a_skill_goes_on_after_the_words_of_its_past_were_erased(graph: SkillGraph) -> None:
-    first = graph.add_skill(owner="ana", text="prefer inimitable tea")
-    graph.retire_skill(first.id)
-    other = graph.add_skill(owner="ana", text="Prefer inimitable tea!")
-    graph.update_skill(other.id, text="drink water")
-    graph.erase(first.id)
+    first = graph.add(owner="ana", text="prefer inimitable tea")
+    graph.retire(first.id)
+    other = graph.add(owner="ana", text="Prefer inimitable tea!")
+    graph.update(other.id, text="drink water")
+    graph.delete(first.id)
 
-    graph.update_skill(other.id, text="drink juice")
+    graph.update(other.id, text="drink juice")
 
     assert [one.text for one in graph.history(other.id).versions] == ["drink water", "drink juice"]
 
 
 def test_one_past_version_is_erased_and_the_others_stay(graph: SkillGraph, tmp_path: Path) -> None:
-    skill = graph.add_skill(owner="ana", text="call ana at 5551")
-    graph.update_skill(skill.id, text="call ana at inimitable 5552")
-    graph.update_skill(skill.id, text="call ana at 5553")
+    skill = graph.add(owner="ana", text="call ana at 5551")
+    graph.update(skill.id, text="call ana at inimitable 5552")
+    graph.update(skill.id, text="call ana at 5553")
 
     with pytest.raises(BadInputError, match="version 2 is what the skill says now"):
-        graph.erase(skill.id, version=2)
-    receipt = graph.erase(skill.id, version=1)
+        graph.delete(skill.id, version=2)
+    receipt = graph.delete(skill.id, version=1)
 
     assert (receipt.skills, receipt.versions) == (0, 1)
     assert b"inimit" not in everything(tmp_path)
@@ -124,9 +123,9 @@ def test_one_past_version_is_erased_and_the_others_stay(graph: SkillGraph, tmp_p
         (0, "call ana at 5551"),
         (2, "call ana at 5553"),
     ]
-    assert graph.erase(skill.id, version=1).versions == 0
+    assert graph.delete(skill.id, version=1).versions == 0
     with pytest.raises(BadInputError, match="version 0 of 2 skills"):
-        graph.erase(skill.id, "s1", version=0)
+        graph.delete(skill.id, "s1", version=0)
 
 
 def test_a_shared_copy_goes_when_too_few_are_left_behind_it(tmp_path: Path) -> None:
@@ -139,33 +138,33 @@ def test_a_shared_copy_goes_when_too_few_are_left_behind_it(tmp_path: Path) -> N
             mine[user] = learned.added[0]
         assert learned.shared
 
-        graph.erase(mine["ana"])
+        graph.delete(mine["ana"])
         assert graph.recall("tea", user="dora") == []
-        graph.erase(mine["ben"], mine["cleo"])
+        graph.delete(mine["ben"], mine["cleo"])
 
         assert b"inimit" not in everything(tmp_path)
 
 
 def test_others_and_nodes_with_the_same_number_are_left_alone(graph: SkillGraph) -> None:
-    skill = graph.add_skill(owner="ben", text="ask first", tools=["mail"]).id
-    kept = graph.add_skill(owner="ben", text="ask twice", tools=["mail"]).id
-    before = graph.stats()
+    skill = graph.add(owner="ben", text="ask first", tools=["mail"]).id
+    kept = graph.add(owner="ben", text="ask twice", tools=["mail"]).id
+    before = graph.admin.stats()
 
     with pytest.raises(UnknownSkillError):
-        graph.erase("not an id")
+        graph.delete("not an id")
     for number in range(1, 200):
         if f"s{number}" not in {one.id for owner in ("ana", "ben") for one in graph.skills(owner=owner)}:
-            assert graph.erase(f"s{number}").skills == 0
-    assert graph.stats().edges == before.edges
-    assert graph.erase(skill).skills == 1
-    assert graph.erase(skill).skills == 0
-    assert graph.skill(kept).tools == ("mail",)
+            assert graph.delete(f"s{number}").skills == 0
+    assert graph.admin.stats().edges == before.edges
+    assert graph.delete(skill).skills == 1
+    assert graph.delete(skill).skills == 0
+    assert graph.get(kept).tools == ("mail",)
 
 
 def test_a_reader_that_still_sees_it_is_waited_for_and_then_named(
     graph: SkillGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    skill = graph.add_skill(owner="ana", text="inimitable tea")
+    skill = graph.add(owner="ana", text="inimitable tea")
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.2)
     graph._store._execute("PRAGMA busy_timeout = 100")  # type: ignore[attr-defined]
     reader = sqlite3.connect(tmp_path / "skills.db", isolation_level=None)
@@ -173,10 +172,10 @@ def test_a_reader_that_still_sees_it_is_waited_for_and_then_named(
     reader.execute("SELECT count(*) FROM version").fetchone()
 
     with pytest.raises(StoreBusyError, match="another process reads the state before"):
-        graph.erase(skill.id)
+        graph.delete(skill.id)
     assert not [hit for hit in graph.recall("tea", user="ana", k=99) if hit.skill.id == skill.id]
     reader.close()
-    graph.erase(skill.id)
+    graph.delete(skill.id)
 
     assert b"inimit" not in everything(tmp_path)
 
@@ -199,17 +198,17 @@ def test_no_byte_of_it_is_in_the_files_of_a_server(postgres_database: Callable[[
         SkillGraph.open(url, tenant="team", embedder="hash:64") as other,
         psycopg.connect(url, autocommit=True) as server,
     ):
-        graph.add_skills(NewSkill("ben", f"plain tea {place} " * 20, visibility="shared") for place in range(40))
+        graph.add_all(NewSkill("ben", f"plain tea {place} " * 20, visibility="shared") for place in range(40))
         graph.learn(TOLD, 0.9)
-        skill = graph.add_skill(owner="ana", text="inimitable tea " * 500, tools=["inimitable"], visibility="shared").id
-        graph.update_skill(skill, text="inimitable again")
+        skill = graph.add(owner="ana", text="inimitable tea " * 500, tools=["inimitable"], visibility="shared").id
+        graph.update(skill, text="inimitable again")
         graph.prepare()
         other.recall("tea", user="ana")
         learned = [one.id for one in graph.skills(owner="ana")]
         server.execute("CHECKPOINT")
         assert found()
 
-        receipt = graph.erase(*learned)
+        receipt = graph.delete(*learned)
 
         server.execute("CHECKPOINT")
         assert not found()

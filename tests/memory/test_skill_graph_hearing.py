@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentfw_memory import BadInputError, SkillGraph
+from agentfw_memory import AsyncSkillGraph, BadInputError, SkillGraph
 from agentfw_memory.writing.own_words import own_words
 from agentfw_memory.writing.secrets import has_secret
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 NOON = 1_700_000_000.0
 
@@ -150,9 +149,9 @@ def test_forgetting_is_asked_for_and_done_once_it_is_confirmed(sorting: SkillGra
     sorting.hear(said, user="ben", conversation="d")
     heard = sorting.hear(request_, user="ana", conversation="c")
     assert heard.kept == ()
-    assert [sorting.skill(one).text for one in heard.to_forget] == [said]
+    assert [sorting.get(one).text for one in heard.to_forget] == [said]
     assert kept(sorting) == [said]  # nothing is deleted before it is confirmed
-    sorting.erase(*heard.to_forget)
+    sorting.delete(*heard.to_forget)
     assert (kept(sorting), kept(sorting, "ben")) == ([], [said])
 
 
@@ -168,7 +167,7 @@ def test_how_answers_should_be_stands_whatever_is_asked(sorting: SkillGraph) -> 
 
 
 def test_hearing_in_an_event_loop_is_the_same(graph: SkillGraph) -> None:
-    heard = asyncio.run(graph.ahear("I live in Rome.", user="ana", id="m1"))
+    heard = asyncio.run(AsyncSkillGraph(graph).hear("I live in Rome.", user="ana", id="m1"))
     assert heard.kept == (graph.skills(owner="ana")[0].id,)
 
 
@@ -185,4 +184,4 @@ def test_a_message_of_any_length_and_of_any_characters_is_heard(graph: SkillGrap
 def test_forgetting_a_user_takes_their_messages_too(graph: SkillGraph) -> None:
     graph.hear("I live in Rome", user="ana", conversation="c1", id="m1")
     graph.forget("ana")
-    assert {"fact", "saying", "conversation"}.isdisjoint(graph.stats().nodes)
+    assert {"fact", "saying", "conversation"}.isdisjoint(graph.admin.stats().nodes)

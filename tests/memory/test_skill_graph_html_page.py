@@ -25,9 +25,9 @@ def data_of(page: str) -> Any:
 
 def page_of(*skills: NewSkill) -> str:
     with SkillGraph.open(":memory:", tenant="team", embedder="hash") as graph:
-        graph.add_skills(skills)
+        graph.add_all(skills)
         graph.prepare()
-        return graph_page(graph.to_networkx(), title="team")
+        return graph_page(graph.admin.to_networkx(), title="team")
 
 
 def test_every_node_and_edge_is_on_it_and_can_be_found() -> None:
@@ -102,10 +102,10 @@ SKILLS = (
 
 def recalled_page(query: str, user: str = "ana") -> tuple[str, list[Hit]]:
     with SkillGraph.open(":memory:", tenant="team", embedder="hash") as graph:
-        graph.add_skills(SKILLS)
+        graph.add_all(SKILLS)
         graph.prepare()
         hits = graph.recall(query, user=user, k=3)
-        return graph_page(graph.to_networkx(), title="team", recalled=Recalled(query, user, tuple(hits))), hits
+        return graph_page(graph.admin.to_networkx(), title="team", recalled=Recalled(query, user, tuple(hits))), hits
 
 
 def hit_of(skill: str) -> Hit:

@@ -15,11 +15,10 @@ from agentfw_memory import GraphSettings, NewSkill, Skill, SkillGraph, Trajector
 from agentfw_memory.graph.recall.database_words import DatabaseQuestion
 from agentfw_memory.graph.recall.in_database import DatabaseRecall
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch
-from agentfw_memory.graph.stores.search import Sought
+from agentfw_memory.graph.stores.store import Sought
 
 pytest.importorskip("psycopg")
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 Database = Callable[..., str]
 SERVED = GraphSettings(in_memory_up_to=0)
@@ -64,7 +63,7 @@ def pages(plan: list[str]) -> int:
 
 def fill(graph: SkillGraph, count: int, seed: int = 7) -> None:
     draw = random.Random(seed)
-    skills = graph.add_skills(
+    skills = graph.add_all(
         NewSkill(
             f"user{draw.randrange(12)}",
             f"{' '.join(draw.choices(WORDS, k=6))} number {place}",
@@ -102,7 +101,7 @@ def test_the_database_recalls_what_a_process_in_memory_does(postgres_database: D
             same += len({hit.skill.id for hit in here} & {hit.skill.id for hit in there})
             assert there[0].score == pytest.approx(here[0].score, abs=0.05)
         assert same / total > 0.9
-        assert served.stats().communities == memory.stats().communities
+        assert served.admin.stats().communities == memory.admin.stats().communities
 
 
 def test_a_recall_asks_the_server_at_most_nine_times(
@@ -134,20 +133,20 @@ def test_what_one_process_adds_another_recalls_at_once(postgres_database: Databa
         fill(ours, 30)
         ours.prepare()
         assert theirs.recall("slot", user="user1")
-        new = ours.add_skill(owner="user1", text="the marmalade is in the cellar", visibility="shared")
-        secret = ours.add_skill(owner="user1", text="the marmalade is mine")
+        new = ours.add(owner="user1", text="the marmalade is in the cellar", visibility="shared")
+        secret = ours.add(owner="user1", text="the marmalade is mine")
         assert new.id in {hit.skill.id for hit in theirs.recall("where is the marmalade?", user="user2", k=5)}
         assert {hit.skill.id for hit in theirs.recall("marmalade", user="user1", k=5)} >= {new.id, secret.id}
         assert secret.id not in {hit.skill.id for hit in theirs.recall("marmalade", user="user2", k=50)}
-        ours.update_skill(new.id, text="the honey is in the cellar")
+        ours.update(new.id, text="the honey is in the cellar")
         assert "the honey is in the cellar" in {hit.skill.text for hit in theirs.recall("honey", user="user2", k=5)}
-        ours.retire_skill(new.id)
+        ours.retire(new.id)
         assert new.id not in {hit.skill.id for hit in theirs.recall("honey in the cellar", user="user2", k=50)}
 
 
 def add_many_alike(graph: SkillGraph) -> Skill:
     """A shared skill, and forty thousand copies of it that were imported with it."""
-    first = graph.add_skill(owner="ana", text="the marmalade is in the cellar", visibility="shared", valid_from=1e9)
+    first = graph.add(owner="ana", text="the marmalade is in the cellar", visibility="shared", valid_from=1e9)
     graph._store._run(  # type: ignore[attr-defined]
         "INSERT INTO skillgraph.live (tenant, number, changed, owner, shared, digest, vector, words, valid_from) "
         "SELECT tenant, n, changed, owner, 1, n::text, vector, words, valid_from "
@@ -163,15 +162,15 @@ def test_what_stands_around_a_skill_is_found_without_reading_all_that_was_import
     """All skills of an import become true at once, unless they say when."""
     with open_graph(postgres_database()) as graph:
         first = add_many_alike(graph)
-        graph.add_skill(owner="ana", text="the honey, too", valid_from=1e9)
+        graph.add(owner="ana", text="the honey, too", valid_from=1e9)
         graph.prepare()
         search = recall_of(graph)._search
         assert isinstance(search, PostgresSearch)
         plan = explained(search)
 
-        found = search.connected([1_001], None, seconds=3600.0, mates=0, by_owner=False, latest=0)
+        near, _ = search.connected([1_001], None, seconds=3600.0, siblings=0)
 
-        assert sorted(found.near) == [int(first.id[1:]), 1_002]
+        assert sorted(near) == [int(first.id[1:]), 1_002]
         assert 0 < pages(plan) < 30
 
 
@@ -193,9 +192,9 @@ def test_words_that_most_skills_have_are_found_without_reading_all_of_them(postg
 
 def test_the_words_of_a_superseded_text_are_searched_no_more(postgres_database: Database) -> None:
     with open_graph(postgres_database()) as graph:
-        changed = graph.add_skill(owner="ben", text="the marmalade is in the cellar", visibility="shared")
+        changed = graph.add(owner="ben", text="the marmalade is in the cellar", visibility="shared")
         graph.prepare()
-        graph.update_skill(changed.id, text="the honey is in the cellar")
+        graph.update(changed.id, text="the honey is in the cellar")
         assert holders(graph, "marmalad", "honey") == {"marmalad": 0, "honey": 1}
 
 
@@ -205,8 +204,8 @@ def test_words_that_were_split_in_another_way_are_told_of_and_stored_anew_by_pre
     """As if they were stored without the pairs of characters where Chinese meets a number, such as "年" and "2019"."""
     url = postgres_database()
     with open_graph(url) as graph:
-        graph.add_skill(owner="ana", text="她2019年搬到柏林", visibility="shared")
-        graph.add_skill(owner="ben", text="the marmalade is in the cellar", visibility="shared")
+        graph.add(owner="ana", text="她2019年搬到柏林", visibility="shared")
+        graph.add(owner="ben", text="the marmalade is in the cellar", visibility="shared")
         graph.prepare()
         head = json.loads(graph._rows.state("search") or b"")
         head["way"] = "another"
@@ -231,7 +230,7 @@ def test_an_unprepared_graph_is_searched_too_and_says_what_makes_it_fast(
     postgres_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_graph(postgres_database()) as graph:
-        graph.add_skill(owner="ana", text="offer the earliest slot", visibility="shared")
+        graph.add(owner="ana", text="offer the earliest slot", visibility="shared")
         assert graph.recall("which slot?", user="ben")[0].skill.text == "offer the earliest slot"
         assert "agentfw memory prepare" in caplog.text
         caplog.clear()

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agentfw_memory import SkillGraph
-from agentfw_memory.graph.recall import embedded
+from agentfw_memory import SkillGraph, skill_graph
 
 
 def test_only_the_graphs_that_were_used_last_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "MOST", 3)
+    monkeypatch.setattr(skill_graph, "MOST_LOADED", 3)
     with ExitStack() as stack:
         graphs = [
             stack.enter_context(SkillGraph.open(tmp_path / "a.db", tenant=f"t{number}", embedder="hash:16"))
@@ -20,7 +19,7 @@ def test_only_the_graphs_that_were_used_last_stay_in_memory(tmp_path: Path, monk
         ]
         for _ in range(2):
             for graph in graphs:
-                graph.add_skill(owner="ana", text=f"of {graph.tenant}")
+                graph.add(owner="ana", text=f"of {graph.tenant}")
                 assert [hit.skill.text for hit in graph.recall("of", user="ana")] == [f"of {graph.tenant}"]
         assert [len(graph._recaller.cache) for graph in graphs] == [0, 0, 0, 0, 0, 1, 1, 1]
         graphs[0].recall("of", user="ana")
@@ -28,14 +27,14 @@ def test_only_the_graphs_that_were_used_last_stay_in_memory(tmp_path: Path, monk
 
 
 def test_large_graphs_and_those_in_use_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "MOST", 1)
-    monkeypatch.setattr("agentfw_memory.graph.recall.embedded.SMALL", 1)
+    monkeypatch.setattr(skill_graph, "MOST_LOADED", 1)
+    monkeypatch.setattr(skill_graph, "SMALL", 1)
     with (
         SkillGraph.open(tmp_path / "a.db", tenant="large", embedder="hash:16") as large,
         SkillGraph.open(tmp_path / "a.db", tenant="small", embedder="hash:16") as small,
     ):
         for text in ("one", "two"):
-            large.add_skill(owner="ana", text=text)
+            large.add(owner="ana", text=text)
         large.recall("one", user="ana")
         small.recall("one", user="ana")
         assert len(large._recaller.cache) == 2

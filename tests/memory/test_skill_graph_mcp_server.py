@@ -90,7 +90,7 @@ def test_over_pipes(tmp_path: Path) -> None:
 
     asyncio.run(asyncio.wait_for(talk(), 120))
     with SkillGraph.open(tmp_path / "a.db", tenant="team") as graph:
-        assert graph.stats().nodes["skill"] == 0
+        assert graph.admin.stats().nodes["skill"] == 0
 
 
 @pytest.fixture

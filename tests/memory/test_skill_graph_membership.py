@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentfw_memory import GraphSettings, MissingExtraError, NewSkill, SkillGraph
-from agentfw_memory.graph.communities.membership import Membership
+from agentfw_memory.graph.communities import Membership
 
 pytest.importorskip("igraph")
 
@@ -21,7 +21,7 @@ CIRCLES = ("red", "blue")
 def grow(graph: SkillGraph, count: int, *, seed: int = 7) -> list[str]:
     """Skills of two circles of four people, all with the same tools and scenarios; everybody uses their circle's."""
     generator = random.Random(seed)
-    skills = graph.add_skills(
+    skills = graph.add_all(
         NewSkill(
             f"{circle} {generator.randrange(4)}",
             f"{circle} way {place}",
@@ -52,7 +52,7 @@ def circle_of(graph: SkillGraph, user: str) -> set[str]:
 def communities(graph: SkillGraph) -> dict[str, tuple[int, ...]]:
     return {
         name: tuple(data[f"community_{level}"] for level in range(3))
-        for name, data in graph.to_networkx().nodes(data=True)
+        for name, data in graph.admin.to_networkx().nodes(data=True)
         if "community_0" in data
     }
 
@@ -80,7 +80,7 @@ def test_who_comes_later_joins_those_they_are_bound_to(path: Path) -> None:
             hit.skill.id for hit in graph.recall("red way", user="red 0", k=200, at_least=0) if hit.why.community == 1.0
         ]
         use(graph, "the first of a newcomer", "a newcomer", reds[:3])
-        new = graph.add_skill(owner="a newcomer", text="way in")
+        new = graph.add(owner="a newcomer", text="way in")
         assert circle_of(graph, "a newcomer") == {"red", "a"}
         after = communities(graph)
         assert {name: after[name] for name in before} == before  # nobody else was moved for it
@@ -92,7 +92,7 @@ def similar_people(graph: SkillGraph) -> None:
     for circle, likes in (("red", "gardens and maps"), ("blue", "chess and novels")):
         for number in range(5):
             graph.set_profile(f"{circle} {number}", f"likes {likes}")
-            graph.add_skills(
+            graph.add_all(
                 NewSkill(f"{circle} {number}", f"{circle} {number} way {place}", (), (), "shared") for place in range(8)
             )
 
@@ -112,7 +112,7 @@ def test_a_newcomer_with_a_first_skill_stays_with_similar_people(path: Path) -> 
         graph.prepare()
         graph.set_profile("new", "likes chess and gardening novels")
         before = circle_of(graph, "new")
-        graph.add_skill(owner="new", text="my first way")
+        graph.add(owner="new", text="my first way")
 
         assert before == {"blue"}
         assert circle_of(graph, "new") >= {"blue"}
@@ -169,7 +169,7 @@ def test_the_next_process_takes_them_up_where_they_were(path: Path, monkeypatch:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
         grow(graph, 30)
         graph.prepare()
-        graph.add_skill(owner="red 0", text="one more way", tools=["red tool 1"])
+        graph.add(owner="red 0", text="one more way", tools=["red tool 1"])
         kept = communities(graph)
 
     def never(self: Membership) -> None:
@@ -207,12 +207,12 @@ def test_a_graph_that_has_grown_by_a_quarter_is_split_as_a_whole(path: Path, mon
         passes.clear()
         owners = [f"{circle} 0" for circle in CIRCLES]
         for number in range(8):  # a tenth more
-            graph.add_skill(owner=owners[number % 2], text=f"one more way {number}")
+            graph.add(owner=owners[number % 2], text=f"one more way {number}")
             graph.recall("way", user="red 0")
         early = len(passes)
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:  # the next process knows how far it has grown
         for number in range(8, 40):
-            graph.add_skill(owner=owners[number % 2], text=f"one more way {number}")
+            graph.add(owner=owners[number % 2], text=f"one more way {number}")
             graph.recall("way", user="red 0")
 
     assert early == 0
@@ -242,7 +242,7 @@ def test_who_is_gone_is_in_no_community(path: Path) -> None:
         ids = grow(graph, 30)
         graph.prepare()
         for skill in ids[:40]:
-            graph.retire_skill(skill)
+            graph.retire(skill)
         graph.recall("way", user="red 0")
         assert not {f"skill:{skill}" for skill in ids[:40]} & communities(graph).keys()
         membership = graph._recaller.membership
@@ -255,7 +255,7 @@ def test_a_view_that_broke_off_is_loaded_anew(path: Path, monkeypatch: pytest.Mo
         grow(graph, 10)
         graph.prepare()
         before = [(hit.skill.id, hit.score) for hit in graph.recall("red way 3", user="red 1", k=9)]
-        graph.add_skill(owner="green", text="nothing like it")
+        graph.add(owner="green", text="nothing like it")
         live = graph._rows.live
 
         def broken(since: int = 0, rows: int = 20_000) -> Iterator[Any]:
@@ -276,9 +276,9 @@ def test_without_the_libraries_it_says_so_each_time_and_goes_on_once_they_are_th
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash", settings=GraphSettings(calibrate=False)) as graph:
-        skill = graph.add_skill(owner="ana", text="way home")
+        skill = graph.add(owner="ana", text="way home")
         with monkeypatch.context() as patch:
-            for library in ("igraph", "leidenalg", "networkx"):
+            for library in ("igraph", "networkx"):
                 patch.setitem(sys.modules, library, None)
             for _ in range(2):
                 with pytest.raises(MissingExtraError, match="communities") as missing:
@@ -288,7 +288,7 @@ def test_without_the_libraries_it_says_so_each_time_and_goes_on_once_they_are_th
         assert hit.skill == skill
         assert hit.why.community > 0.0
     with monkeypatch.context() as patch:
-        for library in ("igraph", "leidenalg", "networkx"):
+        for library in ("igraph", "networkx"):
             patch.setitem(sys.modules, library, None)
         for chosen in (GraphSettings(), GraphSettings.ablation("B1")):
             with SkillGraph.open(path, tenant="t", settings=chosen) as graph:

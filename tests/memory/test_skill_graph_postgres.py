@@ -25,8 +25,8 @@ import sys
 from agentfw_memory import SkillGraph
 with SkillGraph.open(sys.argv[1], tenant="team", embedder="hash:64") as graph:
     for place in range(20):
-        skill = graph.add_skill(owner=sys.argv[2], text=f"{sys.argv[2]} says {place}")
-        graph.add_skill(owner="everybody", text=f"said by all, {place}", visibility="shared")
+        skill = graph.add(owner=sys.argv[2], text=f"{sys.argv[2]} says {place}")
+        graph.add(owner="everybody", text=f"said by all, {place}", visibility="shared")
         print(skill.id, flush=True)
 """
 
@@ -46,15 +46,15 @@ def test_processes_write_at_once_and_nothing_is_lost_or_twice(postgres_database:
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     assert len(set(acknowledged)) == 60
     with open_graph(url) as graph:
-        assert graph.stats().nodes["skill"] == 80
-        assert {graph.skill(one).id for one in acknowledged} == set(acknowledged)
+        assert graph.admin.stats().nodes["skill"] == 80
+        assert {graph.get(one).id for one in acknowledged} == set(acknowledged)
         assert len(graph.recall("said by all", user="nobody", k=50)) == 20
 
 
 def test_vectors_may_have_any_dimension_and_be_made_anew(postgres_database: Database) -> None:
     url = postgres_database()
     with open_graph(url, embedder="hash:4000") as graph:
-        graph.add_skill(owner="ana", text="Offer the earliest slot first")
+        graph.add(owner="ana", text="Offer the earliest slot first")
     with pytest.raises(StoreRefusedError, match="were made by hash"):
         open_graph(url)
     assert SkillGraph.reembed(url, tenant="team", embedder="hash:64") == 1
@@ -107,11 +107,11 @@ def test_no_byte_of_who_is_forgotten_is_in_the_tables_files(postgres_database: D
         for part in range(4):
             for owner in ("ben", "inimitable-ana", "cleo"):
                 about = "inimitable" if owner == "inimitable-ana" else "plain"
-                skills = graph.add_skills(
+                skills = graph.add_all(
                     NewSkill(owner, f"{about} {part} {place} " + f"{about} " * draw.choice([1, 30, 200, 1500]))
                     for place in range(20)
                 )
-                graph.update_skill(skills[0].id, text=f"{about} anew {part}", tools=[f"{about} tool"])
+                graph.update(skills[0].id, text=f"{about} anew {part}", tools=[f"{about} tool"])
                 outcome = f"{about} wants tea."
                 graph.learn({"id": f"{about}-{part}", "user": owner, "query": about, "outcome": outcome}, 0.9)
         graph.set_profile("inimitable-ana", "inimitable profile " * 300)
@@ -131,8 +131,8 @@ def test_forgetting_locks_no_other_tenant_out(postgres_database: Database, caplo
     url = postgres_database()
     with SkillGraph.open(url, tenant="team", embedder="hash:64", settings=GraphSettings(patience=0.5)) as graph:
         with open_graph(url, tenant="other") as other:
-            graph.add_skill(owner="ana", text="offer the earliest slot")
-            kept = other.add_skill(owner="ben", text="never move lunch")
+            graph.add(owner="ana", text="offer the earliest slot")
+            kept = other.add(owner="ben", text="never move lunch")
             with other._rows.writing() as change:  # a transaction that is open all the while
                 assert graph.forget("ana").skills == 1
                 assert "began before the deletion" in caplog.text
@@ -146,14 +146,14 @@ def test_forgetting_locks_no_other_tenant_out(postgres_database: Database, caplo
             with open_graph(url, tenant="busy") as busy:
                 while not over.is_set():
                     began = time.monotonic()
-                    busy.add_skill(owner="ben", text=f"said {len(took)}")
+                    busy.add(owner="ben", text=f"said {len(took)}")
                     took.append(time.monotonic() - began)
             return took
 
         with ThreadPoolExecutor(1) as pool:
             busy = pool.submit(work)
             for turn in range(5):
-                graph.add_skill(owner="ana", text=f"said {turn}")
+                graph.add(owner="ana", text=f"said {turn}")
                 graph.forget("ana")
             over.set()
             assert len(busy.result()) > 10, "the other tenant went on meanwhile"

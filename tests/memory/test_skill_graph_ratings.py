@@ -14,7 +14,6 @@ from agentfw_memory.graph.index.embedders import open_embedder
 from agentfw_memory.graph.stores.sqlite import SqliteStore
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 QUESTION = "where do we have lunch?"
 
@@ -23,8 +22,8 @@ QUESTION = "where do we have lunch?"
 def graph() -> Iterator[SkillGraph]:
     with SkillGraph.open(":memory:", tenant="team", embedder="hash") as opened:
         for place in ("have lunch at the harbour", "lunch is good in the garden", "the tower serves lunch"):
-            opened.add_skill(owner="ana", text=place)
-        opened.add_skill(owner="ana", text="the dentist is Dr. Weiss")
+            opened.add(owner="ana", text=place)
+        opened.add(owner="ana", text="the dentist is Dr. Weiss")
         yield opened
 
 
@@ -43,7 +42,7 @@ def test_what_was_shown_for_a_bad_answer_counts_less_for_such_a_question(graph: 
     assert first(graph) != before
     assert hits[before].why.rating == pytest.approx(-0.5)
     assert sum(hits[before].why.points.values()) == pytest.approx(hits[before].score)
-    assert graph.skill(before).uses == 0  # it was shown; whether it was followed is another matter
+    assert graph.get(before).uses == 0  # it was shown; whether it was followed is another matter
 
 
 def test_another_question_is_not_touched(graph: SkillGraph) -> None:
@@ -65,22 +64,22 @@ def test_a_wrong_thumb_is_outweighed_by_later_right_ones(graph: SkillGraph) -> N
 
 
 def test_ratings_count_for_their_user_only_and_go_with_them(graph: SkillGraph) -> None:
-    shared = graph.add_skill(owner="ben", text="have lunch at the harbour cafe", visibility="shared").id
+    shared = graph.add(owner="ben", text="have lunch at the harbour cafe", visibility="shared").id
     rate(graph, 1, shared, 0.0)
     (ratings,) = {hit.why.rating for hit in graph.recall(QUESTION, user="ben") if hit.skill.id == shared}
     assert ratings == 0.0
     graph.forget("ana")
-    assert "SHOWN" not in graph.stats().edges
+    assert "SHOWN" not in graph.admin.stats().edges
 
 
 def test_the_ratings_of_a_few_skills_are_found_without_reading_the_uses_of_all(tmp_path: Path) -> None:
     """Counted in steps of SQLite's machine, which are the same on every processor."""
     store, steps = SqliteStore.open(tmp_path / "skills.db", tenant="team"), Counter[str]()
     with SkillGraph(store, open_embedder("hash"), GraphSettings()) as graph:
-        graph.add_skill(owner="ana", text="lunch at the harbour")
+        graph.add(owner="ana", text="lunch at the harbour")
         for others, uses in (("few", 5), ("many", 300)):
             for use in range(uses):
-                other = graph.add_skill(owner="ana", text=f"{others} {use}").id
+                other = graph.add(owner="ana", text=f"{others} {use}").id
                 graph.learn(Trajectory(f"{others} {use}", "ana", "who was it?", skills=(other,)), 1.0)
             graph.recall("lunch", user="ana")
             store._connection.set_progress_handler(partial(steps.update, [others]), 1)

@@ -16,8 +16,8 @@ ELSEWHERE = """
 import sys
 from agentfw_memory import SkillGraph
 with SkillGraph.open(sys.argv[1], tenant="t", embedder="hash") as graph:
-    graph.add_skill(owner="ben", text=sys.argv[2])
-    print(graph.stats().nodes["skill"])
+    graph.add(owner="ben", text=sys.argv[2])
+    print(graph.admin.stats().nodes["skill"])
 """
 
 
@@ -32,7 +32,7 @@ def test_what_is_added_is_on_disk_although_the_file_is_opened_twice_here(tmp_pat
         SkillGraph.open(path, tenant="t", embedder="hash") as first,
         SkillGraph.open(path, tenant="t", embedder="hash"),
     ):
-        first.add_skill(owner="ana", text="Likes tea")
+        first.add(owner="ana", text="Likes tea")
         assert skills_after_adding_elsewhere(path, "Travels by train") == 2
-        first.add_skill(owner="ana", text="Lives in Berlin")
+        first.add(owner="ana", text="Lives in Berlin")
         assert skills_after_adding_elsewhere(path, "Gets up at six") == 4

@@ -73,16 +73,16 @@ def test_both_indexes_find_the_same_after_any_changes(
 
 
 def churn(graph: SkillGraph, generator: random.Random, turns: int) -> None:
-    ids = [skill.id for skill in graph.add_skills([NewSkill("ana", f"w{n} w{n % 7}") for n in range(150)])]
+    ids = [skill.id for skill in graph.add_all([NewSkill("ana", f"w{n} w{n % 7}") for n in range(150)])]
     for turn in range(turns):
         what = generator.random()
         if what < 0.5:
             visibility: Literal["private", "shared"] = generator.choice(["private", "shared"])
-            ids.append(graph.add_skill(owner="ben", text=f"w{turn} new {turn}", visibility=visibility).id)
+            ids.append(graph.add(owner="ben", text=f"w{turn} new {turn}", visibility=visibility).id)
         elif what < 0.75:
-            graph.update_skill(generator.choice(ids), text=f"w{turn} changed {turn}")
+            graph.update(generator.choice(ids), text=f"w{turn} changed {turn}")
         else:
-            graph.retire_skill(ids.pop(generator.randrange(len(ids))))
+            graph.retire(ids.pop(generator.randrange(len(ids))))
 
 
 def same_as_store(graph: SkillGraph) -> bool:
@@ -111,10 +111,10 @@ def test_the_index_is_what_the_store_holds_also_after_others_wrote_and_after_it_
         kinds = {part: type(index) for part, index in other._recaller.cache.index.parts.items()}
         assert kinds == {"private": ListIndex, "shared": ExactIndex}
         other.prepare()
-        one.add_skill(owner="cleo", text="after it was saved")
-        one.update_skill("s2", text="changed after it was saved")
-        one.update_skill("s4", visibility="shared")
-        one.retire_skill("s3")
+        one.add(owner="cleo", text="after it was saved")
+        one.update("s2", text="changed after it was saved")
+        one.update("s4", visibility="shared")
+        one.retire("s3")
     with SkillGraph.open(path, tenant="t", settings=SMALL) as again:
         assert same_as_store(again)
         assert again._recaller.cache._saved_at > 0  # it came from the file
@@ -126,7 +126,7 @@ def test_a_saved_index_that_does_not_fit_is_not_used(tmp_path: Path, spoil: str)
 
     def fill(place: Path, embedder: str) -> None:
         with SkillGraph.open(place, tenant="t", embedder=embedder, settings=SMALL) as graph:
-            graph.add_skills([NewSkill("ana", f"w{n} w{n % 7}") for n in range(150)])
+            graph.add_all([NewSkill("ana", f"w{n} w{n % 7}") for n in range(150)])
             graph.prepare()
 
     fill(path, "hash:16")
@@ -163,7 +163,7 @@ def test_a_graph_grows_from_one_kind_of_index_into_the_other_without_a_differenc
         chosen = GraphSettings(exact_up_to=limit, probed=1.0)
         with SkillGraph.open(tmp_path / f"{limit}.db", tenant="t", embedder=without_ties, settings=chosen) as graph:
             for start in range(0, 300, 50):
-                graph.add_skills(wanted[start : start + 50])
+                graph.add_all(wanted[start : start + 50])
                 graph.recall("word3", user="ana")
             answers[limit] = [
                 (hit.skill.id, round(hit.score, 5))
@@ -180,21 +180,21 @@ def test_without_faiss_a_large_graph_is_looked_through_whole_and_says_the_same(
 
     def found(path: Path) -> list[tuple[str, float]]:
         with SkillGraph.open(path, tenant="t", settings=vectors) as graph:
-            graph.add_skill(owner="ana", text=f"word {len(asked)} more")
+            graph.add(owner="ana", text=f"word {len(asked)} more")
             graph.prepare()
             return [(hit.skill.id, round(hit.score, 5)) for query in asked for hit in graph.recall(query, user="ana")]
 
     asked = ["word 17", "word 203", "more"]
     with SkillGraph.open(tmp_path / "with.db", tenant="t", embedder="hash:64", settings=SMALL) as graph:
-        graph.add_skills(NewSkill("ana", f"word {number}") for number in range(300))
-        graph.export_jsonl(tmp_path / "all.jsonl")
+        graph.add_all(NewSkill("ana", f"word {number}") for number in range(300))
+        graph.admin.export_jsonl(tmp_path / "all.jsonl")
     assert list(tmp_path.glob("*.index")) == []  # nothing was recalled yet
     with_faiss = found(tmp_path / "with.db")
     assert list(tmp_path.glob("with.db-*.index")) != []
     monkeypatch.setitem(sys.modules, "faiss", None)
     assert found(tmp_path / "with.db") == with_faiss  # the index that somebody else left is no hindrance
     with SkillGraph.open(tmp_path / "without.db", tenant="t", embedder="hash:64", settings=SMALL) as graph:
-        graph.import_jsonl(tmp_path / "all.jsonl")
+        graph.admin.import_jsonl(tmp_path / "all.jsonl")
     assert found(tmp_path / "without.db") == with_faiss
     assert list(tmp_path.glob("without.db-*.index")) == []
 

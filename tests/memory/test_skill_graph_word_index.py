@@ -10,8 +10,8 @@ from typing import Literal
 import pytest
 
 from agentfw_memory import NewSkill, SkillGraph
-from agentfw_memory.graph.index import word_index_state
-from agentfw_memory.graph.index.word_index import BLOCK, SHARED, WordIndex
+from agentfw_memory.graph.index import word_index
+from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 from agentfw_memory.graph.recall.embedded import EmbeddedRecall
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Delete
@@ -24,11 +24,11 @@ Held = dict[int, tuple[int, list[tuple[str, int]]]]
 def held(index: WordIndex) -> Held:
     """By skill: its part, and its terms with their counts."""
     found: Held = {}
-    for _, block in index.blocks(sorted(set((index.numbers() // BLOCK).tolist()))):
-        pairs = iter(block.pairs.tolist())
-        for number, part, size in zip(block.numbers.tolist(), block.parts.tolist(), block.sizes.tolist(), strict=True):
-            counts = [next(pairs) for _ in range(size)]
-            found[number] = part, sorted((block.names[term], count) for term, count in counts)
+    arrays = index.taken_apart()
+    names, pairs = arrays["names"].tobytes().decode().split("\n"), iter(arrays["pairs"].tolist())
+    for number, part, size in zip(*(arrays[name].tolist() for name in ("numbers", "parts", "sizes")), strict=True):
+        counts = [next(pairs) for _ in range(size)]
+        found[number] = part, sorted((names[term], count) for term, count in counts)
     return found
 
 
@@ -58,18 +58,18 @@ def churn(graph: SkillGraph, generator: random.Random, turns: int) -> list[str]:
     def text() -> str:
         return " ".join(generator.choices(VOCABULARY, k=generator.randint(1, 6)))
 
-    ids = [skill.id for skill in graph.add_skills([NewSkill("ana", f"{text()} {place}") for place in range(20)])]
+    ids = [skill.id for skill in graph.add_all([NewSkill("ana", f"{text()} {place}") for place in range(20)])]
     for turn in range(turns):
         what = generator.random()
         if what < 0.5:
             visibility: Literal["private", "shared"] = generator.choice(["private", "shared"])
-            ids.append(graph.add_skill(owner="ben", text=f"{text()} new {turn}", visibility=visibility).id)
+            ids.append(graph.add(owner="ben", text=f"{text()} new {turn}", visibility=visibility).id)
         elif what < 0.7:
-            graph.update_skill(generator.choice(ids), text=f"{text()} changed {turn}")
+            graph.update(generator.choice(ids), text=f"{text()} changed {turn}")
         elif what < 0.8:
-            graph.update_skill(generator.choice(ids), visibility=generator.choice(["private", "shared"]))
+            graph.update(generator.choice(ids), visibility=generator.choice(["private", "shared"]))
         else:
-            graph.retire_skill(ids.pop(generator.randrange(len(ids))))
+            graph.retire(ids.pop(generator.randrange(len(ids))))
     return ids
 
 
@@ -92,10 +92,10 @@ def check_saving(where: str | Path, read: list[int]) -> None:
         ids = churn(one, random.Random(7), 60)
         with SkillGraph.open(where, tenant="t") as other:
             assert same_as_rows(other)
-        ids.append(one.add_skill(owner="cleo", text="word1 new since it was saved").id)
-        one.update_skill(ids[0], text="word2 changed since it was saved")
-        one.update_skill(ids[1], visibility="shared")
-        one.retire_skill(ids[2])
+        ids.append(one.add(owner="cleo", text="word1 new since it was saved").id)
+        one.update(ids[0], text="word2 changed since it was saved")
+        one.update(ids[1], visibility="shared")
+        one.retire(ids[2])
     read.clear()
     with SkillGraph.open(where, tenant="t") as again:
         again.recall("word1", user="cleo")
@@ -117,24 +117,6 @@ def test_it_is_saved_on_a_server_too(postgres_database: Callable[..., str], read
     check_saving(postgres_database(), read)
 
 
-def test_only_blocks_that_changed_are_written_again(tmp_path: Path) -> None:
-    path = tmp_path / "skills.db"
-    with SkillGraph.open(path, tenant="t", embedder="hash:16") as graph:
-        graph.add_skills([NewSkill("ana", f"{word} old") for word in VOCABULARY])
-        with graph._rows.writing() as change:
-            graph._store.new_numbers(BLOCK)
-        graph.add_skill(owner="ana", text="word1 far away")
-    with SkillGraph.open(path, tenant="t") as graph:
-        graph.prepare()
-        with graph._rows.writing() as change:
-            graph._rows.save_state(change, "words 0", b"would be unreadable")
-        graph.add_skills([NewSkill("ana", f"{word} new") for word in VOCABULARY])
-        graph.prepare()
-
-        assert graph._rows.state("words 0") == b"would be unreadable"
-        assert graph._rows.state("words 1") is not None
-
-
 @pytest.mark.parametrize("spoil", ["unreadable", "gone", "other stemmer"])
 def test_a_saved_index_that_does_not_fit_is_built_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
@@ -145,12 +127,12 @@ def test_a_saved_index_that_does_not_fit_is_built_again(
         graph.prepare()
         with graph._rows.writing() as change:
             if spoil == "unreadable":
-                graph._rows.save_state(change, "words 0", b"PK\x03\x04 and so on")
+                graph._rows.save_state(change, "words of texts", b"PK\x03\x04 and so on")
             elif spoil == "gone":
-                graph._store.write(Delete("state", {"name": "words 0"}))
+                graph._store.write(Delete("state", {"name": "words of texts"}))
             else:
-                monkeypatch.setattr(word_index_state, "FORMAT", word_index_state.FORMAT + 1)
-                graph._rows.save_state(change, "words 0", b"of an older version")
+                monkeypatch.setattr(word_index, "FORMAT", word_index.FORMAT + 1)
+                graph._rows.save_state(change, "words of texts", b"of an older version")
 
     with SkillGraph.open(path, tenant="t") as graph:
         assert same_as_rows(graph)
@@ -162,7 +144,7 @@ def test_a_saved_index_that_does_not_fit_is_built_again(
 def test_a_process_that_lags_behind_does_not_bring_back_a_forgotten_user(tmp_path: Path) -> None:
     path = tmp_path / "skills.db"
     with SkillGraph.open(path, tenant="t", embedder="hash:16") as one, SkillGraph.open(path, tenant="t") as other:
-        one.add_skills([NewSkill("ana", "zanzibar trip"), NewSkill("ben", "trip home", visibility="shared")])
+        one.add_all([NewSkill("ana", "zanzibar trip"), NewSkill("ben", "trip home", visibility="shared")])
         other.recall("trip", user="ben")
         by = other._recaller._by
         assert isinstance(by, EmbeddedRecall)
@@ -170,10 +152,10 @@ def test_a_process_that_lags_behind_does_not_bring_back_a_forgotten_user(tmp_pat
         assert index is not None
         one.forget("ana")
 
-        assert not word_index_state.save_words(index, counter, other._rows)
+        assert not word_index.save_words(index, counter, other._rows)
         other.prepare()
 
-        saved = word_index_state.load_words(one._rows)
+        saved = word_index.load_words(one._rows)
         assert saved is not None
         assert list(held(saved[0])) == [int(hit.skill.id[1:]) for hit in one.recall("trip", user="ben")]
 

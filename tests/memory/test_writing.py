@@ -12,7 +12,6 @@ import pytest
 from agentfw_memory import ModelWriter, Saying, SkillGraph
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 BLANK = {
     "action": "ADD",
@@ -75,7 +74,7 @@ def test_what_a_model_remembers_may_be_a_paraphrase_with_its_evidence_and_date()
 def test_a_model_sees_the_turns_before_and_the_nearest_memories_of_this_user() -> None:
     graph, model = opened(decided(text="Has a dog", evidence="a dog"), decided(text="The dog is Rex", evidence="Rex"))
     with graph:
-        graph.add_skill(owner="ben", text="Has a dog, too")
+        graph.add(owner="ben", text="Has a dog, too")
         graph.hear("I've got a dog", user="ana", conversation="c")
         graph.hear("He's called Rex", user="ana", conversation="c")
         (asked,) = model.asked[1]
@@ -87,7 +86,7 @@ def test_a_model_sees_the_turns_before_and_the_nearest_memories_of_this_user() -
 def test_a_newer_statement_wins_and_the_older_keeps_its_dates() -> None:
     graph, _ = opened(decided(action="UPDATE", id="s2", text="Works at Bosch", evidence="I work at Bosch now"))
     with graph:
-        old = graph.add_skill(owner="ana", text="Works at Siemens", valid_from=1_000.0)
+        old = graph.add(owner="ana", text="Works at Siemens", valid_from=1_000.0)
         assert old.id == "s2"
         graph.hear("I work at Bosch now", user="ana", at=2_000.0)
         versions = graph.history("s2").versions
@@ -100,7 +99,7 @@ def test_a_newer_statement_wins_and_the_older_keeps_its_dates() -> None:
 def test_a_colleague_corrects_what_is_shared_and_both_names_stay() -> None:
     graph, _ = opened(decided(action="UPDATE", id="s2", text="The office is in room 5", evidence="office is in room 5"))
     with graph:
-        graph.add_skill(owner="ana", text="The office is in room 4", visibility="shared", valid_from=1_000.0)
+        graph.add(owner="ana", text="The office is in room 4", visibility="shared", valid_from=1_000.0)
         graph.hear("the office is in room 5", user="ben", at=2_000.0)
         newer, older = graph.recall("Which room is the office in?", user="carl")
         assert (newer.skill.owner, newer.skill.text) == ("ben", "The office is in room 5")
@@ -128,7 +127,7 @@ def test_a_colleague_corrects_what_is_shared_and_both_names_stay() -> None:
 def test_what_does_not_hold_is_not_written_and_what_was_said_is_kept(answer: object, problem: str) -> None:
     graph, _ = opened(answer)
     with graph:
-        graph.add_skill(owner="ana", text="zebra quagga")
+        graph.add(owner="ana", text="zebra quagga")
         heard = graph.hear("I live in Rome.", user="ana", id="m1")
         assert problem in heard.problem
         assert heard.to_forget == ()
@@ -152,7 +151,7 @@ def test_only_ones_own_memory_is_asked_to_be_deleted() -> None:
         decided(action="DELETE", id="s2", evidence=request), decided(action="DELETE", id="s2", evidence=request)
     )
     with graph:
-        graph.add_skill(owner="ana", text="Has a dog", visibility="shared")
+        graph.add(owner="ana", text="Has a dog", visibility="shared")
         assert graph.hear(request, user="ben").to_forget == ()
         assert graph.hear(request, user="ana").to_forget == ("s2",)
         assert kept(graph) == ["Has a dog"]

@@ -53,7 +53,7 @@ class SuiteStore(SkillGraphStore):
         return True
 
     def sweep_ttl(self) -> int:
-        before, self._known = self._known, self._graph.stats().past_versions
+        before, self._known = self._known, self._graph.admin.stats().past_versions
         return self._known - before
 
 

@@ -40,7 +40,7 @@ def fill(graph: SkillGraph, texts: Texts, count: int, batch: int = 5000) -> list
     found = []
     for start in range(0, count, batch):
         skills = texts.skills(min(batch, count - start), users=users_of(count))
-        found.append((skills, timed(graph.add_skills, skills)))
+        found.append((skills, timed(graph.add_all, skills)))
     return found
 
 

@@ -102,15 +102,15 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
             made = None if op.value is None else self._made(namespace, key, op)
             with suppress(UnknownSkillError):  # another process has just deleted it
                 if skill is not None and made is None:
-                    self._graph.retire_skill(skill.id)
+                    self._graph.retire(skill.id)
                 elif skill is not None and made is not None:
                     ends = math.inf if made.expires_at is None else made.expires_at
                     about = {**made.metadata, "created": _created(skill)}
-                    self._graph.update_skill(skill.id, text=made.text, metadata=about, expires_at=ends)
+                    self._graph.update(skill.id, text=made.text, metadata=about, expires_at=ends)
                     continue
             if made is not None:
                 new.append(made)
-        self._graph.add_skills(new)
+        self._graph.add_all(new)
 
     def _made(self, namespace: Namespace, key: str, op: PutOp) -> NewSkill:
         value = dict(op.value or {})
@@ -161,9 +161,11 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
     def _owners(self, prefix: Namespace) -> list[str]:
         """Return the owners whose namespace begins with a prefix."""
         if not prefix:
-            return self._graph.owners()
+            return self._graph.admin.owners()
         owner = _owner(prefix)
-        return [name for name in self._graph.owners(prefix=owner) if name == owner or name.startswith(f"{owner}/")]
+        return [
+            name for name in self._graph.admin.owners(prefix=owner) if name == owner or name.startswith(f"{owner}/")
+        ]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()
@@ -186,7 +188,7 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
         for skill in skills if refresh else ():
             if minutes := skill.metadata.get("minutes"):
                 with suppress(UnknownSkillError):
-                    self._graph.update_skill(skill.id, expires_at=time.time() + 60.0 * minutes)
+                    self._graph.update(skill.id, expires_at=time.time() + 60.0 * minutes)
 
 
 def _owner(namespace: Namespace) -> str:

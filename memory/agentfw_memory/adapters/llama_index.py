@@ -14,7 +14,7 @@ from typing import Any
 from agentfw_memory.adapters import plain_text
 from agentfw_memory.errors import MissingExtraError
 from agentfw_memory.graph.records import NewSkill
-from agentfw_memory.skill_graph import SkillGraph
+from agentfw_memory.skill_graph import AsyncSkillGraph, SkillGraph
 
 try:
     from llama_index.core.base.llms.types import ChatMessage
@@ -36,13 +36,13 @@ class SkillGraphBlock(BaseMemoryBlock[str]):  # type: ignore[misc]
         query = next((text for message in reversed(messages or []) if (text := self._text(message))), "")
         if not query:
             return ""
-        hits = await self.graph.arecall(query, user=self.user, k=self.count)
+        hits = await AsyncSkillGraph(self.graph).recall(query, user=self.user, k=self.count)
         return "\n".join(f"- {hit.skill.text}" for hit in hits)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         said = [(message, text) for message in messages if (text := self._text(message))]
         longest = self.graph.settings.longest_text
-        await self.graph.aadd_skills(
+        await AsyncSkillGraph(self.graph).add_all(
             NewSkill(self.user, f"{message.role.value}: {text}"[:longest], metadata=_about(message))
             for message, text in said
         )

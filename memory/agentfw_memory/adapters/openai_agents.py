@@ -17,7 +17,7 @@ from typing import Any
 
 from agentfw_memory.adapters import plain_text
 from agentfw_memory.graph.records import NewSkill, Skill
-from agentfw_memory.skill_graph import SkillGraph
+from agentfw_memory.skill_graph import AsyncSkillGraph, SkillGraph
 
 Item = dict[str, Any]
 
@@ -43,14 +43,14 @@ class SkillGraphSession:
         return await asyncio.to_thread(self._pop)
 
     async def clear_session(self) -> None:
-        """End all items of this session. `graph.erase` and `graph.forget` delete for good."""
+        """End all items of this session. `graph.delete` and `graph.forget` delete for good."""
         await asyncio.to_thread(self._clear)
 
     async def recall(self, query: str, *, k: int = 5) -> list[Item]:
         """Return the items of any session of this user that fit a query best."""
         if not (asked := plain_text(query, self._graph.settings.longest_text)):
             return []
-        hits = await self._graph.arecall(asked, user=self._user, k=k)
+        hits = await AsyncSkillGraph(self._graph).recall(asked, user=self._user, k=k)
         return [item for hit in hits if (item := _content(hit.skill)) is not None]
 
     # Helpers
@@ -64,7 +64,7 @@ class SkillGraphSession:
 
     def _add(self, items: list[Item]) -> None:
         # The id, because people say "yes" more than once.
-        self._graph.add_skills(
+        self._graph.add_all(
             NewSkill(
                 self._user,
                 plain_text(item, self._graph.settings.longest_text) or "nothing in words",
@@ -78,12 +78,12 @@ class SkillGraphSession:
         skills = self._skills()
         if not skills:
             return None
-        self._graph.retire_skill(skills[-1].id)
+        self._graph.retire(skills[-1].id)
         return _content(skills[-1])
 
     def _clear(self) -> None:
         for skill in self._skills():
-            self._graph.retire_skill(skill.id)
+            self._graph.retire(skill.id)
 
 
 def _content(skill: Skill) -> Item | None:

@@ -4,7 +4,7 @@ Every weight, threshold and optional part of the method is a setting, so each ab
 settings: `GraphSettings.ablation("B1")`.
 
     >>> GraphSettings(candidates=20).siblings
-    10
+    0
     >>> GraphSettings.ablation("B1").community_weight
     0.0
 
@@ -73,8 +73,8 @@ class GraphSettings:
     """Weight of the similarity of user and skill. A user's vector is their profile, or the mean of their skills."""
     community_weight: float = 0.2
     """Weight of the share of community levels that user and skill have in common."""
-    complement_boost: float = 0.1
-    """Added to the score of a skill that complements a candidate."""
+    complement_boost: float = 0.0
+    """Added to the score of a skill that complements a candidate. The paper's score has it."""
     conflict_weight: float = 0.1
     """Subtracted from the score of a skill that contradicts a candidate."""
     conflicts_with: Literal["candidates", "selected"] = "selected"
@@ -91,19 +91,17 @@ class GraphSettings:
     rating_weight: float = 0.2
     """Weight of what the user thought of answers to such questions for which a skill was shown."""
     calibrate: bool = True
-    """Whether the terms of user, community, complements and neighbours count only as far as this graph shows that they
-    help."""
+    """Whether the terms of user, community and neighbours count only as far as this graph shows that they help."""
     query_similarity: Literal["hybrid", "vectors", "words"] = "hybrid"
     """How queries and skills are compared: by vectors and words together, or by one of them alone."""
+    vector_weight: float | None = None
+    """What a standard deviation of cosines counts beside one of words. None: what was fitted for the embedder."""
     candidates: Count = 5
     """Number of skills found by each way of comparing, before the graph adds connected ones. 0 recalls nothing."""
     at_least: Relevance = 0.002
     """Minimum relevance of a skill to be recalled, from 0 to 1. 0 leaves nothing out."""
-    second_hop: Literal["connected", "owner"] = "connected"
-    """Which skills are considered beside a candidate: those connected to it by a scenario, a trajectory or a
-    complement, or those of the same owner (as in the paper)."""
-    siblings: Count = 10
-    """Maximum number of other skills of a candidate's scenario or owner to consider. 0 turns this hop off."""
+    siblings: Count = 0
+    """Maximum number of other skills of a candidate's owner to consider, as in the paper. 0 turns this hop off."""
     time_hop: bool = True
     """Whether the skills just before and after a candidate are considered beside it."""
 
@@ -134,7 +132,7 @@ class GraphSettings:
     complement_after: Count = 2
     """Number of good trajectories that must use two skills before they complement each other. 0 turns this off."""
     skills_per_owner: Number = 1000
-    """Maximum number of skills per owner. Beyond it, `learn` merges similar skills and retires the least useful."""
+    """Maximum number of skills per owner. Beyond it, `learn` retires the least useful."""
 
     exact_up_to: Count = 50_000
     """Number of skills up to which search is exact. Beyond it, an inverted-file index (IVF) is used."""
@@ -204,7 +202,7 @@ class GraphSettings:
             user_weight=0.1,
             candidates=10,
             siblings=20,
-            second_hop="owner",
+            complement_boost=0.1,
             conflicts_with="candidates",
             owner_weight=0.0,
             at_least=0.0,

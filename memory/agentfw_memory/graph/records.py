@@ -226,12 +226,12 @@ class Heard:
     problem: str = ""
     """What was wrong with the writer's answer, if it wasn't used as it is."""
     to_forget: tuple[str, ...] = ()
-    """Skills that the user asked to forget. Nothing is deleted before `erase` is called with them."""
+    """Skills that the user asked to forget. Nothing is deleted before `delete` is called with them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What `forget` or `erase` deleted."""
+    """What `forget` or `delete` deleted."""
 
     user: str
     """Who was forgotten, or nobody."""

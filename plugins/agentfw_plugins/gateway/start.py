@@ -99,7 +99,7 @@ class Start(NamedTuple):
         from agentfw_memory import SkillGraph
 
         with translated_errors(), SkillGraph.open(path, tenant=getattr(choice.checked, "tenant", "")) as graph:
-            items, users = graph.stats().nodes.get("skill", 0), len(graph.owners())
+            items, users = graph.admin.stats().nodes.get("skill", 0), len(graph.admin.owners())
         return f"{_counted(users, 'user')}, {_counted(items, 'item')}, {path}"
 
     def _keys(self) -> Iterator[str]:

@@ -137,18 +137,18 @@ def _learned(graph: SkillGraph, tell: Callable[[str], object], trajectories: Any
 
 
 def _erased(graph: SkillGraph, tell: object, skills: tuple[str, ...], version: int | None) -> dict[str, Any]:
-    return {name: count for name, count in asdict(graph.erase(*skills, version=version)).items() if name != "user"}
+    return {name: count for name, count in asdict(graph.delete(*skills, version=version)).items() if name != "user"}
 
 
 def _prepared(graph: SkillGraph, tell: object) -> dict[str, Any]:
     graph.prepare()
-    found = graph.stats()
+    found = graph.admin.stats()
     return {"skills": found.nodes.get("skill", 0), "communities": found.communities}
 
 
 def _exported(graph: SkillGraph, tell: object, path: Path) -> dict[str, Any]:
     with _writing(path):
-        return {"path": str(path), "rows": graph.export_jsonl(path)}
+        return {"path": str(path), "rows": graph.admin.export_jsonl(path)}
 
 
 def _drawn(graph: SkillGraph, tell: object, page: Path, query: str | None, user: str | None, k: int) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _drawn(graph: SkillGraph, tell: object, page: Path, query: str | None, user:
     recalled = None
     if query is not None and user is not None:
         recalled = Recalled(query, user, tuple(graph.recall(query, user=user, k=k)))
-    picture = graph.to_networkx()
+    picture = graph.admin.to_networkx()
     with _writing(page):
         make_private(page)
         page.write_text(graph_page(picture, title=graph.tenant, recalled=recalled, seed=graph.settings.seed), "utf-8")
@@ -169,7 +169,9 @@ def _drawn(graph: SkillGraph, tell: object, page: Path, query: str | None, user:
 
 
 COMMANDS = (
-    Subcommand("stats", "Show counts and the embedding model.", (), lambda graph, tell: graph.stats(), printed.stats),
+    Subcommand(
+        "stats", "Show counts and the embedding model.", (), lambda graph, tell: graph.admin.stats(), printed.stats
+    ),
     Subcommand(
         "recall",
         "Search for skills that match a query and a user.",
@@ -197,7 +199,7 @@ COMMANDS = (
             _EXPIRES,
             _EMBEDDER,
         ),
-        lambda graph, tell, shared, **skill: graph.add_skill(visibility="shared" if shared else "private", **skill),
+        lambda graph, tell, shared, **skill: graph.add(visibility="shared" if shared else "private", **skill),
         printed.skill,
         makes=True,
     ),
@@ -261,7 +263,7 @@ COMMANDS = (
             _METADATA,
             _EXPIRES,
         ),
-        lambda graph, tell, skill, tools, scenarios, **changes: graph.update_skill(
+        lambda graph, tell, skill, tools, scenarios, **changes: graph.update(
             skill, tools=tools or None, scenarios=scenarios or None, **changes
         ),
         printed.skill,
@@ -270,7 +272,7 @@ COMMANDS = (
         "retire",
         "End a skill. It is no longer recalled, and its history stays.",
         (_SKILL,),
-        lambda graph, tell, skill: graph.retire_skill(skill) or {"retired": skill},
+        lambda graph, tell, skill: graph.retire(skill) or {"retired": skill},
         printed.said("{skill} retired; `agentfw memory delete {skill}` deletes its text too"),
     ),
     Subcommand(
@@ -409,14 +411,14 @@ def import_(path: Path, owner: str, embedder: str, store: str, tenant: str, out:
         except (ValueError, KeyError, TypeError, IndexError):
             embedder = ""  # the file is refused when it is read
         with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
-            answer, what = {"path": str(path), "rows": graph.import_jsonl(path)}, "rows"
+            answer, what = {"path": str(path), "rows": graph.admin.import_jsonl(path)}, "rows"
     else:
         from agentfw_memory import read_memories
 
         with translated_errors():
             memories = read_memories(path, owner=owner)
         with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
-            answer, what = {"path": str(path), "memories": len(graph.add_skills(memories))}, "memories"
+            answer, what = {"path": str(path), "memories": len(graph.add_all(memories))}, "memories"
     _answered(out, answer, printed.said(f"{{{what}:,}} {what} imported into {store}, tenant {tenant}"))
 
 

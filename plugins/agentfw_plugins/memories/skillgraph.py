@@ -36,6 +36,7 @@ from agentfw.boundary.gate import function_at
 from agentfw.errors import StorageError, UnknownNameError, UsageError
 from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
 from agentfw_memory import (
+    AsyncSkillGraph,
     Case,
     GraphSettings,
     Hit,
@@ -232,7 +233,7 @@ class SkillGraphMemory(Memory):
         user, talk = self._owner(saying.user), saying.conversation
         to_forget = self._to_forget.pop((user, talk), ())
         if to_forget and says_yes(saying.text):
-            await self._called(lambda: self.graph.erase(*to_forget))
+            await self._called(lambda: self.graph.delete(*to_forget))
             logger.info("%s was forgotten, as %s asked", ", ".join(to_forget), saying.user)
             return
         conversation = talk if _is_name(talk) else _digest(talk)
@@ -241,7 +242,7 @@ class SkillGraphMemory(Memory):
             heard = await self._called(lambda: self.graph.hear(saying.text, answer_to=saying.answer_to, **about))
         else:
             with translated_errors():
-                heard = await self.graph.ahear(saying.text, answer_to=saying.answer_to, **about)
+                heard = await AsyncSkillGraph(self.graph).hear(saying.text, answer_to=saying.answer_to, **about)
         if heard.problem:
             logger.warning("what %s said: %s", saying.user, heard.problem)
         if heard.to_forget and not self.settings.one_list:
@@ -264,13 +265,13 @@ class SkillGraphMemory(Memory):
 
     async def correct(self, user: str, item: str, text: str) -> Remembered:
         await self._item(user, item)
-        skill = await self._called(lambda: self.graph.update_skill(item, text=text))
+        skill = await self._called(lambda: self.graph.update(item, text=text))
         return Remembered(skill.id, skill.text, skill.valid_from, source=text)
 
     async def forget_one(self, user: str, item: str) -> None:
         """Earlier versions of an item go with it."""
         await self._item(user, item)
-        await self._called(lambda: self.graph.erase(item))
+        await self._called(lambda: self.graph.delete(item))
 
     async def forget(self, user: str) -> Mapping[str, int]:
         if self.settings.one_list:
@@ -391,7 +392,7 @@ class SkillGraphMemory(Memory):
                 if shown[1] in found:
                     continue
                 try:
-                    skill = self.graph.skill(shown[1])
+                    skill = self.graph.get(shown[1])
                 except UnknownSkillError:
                     continue
                 # Other text may look similar; only the skill's own text counts.

@@ -11,7 +11,6 @@ from agentfw_memory import Step, Trajectory
 from agentfw_papers.said_wishes import extract_wishes
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 def test_what_is_said_in_other_words_is_left_out() -> None:

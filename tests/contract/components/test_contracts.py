@@ -55,7 +55,7 @@ if SERVER.exists():
         SETTINGS["tool", "tape"] = {"inner": inner, "path": str(Path(tempfile.mkdtemp()) / "tape.db")}
 
 # What a component works without, but its checks don't.
-EXTRAS = {("memory", "skillgraph"): ("igraph", "leidenalg")}
+EXTRAS = {("memory", "skillgraph"): ("igraph",)}
 
 # One is made on the spot; the components take its folder as `model`.
 NEEDS_A_MODEL = {("policy", "transformers"), ("learner", "lora"), ("learner", "sft")}

@@ -15,7 +15,6 @@ from agentfw_cli.main import main
 from agentfw_memory import GraphSettings, SkillGraph
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -57,7 +56,7 @@ def rows_of(tmp_path: Path) -> Callable[[SkillGraph], list[dict[str, Any]]]:
 
     def rows(graph: SkillGraph) -> list[dict[str, Any]]:
         path = tmp_path / f"rows-{next(numbers)}.jsonl"
-        graph.export_jsonl(path)
+        graph.admin.export_jsonl(path)
         lines = path.read_text("utf-8").splitlines()
         path.unlink()
         return [json.loads(line) for line in lines[1:]]

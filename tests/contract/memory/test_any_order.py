@@ -133,7 +133,7 @@ class TwoTenants(RuleBasedStateMachine):
     @rule(tenant=tenants, user=users, text=words, shared=st.booleans())
     def add(self, tenant: str, user: str, text: str, shared: bool) -> None:
         known = self.known[tenant]
-        (skill,) = self.graphs[tenant].add_skills([NewSkill(user, text, visibility="shared" if shared else "private")])
+        (skill,) = self.graphs[tenant].add_all([NewSkill(user, text, visibility="shared" if shared else "private")])
         twin = known.twin(user, text)
         assert twin in (None, skill.id)
         if twin is None:
@@ -145,7 +145,7 @@ class TwoTenants(RuleBasedStateMachine):
         graph, known, name, skill = self.chosen(tenant, place)
 
         def call() -> object:
-            return graph.update_skill(name, text=text, visibility="shared" if shared else "private")
+            return graph.update(name, text=text, visibility="shared" if shared else "private")
 
         if skill is None or not skill.live:
             with pytest.raises(UnknownSkillError):
@@ -164,9 +164,9 @@ class TwoTenants(RuleBasedStateMachine):
         graph, _, name, skill = self.chosen(tenant, place)
         if skill is None or not skill.live:
             with pytest.raises(UnknownSkillError):
-                graph.retire_skill(name)
+                graph.retire(name)
         else:
-            graph.retire_skill(name)
+            graph.retire(name)
             skill.live = False
 
     @rule(
@@ -187,7 +187,7 @@ class TwoTenants(RuleBasedStateMachine):
     @rule(tenant=tenants, place=places)
     def erase(self, tenant: str, place: int) -> None:
         graph, known, name, skill = self.chosen(tenant, place)
-        receipt = graph.erase(name)
+        receipt = graph.delete(name)
         assert (receipt.skills > 0) == (skill is not None)
         if skill is not None:
             known.erase(name)
@@ -207,11 +207,11 @@ class TwoTenants(RuleBasedStateMachine):
     def copy(self, tenant: str) -> None:
         """An export says all of it, and an import somewhere else is the same graph."""
         path = self.folder / "copy.jsonl"
-        self.graphs[tenant].export_jsonl(path)
+        self.graphs[tenant].admin.export_jsonl(path)
         with SkillGraph.open(":memory:", tenant="copy", embedder="hash:64") as graph:
-            graph.import_jsonl(path)
+            graph.admin.import_jsonl(path)
             self.check(graph, self.known[tenant])
-            graph.export_jsonl(self.folder / "again.jsonl")
+            graph.admin.export_jsonl(self.folder / "again.jsonl")
         assert (self.folder / "again.jsonl").read_bytes() == path.read_bytes()
 
     @invariant()
@@ -237,12 +237,12 @@ class TwoTenants(RuleBasedStateMachine):
             assert len(hits) == len(known.visible(user))
         for name, one in known.skills.items():
             assert [version.text for version in graph.history(name).versions] == one.texts
-        assert graph.stats().nodes.get("skill", 0) == len(live)
+        assert graph.admin.stats().nodes.get("skill", 0) == len(live)
         assert self.told(graph) == known.trajectories
 
     def told(self, graph: SkillGraph) -> dict[str, tuple[str, str]]:
         path = self.folder / "rows.jsonl"
-        graph.export_jsonl(path)
+        graph.admin.export_jsonl(path)
         rows: list[dict[str, Any]] = [json.loads(line) for line in path.read_text("utf-8").splitlines()[1:]]
         names = {row["number"]: row["name"] for row in rows if row["row"] == "node"}
         return {names[row["number"]]: (names[row["user"]], row["query"]) for row in rows if row["row"] == "trajectory"}

@@ -45,13 +45,13 @@ def test_who_erases_a_skill_empties_their_own_trajectories_that_told_it_and_no_o
     where: str, open_graph: OpenGraph, rows_of: RowsOf
 ) -> None:
     graph = open_graph(where, extractor=no_drafts)
-    hers = graph.add_skill(owner="ana", text="serve inimitable tea", visibility="shared").id
-    his = graph.add_skill(owner="ben", text="serve inimitable tea").id
+    hers = graph.add(owner="ana", text="serve inimitable tea", visibility="shared").id
+    his = graph.add(owner="ben", text="serve inimitable tea").id
     for user in ("ana", "ben"):
         for query in ("serve inimitable tea", "switch on the lamp"):
             graph.learn(Trajectory(f"{user}: {query[:5]}", user, query, skills=(hers, his)), 0.8)
 
-    receipt = graph.erase(hers)
+    receipt = graph.delete(hers)
 
     assert told(rows_of(graph)) == {
         "ana: serve": "",
@@ -60,7 +60,7 @@ def test_who_erases_a_skill_empties_their_own_trajectories_that_told_it_and_no_o
         "ben: switc": "switch on the lamp",
     }
     assert (receipt.skills, receipt.trajectories) == (1, 1)
-    assert (graph.skill(his).text, graph.skill(his).uses) == ("serve inimitable tea", 2)
+    assert (graph.get(his).text, graph.get(his).uses) == ("serve inimitable tea", 2)
     assert [hit.skill.id for hit in graph.recall("inimitable tea", user="ben")] == [his]
     assert graph.recall("inimitable tea", user="ana") == []
 
@@ -69,10 +69,8 @@ def test_who_is_forgotten_takes_along_what_is_theirs_and_nothing_of_others(
     where: str, open_graph: OpenGraph, rows_of: RowsOf
 ) -> None:
     graph = open_graph(where, extractor=no_drafts)
-    hers = graph.add_skill(owner="ana", text="serve tea", tools=["samovar", "kettle"], visibility="shared").id
-    his = graph.add_skill(
-        owner="ben", text="serve tea", tools=["kettle"], scenarios=["breakfast"], visibility="shared"
-    ).id
+    hers = graph.add(owner="ana", text="serve tea", tools=["samovar", "kettle"], visibility="shared").id
+    his = graph.add(owner="ben", text="serve tea", tools=["kettle"], scenarios=["breakfast"], visibility="shared").id
     graph.connect(hers, "COMPLEMENTS", his)
     graph.set_profile("ana", "likes tea")
     graph.set_profile("ben", "likes lamps")
@@ -85,16 +83,16 @@ def test_who_is_forgotten_takes_along_what_is_theirs_and_nothing_of_others(
     assert told(rows) == {"trip of ben": "query of ben"}
     assert {row["name"] for row in rows if row["row"] == "node"} == {"ben", "trip of ben", "kettle", "breakfast"}
     assert [row["text"] for row in rows if row["row"] in ("version", "profile")] == ["serve tea", "likes lamps"]
-    assert [graph.skill(his).uses, graph.skill(his).utility] == pytest.approx([1, 0.6])
-    assert (receipt.skills, receipt.trajectories, graph.owners()) == (1, 1, ["ben"])
+    assert [graph.get(his).uses, graph.get(his).utility] == pytest.approx([1, 0.6])
+    assert (receipt.skills, receipt.trajectories, graph.admin.owners()) == (1, 1, ["ben"])
     assert [hit.why.user for hit in graph.recall("tea", user="ana")] == [0.0], "a stranger, without a profile"
 
 
 GOING: dict[str, Callable[[SkillGraph, list[str]], object]] = {
     "forgotten": lambda graph, skills: graph.forget("ana"),
-    "erased": lambda graph, skills: graph.erase(*skills),
-    "retired": lambda graph, skills: list(map(graph.retire_skill, skills)),
-    "changed": lambda graph, skills: [graph.update_skill(one, text=f"zebra {one}") for one in skills],
+    "erased": lambda graph, skills: graph.delete(*skills),
+    "retired": lambda graph, skills: list(map(graph.retire, skills)),
+    "changed": lambda graph, skills: [graph.update(one, text=f"zebra {one}") for one in skills],
 }
 
 
@@ -116,8 +114,8 @@ def test_what_went_takes_no_place_among_the_best(
         if where.startswith("postgres") and way == "forgotten":
             continue  # takes seconds on a server, and deletes by the same statements
         graph, other = (open_graph(where, way, embedder="hash:256", settings=settings) for _ in range(2))
-        graph.add_skills(NewSkill("ana", f"green tea {place}", visibility="shared") for place in range(30))
-        graph.add_skills(NewSkill("ben", f"some tea with milk {place}", visibility="shared") for place in range(8))
+        graph.add_all(NewSkill("ana", f"green tea {place}", visibility="shared") for place in range(30))
+        graph.add_all(NewSkill("ben", f"some tea with milk {place}", visibility="shared") for place in range(8))
         graph.prepare()
         skills = [one.id for one in graph.skills(owner="ana")]
         assert {hit.skill.owner for one in (graph, other) for hit in one.recall("green tea", user="cleo")} == {"ana"}
@@ -136,8 +134,8 @@ def test_no_vector_of_what_was_deleted_is_left_in_a_file(tmp_path: Path, open_gr
     folder = tmp_path / "store"
     folder.mkdir()
     with SkillGraph.open(folder / "skills.db", tenant="team", embedder=signs, settings=small) as graph:
-        graph.add_skills(NewSkill("ana", f"green tea {place}", visibility="shared") for place in range(20))
-        graph.add_skills(NewSkill("ben", f"black coffee {place}", visibility="shared") for place in range(20))
+        graph.add_all(NewSkill("ana", f"green tea {place}", visibility="shared") for place in range(20))
+        graph.add_all(NewSkill("ben", f"black coffee {place}", visibility="shared") for place in range(20))
         skills = [one.id for one in graph.skills(owner="ana")]
         graph.prepare()
         assert any(bytes_of("green tea 3") in file.read_bytes() for file in folder.glob("*.index"))
@@ -162,16 +160,16 @@ def test_vectors_that_are_being_made_anew_forget_too(tmp_path: Path, open_graph:
     folder.mkdir()
     path = folder / "skills.db"
     with SkillGraph.open(path, tenant="team", embedder="hash:16") as graph:
-        graph.add_skills(NewSkill("ana", f"green tea {place}") for place in range(5))
+        graph.add_all(NewSkill("ana", f"green tea {place}") for place in range(5))
         graph.set_profile("ana", "likes tea")
-        changed = graph.add_skill(owner="ben", text="black coffee").id
-        graph.add_skills(NewSkill("ben", f"lamp {place}") for place in range(595))
+        changed = graph.add(owner="ben", text="black coffee").id
+        graph.add_all(NewSkill("ben", f"lamp {place}") for place in range(595))
     with pytest.raises(KeyboardInterrupt):
         SkillGraph.reembed(path, tenant="team", embedder=signs, progress=interrupted)
     assert bytes_of("green tea 3") in everything(folder), "the new vector waits beside the old one"
 
     with SkillGraph.open(path, tenant="team") as graph:
-        graph.update_skill(changed, text="red juice")
+        graph.update(changed, text="red juice")
         graph.forget("ana")
         assert bytes_of("green tea 3") not in everything(folder)
     SkillGraph.reembed(path, tenant="team", embedder=signs)

@@ -22,7 +22,7 @@ DAY = 90_000.0
 @pytest.fixture(scope="module")
 def graph() -> Iterator[SkillGraph]:
     with SkillGraph.open(":memory:", tenant="t") as opened:
-        opened.add_skills(
+        opened.add_all(
             NewSkill("ana", f"Somebody {way} {thing}", visibility="shared", valid_from=DAY * (7 * place + number))
             for place, thing in enumerate(THINGS)
             for number, way in enumerate(WAYS)
@@ -55,21 +55,21 @@ def test_the_only_one_that_fits_is_far_more_relevant_than_the_next(graph: SkillG
     assert some_owner.relevance < 1.5 * another.relevance
 
 
-def test_skills_of_the_scenario_are_kept_without_a_word_of_the_question() -> None:
+def test_skills_of_a_named_scenario_are_kept_without_a_word_of_the_question() -> None:
     with SkillGraph.open(":memory:", tenant="t") as graph:
-        graph.add_skills(
+        graph.add_all(
             NewSkill("ana", f"Somebody {way} {thing}", visibility="shared", valid_from=DAY * (9 * place + number))
             for place, thing in enumerate(THINGS)
             for number, way in enumerate(WAYS)
         )
-        graph.add_skill(
+        graph.add(
             owner="ana", text="Book a table near the river", visibility="shared", scenarios=["dinner"], valid_from=1.0
         )
-        wish = graph.add_skill(
+        wish = graph.add(
             owner="ana", text="Nothing spicy", visibility="shared", scenarios=["dinner"], valid_from=DAY * 500
         )
 
-        asked = [hit.skill.id for hit in graph.recall("Book a table for tonight", user="ben")]
+        asked = [hit.skill.id for hit in graph.recall("Book a table for tonight", user="ben", scenario="dinner")]
 
         assert wish.id in asked
         assert graph.recall("zzzz qqqq", user="ben") == []
@@ -78,9 +78,9 @@ def test_skills_of_the_scenario_are_kept_without_a_word_of_the_question() -> Non
 def test_a_skill_is_as_relevant_beside_one_that_suits_the_user_better(tmp_path: Path) -> None:
     path = tmp_path / "skills.db"
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
-        theirs = graph.add_skill(owner="ben", text="offer tea in the garden", visibility="shared", valid_from=1.0)
-        graph.add_skill(owner="ana", text="offer tea in the kitchen", valid_from=DAY)
-        graph.add_skills(NewSkill("carl", f"number {place}", visibility="shared") for place in range(40))
+        theirs = graph.add(owner="ben", text="offer tea in the garden", visibility="shared", valid_from=1.0)
+        graph.add(owner="ana", text="offer tea in the kitchen", valid_from=DAY)
+        graph.add_all(NewSkill("carl", f"number {place}", visibility="shared") for place in range(40))
 
     def relevance(community_weight: float) -> float:
         settings = GraphSettings(calibrate=False, community_weight=community_weight, user_weight=0.0)
@@ -107,7 +107,7 @@ def test_whose_owner_is_named_is_not_left_out(graph: SkillGraph) -> None:
 
 def test_a_few_notes_are_always_worth_showing() -> None:
     with SkillGraph.open(":memory:", tenant="t") as small:
-        small.add_skill(owner="ana", text="Call me Alex")
+        small.add(owner="ana", text="Call me Alex")
 
         assert [hit.skill.text for hit in small.recall("what is my name?", user="ana")] == ["Call me Alex"]
 

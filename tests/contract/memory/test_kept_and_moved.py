@@ -30,7 +30,7 @@ class Clock:
 
 
 def fill(graph: SkillGraph) -> dict[str, str]:
-    graph.add_skills(
+    graph.add_all(
         [
             NewSkill(
                 "ana", "serve green tea", ("kettle",), ("breakfast",), valid_from=1_000.0, metadata={"kind": "rule"}
@@ -39,11 +39,11 @@ def fill(graph: SkillGraph) -> dict[str, str]:
             NewSkill("ben", "switch on the lamp", (), ("evening",), "shared", valid_from=2_000.0),
         ]
     )
-    home = graph.add_skill(owner="ana", text="I live in Berlin", valid_from=1_000.0)
-    graph.update_skill(home.id, text="I live in Hamburg", valid_from=2_000.0)
+    home = graph.add(owner="ana", text="I live in Berlin", valid_from=1_000.0)
+    graph.update(home.id, text="I live in Hamburg", valid_from=2_000.0)
     ids = {one.text: one.id for owner in ("ana", "ben") for one in graph.skills(owner=owner)}
-    graph.update_skill(ids["serve green tea"], text="serve green tea with honey", valid_from=3_000.0)
-    graph.retire_skill(graph.add_skill(owner="ben", text="buy candles").id)
+    graph.update(ids["serve green tea"], text="serve green tea with honey", valid_from=3_000.0)
+    graph.retire(graph.add(owner="ben", text="buy candles").id)
     graph.set_profile("ben", "likes lamps")
     used = ids["black coffee"], ids["switch on the lamp"]
     graph.learn(Trajectory("t1", "ben", "coffee", ("evening",), skills=used, shown=used), 0.9)
@@ -64,9 +64,9 @@ def seen(graph: SkillGraph) -> list[Any]:
             for options in asked
             for hit in graph.recall(query, user=user, k=9, **options)
         ],
-        graph.owners(),
-        graph.stats().nodes,
-        graph.stats().edges,
+        graph.admin.owners(),
+        graph.admin.stats().nodes,
+        graph.admin.stats().edges,
     ]
 
 
@@ -92,12 +92,12 @@ def test_an_export_keeps_owners_dates_and_history_from_store_to_store(
     back = open_graph(tmp_path / "back.db", tenant="another")
 
     for source, target in ((first, on_server), (on_server, back)):
-        source.export_jsonl(tmp_path / "moved.jsonl")
-        target.import_jsonl(tmp_path / "moved.jsonl")
+        source.admin.export_jsonl(tmp_path / "moved.jsonl")
+        target.admin.import_jsonl(tmp_path / "moved.jsonl")
         assert rows_of(target) == rows
         assert seen(target) == before
-    assert back.add_skill(owner="ana", text="black coffee").id == first.add_skill(owner="ana", text="black coffee").id
-    assert back.add_skill(owner="ana", text="new").id == first.add_skill(owner="ana", text="new").id, "ids go on"
+    assert back.add(owner="ana", text="black coffee").id == first.add(owner="ana", text="black coffee").id
+    assert back.add(owner="ana", text="new").id == first.add(owner="ana", text="new").id, "ids go on"
 
 
 def test_a_newer_version_ends_the_older_one_when_it_begins(where: str, open_graph: OpenGraph) -> None:
@@ -116,7 +116,7 @@ def test_a_newer_version_ends_the_older_one_when_it_begins(where: str, open_grap
         assert (best.id, best.text) == (home, f"I live in {place}")
         assert (best.valid_from, best.valid_to) == dates
     assert all(home != hit.skill.id for hit in graph.recall("where do I live?", user="ana", as_of=500.0))
-    assert graph.skill(home).valid_from == 2_000.0
+    assert graph.get(home).valid_from == 2_000.0
 
 
 def test_memories_from_elsewhere_keep_their_owner_dates_and_metadata(tmp_path: Path, open_graph: OpenGraph) -> None:
@@ -126,7 +126,7 @@ def test_memories_from_elsewhere_keep_their_owner_dates_and_metadata(tmp_path: P
     (tmp_path / "memories.jsonl").write_text(f"{json.dumps(record)}\n{json.dumps(shared)}\n")
     graph = open_graph(tmp_path / "skills.db")
 
-    hers, other = graph.add_skills(read_memories(tmp_path / "memories.jsonl", owner="ben"))
+    hers, other = graph.add_all(read_memories(tmp_path / "memories.jsonl", owner="ben"))
 
     assert (hers.owner, hers.visibility, hers.valid_from, hers.expires_at) == ("ana", "private", 1_000.0, 4e9)
     assert (hers.metadata, hers.tools, hers.scenarios) == ({"kind": "person"}, ("calendar",), ("health",))
@@ -138,13 +138,13 @@ def test_a_filter_leaves_room_for_what_fits_and_shows_nothing_else(
 ) -> None:
     where, settings = way_of_searching
     graph = open_graph(where, settings=settings)
-    graph.add_skills(
+    graph.add_all(
         NewSkill("ana", f"green tea {place}", visibility="shared", metadata={"n": place}) for place in range(60)
     )
     rare = [
         NewSkill("ana", f"some tea with milk {place}", visibility="shared", metadata={"n": -1}) for place in range(3)
     ]
-    graph.add_skills([*rare, NewSkill("ana", "secret tea", metadata={"n": -1})])
+    graph.add_all([*rare, NewSkill("ana", "secret tea", metadata={"n": -1})])
 
     def found(user: str, wanted: dict[str, Any], k: int = 3) -> list[str]:
         return sorted(hit.skill.text for hit in graph.recall("green tea", user=user, k=k, at_least=0.0, where=wanted))
@@ -162,7 +162,7 @@ from agentfw_memory import SkillGraph
 with SkillGraph.open(sys.argv[1], tenant="team") as graph:
     for line in sys.stdin:
         if line.strip() == "add":
-            graph.add_skill(owner="ben", text="tea from another process", visibility="shared")
+            graph.add(owner="ben", text="tea from another process", visibility="shared")
         hits = graph.recall("tea", user="ben", k=9, at_least=0.0)
         print(*sorted(hit.skill.text for hit in hits), sep=" | ", flush=True)
 """
@@ -172,7 +172,7 @@ with SkillGraph.open(sys.argv[1], tenant="team") as graph:
 def test_two_processes_see_at_once_what_the_other_has_written(tmp_path: Path, open_graph: OpenGraph) -> None:
     graph = open_graph(tmp_path / "skills.db")
     ids = {
-        text: graph.add_skill(owner="ana", text=text, visibility="shared").id
+        text: graph.add(owner="ana", text=text, visibility="shared").id
         for text in ("tea one", "tea two", "tea three", "tea four")
     }
     command = [sys.executable, "-c", READER, str(tmp_path / "skills.db")]
@@ -186,13 +186,13 @@ def test_two_processes_see_at_once_what_the_other_has_written(tmp_path: Path, op
             return process.stdout.readline().strip().split(" | ")
 
         assert other_sees() == ["tea four", "tea one", "tea three", "tea two"]
-        graph.update_skill(ids["tea one"], text="tea 1")
+        graph.update(ids["tea one"], text="tea 1")
         assert other_sees() == ["tea 1", "tea four", "tea three", "tea two"]
-        graph.update_skill(ids["tea two"], visibility="private")
+        graph.update(ids["tea two"], visibility="private")
         assert other_sees() == ["tea 1", "tea four", "tea three"]
-        graph.retire_skill(ids["tea three"])
+        graph.retire(ids["tea three"])
         assert other_sees() == ["tea 1", "tea four"]
-        graph.erase(ids["tea four"])
+        graph.delete(ids["tea four"])
         assert other_sees() == ["tea 1"]
         assert other_sees("add") == ["tea 1", "tea from another process"]
         hits = graph.recall("tea", user="cleo", k=9, at_least=0.0)

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from agentfw_memory import SkillGraph, StorageError
+from agentfw_memory import AsyncSkillGraph, SkillGraph, StorageError
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 def test_an_event_loop_goes_on_while_something_is_recalled() -> None:
@@ -26,13 +25,13 @@ def test_an_event_loop_goes_on_while_something_is_recalled() -> None:
         return [[1.0, float(len(text))] for text in texts]
 
     async def both(graph: SkillGraph) -> list[str]:
-        recalling = asyncio.ensure_future(graph.arecall("tea", user="ana"))
+        recalling = asyncio.ensure_future(AsyncSkillGraph(graph).recall("tea", user="ana"))
         await asyncio.sleep(0.01)
         loop_went_on.set()
         return [hit.skill.text for hit in await recalling]
 
     with SkillGraph.open(":memory:", tenant="t", embedder=embed) as graph:
-        graph.add_skill(owner="ana", text="green tea")
+        graph.add(owner="ana", text="green tea")
         waiting = True
 
         assert asyncio.run(both(graph)) == ["green tea"]
@@ -42,17 +41,17 @@ def test_learning_can_be_awaited() -> None:
     with SkillGraph.open(":memory:", tenant="t", embedder="hash") as graph:
         trajectory = {"id": "t", "user": "ana", "query": "q", "outcome": "Ana prefers tea."}
 
-        first = asyncio.run(graph.alearn(trajectory, 0.9))
-        again = asyncio.run(graph.alearn(trajectory, 0.9))
+        first = asyncio.run(AsyncSkillGraph(graph).learn(trajectory, 0.9))
+        again = asyncio.run(AsyncSkillGraph(graph).learn(trajectory, 0.9))
 
         assert (first.known_already, again.known_already) == (False, True)
 
 
 def test_a_graph_can_be_opened_and_closed_in_an_event_loop(tmp_path: Path) -> None:
     async def used() -> SkillGraph:
-        async with SkillGraph.open(tmp_path / "s.db", tenant="t", embedder="hash") as graph:
-            await graph.aadd_skill(owner="ana", text="green tea")
-        return graph
+        async with AsyncSkillGraph(SkillGraph.open(tmp_path / "s.db", tenant="t", embedder="hash")) as graph:
+            await graph.add(owner="ana", text="green tea")
+        return graph.graph
 
     closed = asyncio.run(used())
 

@@ -11,7 +11,6 @@ import pytest
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 SMALL = GraphSettings(exact_up_to=50)
 
@@ -28,13 +27,13 @@ def fill(graph: SkillGraph, *, seed: int, count: int = 120) -> None:
         mark = "unmistakable" if owner == "unmistakable-ana" else "plain"
         text = f"{mark}-{place} " + f"{mark} " * generator.choice([1, 5, 30, 200, 1000])
         visibility: Literal["private", "shared"] = generator.choice(["private", "shared"])
-        skill = graph.add_skill(
+        skill = graph.add(
             owner=owner, text=text, tools=[f"{mark}-tool", "calendar"], scenarios=["meeting"], visibility=visibility
         )
         if generator.random() < 0.3:
-            graph.update_skill(skill.id, text=f"{mark}-{place} changed {text[:50]}")
+            graph.update(skill.id, text=f"{mark}-{place} changed {text[:50]}")
         if generator.random() < 0.1:
-            graph.retire_skill(skill.id)
+            graph.retire(skill.id)
         if generator.random() < 0.2:
             outcome = f"{mark} wants tea with {mark}."
             graph.learn(Trajectory(f"{mark} trip {place}", owner, f"{mark} query", ("meeting",), (), outcome), 0.9)
@@ -50,11 +49,11 @@ def test_no_byte_is_left_and_the_receipt_says_what_went(tmp_path: Path) -> None:
         assert b"unmistakable" in everything(tmp_path)
         assert b"unmistak\n" in everything(tmp_path)  # the stem, as the word index saves it
         assert any(file.suffix == ".index" for file in tmp_path.iterdir())
-        before = graph.stats()
+        before = graph.admin.stats()
         receipt = graph.forget("unmistakable-ana")
         assert b"unmistak" not in everything(tmp_path)
         assert not any(file.suffix == ".index" for file in tmp_path.iterdir())
-        after = graph.stats()
+        after = graph.admin.stats()
         assert receipt.user == "unmistakable-ana"
         assert after.nodes["trajectory"] == before.nodes["trajectory"] - receipt.trajectories
         assert after.nodes["user"] == before.nodes["user"] - 1
@@ -75,13 +74,13 @@ def wear(graph: SkillGraph, generator: random.Random) -> None:
         owner = generator.choice(["unmistakable-ana", "ben", "cleo"])
         mark = "unmistakable" if owner == "unmistakable-ana" else "plain"
         text = f"{mark}{place} " + f"{mark} " * generator.choice([1, 5, 30, 200, 1500])
-        skill = graph.add_skill(owner=owner, text=text, tools=[f"{mark}-tool", "t"], scenarios=[f"{mark}{place % 5}"])
+        skill = graph.add(owner=owner, text=text, tools=[f"{mark}-tool", "t"], scenarios=[f"{mark}{place % 5}"])
         owned.append((mark, skill.id))
         if generator.random() < 0.4:
             mark, changed = generator.choice(owned)
-            graph.update_skill(changed, text=f"{mark}{place} new " + f"{mark} " * generator.choice([1, 50, 900]))
+            graph.update(changed, text=f"{mark}{place} new " + f"{mark} " * generator.choice([1, 50, 900]))
         if generator.random() < 0.05:
-            graph.retire_skill(owned.pop(generator.randrange(len(owned)))[1])
+            graph.retire(owned.pop(generator.randrange(len(owned)))[1])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -99,8 +98,8 @@ def test_an_index_that_another_process_still_writes_does_not_bring_them_back(tmp
         SkillGraph.open(path, tenant="team", embedder="hash:16", settings=SMALL) as one,
         SkillGraph.open(path, tenant="team", settings=SMALL) as other,
     ):
-        one.add_skills([NewSkill("ana", f"way {place}", visibility="shared") for place in range(80)])
-        one.add_skills([NewSkill("ben", f"path {place}", visibility="shared") for place in range(80)])
+        one.add_all([NewSkill("ana", f"way {place}", visibility="shared") for place in range(80)])
+        one.add_all([NewSkill("ben", f"path {place}", visibility="shared") for place in range(80)])
         other.recall("way 1", user="ben")
         one.forget("ana")
         other.close()  # saves what it has
@@ -111,9 +110,9 @@ def test_an_index_that_another_process_still_writes_does_not_bring_them_back(tmp
 
 def test_others_keep_what_they_learned_with_a_skill_of_theirs(tmp_path: Path) -> None:
     with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as graph:
-        skill = graph.add_skill(owner="ben", text="offer tea", visibility="shared").id
+        skill = graph.add(owner="ben", text="offer tea", visibility="shared").id
         for user, reward in (("ana", 0.2), ("cleo", 0.8)):
             graph.learn(Trajectory(f"trip of {user}", user, "q", skills=(skill,)), reward)
-        assert graph.skill(skill).uses == 2
+        assert graph.get(skill).uses == 2
         graph.forget("ana")
-        assert (graph.skill(skill).uses, graph.skill(skill).utility) == (1, 0.8)
+        assert (graph.get(skill).uses, graph.get(skill).utility) == (1, 0.8)

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from agentfw_memory import BadInputError, NewSkill, SkillGraph, UnknownSkillError
+from agentfw_memory import AsyncSkillGraph, BadInputError, NewSkill, SkillGraph, UnknownSkillError
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 NOTE: dict[str, Any] = {
     "kind": "note",
@@ -79,7 +78,7 @@ def graph(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Itera
     ],
 )
 def test_a_filter_fits_by_its_fields(graph: SkillGraph, wanted: dict[str, Any], fitting: bool) -> None:
-    graph.add_skill(owner="ana", text="green tea", metadata=NOTE)
+    graph.add(owner="ana", text="green tea", metadata=NOTE)
 
     assert [skill.metadata for skill in graph.skills(owner="ana", where=wanted)] == [NOTE] * fitting
     assert len(graph.recall("tea", user="ana", where=wanted)) == fitting
@@ -104,38 +103,38 @@ def test_a_filter_that_cant_be_meant_is_refused(graph: SkillGraph, wanted: Any, 
 
 def test_skills_are_listed_and_recalled_by_their_metadata(graph: SkillGraph, tmp_path: Path) -> None:
     for place in range(30):
-        graph.add_skill(owner="ana", text=f"tea {place}", metadata={"kind": "rare" if place % 10 == 7 else "common"})
-    plain = graph.add_skill(owner="ana", text="tea 7")
+        graph.add(owner="ana", text=f"tea {place}", metadata={"kind": "rare" if place % 10 == 7 else "common"})
+    plain = graph.add(owner="ana", text="tea 7")
     rare = {"kind": "rare"}
 
     hits = graph.recall("tea", user="ana", k=2, where=rare)
     listed = graph.skills(owner="ana", where=rare)
-    graph.update_skill(listed[0].id, metadata=NOTE)
+    graph.update(listed[0].id, metadata=NOTE)
 
     assert [hit.skill.metadata for hit in hits] == [rare, rare]
     assert [skill.text for skill in listed] == ["tea 7", "tea 17", "tea 27"]
     assert (plain.metadata, plain.id in {skill.id for skill in listed}) == ({}, False)
-    assert graph.skill(listed[0].id).metadata == NOTE
+    assert graph.get(listed[0].id).metadata == NOTE
     assert [version.metadata for version in graph.history(listed[0].id).versions] == [rare, NOTE]
     assert graph.recall("tea", user="ana", k=3, where={"kind": "none"}) == []
-    assert graph.export_jsonl(tmp_path / "out.jsonl")
+    assert graph.admin.export_jsonl(tmp_path / "out.jsonl")
     with SkillGraph.open(":memory:", tenant="team", embedder="hash:32") as copy:
-        copy.import_jsonl(tmp_path / "out.jsonl")
-        assert copy.skill(listed[0].id).metadata == NOTE
-        assert copy.add_skill(owner="ana", text="tea 17", metadata=rare).id == listed[1].id
-        copy.export_jsonl(tmp_path / "again.jsonl")
+        copy.admin.import_jsonl(tmp_path / "out.jsonl")
+        assert copy.get(listed[0].id).metadata == NOTE
+        assert copy.add(owner="ana", text="tea 17", metadata=rare).id == listed[1].id
+        copy.admin.export_jsonl(tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_text() != ""
 
 
 def test_a_text_with_other_metadata_is_another_skill(graph: SkillGraph) -> None:
-    first, again, other, plain = graph.add_skills(
+    first, again, other, plain = graph.add_all(
         NewSkill("ana", "yes", metadata=metadata) for metadata in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 2}, {})
     )
 
     assert first.id == again.id
     assert len({first.id, other.id, plain.id}) == 3
     with pytest.raises(BadInputError, match="already has this text"):
-        graph.update_skill(other.id, metadata={"a": 1, "b": 2})
+        graph.update(other.id, metadata={"a": 1, "b": 2})
 
 
 @pytest.mark.parametrize("metadata", ["text", [1], {1: 2}, {"a": math.nan}, {"a": object()}, {"a": "\x00"}])
@@ -143,17 +142,17 @@ def test_metadata_that_is_no_json_is_refused(metadata: Any) -> None:
     with SkillGraph.open(":memory:", tenant="team", embedder="hash") as graph:
         if metadata == {"a": "\x00"}:
             # In JSON it is escaped, so it can be kept.
-            assert graph.add_skill(owner="ana", text="x", metadata=metadata).metadata == metadata
+            assert graph.add(owner="ana", text="x", metadata=metadata).metadata == metadata
             return
         with pytest.raises(BadInputError, match="metadata"):
-            graph.add_skill(owner="ana", text="x", metadata=metadata)
+            graph.add(owner="ana", text="x", metadata=metadata)
         assert graph.skills(owner="ana") == []
 
 
 def test_a_skill_ends_when_its_time_is_over(graph: SkillGraph, clock: Clock) -> None:
-    short = graph.add_skill(owner="ana", text="parking at P3", expires_at=1_060.0)
-    long = graph.add_skill(owner="ana", text="parking at home", expires_at=1_060.0)
-    graph.update_skill(long.id, expires_at=math.inf)
+    short = graph.add(owner="ana", text="parking at P3", expires_at=1_060.0)
+    long = graph.add(owner="ana", text="parking at home", expires_at=1_060.0)
+    graph.update(long.id, expires_at=math.inf)
     assert len(graph.history(long.id).versions) == 1, "another time is no other version"
 
     clock.now = 1_059.0
@@ -162,25 +161,27 @@ def test_a_skill_ends_when_its_time_is_over(graph: SkillGraph, clock: Clock) -> 
 
     assert [hit.skill.id for hit in graph.recall("parking", user="ana")] == [long.id]
     assert [skill.id for skill in graph.skills(owner="ana")] == [long.id]
-    assert graph.skill(long.id).expires_at is None
+    assert graph.get(long.id).expires_at is None
     assert graph.history(short.id).versions[0].valid_to == 1_060.0
-    assert graph.stats().nodes["skill"] == 1
+    assert graph.admin.stats().nodes["skill"] == 1
     with pytest.raises(UnknownSkillError):
-        graph.skill(short.id)
-    assert graph.add_skill(owner="ana", text="parking at P3").id != short.id
+        graph.get(short.id)
+    assert graph.add(owner="ana", text="parking at P3").id != short.id
 
 
 def test_everything_can_be_called_in_an_event_loop(tmp_path: Path) -> None:
-    async def talk(graph: SkillGraph) -> list[str]:
-        skill = await graph.aadd_skill(owner="ana", text="ask first")
-        await graph.aupdate_skill(skill.id, text="ask twice")
-        told = [hit.skill.text for hit in await graph.arecall("ask", user="ana")]
-        await graph.aretire_skill(skill.id)
-        return [*told, *(skill.text for skill in await graph.askills(owner="ana"))]
+    async def talk() -> list[str]:
+        opened = SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash")
+        async with AsyncSkillGraph(opened) as graph:
+            skill = await graph.add(owner="ana", text="ask first")
+            await graph.update(skill.id, text="ask twice")
+            told = [hit.skill.text for hit in await graph.recall("ask", user="ana")]
+            await graph.retire(skill.id)
+            return [*told, *(skill.text for skill in await graph.skills(owner="ana"))]
 
-    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as graph:
-        assert asyncio.run(talk(graph)) == ["ask twice"]
-    blocking = {"open", "tenants", "reembed", "unload", "to_networkx"}
-    methods = {name for name, _ in inspect.getmembers(SkillGraph, inspect.isfunction) if name[0] != "_"}
-    plain = {name for name in methods if not inspect.iscoroutinefunction(getattr(SkillGraph, name))}
-    assert {f"a{name}" for name in plain - blocking} == methods - plain
+    def methods(kind: type) -> set[str]:
+        return {name for name, _ in inspect.getmembers(kind, inspect.isroutine) if name[0] != "_"}
+
+    assert asyncio.run(talk()) == ["ask twice"]
+    assert methods(AsyncSkillGraph) == methods(SkillGraph) - {"open", "tenants", "reembed"}
+    assert len(methods(SkillGraph)) <= 25

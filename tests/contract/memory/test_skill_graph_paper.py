@@ -51,7 +51,7 @@ def test_hits_about_the_same_thing_stay_in_the_order_of_the_papers_score() -> No
     orders = {}
     for name, settings in (("ours", GraphSettings()), ("paper", GraphSettings.ablation("full"))):
         with SkillGraph.open(":memory:", tenant="t", embedder="hash", settings=settings) as graph:
-            graph.add_skills(
+            graph.add_all(
                 NewSkill("ana", text, valid_from=1e9 + 1e6 * place) for place, text in enumerate((OLDER, NEWER))
             )
             orders[name] = [hit.skill.text for hit in graph.recall("which floor is my office on?", user="ana")]

@@ -15,7 +15,6 @@ import pytest
 from agentfw_memory import SkillGraph
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 WRITER = """
 import sys
@@ -23,7 +22,7 @@ from agentfw_memory import SkillGraph
 path, name, first, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 with SkillGraph.open(path, tenant="team", embedder="hash:16") as graph:
     for number in range(first, first + count):
-        skill = graph.add_skill(owner=name, text=f"{name} knows {number}", tools=["calendar"], visibility="shared")
+        skill = graph.add(owner=name, text=f"{name} knows {number}", tools=["calendar"], visibility="shared")
         print(number, skill.id, flush=True)
         if number % 5 == 0:
             graph.learn({"id": f"{name} {number}", "user": name, "query": "q", "skills": [skill.id]}, 0.9)
@@ -66,7 +65,7 @@ def test_processes_that_write_at_once_and_are_killed_lose_nothing(tmp_path: Path
                 assert acknowledged.setdefault((name, number), skill) == skill
     assert acknowledged
     with SkillGraph.open(path, tenant="team") as graph:
-        assert all(graph.skill(skill).text == f"{name} knows {n}" for (name, n), skill in acknowledged.items())
+        assert all(graph.get(skill).text == f"{name} knows {n}" for (name, n), skill in acknowledged.items())
         kept = [skill for name in names for skill in graph.skills(owner=name)]
         assert len({skill.text for skill in kept}) == len(kept)
         found = {hit.skill.id for hit in graph.recall("knows", user="ana", k=len(kept), at_least=0)}
@@ -80,4 +79,4 @@ def test_processes_that_write_at_once_wait_for_each_other(tmp_path: Path) -> Non
     told = [writer.communicate() for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0, 0], told
     with SkillGraph.open(path, tenant="team") as graph:
-        assert graph.stats().nodes == {"skill": 48, "tool": 1, "trajectory": 12, "user": 4}
+        assert graph.admin.stats().nodes == {"skill": 48, "tool": 1, "trajectory": 12, "user": 4}

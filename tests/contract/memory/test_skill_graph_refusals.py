@@ -21,7 +21,6 @@ from agentfw_memory import (
 )
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def texts(graph: SkillGraph, query: str, user: str, k: int = 5) -> list[str]:
 
 @pytest.mark.parametrize("query", ["", " \n", "x" * 10_000_000, None, "half \ud83e", "nul \x00"])
 def test_a_query_that_asks_nothing_or_too_much_is_refused(graph: SkillGraph, query: Any) -> None:
-    graph.add_skill(owner="ana", text="stays")
+    graph.add(owner="ana", text="stays")
     with pytest.raises(BadInputError) as refusal:
         graph.recall(query, user="ana")
     assert refusal.value.fix
@@ -75,20 +74,20 @@ def test_a_number_of_hits_that_cannot_be_is_refused(graph: SkillGraph, k: Any) -
     ],
 )
 def test_a_skill_that_cannot_be_kept_is_refused_and_nothing_lost(graph: SkillGraph, changed: dict[str, Any]) -> None:
-    graph.add_skill(owner="ana", text="stays")
+    graph.add(owner="ana", text="stays")
     with pytest.raises(BadInputError) as refusal:
-        graph.add_skill(**{"owner": "ana", "text": "fine", **changed})
+        graph.add(**{"owner": "ana", "text": "fine", **changed})
     assert refusal.value.fix
-    assert graph.stats().nodes == {"skill": 1, "user": 1}
+    assert graph.admin.stats().nodes == {"skill": 1, "user": 1}
 
 
 @pytest.mark.parametrize(
     "name", ["O'Brien", 'x" OR "1"="1', "100%", "a_b", "*", "'; DROP TABLE live; --", "naïve 🫖", "[a-z]"]
 )
 def test_quotes_and_wildcards_in_a_name_mean_themselves(graph: SkillGraph, name: str) -> None:
-    graph.add_skill(owner="ana", text="hers")
-    graph.add_skill(owner="axb", text="not theirs")
-    graph.add_skill(owner=name, text="theirs", tools=[name], scenarios=[name])
+    graph.add(owner="ana", text="hers")
+    graph.add(owner="axb", text="not theirs")
+    graph.add(owner=name, text="theirs", tools=[name], scenarios=[name])
     (hit,) = graph.recall("theirs", user=name)
     assert (hit.skill.owner, hit.skill.tools) == (name, (name,))
     assert graph.forget(name).skills == 1
@@ -107,19 +106,19 @@ def test_quotes_and_wildcards_in_a_name_mean_themselves(graph: SkillGraph, name:
     ],
 )
 def test_an_edge_that_cannot_be_is_refused(graph: SkillGraph, source: str, kind: str, target: str, words: str) -> None:
-    assert [one.id for one in graph.add_skills([NewSkill("ana", "one"), NewSkill("ana", "two")])] == ["s2", "s3"]
-    before = graph.stats().edges
+    assert [one.id for one in graph.add_all([NewSkill("ana", "one"), NewSkill("ana", "two")])] == ["s2", "s3"]
+    before = graph.admin.stats().edges
     with pytest.raises(BadInputError, match=words):
         graph.connect(source, kind, target)
-    assert graph.stats().edges == before
+    assert graph.admin.stats().edges == before
     with pytest.raises(BadInputError, match="weigh"):
         graph.connect("s2", "CONFLICTS", "s3", weight=0)
 
 
 @pytest.mark.parametrize("skill", ["s99", "17", "", "s01", "s-1", None, "s2; DROP"])
 def test_an_unknown_skill_is_named(graph: SkillGraph, skill: Any) -> None:
-    graph.add_skill(owner="ana", text="one")
-    for call in (graph.skill, graph.history, graph.retire_skill, lambda one: graph.connect(one, "CONFLICTS", "s2")):
+    graph.add(owner="ana", text="one")
+    for call in (graph.get, graph.history, graph.retire, lambda one: graph.connect(one, "CONFLICTS", "s2")):
         with pytest.raises(UnknownSkillError, match="unknown skill"):
             call(skill)
 
@@ -133,10 +132,10 @@ def test_a_vector_with_nan_is_refused_and_nothing_kept(tmp_path: Path) -> None:
         return rows
 
     with SkillGraph.open(tmp_path / "s.db", tenant="t", embedder=embed) as graph:
-        graph.add_skill(owner="ana", text="well")
+        graph.add(owner="ana", text="well")
         sick[0] = True
         with pytest.raises(BadInputError, match="NaN"):
-            graph.add_skill(owner="ana", text="sick")
+            graph.add(owner="ana", text="sick")
         with pytest.raises(BadInputError, match="NaN"):
             graph.recall("well", user="ana")
         sick[0] = False
@@ -157,8 +156,8 @@ def test_settings_that_cannot_be_are_refused() -> None:
     [
         ("the query contains half a character", lambda graph: graph.recall("move \ud83e", user="ana")),
         ("the user 'ana.*half a character", lambda graph: graph.recall("move", user="ana\ud83e")),
-        ("the skill contains half a character", lambda graph: graph.add_skill(owner="ana", text="tea \udc80")),
-        ("the skill contains half a character", lambda graph: graph.update_skill("s2", text="tea \udc80")),
+        ("the skill contains half a character", lambda graph: graph.add(owner="ana", text="tea \udc80")),
+        ("the skill contains half a character", lambda graph: graph.update("s2", text="tea \udc80")),
         ("the profile contains half a character", lambda graph: graph.set_profile("ana", "likes \udc80")),
         ("the scenario .*half a character", lambda graph: graph.connect("s2", "APPLIES_TO", "\udc80")),
         (
@@ -176,11 +175,11 @@ def test_settings_that_cannot_be_are_refused() -> None:
 def test_half_a_character_is_told_as_such_wherever_it_comes(
     graph: SkillGraph, words: str, call: Callable[[SkillGraph], object]
 ) -> None:
-    graph.add_skill(owner="ana", text="stays")
+    graph.add(owner="ana", text="stays")
     with pytest.raises(BadInputError, match=words) as refusal:
         call(graph)
     assert "cut" in refusal.value.fix
-    assert graph.stats().nodes == {"skill": 1, "user": 1}
+    assert graph.admin.stats().nodes == {"skill": 1, "user": 1}
     assert texts(graph, "stays", "ana") == ["stays"]
 
 
@@ -231,7 +230,7 @@ def test_a_place_that_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_another_embedder_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "skills.db"
     with SkillGraph.open(path, tenant="t", embedder="hash:64") as graph:
-        graph.add_skill(owner="ana", text="mornings")
+        graph.add(owner="ana", text="mornings")
     with pytest.raises(StoreRefusedError, match=r"hash:64 .*64 dimensions.* not by hash:32") as refusal:
         SkillGraph.open(path, tenant="t", embedder="hash:32")
     assert "reembed" in refusal.value.fix
@@ -243,7 +242,7 @@ def test_new_vectors_go_on_where_they_were_interrupted(tmp_path: Path, monkeypat
     path = tmp_path / "skills.db"
     monkeypatch.setattr("agentfw_memory.graph.rows.graph_rows.EMBEDDED_AT_ONCE", 10)
     with SkillGraph.open(path, tenant="t", embedder="hash:64") as graph:
-        graph.add_skills([NewSkill("ana", f"way {place}") for place in range(35)])
+        graph.add_all([NewSkill("ana", f"way {place}") for place in range(35)])
         graph.set_profile("ana", "likes mornings")
         graph.recall("way 3", user="ana")
 
@@ -254,23 +253,23 @@ def test_new_vectors_go_on_where_they_were_interrupted(tmp_path: Path, monkeypat
         with pytest.raises(KeyboardInterrupt):
             SkillGraph.reembed(path, tenant="t", embedder="hash:32", progress=stop)
         assert texts(graph, "way 3", "ana", k=1) == ["way 3"]
-        graph.add_skill(owner="ana", text="way 99")
+        graph.add(owner="ana", text="way 99")
         assert SkillGraph.reembed(path, tenant="t", embedder="hash:32") == 17
         # Who still has the old embedder mustn't write or read with it.
         with pytest.raises(StoreRefusedError, match="hash:32"):
-            graph.add_skill(owner="ana", text="way 100")
+            graph.add(owner="ana", text="way 100")
         with pytest.raises(StoreRefusedError, match="hash:32"):
             graph.recall("way 3", user="ana")
     with SkillGraph.open(path, tenant="t") as again:
-        assert again.stats().dimensions == 32
+        assert again.admin.stats().dimensions == 32
         assert texts(again, "way 99", "ana", k=1) == ["way 99"]
-        assert again.stats().nodes["skill"] == 36
+        assert again.admin.stats().nodes["skill"] == 36
 
 
 def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "skills.db"
     with SkillGraph.open(path, tenant="team", embedder="hash") as graph:
-        graph.add_skills(NewSkill("ana", f"way {place} " * 50) for place in range(300))
+        graph.add_all(NewSkill("ana", f"way {place} " * 50) for place in range(300))
     pages = bytearray(path.read_bytes())
     for page in range(5, len(pages) // 4096):
         pages[page * 4096 : page * 4096 + 16] = b"\xff" * 16

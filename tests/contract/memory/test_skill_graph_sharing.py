@@ -11,7 +11,6 @@ import pytest
 from agentfw_memory import BadInputError, GraphSettings, SkillGraph, Trajectory
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 def opened(place: str | Path = ":memory:", **values: Any) -> SkillGraph:
@@ -48,7 +47,7 @@ def test_a_shared_skill_that_goes_in_the_episode_that_used_it_leaves_nothing() -
 
         graph.learn(Trajectory("later", "ana", "q", ("dining",), (), "I prefer loud tables.", (hit.skill.id,)), 1.0)
 
-        nodes = graph.to_networkx().nodes
+        nodes = graph.admin.to_networkx().nodes
         assert f"skill:{hit.skill.id}" not in nodes
         assert {name.partition(":")[0] for name in nodes} == {"user", "skill", "trajectory", "scenario"}
 
@@ -138,7 +137,7 @@ def test_reserved_names_are_refused() -> None:
         with pytest.raises(BadInputError, match="reserved"):
             say(graph, "*shared:1", "I prefer quiet tables.")
         with pytest.raises(BadInputError, match="reserved"):
-            graph.add_skill(owner="*shared:1", text="prefer quiet tables")
+            graph.add(owner="*shared:1", text="prefer quiet tables")
     with pytest.raises(BadInputError, match="share_after"):
         opened(share_after=2)
 

@@ -9,7 +9,6 @@ import pytest
 from agentfw_memory import GraphSettings, Learned, SkillGraph, Trajectory
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 def opened(**values: Any) -> SkillGraph:
@@ -29,7 +28,7 @@ def test_what_a_user_says_after_a_failure_is_learned() -> None:
         learned = say(graph, "t1", "Ana prefers quiet tables.", reward=0.2)
 
         assert texts(graph) == {"For dining: Ana prefers quiet tables."}
-        assert graph.skill(learned.added[0]).uses == 0  # it wasn't tried, so the failure isn't its own
+        assert graph.get(learned.added[0]).uses == 0  # it wasn't tried, so the failure isn't its own
     with opened(wishes_from=0.5) as graph:
         say(graph, "t1", "Ana prefers quiet tables.", reward=0.2)
 

@@ -20,7 +20,7 @@ QUERIES = ("green tea", "black coffee", "lamp")
 
 def fill(graph: SkillGraph) -> None:
     """The same rows in every tenant: two users, edges of all kinds, a past version, uses, ratings, an expiry."""
-    graph.add_skills(
+    graph.add_all(
         [
             NewSkill("ana", "serve green tea", ("kettle",), ("breakfast",)),
             NewSkill("ana", "serve black coffee", ("kettle",), ("breakfast",), "shared"),
@@ -29,7 +29,7 @@ def fill(graph: SkillGraph) -> None:
         ]
     )
     first, second, third, fourth = (one.id for owner in ("ana", "ben") for one in graph.skills(owner=owner))
-    graph.update_skill(fourth, text="switch off the lamp")
+    graph.update(fourth, text="switch off the lamp")
     graph.connect(first, "COMPLEMENTS", second)
     graph.connect(second, "CONFLICTS", third)
     graph.set_profile("ana", "likes tea")
@@ -43,22 +43,22 @@ def no_drafts(trajectory: Trajectory, maximum: int) -> list[Any]:
 
 
 def add_and_save(graph: SkillGraph, skills: list[str]) -> None:
-    graph.add_skill(owner="ana", text="zebra")
+    graph.add(owner="ana", text="zebra")
     graph.prepare()
 
 
 CHANGES: dict[str, Callable[[SkillGraph, list[str]], object]] = {
     "a use": lambda graph, skills: graph.learn(Trajectory("new", "ana", "tea", skills=tuple(skills)), 0.3),
     "a rating": lambda graph, skills: graph.learn(Trajectory("new", "ana", "green tea", shown=tuple(skills)), -1.0),
-    "an update": lambda graph, skills: graph.update_skill(skills[0], text="serve red juice", visibility="shared"),
-    "an expiry": lambda graph, skills: [graph.update_skill(one, expires_at=3e9) for one in skills],
-    "a retirement": lambda graph, skills: list(map(graph.retire_skill, skills)),
+    "an update": lambda graph, skills: graph.update(skills[0], text="serve red juice", visibility="shared"),
+    "an expiry": lambda graph, skills: [graph.update(one, expires_at=3e9) for one in skills],
+    "a retirement": lambda graph, skills: list(map(graph.retire, skills)),
     "an end of an edge": lambda graph, skills: graph.disconnect(skills[0], "COMPLEMENTS", skills[1]),
     "another weight": lambda graph, skills: graph.connect(skills[0], "COMPLEMENTS", skills[1], weight=7.0),
-    "other tools": lambda graph, skills: graph.update_skill(skills[0], tools=["cup"], scenarios=[]),
+    "other tools": lambda graph, skills: graph.update(skills[0], tools=["cup"], scenarios=[]),
     "a profile": lambda graph, skills: graph.set_profile("ana", "likes lamps"),
-    "an erasure": lambda graph, skills: graph.erase(skills[0], skills[2]),
-    "an erased version": lambda graph, skills: graph.erase(skills[3], version=0),
+    "an erasure": lambda graph, skills: graph.delete(skills[0], skills[2]),
+    "an erased version": lambda graph, skills: graph.delete(skills[3], version=0),
     "a forgotten user": lambda graph, skills: graph.forget("ana"),
     "saved caches": add_and_save,
 }
@@ -105,7 +105,7 @@ def test_changes_in_one_tenant_are_none_in_another_on_a_server(
 
     for change in ("a use", "a rating", "another weight", "an update", "a profile", "a retirement", "a forgotten user"):
         if change == "a retirement":
-            ours.erase(skills.pop())
+            ours.delete(skills.pop())
         CHANGES[change](ours, skills)
         assert rows_of(theirs) == before, change
 
@@ -117,7 +117,7 @@ def test_what_one_tenant_saves_for_the_next_process_is_read_by_it_alone(where: s
     words = GraphSettings(query_similarity="words")
     for tenant, thing in (("ours", "kettle"), ("theirs", "lantern")):
         with SkillGraph.open(where, tenant=tenant, embedder="hash:64", settings=words) as graph:
-            graph.add_skills(NewSkill("ana", f"{thing} number {place}") for place in range(30))
+            graph.add_all(NewSkill("ana", f"{thing} number {place}") for place in range(30))
             graph.prepare()
 
     theirs = open_graph(where, "theirs", settings=words)
@@ -131,37 +131,35 @@ def test_a_small_tenant_beside_a_huge_one_is_answered_in_full(
 ) -> None:
     where, settings = way_of_searching
     huge, small = (open_graph(where, tenant, settings=settings) for tenant in ("huge", "small"))
-    huge.add_skills(NewSkill("ana", f"green tea {place}", visibility="shared") for place in range(300))
-    small.add_skills(
-        NewSkill("ana", f"some tea with milk and sugar {place}", visibility="shared") for place in range(6)
-    )
+    huge.add_all(NewSkill("ana", f"green tea {place}", visibility="shared") for place in range(300))
+    small.add_all(NewSkill("ana", f"some tea with milk and sugar {place}", visibility="shared") for place in range(6))
     small.prepare()
 
     for user in ("ana", "ben"):
         hits = small.recall("green tea", user=user, k=5)
         assert [hit.skill.text.split()[0] for hit in hits] == ["some"] * 5
     assert len(small.skills(owner="ana")) == 6
-    assert small.owners() == ["ana"]
+    assert small.admin.owners() == ["ana"]
 
 
 def test_what_isnt_in_a_tenant_cant_be_named_in_it(where: str, open_graph: OpenGraph) -> None:
     ours, theirs = open_graph(where, "ours"), open_graph(where, "theirs")
-    skill = ours.add_skill(owner="ana", text="serve green tea", visibility="shared").id
+    skill = ours.add(owner="ana", text="serve green tea", visibility="shared").id
 
     for call in (
-        lambda: theirs.skill(skill),
+        lambda: theirs.get(skill),
         lambda: theirs.history(skill),
-        lambda: theirs.update_skill(skill, text="x"),
-        lambda: theirs.retire_skill(skill),
+        lambda: theirs.update(skill, text="x"),
+        lambda: theirs.retire(skill),
     ):
         with pytest.raises(UnknownSkillError):
             call()
-    assert theirs.erase(skill).skills == 0
+    assert theirs.delete(skill).skills == 0
     assert theirs.forget("ana").skills == 0
     learned = theirs.learn(Trajectory("t", "ana", "tea", skills=(skill,), shown=(skill,)), 0.9)
-    assert theirs.stats().edges == {}
+    assert theirs.admin.stats().edges == {}
     assert learned.added == ()
-    assert ours.skill(skill).uses == 0
+    assert ours.get(skill).uses == 0
 
 
 def test_one_tenant_is_embedded_again_and_the_other_is_as_it_was(
@@ -177,7 +175,10 @@ def test_one_tenant_is_embedded_again_and_the_other_is_as_it_was(
 
     assert rows_of(theirs) == before
     assert recalled(theirs) == found
-    assert (theirs.stats().dimensions, open_graph(where, "ours", embedder="").stats().dimensions) == (64, 32)
+    assert (theirs.admin.stats().dimensions, open_graph(where, "ours", embedder="").admin.stats().dimensions) == (
+        64,
+        32,
+    )
 
 
 def test_a_copy_of_one_tenant_is_a_tenant_of_its_own(
@@ -185,10 +186,10 @@ def test_a_copy_of_one_tenant_is_a_tenant_of_its_own(
 ) -> None:
     ours, copy = open_graph(where, "ours", extractor=no_drafts), open_graph(where, "copy", extractor=no_drafts)
     fill(ours)
-    ours.export_jsonl(tmp_path / "ours.jsonl")
+    ours.admin.export_jsonl(tmp_path / "ours.jsonl")
     before = rows_of(ours)
 
-    copy.import_jsonl(tmp_path / "ours.jsonl")
+    copy.admin.import_jsonl(tmp_path / "ours.jsonl")
     assert rows_of(copy) == before
     copy.forget("ben")
 

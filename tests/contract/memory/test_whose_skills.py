@@ -34,7 +34,7 @@ class Always:
 
 def fill(graph: SkillGraph) -> dict[str, str]:
     """What ana keeps to herself is connected with what ben shares, in every way that a recall follows."""
-    graph.add_skills(
+    graph.add_all(
         [
             NewSkill("ana", "ask before moving a dinner", ("calendar",), ("dinner",), metadata={"kind": "rule"}),
             NewSkill("ana", "I live in Berlin", valid_from=1_700_000_000),
@@ -76,13 +76,13 @@ def test_a_skill_that_becomes_private_is_seen_by_its_owner_alone_at_once(
 ) -> None:
     where, settings = way_of_searching
     graph, other = open_graph(where, settings=settings), open_graph(where, settings=settings)
-    skill = graph.add_skill(owner="ana", text="serve green tea", visibility="shared").id
+    skill = graph.add(owner="ana", text="serve green tea", visibility="shared").id
     assert [len(one.recall("tea", user="ben")) for one in (graph, other)] == [1, 1]
 
-    graph.update_skill(skill, visibility="private")
+    graph.update(skill, visibility="private")
     hidden = [len(one.recall("tea", user="ben")) for one in (graph, other)]
     of_owner = [len(one.recall("tea", user="ana")) for one in (graph, other)]
-    graph.update_skill(skill, visibility="shared")
+    graph.update(skill, visibility="shared")
 
     assert (hidden, of_owner) == ([0, 0], [1, 1])
     assert [len(one.recall("tea", user="ben")) for one in (graph, other)] == [1, 1]
@@ -90,24 +90,24 @@ def test_a_skill_that_becomes_private_is_seen_by_its_owner_alone_at_once(
 
 def test_naming_anothers_private_skill_uses_and_rates_nothing(where: str, open_graph: OpenGraph) -> None:
     graph = open_graph(where)
-    secret = graph.add_skill(owner="ana", text="ask before moving a dinner").id
-    shared = graph.add_skill(owner="ana", text="serve tea", visibility="shared").id
+    secret = graph.add(owner="ana", text="ask before moving a dinner").id
+    shared = graph.add(owner="ana", text="serve tea", visibility="shared").id
 
     graph.learn(Trajectory("t1", "ben", "", skills=(secret, shared), shown=(secret, shared)), 0.9)
 
-    assert (graph.skill(secret).uses, graph.skill(shared).uses) == (0, 1)
+    assert (graph.get(secret).uses, graph.get(shared).uses) == (0, 1)
     assert {edge.kind for edge in graph.history(secret).edges} == {"OWNS"}
     assert {edge.kind for edge in graph.history(shared).edges} == {"OWNS", "EXECUTED", "SHOWN"}
 
 
 def test_the_same_text_of_two_users_is_two_skills(where: str, open_graph: OpenGraph) -> None:
     graph = open_graph(where)
-    hers, his = (graph.add_skill(owner=owner, text="serve green tea") for owner in ("ana", "ben"))
-    again = graph.add_skill(owner="ana", text="serve green tea", tools=["kettle"])
+    hers, his = (graph.add(owner=owner, text="serve green tea") for owner in ("ana", "ben"))
+    again = graph.add(owner="ana", text="serve green tea", tools=["kettle"])
 
     assert hers.id != his.id
     assert (again.id, again.owner, again.tools) == (hers.id, "ana", ("kettle",))
-    assert graph.skill(his.id).tools == ()
+    assert graph.get(his.id).tools == ()
     assert [hit.skill.id for hit in graph.recall("tea", user="ben")] == [his.id]
 
 
@@ -116,8 +116,8 @@ def test_commands_show_a_user_what_is_theirs_and_a_tenant_what_is_its_own(
 ) -> None:
     for tenant, thing in (("ours", "kettle"), ("theirs", "lantern")):
         with SkillGraph.open(tmp_path / "skills.db", tenant=tenant, embedder="hash") as graph:
-            graph.add_skill(owner="ana", text=f"the secret {thing}", metadata={"kind": thing})
-            graph.add_skill(owner="ben", text=f"a shared {thing}", visibility="shared")
+            graph.add(owner="ana", text=f"the secret {thing}", metadata={"kind": thing})
+            graph.add(owner="ben", text=f"a shared {thing}", visibility="shared")
 
     recalled = memory_command("recall", "--tenant", "ours", "--user", "ben", "secret kettle lantern", "--json").json
     page = memory_command("view", "--tenant", "ours", "--query", "secret kettle", "--user", "ben", "--out", "page.html")
@@ -139,10 +139,10 @@ def test_an_mcp_server_answers_for_its_tenant_and_the_user_that_is_named(tmp_pat
     mcp = pytest.importorskip("mcp")
     for tenant, thing in (("ours", "kettle"), ("theirs", "lantern")):
         with SkillGraph.open(tmp_path / "skills.db", tenant=tenant, embedder="hash") as graph:
-            graph.add_skill(owner="ana", text=f"the secret {thing}")
-            last = graph.add_skill(owner="ben", text=f"a shared {thing}", visibility="shared")
+            graph.add(owner="ana", text=f"the secret {thing}")
+            last = graph.add(owner="ben", text=f"a shared {thing}", visibility="shared")
     with SkillGraph.open(tmp_path / "skills.db", tenant="theirs") as graph:
-        only_theirs = graph.add_skill(owner="ben", text="another lantern").id
+        only_theirs = graph.add(owner="ben", text="another lantern").id
     assert only_theirs != last.id
 
     async def asked() -> list[Any]:

@@ -13,7 +13,6 @@ from agentfw_cli.main import main
 from agentfw_memory import SkillGraph
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 class Answer(NamedTuple):

@@ -16,7 +16,6 @@ from agentfw_memory import GraphSettings, SkillGraph
 from agentfw_plugins.memories.skillgraph import SkillGraphMemory, SkillGraphSettings
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 TASK = Task(0, 7, user="ana")
 
@@ -71,7 +70,7 @@ def test_a_poor_episode_teaches_what_the_user_said_and_no_way(tmp_path: Path) ->
 
     (found,) = recalled(mine, "move my meeting")
     assert found.text.partition(": ")[2].startswith("For office: I prefer the earliest slot.")
-    assert mine.graph.skill(str(found.why["skill"])).uses == 0
+    assert mine.graph.get(str(found.why["skill"])).uses == 0
 
 
 def test_what_others_wrote_never_becomes_a_skill(tmp_path: Path) -> None:
@@ -106,7 +105,7 @@ def test_a_skill_is_about_what_the_world_says_it_is_about(tmp_path: Path) -> Non
 def test_a_profile_is_what_a_newcomer_is_recalled_by(tmp_path: Path) -> None:
     mine = memory(tmp_path, community_weight=0.0, user_weight=10.0, calibrate=False)
     for text in ("Offer garden tools", "Offer jazz records"):
-        mine.graph.add_skill(owner="shop", text=text, visibility="shared")
+        mine.graph.add(owner="shop", text=text, visibility="shared")
 
     mine.introduce("ana", {"about": "plants a garden and owns garden tools"})
 
@@ -117,7 +116,7 @@ def test_a_profile_is_what_a_newcomer_is_recalled_by(tmp_path: Path) -> None:
 def test_only_tastes_are_called_wishes_of_several_users(tmp_path: Path) -> None:
     mine = memory(tmp_path)
     for text in ("For office, use calendar, then mail", "For office, prefer mails in the morning"):
-        mine.graph.add_skill(owner="shop", text=text, tools=["calendar", "mail"], visibility="shared")
+        mine.graph.add(owner="shop", text=text, tools=["calendar", "mail"], visibility="shared")
 
     shown = [skill.text.partition(": ")[2] for skill in recalled(mine, "move my meeting")]
 
@@ -131,7 +130,7 @@ def test_skills_are_found_by_what_the_episode_is_about(tmp_path: Path) -> None:
     mine = memory(tmp_path)
     for scenario in ("dining", "evening", "trips", "music"):
         for taste in ("calm", "vivid", "plain"):
-            mine.graph.add_skill(owner="ana", text=f"For {scenario}, prefer {taste} ones", scenarios=[scenario])
+            mine.graph.add(owner="ana", text=f"For {scenario}, prefer {taste} ones", scenarios=[scenario])
 
     found = asyncio.run(mine.recall(Query("I'm on my way home.", TASK, limit=3, scenarios=("evening",))))
 
@@ -154,8 +153,8 @@ def test_an_episode_counts_once_and_each_user_and_run_for_itself(tmp_path: Path)
     for one in (first, first, second):
         learn(one, episode())
     learn(first, episode(replace(TASK, user="ben")))
-    assert first.graph.stats().nodes["trajectory"] == 3
-    assert second.graph.stats().nodes["trajectory"] == 3
+    assert first.graph.admin.stats().nodes["trajectory"] == 3
+    assert second.graph.admin.stats().nodes["trajectory"] == 3
 
 
 def test_a_function_of_ones_own_drafts_the_skills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,9 +173,9 @@ def test_a_function_of_ones_own_drafts_the_skills(tmp_path: Path, monkeypatch: p
 
 def test_a_skill_that_was_shown_and_followed_counts_as_used(tmp_path: Path) -> None:
     mine = memory(tmp_path, evolve=True, new_skills=0)
-    kept = mine.graph.add_skill(owner="ana", text="Offer the\nearliest slot first")
-    other = mine.graph.add_skill(owner="ana", text="Ask for the order number")
-    ignored = mine.graph.add_skill(owner="ana", text="Send a voucher")
+    kept = mine.graph.add(owner="ana", text="Offer the\nearliest slot first")
+    other = mine.graph.add(owner="ana", text="Ask for the order number")
+    ignored = mine.graph.add(owner="ana", text="Send a voucher")
     (line,) = [one.text for one in recalled(mine, "slot") if one.text.startswith(f"{kept.id}:")]
     assert line == f"{kept.id}: Offer the earliest slot first"
     shown = f"- {line}\n- {other.id}: something it never said\n- s999: nobody\n- {ignored.id}: Send a voucher\n"
@@ -185,9 +184,9 @@ def test_a_skill_that_was_shown_and_followed_counts_as_used(tmp_path: Path) -> N
 
     learn(mine, made, 0.5)
 
-    assert (mine.graph.skill(kept.id).uses, mine.graph.skill(kept.id).utility) == (1, 0.5)
-    assert mine.graph.skill(other.id).uses == 0
-    assert mine.graph.skill(ignored.id).uses == 0
+    assert (mine.graph.get(kept.id).uses, mine.graph.get(kept.id).utility) == (1, 0.5)
+    assert mine.graph.get(other.id).uses == 0
+    assert mine.graph.get(ignored.id).uses == 0
 
 
 def test_an_odd_call_of_a_model_is_no_error(tmp_path: Path) -> None:
@@ -225,7 +224,7 @@ def test_the_graph_of_a_run_is_a_library_file(tmp_path: Path) -> None:
     learn(mine, episode())
     asyncio.run(mine.close())
     with SkillGraph.open(tmp_path / "skills.db", tenant="agentfw") as graph:
-        assert graph.stats().nodes["skill"] == 2
+        assert graph.admin.stats().nodes["skill"] == 2
 
 
 def test_one_list_shows_everyone_what_anyone_said_and_forgets_nobody(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from agentfw.runs.spec.run_spec import parse_spec
 from agentfw_memory import SkillGraph
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 REPLIES = ['{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C", "D", "E"]}}']
 
@@ -39,9 +38,9 @@ def test_what_an_episode_taught_stands_in_the_next_ones_prompt(tmp_path: Path) -
     with SkillGraph.open(run.folder.path / "skills.db", tenant="agentfw") as graph:
         shown = re.search(r"You remember:\n- (s\d+): (.*) \(tools: decide; for: calendar\)\n", said[1])
         assert shown is not None
-        skill = graph.skill(shown[1])
+        skill = graph.get(shown[1])
         assert (skill.text, skill.owner) == (shown[2], second.task.user)
-        assert graph.stats().nodes["trajectory"] == 2
+        assert graph.admin.stats().nodes["trajectory"] == 2
         # It came of the first. The second was shown it, and nothing that the agent did there says whether it followed.
         assert skill.uses == 1
 

@@ -46,7 +46,7 @@ def test_a_request_fails_or_goes_on_without_as_the_setting_says(
     server: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     strict, easy = memory(server, tmp_path), memory(server, tmp_path, go_on_without=True)
-    strict.graph.add_skill(owner="ana", text="offer the earliest slot")
+    strict.graph.add(owner="ana", text="offer the earliest slot")
     assert asyncio.run(strict.recall(QUERY)) == asyncio.run(easy.recall(QUERY))
     process = server.get_postmaster_info().process
     os.kill(server.get_pid(), signal.SIGQUIT)
@@ -68,7 +68,7 @@ def test_a_request_fails_or_goes_on_without_as_the_setting_says(
 @pytest.mark.slow
 def test_the_command_says_what_forgetting_cannot_reach(server: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with SkillGraph.open(server.get_uri(), tenant="command", embedder="hash") as graph:
-        graph.add_skill(owner="ana", text="offer the earliest slot")
+        graph.add(owner="ana", text="offer the earliest slot")
     with pytest.raises(SystemExit) as ended:
         main(["memory", "forget", "ana", "--yes", "--json", "--store", server.get_uri(), "--tenant", "command"])
     out, err = capsys.readouterr()
@@ -80,7 +80,7 @@ def test_the_command_says_what_forgetting_cannot_reach(server: Any, capsys: pyte
 @pytest.mark.slow
 def test_a_locked_table_keeps_a_recall_waiting_and_nothing_else(server: Any, tmp_path: Path) -> None:
     made = memory(server, tmp_path)
-    made.graph.add_skill(owner="ana", text="offer the earliest slot")
+    made.graph.add(owner="ana", text="offer the earliest slot")
 
     async def others() -> float:
         """Return the longest pause of the event loop while a recall waits."""

@@ -14,7 +14,6 @@ from agentfw.memory import Saying
 from agentfw_plugins.memories.skillgraph import SkillGraphMemory, SkillGraphSettings
 
 pytest.importorskip("igraph")
-pytest.importorskip("leidenalg")
 
 
 def memory(folder: Path, address: str, **settings: object) -> SkillGraphMemory:

@@ -1,6 +1,6 @@
 """Reads memories that were exported from elsewhere: mem0, LangMem, or plain JSON.
 
-    graph.add_skills(read_memories("memories.json", owner="ana"))
+    graph.add_all(read_memories("memories.json", owner="ana"))
 
 A file is one JSON value or one object a line. Each record is recognised by its fields:
 

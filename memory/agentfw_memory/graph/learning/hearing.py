@@ -21,10 +21,8 @@ from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.editing import Editor
-from agentfw_memory.graph.learning.same_thing import SameThing
 from agentfw_memory.graph.learning.sharing import check_not_reserved
-from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER
-from agentfw_memory.graph.recall.recall import Recaller
+from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller
 from agentfw_memory.graph.records import Heard, NewSkill, Skill, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow
@@ -44,6 +42,10 @@ CONVERSATIONS = 1_000
 """Number of conversations whose latest turns are kept in memory."""
 RELATED = 0.3
 """Similarity from which on two texts without a common word are about the same thing."""
+NEARLY_THE_SAME = 0.85
+"""Similarity from which on two sayings are about the same thing though neither is called a correction."""
+CORRECTED = 0.45
+"""Minimum similarity of a correction to what it corrects, unless that was said just before."""
 TO_FORGET = 0.6
 """Share of the best score from which on a memory counts as what the user asked to forget."""
 
@@ -70,7 +72,6 @@ class Hearer:
     ) -> None:
         self._rows, self._recaller, self._editor = rows, recaller, editor
         self._settings, self.writer = settings, writer
-        self._same_thing = SameThing(rows, recaller)
         self._before: OrderedDict[tuple[str, str], deque[tuple[str, str]]] = OrderedDict()
 
     def said(self, saying: Saying) -> Said | None:
@@ -200,15 +201,39 @@ class Hearer:
             # Somebody else's: both stay under the name of who said it, and the newer one comes first.
             new = replace(new, visibility="shared", valid_from=when, metadata={**metadata, "corrects": f"s{number}"})
             added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
-            self._same_thing.connect(change, old.owner, number, added)
+            self._state_the_same(change, old.owner, number, added)
             return added
         corrects = decision.id == "corrects"
         plain = decision.text == decision.evidence and not decision.always
-        older = self._same_thing.older(saying.user, vector, corrects, self._just_before(saying)) if plain else None
+        older = self._older(saying.user, vector, corrects, self._just_before(saying)) if plain else None
         added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
         if older is not None and older != added:
-            self._same_thing.connect(change, saying.user, older, added)
+            self._state_the_same(change, saying.user, older, added)
         return added
+
+    def _older(self, owner: str, vector: Float32Array, corrects: bool, just_before: list[int]) -> int | None:
+        """Return the older skill that a new saying is about, by the same person or shared by another.
+
+        A correction is about the most similar one, or about the one just before it in its conversation. Any other
+        saying is about an older one only if both are nearly the same text.
+        """
+        user, cache = self._rows.find("user", owner), self._recaller.cache
+        shared = np.flatnonzero(cache.live & cache.shared[: len(cache.live)])
+        known = np.union1d(shared, np.array(sorted(cache.owned.get(user, ())) if user is not None else [], np.int64))
+        if len(known):
+            (nearest,), (similarity,) = cache.index.among(vector, 1, known)
+            said = "case" not in self._rows.metadata([int(nearest)]).get(int(nearest), {})
+            if said and similarity >= (CORRECTED if corrects else NEARLY_THE_SAME):
+                return int(nearest)
+        return just_before[-1] if corrects and just_before else None
+
+    def _state_the_same(self, change: Change, owner: str, older: int, newer: int) -> None:
+        """Connect two skills to one node, by which the newer one comes first and the older one is marked."""
+        known = [name for name, _ in self._rows.facts([older]) if not name.endswith(EVERY_ANSWER)]
+        name = known[0] if known else f"{owner.casefold()}: s{older}"
+        node = self._rows.nodes(change, "fact", [name])[name]
+        self._rows.add_edges(change, [EdgeRow("STATES", one, node) for one in (older, newer)])
+        self._rows.touch(change, [older, newer])
 
     def _note(self, change: Change, saying: Saying, name: str, written: Sequence[int]) -> None:
         """Note in which conversation and message skills were said, instead of where they were said before."""

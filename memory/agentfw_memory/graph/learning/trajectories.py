@@ -4,15 +4,15 @@ A trajectory counts once. Its id is looked up and its effects are written in one
 others have written so far, so two processes that learn at once create no duplicates.
 
 An extractor drafts skills from a trajectory: wishes, which users utter above all when something went wrong
-(`wishes_from`), and ways that worked (`learn_from`). evolution.py places them among the user's skills, and sharing.py
-shares what enough users have in common. Skills that occur together in enough good trajectories complement each other.
-Every trajectory counts towards the utility of the skills it used.
+(`wishes_from`), and ways that worked (`learn_from`). They are placed among the user's skills, and sharing.py shares
+what enough users have in common. Skills that occur together in enough good trajectories complement each other. Every
+trajectory counts towards the utility of the skills it used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,15 @@ from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.cases import case_of
-from agentfw_memory.graph.learning.editing import Editor, prune
-from agentfw_memory.graph.learning.evolution import Placing
+from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, extract
 from agentfw_memory.graph.learning.sharing import Sharing, check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
-from agentfw_memory.graph.records import Learned, NewSkill, Use, skill_number
+from agentfw_memory.graph.records import Learned, NewSkill, Use, Visibility, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import EdgeRow, TrajectoryRow
 from agentfw_memory.graph.stores.store import Change
+from agentfw_memory.graph.text.words import meaning
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
 from agentfw_memory.writing.kinds import kinds_of
 from agentfw_memory.writing.own_words import own_words
@@ -37,6 +37,24 @@ from agentfw_memory.writing.secrets import has_secret
 
 LONGEST_DRAFT = 20_000
 """Maximum number of characters of a skill that an extractor writes. A model that writes more has gone astray."""
+
+
+@dataclass(slots=True)
+class Placed:
+    """What became of the drafts of one trajectory."""
+
+    added: dict[int, Float32Array] = field(default_factory=dict)
+    """New skills, with their vectors."""
+    merged: list[int] = field(default_factory=list)
+    """Existing skills that said the same."""
+    updated: dict[int, Float32Array] = field(default_factory=dict)
+    """Existing wishes that got a newest version, with their vectors."""
+    ended: list[int] = field(default_factory=list)
+    """Wishes in place of which another one got a newest version."""
+    unsaid: list[str] = field(default_factory=list)
+    """Texts that no longer hold, because their wish was updated or ended."""
+    wishes: set[int] = field(default_factory=set)
+    """Those of the skills above that are wishes of this trajectory."""
 
 
 class Learner:
@@ -47,7 +65,6 @@ class Learner:
     ) -> None:
         self._rows, self._recaller, self._editor = rows, recaller, editor
         self._settings, self._extractor = settings, extractor or self._as_said
-        self._placing = Placing(rows, recaller, editor, settings)
         self._sharing = Sharing(rows, recaller, settings)
 
     def learn(self, given: Trajectory | Mapping[str, Any], reward: float) -> Learned:
@@ -83,7 +100,7 @@ class Learner:
         before = {
             use.skill: use for use in self._recaller.uses(own, user, self._visible(trajectory.skills, user), reward)
         }
-        placed = self._placing.place(change, trajectory.user, drafts, vectors)
+        placed = self._place(change, trajectory.user, drafts, vectors)
         self._sharing.withdraw(change, user, placed.unsaid)
         used = self._visible(trajectory.skills, user)  # a shared skill may just have been deleted
         shown = [skill for skill in self._visible(trajectory.shown, user) if skill not in placed.ended]
@@ -122,6 +139,84 @@ class Learner:
             shared=_ids(shared),
             complements=tuple((f"s{one}", f"s{other}") for one, other in complements),
         )
+
+    def _place(self, change: Change, owner: str, drafts: Sequence[SkillDraft], vectors: Float32Array) -> Placed:
+        """Write the drafts of one trajectory among the skills that its user already has.
+
+        A draft that says the same as an existing skill is merged into it: their vectors are similar, and so is their
+        meaning word by word. Similar vectors alone are not enough, because opposites have similar vectors too. A wish
+        that rewords an existing one, or says the opposite in nearly the same words, becomes its newest version.
+        """
+        user = self._rows.nodes(change, "user", [owner])[owner]
+        placed = Placed()
+        for draft, vector in zip(drafts, vectors, strict=True):
+            newest_wins = draft.wish and self._settings.newest_wins
+            alike = self._most_similar(user, vector, placed)
+            if alike is None:
+                skill = self._add(change, user, owner, draft, vector, placed)
+            elif meaning(self._rows.texts([alike])[alike]) == meaning(draft.text):
+                skill = self._merge(change, alike, draft, placed)
+            elif newest_wins and alike not in placed.added and alike not in placed.updated:
+                skill = self._update(change, user, alike, draft, vector, placed)
+            else:
+                skill = self._add(change, user, owner, draft, vector, placed)
+            if draft.wish:
+                placed.wishes.add(skill)
+        return placed
+
+    def _most_similar(self, user: int, vector: Float32Array, placed: Placed) -> int | None:
+        """Return the user's skill that is similar enough to be the same, the most similar one."""
+        cache = self._recaller.cache
+        known = cache.owned.get(user, set()) - set(placed.ended) - set(placed.updated)
+        members = np.fromiter(sorted(known), np.int64)
+        best: tuple[float, int] | None = None
+        if len(members):
+            (likely,), (similarity,) = cache.index.among(vector, 1, members)
+            best = float(similarity), int(likely)
+        for skill, other in (placed.added | placed.updated).items():
+            if best is None or float(vector @ other) > best[0]:
+                best = float(vector @ other), skill
+        if best is None or best[0] <= self._settings.merge_above:
+            return None
+        return None if "case" in self._rows.metadata([best[1]]).get(best[1], {}) else best[1]
+
+    def _add(
+        self, change: Change, user: int, owner: str, draft: SkillDraft, vector: Float32Array, placed: Placed
+    ) -> int:
+        visibility: Visibility = "shared" if self._settings.share_learned else "private"
+        new = NewSkill(owner, draft.text, draft.tools, draft.scenarios, visibility)
+        skill = skill_number(self._editor.write(change, [new], vector[np.newaxis])[0].id) or 0
+        if skill in placed.added:
+            return skill
+        if skill in self._recaller.cache.owned.get(user, ()):  # the owner has exactly this text already
+            return self._merge(change, skill, draft, placed)
+        placed.added[skill] = vector
+        return skill
+
+    def _merge(self, change: Change, skill: int, draft: SkillDraft, placed: Placed) -> int:
+        """Add a draft's tools and scenarios to the skill that says the same."""
+        self._editor.broaden(change, skill, draft.tools, draft.scenarios)
+        if skill not in placed.added and skill not in placed.updated and skill not in placed.merged:
+            placed.merged.append(skill)
+        return skill
+
+    def _update(
+        self, change: Change, user: int, skill: int, draft: SkillDraft, vector: Float32Array, placed: Placed
+    ) -> int:
+        """Make a draft the newest version of a wish."""
+        rows = self._rows
+        before = rows.skills([skill])[skill]
+        twin = rows.twins([(user, draft.text)]).get((user, draft.text))
+        if twin is not None:
+            rows.end_skills(change, [skill])
+            placed.ended.append(skill)
+            placed.unsaid.append(before.text)
+            return self._merge(change, twin, draft, placed)
+        new = NewSkill(before.owner, draft.text, draft.tools, draft.scenarios, before.visibility)
+        self._editor.supersede(change, skill, new, vector, max(change.now, before.valid_from))
+        placed.updated[skill] = vector
+        placed.unsaid.append(before.text)
+        return skill
 
     def _with_cases(
         self, change: Change, learned: Learned, cases: Sequence[NewSkill], vectors: Float32Array
@@ -188,28 +283,17 @@ class Learner:
         return new
 
     def _enforce_maximum(self, change: Change, user: int, keep: set[int]) -> list[int]:
-        """Merge and retire skills until the user has no more than the maximum. Skills of this trajectory stay."""
+        """Retire the least useful skills until the user has no more than the maximum. Those of this trajectory stay."""
         cache = self._recaller.cache
         owned = cache.owned.get(user, set())
         if len(owned) + len(keep) > self._settings.skills_per_owner:
             owned = owned - {one for one, about in self._rows.metadata(sorted(owned)).items() if "case" in about}
-        old = np.array(sorted(owned - keep), np.int64)
-        mine = len(owned | (keep & self._owned(user, keep)))
-        over = mine - self._settings.skills_per_owner
-        if over <= 0 or not len(old):
-            return []
-        cut = prune(
-            cache.vectors(old),
-            (cache.rewards[old] / np.maximum(cache.uses[old], 1)).tolist(),
-            cache.uses[old].tolist(),
-            maximum=max(0, len(old) - over),
-            merge_above=self._settings.merge_above,
-        )
-        for stays, goes in cut.merged:
-            self._editor.merge(change, int(old[stays]), int(old[goes]))
-        retired = [int(old[place]) for place in cut.retired]
+        over = len(owned | (keep & self._owned(user, keep))) - self._settings.skills_per_owner
+        # With one imagined use of reward 0.5, a skill without any isn't the first to go. Of equals, the oldest goes.
+        worth = {one: (0.5 + float(cache.rewards[one])) / (1 + int(cache.used[one])) for one in owned - keep}
+        retired = sorted(sorted(worth, key=lambda one: (worth[one], one))[: max(0, over)])
         self._rows.end_skills(change, retired)
-        return sorted([*(int(old[goes]) for _, goes in cut.merged), *retired])
+        return retired
 
     def _owned(self, user: int, skills: set[int]) -> set[int]:
         """Return which of these skills belong to the user."""

@@ -7,20 +7,15 @@ A term is a claim, and what the claim is about decides how it is checked, withou
   judged by the terms as they were before it: a community that a use has made says nothing about that use. Where nobody
   has used anything yet, these terms count for nothing: a person with many notes may well ask for something else. Only
   the user term of somebody with a profile counts always.
-- The term of complements says that what was used together before helps together again. If that is true, people were
-  more successful with a skill of others beside one that it complemented by then. What many have used has many
-  complements, whether it suits anybody or not, and would come before a person's own wishes. It is believed until there
-  are uses to look at.
 - The term of neighbours says that what was said one after the other belongs together. If that is true, such skills are
   more similar to each other than any two are. With few pairs to look at, it is believed.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, groupby
 from typing import Protocol
 
 import numpy as np
@@ -39,8 +34,6 @@ CHANCE = 3.0
 """Number of standard errors below which a difference is taken for chance."""
 BELIEVED = 30
 """Number of pairs or uses at which what was measured counts half."""
-BELIEVED_UNSEEN = 3
-"""Number of uses that outweigh the belief in complements."""
 SAME = 1e-9
 """Standard deviation below which values differ by rounding only."""
 
@@ -52,7 +45,6 @@ class Trust:
     user: float = 1.0
     community: float = 1.0
     neighbours: float = 1.0
-    complements: float = 1.0
 
 
 TRUSTED = Trust()
@@ -78,12 +70,11 @@ def terms_before(
 def calibrated(cache: GraphCache, settings: GraphSettings, sample: Integers | None = None) -> Trust:
     """Check each claim on a sample of the skills, or on the trajectories of the graph."""
     sample = cache.sample(SAMPLE) if sample is None else sample
-    of_others = [use for use in cache.connections.uses if _of_others(cache, use)]
+    of_others = [use for use in cache.uses if _of_others(cache, use)]
     return Trust(
         user=_by_uses([(use, use.user_term) for use in of_others]),
         community=_by_uses([(use, use.community_term) for use in of_others]) if settings.community_weight else 0.0,
         neighbours=_by_texts(cache, sample) if len(sample) > 1 else 1.0,
-        complements=_by_pairs(cache, settings),
     )
 
 
@@ -120,25 +111,6 @@ def _by_uses(uses: Sequence[tuple[Use, float | None]]) -> float:
     # The uses of one trajectory share its reward, so they are one observation.
     seen = sum(len(np.unique(part[:, 0])) - 1 for part in parts)
     return _share(_effect(values, rewards, seen)) * seen / (BELIEVED + seen)
-
-
-def _by_pairs(cache: GraphCache, settings: GraphSettings) -> float:
-    """Return how well complements, as they were known before a use, predict its reward."""
-    together: Counter[tuple[int, int]] = Counter()
-    values: list[float] = []
-    rewards: list[float] = []
-    for _, uses in groupby(cache.connections.uses, key=lambda use: use.trajectory):
-        skills = {use.skill: use for use in uses}
-        pairs = list(combinations(sorted(skills), 2))
-        known = {one for pair in pairs if together[pair] >= settings.complement_after for one in pair}
-        for skill, use in skills.items():
-            if _of_others(cache, use):
-                values.append(float(skill in known))
-                rewards.append(use.reward)
-        together.update(pair for pair in pairs if skills[pair[0]].reward >= settings.learn_from)
-    seen, trips = len(values), len({use.trajectory for use in cache.connections.uses})
-    effect = _effect(np.array(values), np.array(rewards), trips)
-    return (BELIEVED_UNSEEN + seen * _share(effect)) / (BELIEVED_UNSEEN + seen)
 
 
 def _of_others(cache: GraphCache, use: Use) -> bool:

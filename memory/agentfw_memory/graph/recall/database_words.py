@@ -18,7 +18,7 @@ import numpy as np
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
 from agentfw_memory.graph.index.word_index import LENGTH, SATURATION, Weights
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.stores.search import Corpus, Proposals, Sought
+from agentfw_memory.graph.stores.store import Corpus, Proposals, Sought
 from agentfw_memory.graph.text.words import terms
 
 HOLDERS = 1_000

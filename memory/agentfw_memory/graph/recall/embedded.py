@@ -3,37 +3,37 @@
 What is held is a copy. `catch_up` takes over what others have changed in the store, and nothing is written here first.
 
 A process may have a graph open for each of ten thousand tenants. Small ones that weren't used for the longest give back
-their memory (`Loaded`), and are loaded again when they are used, which takes milliseconds.
+their memory, and are loaded again when they are used, which takes milliseconds.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
-from agentfw_memory.graph.communities.membership import Membership
+from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.vector_index import PARTS, ListIndex, faiss_installed, products
-from agentfw_memory.graph.index.vector_index_file import load_index, save_index
-from agentfw_memory.graph.index.word_index import SHARED, WordIndex
-from agentfw_memory.graph.index.word_index_state import load_words, save_words
+from agentfw_memory.graph.index.vector_index import (
+    PARTS,
+    ListIndex,
+    faiss_installed,
+    load_index,
+    products,
+    save_index,
+)
+from agentfw_memory.graph.index.word_index import SHARED, WordIndex, load_words, save_words
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.ranking import (
     Asked,
-    HybridSimilarity,
     Ranked,
     Similarity,
-    VectorSimilarity,
-    WordSimilarity,
     chosen,
     rank,
 )
@@ -46,10 +46,8 @@ RECALIBRATED_AFTER = 0.05
 """Share of the skills that must have changed before the terms are calibrated again."""
 RESAVE_GROWTH = 0.05
 """Share of an index that must have changed to be saved again."""
-SMALL = 5_000
-"""Number of skills up to which a graph is small, so that it is loaded again in milliseconds."""
-MOST = 300
-"""Number of small graphs that stay in memory. With a hundred skills each they take about 150 MB."""
+NAMED = 10
+"""Maximum number of skills of a named scenario or tool that are considered beside the candidates."""
 FILTERS = 16
 """Number of filters of which is kept which skills fit."""
 
@@ -112,8 +110,8 @@ class EmbeddedRecall:
         named = named[self.cache.seen_by(asked.reader, named)]
         named = named if allowed is None else named[allowed[named]]
         if asked.vector is not None and len(named):
-            named = self.cache.index.among(asked.vector, self._settings.siblings, named)[0]
-        both = dict.fromkeys([*candidates.tolist(), *named[: self._settings.siblings].tolist()])
+            named = self.cache.index.among(asked.vector, NAMED, named)[0]
+        both = dict.fromkeys([*candidates.tolist(), *named[:NAMED].tolist()])
         return np.fromiter(both, np.int64)
 
     def read(self, numbers: list[int], user: str, reader: int | None) -> dict[int, Skill]:
@@ -137,7 +135,7 @@ class EmbeddedRecall:
 
     def rated(self, numbers: list[int]) -> list[int]:
         """Return those of these skills that somebody may have rated an answer with."""
-        return [number for number in numbers if number in self.cache.connections.rated]
+        return [number for number in numbers if number in self.cache.rated]
 
     def focus(self, owner: int, scenarios: Sequence[int], vectors: Iterable[Float32Array]) -> None:
         """Do nothing: everything is at hand."""
@@ -157,7 +155,7 @@ class EmbeddedRecall:
     def save(self) -> None:
         if self.membership is not None:
             self.membership.save()
-        if self._words is not None and sum(self._words.touched.values()) > RESAVE_GROWTH * len(self._words):
+        if self._words is not None and self._words.changes > RESAVE_GROWTH * len(self._words):
             save_words(self._words, self.cache.counter, self._rows)
         for part, index in self.cache.index.parts.items():
             # An index saved a while ago is good enough: the next process adds what came later.
@@ -165,8 +163,8 @@ class EmbeddedRecall:
             if isinstance(index, ListIndex) and grown and save_index(index, part, self.cache.counter, self._rows):
                 self._saved_sizes[part] = len(index)
 
-    def unload(self) -> None:
-        if len(self.cache) <= SMALL:
+    def unload(self, most: int) -> None:
+        if len(self.cache) <= most:
             self._reset()
 
     # Helpers
@@ -183,18 +181,24 @@ class EmbeddedRecall:
         self._readers: dict[str, int | None] = {}
 
     def _similarity(self, asked: Asked, allowed: Bools | None) -> Similarity:
-        by_vectors = None
-        if asked.vector is not None:
-            by_vectors = VectorSimilarity(self.cache, asked.vector, asked.reader, allowed)
-        if self._words is None:
-            assert by_vectors is not None
-            return by_vectors
-        question = self._words.question(asked.query, asked.reader, allowed)
-        if by_vectors is None or asked.vector is None:
-            return WordSimilarity(question)
-        cosines = np.concatenate([products(some, asked.vector) for some in self.cache.background(asked.reader)])
-        found_among = None if allowed is None else len(by_vectors.findable(allowed))
-        return HybridSimilarity(by_vectors, question, cosines, found_among)
+        cache, question, vector = self.cache, None, asked.vector
+        if self._words is not None:
+            question = self._words.question(asked.query, asked.reader, allowed)
+        fitting = None if allowed is None else np.flatnonzero(allowed[: len(cache.live)] & cache.live)
+        if fitting is not None:
+            fitting = fitting[cache.visible_to(asked.reader, fitting)]
+
+        def nearest(k: int) -> Integers:
+            assert vector is not None
+            if fitting is not None:
+                return cache.index.among(vector, k, fitting)[0]
+            return cache.index.search(vector, k, cache.private_skills(asked.reader))[0]
+
+        if question is None or vector is None:
+            return Similarity(vector, nearest, question)
+        cosines = np.concatenate([products(some, vector) for some in cache.background(asked.reader)])
+        count = question.count if fitting is None else len(fitting)
+        return Similarity(vector, nearest, question, cosines, count, asked.vector_weight)
 
     def _update(self, touched: list[int]) -> None:
         """Update what depends on skills that are new, changed or gone."""
@@ -206,7 +210,7 @@ class EmbeddedRecall:
         self._uncalibrated += len(touched)
         # Communities can't change a score where nothing was used yet, and finding them takes seconds in a large graph.
         settings = self._settings
-        counts = settings.community_weight and (not settings.calibrate or self.cache.connections.uses)
+        counts = settings.community_weight and (not settings.calibrate or self.cache.uses)
         if self.membership is not None or counts:
             live = self.cache.live
             self._joined().catch_up(touched, [one for one in touched if one >= len(live) or not live[one]])
@@ -301,35 +305,3 @@ class _Metadata:
                 mask[number] = fits(fresh.get(number, {}), where)
             self._masks[key] = where, mask
         self._touched.clear()
-
-
-class Unloadable(Protocol):
-    def unload(self) -> None:
-        """Give back memory, unless the graph is in use or large."""
-
-
-class Loaded:
-    """The graphs of this process in the order of their last use. Large ones stay: loading one takes seconds."""
-
-    def __init__(self) -> None:
-        self._graphs: OrderedDict[int, weakref.ref[Unloadable]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def used(self, graph: Unloadable) -> None:
-        """Note that a graph was used, and unload those that were not used for the longest."""
-        surplus = []
-        with self._lock:
-            self._graphs[id(graph)] = weakref.ref(graph)
-            self._graphs.move_to_end(id(graph))
-            while len(self._graphs) > MOST:
-                surplus.append(self._graphs.popitem(last=False)[1]())
-        for other in surplus:
-            if other is not None:
-                other.unload()
-
-    def closed(self, graph: Unloadable) -> None:
-        with self._lock:
-            self._graphs.pop(id(graph), None)
-
-
-loaded = Loaded()

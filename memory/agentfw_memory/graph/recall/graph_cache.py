@@ -9,7 +9,8 @@ known before anything is searched.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -17,12 +18,14 @@ from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, g
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import ListIndex, SkillIndex
 from agentfw_memory.graph.index.word_index import SHARED
-from agentfw_memory.graph.recall.connections import Connections, Timeline
-from agentfw_memory.graph.records import EdgeKind
+from agentfw_memory.graph.recall.timeline import Timeline
+from agentfw_memory.graph.records import EdgeKind, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LiveRows
 from agentfw_memory.graph.text.words import words
 
+SAMPLED = 2000
+"""Number of latest uses that are kept with their rewards."""
 BACKGROUND = 256
 """Number of skills that stand for all of them where an average is needed."""
 NO_NAMES: dict[int, frozenset[str]] = {}
@@ -43,17 +46,20 @@ class GraphCache:
         self.owner = np.zeros(ROOM, np.int64)
         self.live = np.zeros(ROOM, np.bool_)
         self.shared = np.zeros(ROOM, np.bool_)
-        self.uses = np.zeros(ROOM, np.int64)
+        self.used = np.zeros(ROOM, np.int64)
         self.rewards = np.zeros(ROOM)
         self.valid_from = np.zeros(ROOM)
         self.timeline = Timeline()
-        self.connections = Connections(rows)
+        self.uses: deque[Use] = deque(maxlen=SAMPLED)
+        """The latest uses with their rewards. Those of one trajectory follow each other."""
+        self.rated: set[int] = set()
+        """The skills that were shown for an answer which somebody rated."""
+        self._row = 0
         self.owned: dict[int, set[int]] = {}
         """The skills of each owner."""
         self.complements: dict[int, set[int]] = {}
         self.conflicts: dict[int, set[int]] = {}
-        self._private: dict[int, set[int]] = {}
-        self._sorted: dict[int, Integers] = {}
+        self._private: dict[int, Integers] = {}
         """The private skills of users who asked something."""
         self._names: dict[str, dict[int, frozenset[str]]] = {}
         self._unnamed: set[int] = set()
@@ -62,9 +68,6 @@ class GraphCache:
         self._means: dict[int, Float32Array | None] = {}
         """The vectors of users without a profile."""
         self._sums: dict[int, Floats] = {}
-        self._mates: dict[int, Integers] = {}
-        self._own_mates: dict[int, dict[int, list[int]]] = {}
-        """By reader and scenario: their private skills."""
         self._scratch = np.zeros(ROOM, np.int64)
         self._background: tuple[Integers, Float32Array] | None = None
         """The shared skills that stand for all of them, and their vectors."""
@@ -86,19 +89,18 @@ class GraphCache:
         touched: list[int] = []
         gone = self._rows.ended(self.counter) if self.counter else []
         self._drop(gone)
-        self._forget_mates(gone)
         if gone:
             self._profiles.clear()  # a forgotten user's profile is gone too
-            self.connections.drop(gone)
+            # A forgotten user may have made any of the uses, so these are read again.
+            self._row = 0
+            self.uses.clear()
         for rows in self._rows.live(self.counter):
             self._take(rows)
             touched += rows.numbers.tolist()
         if self._saved_at and not self.counter:
             self._update_saved_index()
         self._load_relations(touched if self.counter else None)
-        self._forget_mates(touched)
-        self.connections.catch_up(touched if self.counter else None)
-        self._forget_mates(touched)  # they may be in other scenarios now
+        self._take_uses()
         for user in self._rows.profiles_changed(self.counter):
             self._profiles.pop(user, None)
         self.counter = counter
@@ -122,11 +124,12 @@ class GraphCache:
 
     def private_skills(self, user: int | None) -> Integers:
         """Return a user's private skills, which only they may find, in ascending order."""
-        if user is None or user not in self._private:
+        if user is None:
             return NO_SKILLS
-        if user not in self._sorted:
-            self._sorted[user] = np.sort(np.fromiter(self._private[user], np.int64))
-        return self._sorted[user]
+        if user not in self._private:
+            own = np.sort(np.fromiter(self.owned.get(user, ()), np.int64))
+            self._private[user] = own[~self.shared[own]]
+        return self._private[user]
 
     def visible_to(self, user: int | None, numbers: Integers) -> Bools:
         """Return which of these skills a user may see."""
@@ -171,15 +174,6 @@ class GraphCache:
         own = np.fromiter(self.owned.get(owner, ()), np.int64)
         return self._best_siblings(own[self.visible_to(reader, own)])
 
-    def mates(self, scenario: int, reader: int | None) -> Integers:
-        """Return the skills of a scenario that a reader may see: the most useful first, then the newest."""
-        members = self.connections.members[scenario]
-        if scenario not in self._mates:
-            everyone = np.fromiter(members, np.int64, len(members))
-            self._mates[scenario] = self._best_siblings(everyone[self.shared[everyone]])
-        own = self._own_by_scenario(reader).get(scenario) if reader is not None else None
-        return self._best_siblings(np.concatenate([self._mates[scenario], own])) if own else self._mates[scenario]
-
     def around(self, numbers: Integers, reader: int | None) -> Integers:
         """Return the skills just before and after each of these, of those that a reader may see, or -1 for none."""
         return self.timeline.around(numbers, (SHARED,) if reader is None else (SHARED, reader))
@@ -211,15 +205,6 @@ class GraphCache:
             self._profiles[user] = self._rows.profile(user)
         return self._profiles[user]
 
-    def _own_by_scenario(self, reader: int) -> Mapping[int, list[int]]:
-        found = self._own_mates.get(reader)
-        if found is None:
-            found = self._own_mates[reader] = {}
-            for number in self.private_skills(reader).tolist():
-                for scenario in self.connections.scenarios.get(number, ()):
-                    found.setdefault(scenario, []).append(number)
-        return found
-
     def _learn_names(self) -> None:
         """Read what new owners are called. Each is listed under one word of their name."""
         for owner, called in self._rows.names(self._unnamed & self.owned.keys()).items():
@@ -238,19 +223,17 @@ class GraphCache:
             before = self.vectors(old)
             moved = self.shared[old] != rows.shared[known]
             changed[known] = moved | (before != rows.vectors[known]).any(1)
-            self._unlist_private(old)
             self._add_to_sums(old, -before)
         if not self.counter:
             changed = ~self.index.has(numbers, rows.shared)
         self.index.put(numbers[changed], rows.vectors[changed], rows.shared[changed])
         self.owner[numbers], self.live[numbers], self.shared[numbers] = rows.owners, True, rows.shared
-        self.uses[numbers], self.rewards[numbers] = rows.uses, rows.rewards
+        self.used[numbers], self.rewards[numbers] = rows.uses, rows.rewards
         self.valid_from[numbers] = rows.valid_from
         for number, when, shared, owner in zip(
             *(column.tolist() for column in (numbers, rows.valid_from, rows.shared, rows.owners)), strict=True
         ):
             self.timeline.put(number, when, SHARED if shared else owner)
-        self._list_private(numbers)
         self._draw_again(numbers)
         self._add_to_sums(numbers, rows.vectors)
         for number, owner in zip(numbers.tolist(), rows.owners.tolist(), strict=True):
@@ -258,12 +241,12 @@ class GraphCache:
                 self._unnamed.add(owner)
             self.owned.setdefault(owner, set()).add(number)
             self._means.pop(owner, None)
+            self._private.pop(owner, None)
 
     def _drop(self, gone: Iterable[int]) -> None:
         numbers = np.array([one for one in gone if one < len(self.live) and self.live[one]], np.int64)
         if not len(numbers):
             return
-        self._unlist_private(numbers)
         if self._background is not None and np.isin(numbers, self._background[0]).any():
             self._background = None
         self._add_to_sums(numbers, -self.vectors(numbers))
@@ -272,6 +255,7 @@ class GraphCache:
         for number, owner in zip(numbers.tolist(), self.owner[numbers].tolist(), strict=True):
             self.owned[owner].discard(number)
             self._means.pop(owner, None)
+            self._private.pop(owner, None)
             self.timeline.remove(number)
             if not self.owned[owner]:
                 del self.owned[owner]
@@ -279,12 +263,6 @@ class GraphCache:
                 for names in self._names.values():
                     names.pop(owner, None)
         self._drop_relations(numbers.tolist())
-
-    def _list_private(self, numbers: Integers) -> None:
-        hidden = numbers[~self.shared[numbers]]
-        for number, owner in zip(hidden.tolist(), self.owner[hidden].tolist(), strict=True):
-            self._private.setdefault(owner, set()).add(number)
-            self._sorted.pop(owner, None)
 
     def _draw_again(self, changed: Integers) -> None:
         """Bring the drawn skills up to date with some that are new or changed, without looking at all others."""
@@ -298,12 +276,6 @@ class GraphCache:
         if not np.array_equal(numbers, before):
             self._background = numbers, self.vectors(numbers)
 
-    def _unlist_private(self, numbers: Integers) -> None:
-        hidden = numbers[~self.shared[numbers]]
-        for number, owner in zip(hidden.tolist(), self.owner[hidden].tolist(), strict=True):
-            self._private[owner].discard(number)
-            self._sorted.pop(owner, None)
-
     def _add_to_sums(self, numbers: Integers, vectors: Float32Array) -> None:
         """Update the sums of vectors of owners whose sum is cached."""
         if self._sums:
@@ -311,16 +283,20 @@ class GraphCache:
                 if owner in self._sums:
                     self._sums[owner] += vectors[place]
 
-    def _forget_mates(self, numbers: Iterable[int]) -> None:
-        for number in numbers if self._mates or self._own_mates else ():
-            for scenario in self.connections.scenarios.get(number, ()):
-                self._mates.pop(scenario, None)
-            if number < len(self.owner):
-                self._own_mates.pop(int(self.owner[number]), None)
-
     def _best_siblings(self, numbers: Integers) -> Integers:
-        utility = self.rewards[numbers] / np.maximum(self.uses[numbers], 1)
+        utility = self.rewards[numbers] / np.maximum(self.used[numbers], 1)
         return numbers[np.lexsort((-numbers, -utility))[: self._settings.siblings]]
+
+    def _take_uses(self) -> None:
+        # Most edges aren't uses, and those before this one needn't be looked at again.
+        latest = self._rows.store.head().latest_edge
+        for row, kind, use in self._rows.uses(self._row):
+            latest = max(latest, row)
+            if kind == "SHOWN":
+                self.rated.add(use.skill)
+            else:
+                self.uses.append(use)
+        self._row = latest
 
     def _load_relations(self, numbers: Sequence[int] | None) -> None:
         """Load again what these skills complement and contradict."""
@@ -341,7 +317,7 @@ class GraphCache:
 
     def _make_room(self, needed: int) -> None:
         self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
-        self.uses, self.rewards = grown(self.uses, needed), grown(self.rewards, needed)
+        self.used, self.rewards = grown(self.used, needed), grown(self.rewards, needed)
         self.valid_from = grown(self.valid_from, needed)
         self.timeline.make_room(needed)
 

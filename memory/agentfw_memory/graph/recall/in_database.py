@@ -18,30 +18,37 @@ from typing import Any
 import numpy as np
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
-from agentfw_memory.graph.communities.membership import Membership, shares
+from agentfw_memory.graph.communities import Membership, shares
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.index.word_index_state import way_of_terms
+from agentfw_memory.graph.index.word_index import way_of_terms
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, terms_before
-from agentfw_memory.graph.recall.connections import GAP, REMEMBERED, SAMPLED
 from agentfw_memory.graph.recall.database_words import DatabaseQuestion
-from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GraphCache, drawn
+from agentfw_memory.graph.recall.embedded import NAMED
+from agentfw_memory.graph.recall.graph_cache import BACKGROUND, SAMPLED, GraphCache, drawn
 from agentfw_memory.graph.recall.ranking import (
     Asked,
-    HybridSimilarity,
     Ranked,
-    Scores,
     Similarity,
-    WordSimilarity,
     chosen,
     rank,
 )
+from agentfw_memory.graph.recall.timeline import GAP
 from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows
-from agentfw_memory.graph.stores.search import Corpus, DatabaseSearch, Nearest, Proposals
-from agentfw_memory.graph.stores.store import Among, Delete, Head, Insert, Select, Update
+from agentfw_memory.graph.stores.store import (
+    Among,
+    Corpus,
+    DatabaseSearch,
+    Delete,
+    Head,
+    Insert,
+    Proposals,
+    Select,
+    Update,
+)
 
 COMMON = 1_000
 """Number of shared skills with a word from which the word is a common one."""
@@ -108,7 +115,7 @@ class DatabaseRecall:
         similarity = self._similarity(asked, question, found, prepared)
         candidates = chosen(similarity, settings, asked)
         if asked.scenario is not None and asked.vector is not None and settings.context_weight:
-            near = self._search.similar_in([asked.scenario], asked.vector, settings.siblings, asked.reader)
+            near = self._search.similar_in([asked.scenario], asked.vector, NAMED, asked.reader)
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
         if asked.where:
             metadata = self._rows.metadata(candidates.tolist())
@@ -121,7 +128,7 @@ class DatabaseRecall:
             around.cache,
             around.communities,
             around.candidates,
-            _Renumbered(similarity, around.numbers),
+            replace(similarity, stored=around.numbers),
             settings,
             asked,
             prepared.trust if settings.calibrate else TRUSTED,
@@ -172,7 +179,6 @@ class DatabaseRecall:
         membership = Membership(self._rows, settings) if settings.community_weight else None
         if membership is not None:
             logger.info("communities are computed")
-            membership.catch_up()
             membership.split_all()
         summary = self._search.summary(common=COMMON, sample=max(SAMPLE, BACKGROUND), uses=SAMPLED)
         cache = self._calibration_cache(summary.sample, summary.uses)
@@ -258,28 +264,16 @@ class DatabaseRecall:
         cache = self._small_cache()
         if not numbers:
             return _Around(cache, np.zeros(0, np.int64), np.zeros(0, np.int64), None, None)
-        by_owner = settings.second_hop == "owner"
-        follows = bool(settings.siblings) and not by_owner
-        found = self._search.connected(
-            numbers,
-            reader,
-            seconds=GAP,
-            mates=settings.siblings,
-            by_owner=by_owner,
-            latest=REMEMBERED if follows else 0,
-        )
-        related = found.related if follows else ()
-        used = found.used if follows else ()
-        linked = (end for _, *both in related for end in both)
-        wanted = sorted({*numbers, *found.near, *found.mates, *linked, *(skill for _, skill in used)})
+        near, siblings = self._search.connected(numbers, reader, seconds=GAP, siblings=settings.siblings)
+        wanted = sorted({*numbers, *near, *siblings})
         some, valid = Among(wanted), {"valid_to": None}
         related_kinds = ("COMPLEMENTS", "CONFLICTS")
         columns = ("kind", "source", "target")
         owned = {"target": some, "kind": "OWNS", **valid}
         live, sources, targets, texts, labels, labels_of_owners = self._rows.store.read(
             Select("live", LIVE, {"number": some}),
-            Select("edge", columns, {"source": some, "kind": ("APPLIES_TO", *related_kinds), **valid}),
-            Select("edge", columns, {"target": some, "kind": ("OWNS", "TRIGGERS", *related_kinds), **valid}),
+            Select("edge", columns, {"source": some, "kind": related_kinds, **valid}),
+            Select("edge", columns, {"target": some, "kind": ("OWNS", *related_kinds), **valid}),
             Select("version", ("number", "text", "metadata"), {"number": some, **valid}),
             Select("community", ("node", "labels"), {"node": Among([reader or 0, *wanted])}),
             Select("community", ("node", "labels"), {"node": Among(Select("edge", ("source",), owned))}),
@@ -295,11 +289,6 @@ class DatabaseRecall:
                 if kind in related_kinds and one in place and other in place
             ]
             cache.know(replace(rows, numbers=np.array([place[one] for one in rows.numbers.tolist()])), relations)
-        members = {*numbers, *found.mates} if follows else set()
-        applying = [(source, target) for kind, source, target in edges if kind == "APPLIES_TO"]
-        applying += [(target, source) for kind, source, target in edges if kind == "TRIGGERS"]
-        scenarios = [(place[skill], scenario) for skill, scenario in applying if skill in members]
-        cache.connections.know(scenarios, [(one, place[skill]) for one, skill in used if skill in place], ())
         every, there = np.array(wanted, np.int64), {row[0] for row in live}
         # Another process may just have ended some of them.
         candidates = np.array([place[number] for number in numbers if number in there], np.int64)
@@ -322,24 +311,27 @@ class DatabaseRecall:
         return {place: shares[number] for place, number in enumerate(numbers.tolist()) if number in shares}
 
     def _similarity(self, asked: Asked, question: DatabaseQuestion, found: Proposals, prepared: Prepared) -> Similarity:
-        if self._settings.query_similarity != "vectors":
+        def nearest(k: int) -> Integers:
+            (shared, cosines), (own, own_cosines) = found.shared, found.own
+            numbers, both = np.concatenate([shared, own[:k]]), np.concatenate([cosines, own_cosines[:k]])
+            return numbers[np.lexsort((numbers, -both))[:k]]
+
+        way = self._settings.query_similarity
+        if way != "vectors":
             question.take(found)
-        if asked.vector is None:
-            return WordSimilarity(question)
-        by_vectors = _FoundVectors(asked.vector, found.shared, found.own)
-        if self._settings.query_similarity == "vectors":
-            return by_vectors
-        mine = drawn(np.arange(len(by_vectors.own)), BACKGROUND)
-        cosines = np.concatenate([products(prepared.background, asked.vector), by_vectors.own_cosines[mine]])
+        if asked.vector is None or way == "vectors":
+            return Similarity(asked.vector, nearest, None if way == "vectors" else question)
+        mine = drawn(np.arange(len(found.own[0])), BACKGROUND)
+        cosines = np.concatenate([products(prepared.background, asked.vector), found.own[1][mine]])
         # With a filter, there are no more than were found, if these are fewer than were asked for.
-        fitting = len(found.shared[0]) + len(found.own[0])
         all_found = bool(asked.where) and len(found.shared[0]) < max(self._settings.candidates, asked.k)
-        return HybridSimilarity(by_vectors, question, cosines, fitting if all_found else None)
+        count = len(found.shared[0]) + len(found.own[0]) if all_found else question.count
+        return Similarity(asked.vector, nearest, question, cosines, count, asked.vector_weight)
 
     def _calibration_cache(self, sample: list[int], uses: Sequence[Use]) -> GraphCache:
-        found = self._search.connected(sample, None, seconds=GAP, mates=0, by_owner=False, latest=0)
-        cache = self._filled({*sample, *found.near, *(use.skill for use in uses)})
-        cache.connections.know((), (), uses)
+        near, _ = self._search.connected(sample, None, seconds=GAP, siblings=0)
+        cache = self._filled({*sample, *near, *(use.skill for use in uses)})
+        cache.uses.extend(uses)
         return cache
 
 
@@ -389,44 +381,6 @@ class _Around:
     def as_stored(self, one: Ranked) -> Ranked:
         found = one.found and replace(one.found, candidate=int(self.numbers[one.found.candidate]))
         return replace(one, number=int(self.numbers[one.number]), found=found)
-
-
-class _Renumbered(Similarity):
-    """A similarity for skills that are numbered from 0."""
-
-    def __init__(self, similarity: Similarity, numbers: Integers) -> None:
-        self._similarity, self._numbers, self.few = similarity, numbers, similarity.few
-
-    def best(self, k: int) -> Integers:
-        return self._numbers.searchsorted(self._similarity.best(k))
-
-    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        return self._similarity.of(self._numbers[numbers], vectors)
-
-    def lengths(self, numbers: Integers) -> Floats:
-        return self._similarity.lengths(self._numbers[numbers])
-
-    def evidence(self, similar: Scores) -> Scores:
-        return self._similarity.evidence(similar)
-
-
-class _FoundVectors(Similarity):
-    """Dot products with a query: those of the best shared skills, and those of all private ones.
-
-    Of the shared ones there are as many as `best` is asked for.
-    """
-
-    def __init__(self, query: Float32Array, shared: Nearest, own: Nearest) -> None:
-        self._query, self._shared = query, shared
-        self.own, self.own_cosines = own
-
-    def best(self, k: int) -> Integers:
-        shared, cosines = self._shared
-        numbers, both = np.concatenate([shared, self.own[:k]]), np.concatenate([cosines, self.own_cosines[:k]])
-        return numbers[np.lexsort((numbers, -both))[:k]]
-
-    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        return {"vectors": products(vectors, self._query)}
 
 
 def _vectors(rows: GraphRows, found: Sequence[Any], dimensions: int) -> Float32Array:

@@ -10,8 +10,8 @@ The score is formula (55) of the parpo-psgm paper, with the weights of `GraphSet
     + complement_boost if a candidate complements it - conflict_weight if a candidate contradicts it
 
 Five things differ from the paper, and each is a setting (`GraphSettings.ablation("full")` turns them back): similarity
-is by vectors and words together, the terms of user, community, complements and neighbours count only as far as this
-graph shows that they help (calibration.py), skills just before and after a similar one gain, as does a skill of the
+is by vectors and words together, the terms of user, community and neighbours count only as far as this graph shows
+that they help (calibration.py), skills just before and after a similar one gain, as does a skill of the
 owner or of the time that the query names, and the conflict term looks at the skills that were already selected, so that
 the better of two contradicting skills isn't held back by the other. A sixth is no setting: communities are made of
 users and skills, where the paper's also hold tools, scenarios and trajectories (membership.py says why).
@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +34,10 @@ from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.recall.calibration import Together, Trust
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.text.words import words
+
+if TYPE_CHECKING:
+    from agentfw_memory.graph.index.word_index import Question
+    from agentfw_memory.graph.recall.database_words import DatabaseQuestion
 
 Scores = NDArray[np.floating[Any]]
 
@@ -48,9 +51,6 @@ STANDARD_DEVIATION = 0.02
 """What a standard deviation of similarity adds to a score, by default."""
 MEANT = 0.01
 """The least relevance of a skill whose owner, time or subject the query names, and of each if there are few."""
-CONNECTED = 0.05
-"""The least relevance of a skill that is connected to a candidate, as a share of the candidate's. Its own text needn't
-have a word of the query."""
 ANSWERING = ("neighbours", "owner", "time", "context")
 """Terms that say, beside similarity, whether a skill answers the query. The others say which skills suit the user."""
 SHORT = 30.0
@@ -65,9 +65,9 @@ FEW = 20
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 
-CONNECTIONS = ("complement", "trajectory", "time", "scenario", "owner")
+CONNECTIONS = ("time", "owner")
 """How a skill may be connected to a candidate."""
-COMPLEMENT, TRAJECTORY, TIME, SCENARIO, OWNER = range(len(CONNECTIONS))
+TIME, OWNER = range(len(CONNECTIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,91 +89,13 @@ class Asked:
     scenario: int | None = None
     tools: tuple[int, ...] = ()
     """The scenario and the tools that the caller names."""
+    vector_weight: float = 1.0
+    """What a standard deviation of cosines counts, beside one of words."""
 
 
-class Similarity(ABC):
-    """The similarity of skills to one query: by vectors and words together, or, for the paper's ablations, by one."""
-
-    few = False
-    """Whether the user may see so few skills that none should be left out."""
-
-    @abstractmethod
-    def best(self, k: int) -> Integers:
-        """Return the most similar skills that the user may see: k by each way of comparing."""
-
-    @abstractmethod
-    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        """Return the similarity of each of these skills, by words and by vectors. The sum is the similarity."""
-
-    def lengths(self, numbers: Integers) -> Floats:
-        """Return the number of terms of each of these skills, or 0 if texts aren't at hand."""
-        return np.zeros(len(numbers))
-
-    def evidence(self, similar: Scores) -> Scores:
-        """Return how far such similarities are above those of unrelated skills, in standard deviations.
-
-        By vectors alone nothing says what a cosine means, and by words alone only what has a word is found.
-        """
-        return np.full(len(similar), np.inf)
-
-
-class QueryByWords(Protocol):
-    """A query by words, such as `Question`."""
-
-    count: int
-    """The number of skills that the user may see."""
-    known: bool
-    """Whether any of them has a word of the query."""
-
-    mean: float
-    deviation: float
-
-    def best(self, k: int) -> Integers: ...
-
-    def scores(self, numbers: Integers) -> Scores: ...
-
-    def lengths(self, numbers: Integers) -> Floats: ...
-
-
-class VectorSimilarity(Similarity):
-    """Dot product of vectors."""
-
-    def __init__(self, cache: GraphCache, query: Float32Array, user: int | None, allowed: Bools | None = None) -> None:
-        """`allowed` says by number which skills may be found, of those that the user may see."""
-        self._cache, self._query, self._user, self._allowed = cache, query, user, allowed
-
-    def best(self, k: int) -> Integers:
-        if self._allowed is not None:
-            return self._cache.index.among(self._query, k, self.findable(self._allowed))[0]
-        return self._cache.index.search(self._query, k, self._cache.private_skills(self._user))[0]
-
-    def findable(self, allowed: Bools) -> Integers:
-        """Return the skills that may be found: those that are allowed, and that the user may see."""
-        numbers = np.flatnonzero(allowed[: len(self._cache.live)] & self._cache.live)
-        return numbers[self._cache.visible_to(self._user, numbers)]
-
-    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        return {"vectors": products(vectors, self._query)}
-
-
-class WordSimilarity(Similarity):
-    """BM25 over the words of the texts."""
-
-    def __init__(self, question: QueryByWords) -> None:
-        self._question = question
-
-    def best(self, k: int) -> Integers:
-        return self._question.best(k)
-
-    def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        return {"words": self._question.scores(numbers)}
-
-    def lengths(self, numbers: Integers) -> Floats:
-        return self._question.lengths(numbers)
-
-
-class HybridSimilarity(Similarity):
-    """Both, each standardised.
+@dataclass(slots=True)
+class Similarity:
+    """The similarity of skills to one query: by vectors and words together or, for the paper's ablations, by one.
 
     Cosines and BM25 scores have different scales, and a cosine of 0.6 means much with one embedder and nothing with
     another. So of both is counted how many standard deviations a skill is above the average skill that this user may
@@ -181,38 +103,68 @@ class HybridSimilarity(Similarity):
     whichever similarity is chosen.
     """
 
-    def __init__(
-        self, by_vectors: Similarity, question: QueryByWords, cosines: Scores, found_among: int | None = None
-    ) -> None:
-        """`cosines` are those of the query and of skills drawn from all that the user may see. `found_among` is the
-        number of skills that may be found, if a filter leaves some out."""
-        self._by_vectors, self._question = by_vectors, question
-        self._found_among = question.count if found_among is None else found_among
-        self.few = self._found_among < FEW
-        count = len(cosines) + ASSUMED_AS_OFTEN
-        self._mean = (float(cosines.sum()) + ASSUMED_AS_OFTEN * ASSUMED_MEAN) / count
-        squares = float(np.square(cosines - self._mean).sum()) + ASSUMED_AS_OFTEN * SPREAD**2
-        self._deviation = (squares / count) ** 0.5
+    vector: Float32Array | None
+    nearest: Callable[[int], Integers]
+    """Returns up to so many skills with the most similar vectors, of those that the user may see."""
+    question: Question | DatabaseQuestion | None
+    """The query by words."""
+    cosines: Scores = field(default_factory=lambda: np.zeros(0))
+    """Those of the query and of skills drawn from all that the user may see."""
+    found_among: int = 0
+    """The number of skills that may be found."""
+    vector_weight: float = 1.0
+    stored: Integers | None = None
+    """The numbers in the store, where skills are numbered otherwise."""
+
+    @property
+    def hybrid(self) -> bool:
+        return self.vector is not None and self.question is not None
+
+    @property
+    def few(self) -> bool:
+        """Whether the user may see so few skills that none should be left out."""
+        return self.hybrid and self.found_among < FEW
 
     def best(self, k: int) -> Integers:
-        both = np.concatenate([self._by_vectors.best(k), self._question.best(k)])
-        return np.fromiter(dict.fromkeys(both.tolist()), np.int64)
+        """Return the most similar skills that the user may see: k by each way of comparing."""
+        found = [] if self.vector is None else [self.nearest(k)]
+        found += [] if self.question is None else [self.question.best(k)]
+        return np.fromiter(dict.fromkeys(np.concatenate(found).tolist()), np.int64)
 
     def of(self, numbers: Integers, vectors: Float32Array) -> dict[str, Scores]:
-        question = self._question
-        cosines = self._by_vectors.of(numbers, vectors)["vectors"]
-        # Words that are in no visible skill, or in all of them, tell nothing apart.
-        words = (question.scores(numbers) - question.mean) / (question.deviation or 1.0)
-        return {"words": SPREAD * words, "vectors": SPREAD * (cosines - self._mean) / self._deviation}
+        """Return the similarity of each of these skills, by words and by vectors. The sum is the similarity."""
+        found: dict[str, Scores] = {}
+        question = self.question
+        if question is not None:
+            found["words"] = question.scores(numbers if self.stored is None else self.stored[numbers])
+        if self.vector is not None:
+            found["vectors"] = products(vectors, self.vector)
+        if self.hybrid and question is not None:
+            # Words that are in no visible skill, or in all of them, tell nothing apart.
+            found["words"] = SPREAD * (found["words"] - question.mean) / (question.deviation or 1.0)
+            count = len(self.cosines) + ASSUMED_AS_OFTEN
+            mean = (float(self.cosines.sum()) + ASSUMED_AS_OFTEN * ASSUMED_MEAN) / count
+            squares = float(np.square(self.cosines - mean).sum()) + ASSUMED_AS_OFTEN * SPREAD**2
+            found["vectors"] = self.vector_weight * SPREAD * (found["vectors"] - mean) / (squares / count) ** 0.5
+        return found
 
     def lengths(self, numbers: Integers) -> Floats:
-        return self._question.lengths(numbers)
+        """Return the number of terms of each of these skills, or 0 if texts aren't at hand."""
+        if self.question is None:
+            return np.zeros(len(numbers))
+        return self.question.lengths(numbers if self.stored is None else self.stored[numbers])
 
     def evidence(self, similar: Scores) -> Scores:
+        """Return how far such similarities are above those of unrelated skills, in standard deviations.
+
+        By vectors alone nothing says what a cosine means, and by words alone only what has a word is found.
+        """
+        if not self.hybrid or self.question is None:
+            return np.full(len(similar), np.inf)
         # The more skills there are, the higher the best of them is by chance. A query of which no word is known has
         # only chance to go by.
-        count = max(self._found_among, 2)
-        return similar / SPREAD - math.sqrt(2.0 * math.log(count)) + (KNOWN if self._question.known else 0.0)
+        chance = math.sqrt(2.0 * math.log(max(self.found_among, 2)))
+        return similar / SPREAD - chance + (KNOWN if self.question.known else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,12 +196,6 @@ class Pool:
     """By skill: the place of the candidate that it was found through, or -1 for a candidate."""
     connections: Integers
     """By skill: the place in CONNECTIONS of how the two are connected."""
-
-    @property
-    def about_the_same(self) -> Bools:
-        """Which skills were found through a scenario, a trajectory or a complement of a candidate."""
-        same: Bools = (self.through >= 0) & (self.connections != TIME) & (self.connections != OWNER)
-        return same
 
     def found(self, place: int) -> Found | None:
         """Return how the skill at a place was found."""
@@ -292,29 +238,15 @@ def connected(
     `around` has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
     returned.
     """
-    first: list[int] = candidates.tolist() if settings.siblings else []
     groups: list[tuple[int, int, Integers]] = []
     near: list[tuple[int, int, int]] = []
     if settings.time_hop:
         near = [(place, TIME, other) for place, beside in enumerate(around.tolist()) for other in beside if other >= 0]
-    if settings.second_hop == "owner":
+    if settings.siblings:
         owners: dict[int, int] = {}
-        for place, owner in enumerate(cache.owner[first].tolist()):
+        for place, owner in enumerate(cache.owner[candidates].tolist()):
             owners.setdefault(owner, place)
         groups = [(place, OWNER, cache.siblings(owner, user)) for owner, place in owners.items()]
-    else:
-        used = cache.connections.used_with(first)
-        linked: list[tuple[int, int, int]] = []
-        for place, number in enumerate(first):
-            linked += [(place, COMPLEMENT, other) for other in cache.complements.get(number, ())]
-            linked += [(place, TRAJECTORY, other) for other in used[place]]
-        near = linked + near
-        seen: set[int] = set()
-        for place, number in enumerate(first):
-            for scenario in sorted(cache.connections.scenarios.get(number, ())):
-                if scenario not in seen:
-                    groups.append((place, SCENARIO, cache.mates(scenario, user)))
-                    seen.add(scenario)
     connections = np.array(near, np.int64).reshape(-1, 3).T
     connections = connections[:, cache.seen_by(user, connections[2])]
     places, kinds = np.array([(place, kind) for place, kind, _ in groups], np.int64).reshape(-1, 2).T
@@ -384,7 +316,7 @@ def rank(
         "owner": settings.owner_weight,
         "time": settings.time_weight,
         "context": settings.context_weight,
-        "complement": settings.complement_boost * trust.complements,
+        "complement": settings.complement_boost,
     }
     points = {name: settings.query_weight * values[: len(pool)] for name, values in similar.items()}
     points |= {name: none if terms[name] is none else weight * terms[name] for name, weight in weights.items()}
@@ -397,8 +329,6 @@ def rank(
     answering = _total((points[name] for name in (*similar, *ANSWERING) if points[name] is not none), len(pool))
     behind = np.minimum(score.max() - score, answering.max() - answering)
     relevance = _relevance(similarity.evidence(terms["query"]), behind, meant)
-    linked = found.about_the_same
-    relevance[linked] = np.maximum(relevance[linked], CONNECTED * relevance[found.through[linked]])
     kept = np.flatnonzero(relevance >= asked.at_least)
     numbers, worth, alike = pool[kept], score[kept], terms["query"][kept]
     if settings.conflicts_with == "candidates":

@@ -4,6 +4,10 @@ There are two ways to find and rank skills, and they share the ranking: in this 
 (embedded.py), and in the database, for a graph that is too large for that (in_database.py). A store that can search
 says so, and the number of skills decides.
 
+Hits that are about the same thing are in the order of their times, the newest first, and those that were corrected are
+marked. What is about the same thing was found when it was heard (learning/hearing.py), or shares most of its words with
+another hit of its owner. What the user has rated, or what a named scenario or tool brought, keeps its place.
+
 Before each recall the store is asked whether anything has changed, so the answer is the graph as of that moment. Each
 returned skill is checked once more for whether this user may see it.
 """
@@ -15,23 +19,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from agentfw_memory.errors import StorageError, StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.communities.membership import Membership
+from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, embedded
+from agentfw_memory.graph.index.embedders import Embedder, embedded, vector_weight
+from agentfw_memory.graph.index.word_index import WordIndex
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.embedded import EmbeddedRecall
 from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.recall.in_database import DatabaseRecall
-from agentfw_memory.graph.recall.newest_first import EVERY_ANSWER, newest_first
 from agentfw_memory.graph.recall.ranking import Asked, Ranked
-from agentfw_memory.graph.records import Hit, Skill, Use, Why
+from agentfw_memory.graph.records import Hit, Skill, Use, Why, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Among, Change, EmbedderRecord, Head, Select
 from agentfw_memory.graph.text.dates import spans
 from agentfw_memory.graph.text.words import terms
 
+EVERY_ANSWER = "every answer"
+"""The fact that is stated by how a user wants to be answered. Unlike others, one may have several of these."""
+COMPARED = 20
+"""Maximum number of hits that are compared with each other."""
+LONGEST_STATEMENT = 200
+"""Maximum number of characters of what is compared by its words. A longer text says more than one thing."""
+SAME_WORDS = 0.5
+"""Share of the longer statement's terms that both must have."""
+CANDIDATES = 4
+"""Number of candidates by each way of finding what held at a time, for each skill to return."""
 ATTEMPTS = 3
 ORDERED = 10
 """Minimum number of hits among which those about the same thing are ordered by time."""
@@ -44,9 +60,6 @@ NOBODY = 0
 """The number of a user who isn't in the store yet. No node has it."""
 PATHS = {
     "owner": "same owner ({owner}) as s{candidate}",
-    "scenario": "same scenario as s{candidate}",
-    "trajectory": "used together with s{candidate}",
-    "complement": "complements s{candidate}",
     "time": "just before or after s{candidate}",
 }
 """How a connection between a candidate and a skill is told."""
@@ -60,6 +73,8 @@ class Recaller:
         self._maker = record_of(embedder)
         self._by: EmbeddedRecall | DatabaseRecall = EmbeddedRecall(rows, settings, embedder.dimensions)
         self._has_cases = False
+        fitted = vector_weight(self._maker.name)
+        self._vector_weight = fitted if settings.vector_weight is None else settings.vector_weight
         self.head = rows.store.head()
         """What is known of the tenant, as of the latest call of the graph."""
 
@@ -118,7 +133,9 @@ class Recaller:
         named = tuple(one for one in (self._rows.find("tool", name) for name in tools) if one is not None)
         for _ in range(ATTEMPTS):
             reader = self._by.reader(user)
-            asked = Asked(query, vector, reader, max(k, ORDERED), times, at_least, where or {}, place, named)
+            asked = Asked(
+                query, vector, reader, max(k, ORDERED), times, at_least, where or {}, place, named, self._vector_weight
+            )
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
             if where:
@@ -133,6 +150,47 @@ class Recaller:
         hits = [_hit(one, skills[one.number]) for one in ranked if one.number in skills]
         ordered = settings.newest_first and not times
         return (newest_first(query, self._with_newer(hits, reader)) if ordered else hits)[:k]
+
+    def recall_as_of(
+        self, query: str, user: str, k: int, when: float, where: Mapping[str, Any], **context: Any
+    ) -> list[Hit]:
+        """Return the k best skills of those that held at a time, as they were then.
+
+        Texts that no longer hold are in no index. They are found by their words, and those that still hold by the usual
+        recall. Then both are embedded and compared with the query in the same way.
+        """
+        then = self._rows.held_at(when, self._rows.find("user", user) or NOBODY)
+        held = {number: one for number, one in then.items() if fits(one[1].metadata, where)}
+        words = WordIndex()
+        for number, (_, version) in held.items():
+            words.put(number, version.text)
+        question = words.question(query, None)
+        by_recall = self.recall(query, user, CANDIDATES * k, at_least=0.0, where=where, **context)
+        both = [*question.best(CANDIDATES * k).tolist(), *(skill_number(hit.skill.id) for hit in by_recall)]
+        found = [number for number in dict.fromkeys(both) if number in held]
+        if not found:
+            return []
+        by_vector = self.embed([held[number][1].text for number in found]) @ self.embed([query], query=True)[0]
+        score = by_vector + question.scores(np.array(found, np.int64))
+        now, hits = self._rows.skills(found), list[Hit]()
+        for place in sorted(range(len(found)), key=lambda place: -score[place]):
+            number = found[place]
+            owner, version = held[number]
+            skill = Skill(
+                f"s{number}",
+                owner,
+                version.text,
+                visibility=version.visibility,
+                valid_from=version.valid_from,
+                recorded_at=version.recorded_at,
+                valid_to=version.valid_to,
+                metadata=version.metadata,
+                fact=now[number].fact if number in now else "",
+                corrections=version.number,
+            )
+            why = Why(float(by_vector[place]), *(0.0,) * 6, path="held at that time")
+            hits.append(Hit(float(score[place]), skill, why))
+        return newest_first(query, hits)[:k]
 
     def _with_newer(self, hits: list[Hit], reader: int | None) -> list[Hit]:
         """Return hits with what is newer than one of them about the same thing, just before it."""
@@ -226,10 +284,10 @@ class Recaller:
             self._by.membership = None
         self.catch_up()
 
-    def unload(self) -> None:
-        """Give back the memory of a small graph."""
+    def unload(self, most: int) -> None:
+        """Give back the memory of a graph with at most so many skills."""
         if isinstance(self._by, EmbeddedRecall):
-            self._by.unload()
+            self._by.unload(most)
 
     def close(self) -> None:
         """Save, if anything was loaded, no other process has changed the embedder, and the store can be reached."""
@@ -258,3 +316,36 @@ def _hit(one: Ranked, skill: Skill) -> Hit:
         told = PATHS[one.found.connection].format(owner=skill.owner, candidate=one.found.candidate)
         path = f"{told}, which is similar to the query"
     return Hit(one.score, skill, Why(**one.terms, path=path, points=one.points), one.relevance)
+
+
+def newest_first(query: str, hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits, in which those about the same thing have exchanged their places."""
+    asked, ordered = frozenset(terms(query)), list(hits)
+    groups: list[list[int]] = []
+    for place, hit in enumerate(ordered[:COMPARED]):
+        group = next((some for some in groups if _same_thing(asked, ordered[some[0]], hit)), None)
+        if group is None:
+            groups.append([place])
+        else:
+            group.append(place)
+    for group in groups:
+        by_time = sorted((hits[place] for place in group), key=lambda hit: -hit.skill.valid_from)
+        for place, hit in zip(group, by_time, strict=True):
+            same = hit.skill.fact != "" and hit.skill.fact == by_time[0].skill.fact
+            older = same and hit.skill.valid_from < by_time[0].skill.valid_from
+            ordered[place] = replace(hit, newer=by_time[0].skill.id) if older else hit
+    return ordered
+
+
+def _same_thing(asked: frozenset[str], one: Hit, other: Hit) -> bool:
+    if one.why.rating or other.why.rating or one.why.context != other.why.context:
+        return False
+    facts = {hit.skill.fact for hit in (one, other)} - {""}
+    if len(facts) == 1 and one.skill.fact == other.skill.fact and not one.skill.fact.endswith(EVERY_ANSWER):
+        return True
+    if one.skill.owner != other.skill.owner or max(len(one.skill.text), len(other.skill.text)) > LONGEST_STATEMENT:
+        return False
+    mine, theirs = frozenset(terms(one.skill.text)), frozenset(terms(other.skill.text))
+    if (mine ^ theirs) & asked or not (mine and theirs):
+        return False
+    return len(mine & theirs) >= SAME_WORDS * max(len(mine), len(theirs)) and len(mine & theirs) > 1

@@ -44,8 +44,6 @@ MINIMUM_WEIGHT = 0.05
 EMBEDDED_AT_ONCE = 500
 """Number of texts that are embedded between two commits."""
 MAXIMUM_CACHED_NAMES = 100_000
-FEW = 500
-"""Up to so many skills of a scenario are looked up one by one."""
 VERSION = ("number", "text", "visibility", "valid_from", "valid_to", "recorded_at", "metadata", "ordinal")
 EDGE = ("kind", "source", "target", "weight", "valid_from")
 TERMS = ("user_term", "community_term")
@@ -258,10 +256,7 @@ class GraphRows:
 
     def owned_in(self, user: int, scenario: int) -> list[int]:
         """Return the valid skills of a user that apply to a scenario or are triggered by it, sorted."""
-        there = self.skills_of(scenario)
-        if len(there) < FEW:
-            return sorted(self._column(Select("live", ("number",), {"owner": user, "number": Among(there)})))
-        return sorted(set(there).intersection(self.owned(user)))
+        return sorted(set(self.skills_of(scenario)).intersection(self.owned(user)))
 
     def skills_of(self, scenario: int) -> list[int]:
         """Return the valid skills that apply to a scenario or are triggered by it."""
@@ -365,39 +360,19 @@ class GraphRows:
             return self._read(Select("edge", columns, where))[0]
         return list(dict.fromkeys(self._both_ends(columns, Among(numbers), where)))
 
-    def scenarios(self, numbers: Sequence[int] | None = None) -> list[tuple[int, int]]:
-        """Return (skill, scenario) for the valid APPLIES_TO and TRIGGERS edges of these skills, or of all skills."""
-        some = None if numbers is None else Among(numbers)
-        applies, triggers = self._read(
-            *(
-                Select(
-                    "edge", (skill, other), {"kind": kind, "valid_to": None, **({} if some is None else {skill: some})}
-                )
-                for kind, skill, other in (("APPLIES_TO", "source", "target"), ("TRIGGERS", "target", "source"))
-            )
+    def facts_of(self, subject: str) -> list[tuple[str, int]]:
+        """Return (name of the fact, skill) for all facts of a subject that are stated now."""
+        where = {"kind": "fact", "name": Between(f"{subject}: ", f"{subject}: \U0010ffff")}
+        known = {"target": Among(Select("node", ("number",), where)), "kind": "STATES", "valid_to": None}
+        nodes, edges = self._read(
+            Select("node", ("number", "name"), where), Select("edge", ("source", "target"), known)
         )
-        return sorted({*applies, *triggers})
-
-    def facts_of(self, subjects: Sequence[str]) -> list[tuple[str, int]]:
-        """Return (name of the fact, skill) for all facts of these subjects that are stated now."""
-        ranges = [{"kind": "fact", "name": Between(f"{one}: ", f"{one}: \U0010ffff")} for one in subjects]
-        stated = [
-            {"target": Among(Select("node", ("number",), where)), "kind": "STATES", "valid_to": None}
-            for where in ranges
-        ]
-        # One query a subject: for several ranges at once, SQLite would read all facts of the tenant.
-        found = self._read(
-            *(Select("node", ("number", "name"), where) for where in ranges),
-            *(Select("edge", ("source", "target"), where) for where in stated),
-        )
-        names = {number: name for rows in found[: len(ranges)] for number, name in rows}
-        edges = {(source, target) for rows in found[len(ranges) :] for source, target in rows}
+        names = dict(nodes)
         return sorted((names[target], source) for source, target in edges if target in names)
 
-    def facts(self, numbers: Sequence[int] | None = None) -> list[tuple[str, int]]:
-        """Return (name of the fact, skill) for what these skills state now, or all skills."""
-        some = {} if numbers is None else {"source": Among(numbers)}
-        stated = {"kind": "STATES", "valid_to": None, **some}
+    def facts(self, numbers: Sequence[int]) -> list[tuple[str, int]]:
+        """Return (name of the fact, skill) for what these skills state now."""
+        stated = {"kind": "STATES", "valid_to": None, "source": Among(numbers)}
         edges = self._read(Select("edge", ("source", "target"), stated))[0]
         targets = {target for _, target in edges}
         names = dict(self._read(Select("node", ("number", "name"), {"number": Among(targets)}))[0]) if edges else {}

@@ -11,11 +11,11 @@ has to do, as tests that a further one can run.
 
 | module | what it holds |
 | --- | --- |
-| store.py | `Store`, and what is read and written |
+| store.py | `Store`, what is read and written, and what a database that can search is asked |
 | tables.py | the tables and their columns |
 | sql.py | a store in an SQL database, without its dialect |
 | sqlite.py, duckdb.py, postgres.py | the stores |
-| search.py, postgres_*.py | searching in the database; PostgreSQL's connections, search and erasing |
+| postgres_*.py | PostgreSQL's connections, search and erasing |
 """
 
 from __future__ import annotations

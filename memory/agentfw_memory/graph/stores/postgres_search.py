@@ -19,16 +19,13 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import Use
-from agentfw_memory.graph.stores.search import NOTHING, Connected, Corpus, Nearest, Proposals, Sought, Summary
+from agentfw_memory.graph.stores.store import NOTHING, Corpus, Nearest, Proposals, Sought, Summary
 from agentfw_memory.graph.stores.tables import TABLES
 from agentfw_memory.graph.text.words import terms
 
 Query = tuple[Any, ...]
 """A statement that reads, and its values."""
 
-NEWEST = 100
-"""Number of the newest skills of a scenario of which the most useful are taken. A scenario may have a hundred
-thousand."""
 SCANNED = 100
 """Entries of the index of vectors that a search looks at, at least. pgvector's `hnsw.ef_search`."""
 HALVES = 4_000
@@ -141,23 +138,13 @@ class PostgresSearch:
         )
 
     def connected(
-        self, numbers: Sequence[int], reader: int | None, *, seconds: float, mates: int, by_owner: bool, latest: int
-    ) -> Connected:
+        self, numbers: Sequence[int], reader: int | None, *, seconds: float, siblings: int
+    ) -> tuple[list[int], list[int]]:
         asked = [self._around(numbers, reader, seconds)]
-        if mates:
-            asked.append((self._siblings if by_owner else self._mates)(numbers, reader, mates))
-        if latest:
-            edge = (
-                f"SELECT kind, source, target FROM edge WHERE tenant = {self._tenant} AND valid_to IS NULL "
-                "AND kind IN ('COMPLEMENTS', 'CONFLICTS')"
-            )
-            related = f"{edge} AND source = ANY(?::bigint[]) UNION {edge} AND target = ANY(?::bigint[])"
-            asked += [self._used_with(numbers, latest), (related, *[array_as_sent(numbers)] * 2)]
-        answers = self._ask(*((_in_schema(sql), *values) for sql, *values in asked))
-        near, rest = answers[0], answers[1:]
-        beside = rest.pop(0) if mates else []
-        used, related_rows = rest if latest else ([], [])
-        return Connected([one for (one,) in near], [one for (one,) in beside], used, related_rows)
+        if siblings:
+            asked.append(self._siblings(numbers, reader, siblings))
+        near, *rest = self._ask(*((_in_schema(sql), *values) for sql, *values in asked))
+        return [one for (one,) in near], [one for rows in rest for (one,) in rows]
 
     def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
@@ -237,48 +224,6 @@ class PostgresSearch:
             f"WHERE c.tenant = {self._tenant} AND c.number = ANY(?::bigint[])"
         )
         return sql, reader, array_as_sent(numbers)
-
-    def _used_with(self, numbers: Sequence[int], latest: int) -> Query:
-        """Ask for (trajectory, skill) of all uses in the latest trajectories of each of these, oldest first."""
-        valid = f"tenant = {self._tenant} AND kind = 'EXECUTED' AND valid_to IS NULL"
-        sql = (
-            f"SELECT source, target FROM edge WHERE {valid} AND source IN "
-            "(SELECT t.source FROM unnest(?::bigint[]) AS c (number) CROSS JOIN LATERAL "
-            f"(SELECT source FROM edge WHERE {valid} AND target = c.number ORDER BY row DESC LIMIT {int(latest)}) t) "
-            "ORDER BY row"
-        )
-        return sql, array_as_sent(numbers)
-
-    def _mates(self, numbers: Sequence[int], reader: int | None, count: int) -> Query:
-        """Ask for skills of each scenario of these: the most useful of the newest shared ones, and all private ones."""
-        valid = f"tenant = {self._tenant} AND valid_to IS NULL"
-        applies = f"SELECT source FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND target = s.number"
-        triggers = f"SELECT target FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND source = s.number"
-        newest = f"({applies} ORDER BY row DESC LIMIT {NEWEST}) UNION ALL "
-        newest += f"({triggers} ORDER BY target DESC LIMIT {NEWEST})"
-        best = (
-            f"SELECT l.number FROM live l WHERE l.tenant = {self._tenant} AND l.shared = 1 "
-            f"AND l.number = ANY(ARRAY({newest})) {_USEFUL} LIMIT {int(count)}"
-        )
-        sql = (
-            "WITH s (number) AS MATERIALIZED ("
-            f"SELECT target FROM edge WHERE {valid} AND kind = 'APPLIES_TO' AND source = ANY(?::bigint[]) "
-            f"UNION SELECT source FROM edge WHERE {valid} AND kind = 'TRIGGERS' AND target = ANY(?::bigint[])) "
-            f"SELECT m.number FROM s CROSS JOIN LATERAL ({best}) m"
-        )
-        values = [array_as_sent(numbers)] * 2
-        if reader is None:
-            return sql, *values
-        edge = f"SELECT 1 FROM edge e WHERE e.tenant = {self._tenant} AND e.valid_to IS NULL"
-        these = "ANY(ARRAY(SELECT number FROM s))"
-        # LIMIT keeps the planner from reading all edges of the scenarios before the few skills of the user.
-        own = (
-            "SELECT number FROM live l CROSS JOIN LATERAL ("
-            f"({edge} AND e.kind = 'APPLIES_TO' AND e.source = l.number AND e.target = {these} LIMIT 1) "
-            f"UNION ALL ({edge} AND e.kind = 'TRIGGERS' AND e.target = l.number AND e.source = {these} LIMIT 1)) e "
-            f"WHERE {self._private} AND owner = ?"
-        )
-        return f"{sql} UNION {own}", *values, reader
 
     def _siblings(self, numbers: Sequence[int], reader: int | None, count: int) -> Query:
         """Ask for the most useful visible skills of the owners of these skills."""

@@ -1,96 +1,24 @@
-"""What connects skills: the scenarios they apply to, the trajectories that used them together, and their time.
+"""Which skills stand just before and after one in time.
 
-An owner may have a thousand skills about a thousand things, so a common owner says little. Two skills of one scenario,
-or two that somebody used for one task, are about the same thing. What was said in one conversation belongs together,
-too, but two memories of different days don't, even if nothing lies between them: so neighbours in time are at most an
-hour apart.
+What was said in one conversation belongs together, but two memories of different days don't, even if nothing lies
+between them. So neighbours in time are at most an hour apart.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from agentfw_memory.graph.arrays import Floats, Integers, grown, resizable
-from agentfw_memory.graph.records import Use
-from agentfw_memory.graph.rows.graph_rows import GraphRows
 
 GAP = 3600.0
 """Maximum number of seconds between neighbours."""
 NOWHERE = -1
 SIDES = np.array([[-1], [1]])
 """Before, and after."""
-
-REMEMBERED = 5
-"""Number of latest trajectories of a skill that are followed. A popular skill has thousands."""
-SAMPLED = 2000
-"""Number of latest uses that are kept with their rewards."""
-
-
-class Connections:
-    """Scenarios and trajectories by skill, and skills by scenario and trajectory."""
-
-    def __init__(self, rows: GraphRows) -> None:
-        self._rows = rows
-        self._row = 0
-        self.members: dict[int, set[int]] = {}
-        """The skills of each scenario."""
-        self.scenarios: dict[int, set[int]] = {}
-        """The scenarios of each skill."""
-        self.uses: deque[Use] = deque(maxlen=SAMPLED)
-        """The latest uses. Those of one trajectory follow each other."""
-        self.rated: set[int] = set()
-        """The skills that were shown for an answer which somebody rated."""
-        self._used: dict[int, list[int]] = {}
-        self._trajectories: dict[int, deque[int]] = {}
-
-    def used_with(self, skills: Iterable[int]) -> list[list[int]]:
-        """Return for each of these skills the ones that its latest trajectories used too."""
-        return [
-            [other for one in self._trajectories.get(skill, ()) for other in self._used[one] if other != skill]
-            for skill in skills
-        ]
-
-    def catch_up(self, touched: Sequence[int] | None) -> None:
-        """Take over what is new in the store: all of it, or scenarios of these skills and uses of any."""
-        self._drop_scenarios(touched or ())
-        self.know(self._rows.scenarios(touched), (), ())
-        # Most edges aren't uses, and those before this one needn't be looked at again.
-        latest = self._rows.store.head().latest_edge
-        for row, kind, use in self._rows.uses(self._row):
-            latest = max(latest, row)
-            if kind == "SHOWN":
-                self.rated.add(use.skill)
-            else:
-                self.know((), [(use.trajectory, use.skill)], [use])
-        self._row = latest
-
-    def know(self, scenarios: Iterable[tuple[int, int]], used: Iterable[tuple[int, int]], uses: Iterable[Use]) -> None:
-        """Take over scenarios of skills, skills that trajectories used, and uses with their rewards, as they are."""
-        for skill, scenario in scenarios:
-            self.members.setdefault(scenario, set()).add(skill)
-            self.scenarios.setdefault(skill, set()).add(scenario)
-        for trajectory, skill in used:
-            self._used.setdefault(trajectory, []).append(skill)
-            self._trajectories.setdefault(skill, deque(maxlen=REMEMBERED)).append(trajectory)
-        self.uses.extend(uses)
-
-    def drop(self, gone: Iterable[int]) -> None:
-        """Forget skills. A forgotten user may have made any of the trajectories, so these are read again."""
-        self._drop_scenarios(gone)
-        self._row = 0
-        self.uses.clear()
-        self._used.clear()
-        self._trajectories.clear()
-
-    def _drop_scenarios(self, skills: Iterable[int]) -> None:
-        for skill in skills:
-            for scenario in self.scenarios.pop(skill, ()):
-                self.members[scenario].discard(skill)
 
 
 class _Order:

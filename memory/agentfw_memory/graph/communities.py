@@ -1,37 +1,43 @@
-"""The communities of a tenant's graph, kept in step with its store.
+"""The communities of a tenant's users and skills at several resolutions, in step with its store.
 
-The communities are computed from the edges in the store and from nothing else. Their saved state only spares the next
-process a full pass, and can be deleted at any time.
+They are found by Leiden (igraph) or Louvain (networkx) in the edges of the store and in nothing else. A saved state
+only spares the next process a pass, and can be deleted at any time.
 
-Users and skills are in communities. A user is connected to the skills that they own, and to those that they used, by
-the reward, and to the users with the most similar profiles. Tools and scenarios are left out. With them, communities
-would follow the scenarios, and sharing one with a skill would say nothing about whom the skill suits.
+A user is connected to the skills that they own, to those that they used, by the reward, and to the users with the most
+similar profiles. Tools and scenarios are left out. With them, communities would follow the scenarios, and sharing one
+with a skill would say nothing about whom the skill suits.
 
-A new skill joins its owner's community in far less than a millisecond. When enough has changed, the changed part is
-split again. A graph that was never split, or has grown by a quarter since, is split as a whole: splitting part after
-part keeps what the early graph looked like, when little was known about anybody.
+All of the graph is split again when it has grown by a quarter. Until then, a new skill is in the communities of its
+owner, and a new user in those of the users with similar profiles, or of the first skill that they used.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import io
+import random
+import threading
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from agentfw_memory.errors import MissingExtraError
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
-from agentfw_memory.graph.communities.hierarchy import Communities
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
-DRIFT = 0.1
-"""Share of nodes in changed communities beyond which these are split again."""
+Method = Literal["leiden", "louvain"]
+"""`leiden` falls back to Louvain if igraph isn't installed."""
+
 GROWTH = 1.25
-"""Growth of the whole graph beyond which all of it is split again."""
+"""Growth of the number of edges beyond which the graph is split again."""
+ITERATIONS = 2
+"""Passes of Leiden over the graph. A third one changes modularity only in the fourth digit."""
 MOST_COMPARED = 20_000
 """Number of users among whom similar ones are looked for. With more, comparing all pairs would take minutes."""
 PROFILES_AT_ONCE = 1_000
@@ -39,6 +45,56 @@ ROUNDING = 1e-6
 PROFILE_WEIGHT = 10.0
 """Weight of an edge between users with similar profiles, where having a skill weighs 1. Most of a user's skills are had
 by nobody else. They would put each user into a community of their own."""
+
+_igraph_generator = threading.Lock()
+
+
+@contextmanager
+def igraph_random(seed: int) -> Iterator[None]:
+    """Let igraph draw from a seed. It has one generator for the whole process, which is restored afterwards."""
+    import igraph
+
+    with _igraph_generator:
+        igraph.set_random_number_generator(random.Random(seed))
+        try:
+            yield
+        finally:
+            igraph.set_random_number_generator(random)
+
+
+def split(count: int, ends: Integers, weights: Floats, resolution: float, *, method: Method, seed: int) -> Integers:
+    """Return a community for each of the nodes 0 to count - 1. The same edges and seed give the same ones.
+
+    >>> triangles = np.array([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3)])
+    >>> found = split(6, triangles, np.ones(7), 1.0, method="louvain", seed=7).tolist()
+    >>> found[0] == found[1] == found[2] != found[3] == found[4] == found[5]
+    True
+    """
+    if not len(ends):
+        return np.arange(count)
+    if method == "leiden" and importlib.util.find_spec("igraph"):
+        import igraph
+
+        graph = igraph.Graph(count, edges=ends.tolist())
+        with igraph_random(seed):
+            found = graph.community_leiden(
+                "modularity", weights=weights.tolist(), resolution=resolution, n_iterations=ITERATIONS
+            )
+        return np.array(found.membership, np.int64)
+    if not importlib.util.find_spec("networkx"):
+        raise MissingExtraError("finding communities", "memory", module="networkx")
+    import networkx
+
+    pairs, place = np.unique(np.sort(ends), axis=0, return_inverse=True)
+    whole: Any = networkx.Graph()
+    whole.add_nodes_from(range(count))
+    for (one, other), weight in zip(pairs.tolist(), np.bincount(place.ravel(), weights).tolist(), strict=True):
+        whole.add_edge(one, other, weight=weight)
+    labels = np.empty(count, np.int64)
+    groups = networkx.community.louvain_communities(whole, weight="weight", resolution=resolution, seed=seed)
+    for label, members in enumerate(groups):
+        labels[list(members)] = label
+    return labels
 
 
 def shares(
@@ -49,11 +105,8 @@ def shares(
     For a skill that several users are behind, it is the mean over these users. `behind` has them by the skill's place.
     """
     together: Floats = np.count_nonzero(labels(skills) == mine, axis=1) / len(mine)
-    if behind:
-        users = np.concatenate(list(behind.values()))
-        each = np.count_nonzero(labels(users) == mine, axis=1) / len(mine)
-        counts = np.array([len(some) for some in behind.values()])
-        together[list(behind)] = np.add.reduceat(each, np.cumsum(counts) - counts) / counts
+    for place, users in behind.items():
+        together[place] = float((labels(users) == mine).mean())
     return together
 
 
@@ -64,14 +117,11 @@ class Membership:
         self._rows, self._settings = rows, settings
         self._state = f"communities by {settings.communities}"
         self._newcomers = _Newcomers(rows, settings.profile_neighbours)
-        self._communities = Communities(settings.resolutions, method=settings.communities, seed=settings.seed)
-        self._labels = np.full((0, len(settings.resolutions)), -1, np.int64)
-        self._row = 0
-        self._gone: set[int] = set()
-        self._asked: set[int] = set()
-        """The skills whose users were asked for."""
+        self._labels = np.full((1, len(settings.resolutions)), -1, np.int64)
+        """By node: its community on each level. The last row belongs to no node and holds -1."""
+        self._row = self._edges = self._split_at = 0
         self._behind: dict[int, Integers] = {}
-        """The users of each of them that several have."""
+        """Of each skill that was asked for: its users, if there are several."""
         self._saved = True
         self._load()
 
@@ -81,11 +131,10 @@ class Membership:
         A user without edges is counted to the communities of the users with the most similar profiles. For a skill that
         several users have, the mean over these users counts, because they may be in different communities.
         """
-        known = user < len(self._labels) and self._labels[user, 0] >= 0
-        mine = self._labels[user] if known else self._newcomers.vote(user, self._labels)
+        known = self._labels[min(user, len(self._labels) - 1)]
+        mine = known if known[0] >= 0 else self._newcomers.vote(user, self._labels)
         if mine is None:
             return np.zeros(len(skills))
-        # The last row belongs to no node and holds -1. Nodes beyond the end read it.
         return shares(
             mine,
             skills,
@@ -98,74 +147,68 @@ class Membership:
         nodes = np.flatnonzero(self._labels[:, 0] >= 0)
         return nodes, self._labels[nodes]
 
-    def _users(self, skills: list[int]) -> dict[int, Integers]:
-        """Return by place the users of each of these skills that several users have."""
-        missing = sorted(set(skills) - self._asked)
-        if missing:
-            found: dict[int, list[int]] = {}
-            for skill, user in self._rows.owners(missing):
-                found.setdefault(skill, []).append(user)
-            self._behind.update((skill, np.array(users)) for skill, users in found.items() if len(users) > 1)
-            self._asked.update(missing)
-        behind = self._behind
-        return {place: behind[skill] for place, skill in enumerate(skills) if skill in behind} if behind else {}
-
     def of(self, node: int) -> tuple[int, ...]:
         """Return the communities of a node, from the coarsest level, or nothing for an unknown node."""
-        return self._communities.of(node)
+        found: list[int] = self._labels[min(node, len(self._labels) - 1)].tolist()
+        return tuple(found) if found[0] >= 0 else ()
 
     @property
     def counts(self) -> tuple[int, ...]:
         """The number of communities on each level."""
-        known = self._labels[self._labels[:, 0] >= 0] if len(self._labels) else self._labels
-        return tuple(len(np.unique(column)) for column in known.T) if len(known) else ()
+        nodes, labels = self.labels()
+        return tuple(len(np.unique(column)) for column in labels.T) if len(nodes) else ()
 
     def catch_up(self, changed: Iterable[int] = (), gone: Iterable[int] = ()) -> None:
         """Take over what is new in the store. `changed` are skills that are new or different, `gone` ended ones."""
         self._newcomers.catch_up()
-        for number in changed if self._asked else ():
-            self._asked.discard(number)
+        for number in changed if self._behind else ():
             self._behind.pop(number, None)
-        self._gone.update(number for number in gone if number in self._communities)
-        fresh = list(islice(self._rows.structure(self._row), len(self._communities) + 1))
-        if len(fresh) <= len(self._communities):
-            self._take(fresh)
-        if len(fresh) > len(self._communities) or (fresh and self._communities.growth > GROWTH):
+        ended = np.array([one for one in gone if self.of(one)], np.int64)
+        if len(ended):
+            self._labels[ended], self._saved = -1, False
+        room = int((GROWTH - 1.0) * self._split_at) + self._split_at - self._edges
+        fresh = list(islice(self._rows.structure(self._row), max(room, 0) + 1))
+        if len(fresh) > room:
             self.split_all()
-        elif (fresh or self._gone) and (
-            len(self._gone) > DRIFT * len(self._communities) or self._communities.drift > DRIFT
-        ):
-            self._communities.forget(self._gone)
-            self._gone.clear()
-            self._communities.refresh()
-            self._read_labels()
+            return
+        for row, user, skill, _ in fresh:
+            if not self.of(user):
+                self._put(user, self._newcomers.vote(user, self._labels), self.of(skill))
+            if not self.of(skill):
+                self._put(skill, None, self.of(user))
+            self._row, self._edges, self._saved = row, self._edges + 1, False
 
     def split_all(self) -> None:
-        """Run a full pass over the graph in the store. Communities keep their ids as far as possible."""
+        """Split the graph in the store."""
+        self._newcomers.catch_up()
         ends, weights = [np.zeros((0, 2), np.int64)], [np.zeros(0)]
         rows = iter(self._rows.structure())
         while batch := list(islice(rows, 50_000)):
             self._row = batch[-1][0]
             ends.append(np.array([(user, skill) for _, user, skill, _ in batch], np.int64))
             weights.append(np.array([weight for *_, weight in batch]))
+        self._edges = self._split_at = sum(map(len, ends))
         similar = list(self._newcomers.pairs(np.unique(np.concatenate(ends)[:, 0])))
         ends.append(np.array(similar, np.int64).reshape(-1, 2))
         weights.append(np.full(len(similar), PROFILE_WEIGHT))
-        edges, weighed = np.concatenate(ends), np.concatenate(weights)
-        self._communities.full(np.unique(edges), edges, weighed)
-        self._gone.clear()
-        self._read_labels()
+        nodes, places = np.unique(np.concatenate(ends), return_inverse=True)
+        places, weighed = places.reshape(-1, 2), np.concatenate(weights)
+        chosen, levels = self._settings, list[Integers]()
+        for resolution in chosen.resolutions:
+            seed = random.Random(f"{chosen.seed}/{resolution}/full").getrandbits(31)
+            levels.append(split(len(nodes), places, weighed, resolution, method=chosen.communities, seed=seed))
+        self._use(nodes, np.array(levels, np.int64).T)
         self._saved = False
 
     def save(self) -> None:
         """Save the communities in the store for the next process."""
         if self._saved:
             return
-        self._communities.forget(self._gone)
-        self._gone.clear()
+        nodes, labels = self.labels()
         buffer = io.BytesIO()
-        arrays: dict[str, Any] = {**self._communities.to_state(), "row": np.array(self._row)}
-        np.savez(buffer, allow_pickle=False, **arrays)
+        at = np.array([self._row, self._edges, self._split_at])
+        levels = np.array(self._settings.resolutions)
+        np.savez(buffer, allow_pickle=False, nodes=nodes, labels=labels, at=at, levels=levels)
         with self._rows.writing() as change:
             self._rows.save_state(change, self._state, buffer.getvalue())
         self._saved = True
@@ -173,58 +216,39 @@ class Membership:
     # Helpers
 
     def _load(self) -> None:
-        kept = self._rows.state(self._state)
-        if kept is None:
+        if (kept := self._rows.state(self._state)) is None:
             return
-        settings = self._settings
         try:
             with np.load(io.BytesIO(kept), allow_pickle=False) as arrays:
-                state = dict(arrays)
-            found = Communities.from_state(state, method=settings.communities, seed=settings.seed)
-            if found.resolutions == settings.resolutions:
-                self._communities, self._row = found, int(state["row"])
-                self._read_labels()
-        except (EOFError, LookupError, OSError, ValueError, zipfile.BadZipFile):
-            return  # an unreadable state is computed again
+                if arrays["levels"].tolist() == list(self._settings.resolutions):
+                    self._use(arrays["nodes"], arrays["labels"])
+                    self._row, self._edges, self._split_at = arrays["at"].tolist()
+        except (EOFError, LookupError, OSError, TypeError, ValueError, zipfile.BadZipFile):
+            self._row = self._edges = self._split_at = 0  # an unreadable state is computed again
 
-    def _take(self, edges: list[tuple[int, int, int, float]]) -> None:
-        known = self._communities
-        owned: dict[int, dict[int, float]] = {}
-        for _, user, skill, weight in edges:
-            if skill in known and user in known:
-                known.connect(skill, user, weight)
-            elif skill in known:
-                self._add_user(user, skill, weight)
-            else:
-                around = owned.setdefault(skill, {})
-                around[user] = around.get(user, 0.0) + weight
-        for skill, around in owned.items():
-            self._add(skill, {user: weight for user, weight in around.items() if user in known})
-            for user, weight in around.items():
-                if user not in known:
-                    self._add_user(user, skill, weight)
-        if edges:
-            self._row = edges[-1][0]
-            self._saved = False
+    def _use(self, nodes: Integers, labels: Integers) -> None:
+        found = np.full((int(nodes.max(initial=-1)) + 2, len(self._settings.resolutions)), -1, np.int64)
+        found[nodes] = labels.reshape(len(nodes), found.shape[1])
+        self._labels = found
 
-    def _add_user(self, user: int, skill: int, weight: float) -> None:
-        similar = self._newcomers.similar(user, np.flatnonzero(self._labels[:, 0] >= 0)).tolist()
-        self._add(user, {skill: weight, **dict.fromkeys(similar, PROFILE_WEIGHT)})
-
-    def _add(self, node: int, around: dict[int, float]) -> None:
-        found = self._communities.add(node, around)
-        if node + 1 >= len(self._labels):
-            old = len(self._labels)
+    def _put(self, node: int, voted: Integers | None, others: tuple[int, ...]) -> None:
+        """Put a new node into the communities that were voted for, or into those of another, or into new ones."""
+        old = len(self._labels)
+        if node + 1 >= old:
             self._labels = grown(self._labels, node + 2)
             self._labels[old:] = -1
-        self._labels[node] = found
+        self._labels[node] = voted if voted is not None else others or self._labels.max(0) + 1
 
-    def _read_labels(self) -> None:
-        state = self._communities.to_state()
-        nodes = state["nodes"]
-        room = int(nodes.max()) + 2 if len(nodes) else 0
-        self._labels = np.full((room, len(self._settings.resolutions)), -1, np.int64)
-        self._labels[nodes] = state["labels"].T
+    def _users(self, skills: list[int]) -> dict[int, Integers]:
+        """Return by place the users of each of these skills that several users have."""
+        missing = sorted({one for one in skills if one not in self._behind})
+        if missing:
+            found: dict[int, list[int]] = {one: [] for one in missing}
+            for skill, user in self._rows.owners(missing):
+                found[skill].append(user)
+            self._behind.update((skill, np.array(users, np.int64)) for skill, users in found.items())
+        behind = ((place, self._behind[skill]) for place, skill in enumerate(skills))
+        return {place: users for place, users in behind if len(users) > 1}
 
 
 class _Newcomers:
