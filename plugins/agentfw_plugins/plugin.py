@@ -163,6 +163,18 @@ REGISTRATION = Registration(
             settings="agentfw_plugins.optimizers.parpo:PARPOSettings",
         ),
         Component(
+            "empirical_bayes",
+            "agentfw_plugins.optimizers.empirical_bayes:EmpiricalBayes",
+            "Each reward relative to the best guess of it, from the group, the user's history and all users",
+            settings="agentfw_plugins.optimizers.empirical_bayes:EmpiricalBayesSettings",
+        ),
+        Component(
+            "reinforce",
+            "agentfw_plugins.optimizers.grpo:Reinforce",
+            "Each sample relative to the mean and the standard deviation of the batch",
+            settings="agentfw_plugins.optimizers.grpo:ReinforceSettings",
+        ),
+        Component(
             "roundwise",
             "agentfw_plugins.optimizers.roundwise:Roundwise",
             "Each round relative to the same round of the other samples",

@@ -23,6 +23,7 @@ from pydantic import Field, model_validator
 
 from agentfw import Episode, Turn
 from agentfw.optimizer import Advantage, Scored
+from agentfw.scores import Track
 
 from .relative import (
     Aggregation,
@@ -37,7 +38,9 @@ from .relative import (
     by_component,
     by_turn,
     centred,
+    has_track,
     normalised,
+    of_track,
     returns_to_go,
     spoken,
     spread,
@@ -169,6 +172,34 @@ class DAPO(GRPO):
             return 0.0
         longest = max((turn.count for turn in scored.episode.turns), default=0)
         return self.settings.overlong_penalty * min(1.0, max(0.0, (longest - (most - buffer)) / buffer))
+
+
+class ReinforceSettings(LossSettings):
+    base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage.")
+    personal_weight: float = Field(0.5, ge=0, description="Weight of the personal advantage.")
+    aggregation: Aggregation = "episode_mean"
+    kl: Kl = 0.01
+
+
+class Reinforce(Relative[ReinforceSettings]):
+    """Each sample relative to the whole batch (REINFORCE++), so that one sample of a task is enough.
+
+    A = base_weight nrm(base) + personal_weight nrm(personal), by mean and standard deviation of the batch. An episode
+    without a score on a track takes no part in that track.
+    """
+
+    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
+        samples = [scored for group in groups for scored in group]
+        values = [0.0] * len(samples)
+        weights: dict[Track, float] = {"base": self.settings.base_weight, "personal": self.settings.personal_weight}
+        for track, weight in weights.items():
+            places = [place for place, scored in enumerate(samples) if has_track(scored, track)]
+            rewards = [of_track(samples[place], track) for place in places]
+            for place, value in zip(places, normalised(rewards) if rewards else [], strict=True):
+                values[place] += weight * value
+        return [
+            advantage for scored, value in zip(samples, values, strict=True) for advantage in throughout(scored, value)
+        ]
 
 
 WHITENING_FLOOR = 0.1
