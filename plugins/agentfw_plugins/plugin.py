@@ -145,6 +145,18 @@ REGISTRATION = Registration(
             settings="agentfw_plugins.optimizers.grpo:GSPOSettings",
         ),
         Component(
+            "cispo",
+            "agentfw_plugins.optimizers.grpo:GRPO",
+            "GRPO in which the importance ratio is a truncated weight, so that no token is clipped away",
+            settings="agentfw_plugins.optimizers.grpo:CISPOSettings",
+        ),
+        Component(
+            "sapo",
+            "agentfw_plugins.optimizers.grpo:GRPO",
+            "GRPO with a soft gate on the importance ratio instead of clipping",
+            settings="agentfw_plugins.optimizers.grpo:SAPOSettings",
+        ),
+        Component(
             "gdpo",
             "agentfw_plugins.optimizers.grpo:GDPO",
             "Each reward component normalised separately, then summed",

@@ -1,4 +1,7 @@
-"""GRPO and its relatives: Dr. GRPO and GSPO differ from it in settings only, DAPO, GDPO and GiGPO in what they compare.
+"""GRPO and its relatives.
+
+Dr. GRPO and GSPO differ from it in settings only, CISPO and SAPO in how they clip, and DAPO, GDPO, GiGPO and REINFORCE
+in what they compare. Dual clip is a setting of all that clip: `ratio_cap=3`.
 
     agentfw train calendar --optimizer grpo
     agentfw train calendar --optimizer dr_grpo --set optimizer.length=256
@@ -17,14 +20,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
 
 from agentfw import Episode, Turn
-from agentfw.optimizer import Advantage, Scored
+from agentfw.optimizer import Advantage, Loss, Scored
 from agentfw.scores import Track
 
+from ..learners.losses import Clipped, Figures, Terms
 from .relative import (
     Aggregation,
     ClipHigh,
@@ -47,6 +51,9 @@ from .relative import (
     throughout,
     unit,
 )
+
+if TYPE_CHECKING:
+    import torch
 
 Scale = Annotated[bool, Field(description="Divide by the group's standard deviation.")]
 Skip = Annotated[
@@ -77,6 +84,49 @@ class GSPOSettings(GRPOSettings):
     clip_low: ClipLow = 3e-4
     clip_high: ClipHigh = 4e-4
     kl: Kl = 0.0
+
+
+class CISPOSettings(GRPOSettings):
+    """The ratio only weighs a token, so that none is left out by clipping: no upper limit stops its gradient."""
+
+    clip_high: ClipHigh = 4.0
+    aggregation: Aggregation = "token_mean"
+    kl: Kl = 0.0
+
+    def loss(self) -> Loss:
+        return replace(super().loss(), name=f"{__name__}:TruncatedWeight")
+
+
+class TruncatedWeight(Clipped):
+    """min(r, 1 + clip_high) A log p, with the ratio r as a weight without gradient (Chen et al. 2025, MiniMax-M1)."""
+
+    def gain(self, ratio: torch.Tensor, terms: Terms, figures: Figures) -> torch.Tensor:
+        most = 1 + self.loss.clip_high
+        figures.add("clipped", (ratio > most).detach().float())
+        return ratio.detach().clamp(max=most) * terms.advantages * terms.logprobs
+
+
+class SAPOSettings(GRPOSettings):
+    """A soft gate on the ratio, which takes the place of clipping."""
+
+    kl: Kl = 0.0
+    steepness: float = Field(1.0, gt=0, description="Steepness of the gate where the advantage is positive.")
+    steepness_negative: float = Field(
+        1.05, gt=0, description="Steepness of the gate elsewhere. Tokens that get less likely are less stable."
+    )
+
+    def loss(self) -> Loss:
+        steepness = {"positive": self.steepness, "negative": self.steepness_negative}
+        return replace(super().loss(), name=f"{__name__}:SoftGate", settings=steepness)
+
+
+class SoftGate(Clipped):
+    """4 / t sigmoid(t (r - 1)) A, with the steepness t (Gao et al. 2025). At r = 1 its gradient is that of r A."""
+
+    def gain(self, ratio: torch.Tensor, terms: Terms, figures: Figures) -> torch.Tensor:
+        good, bad = (ratio.new_tensor(self.loss.settings[name]) for name in ("positive", "negative"))
+        steepness = good.where(terms.advantages > 0, bad)
+        return 4 / steepness * (steepness * (ratio - 1)).sigmoid() * terms.advantages
 
 
 class GRPO(Relative[GRPOSettings]):
