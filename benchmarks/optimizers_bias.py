@@ -1,6 +1,6 @@
 """Users whose rewards have different centres and scales: how far off are advantages, and what is learned from them?
 
-    python benchmarks/optimizers_bias.py                     # docs/results/optimizers.md, some twenty minutes
+    python benchmarks/optimizers_bias.py                     # docs/results/optimizers.md, some ten minutes
     python benchmarks/optimizers_bias.py --worlds stars --groups 1 2 --seeds 4 --updates 40
     python benchmarks/optimizers_bias.py --json
 
@@ -410,8 +410,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         __doc__,
         seeds=8,
         first_seed=300,
-        updates=120,
-        draws=(25, "how often a sample is compared with others; 0 leaves the error out"),
+        updates=80,
+        draws=(10, "how often a sample is compared with others; 0 leaves the error out"),
         processes=2,
     )
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))

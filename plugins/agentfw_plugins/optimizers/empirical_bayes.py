@@ -18,21 +18,22 @@ Weighted by precision they are one formula, for groups of one, groups of several
     h = c m + (1 - c) mu,   e^2 = (1 - c) nu^2                mu: the mean over users
     a = (tau^2 + e^2) / (tau^2 + e^2 + sigma^2 / (G - 1))     G: the user's samples in the group; a = 0 for a single one
     b = a (mean of the user's other samples) + (1 - a) h
-    A = (r - b) / (s + 0.001), at most `bound` in size
+    A = (r - b) / (d + 0.001), at most `bound` in size
+    d^2 = (4 s^2 + (G - 1) g^2) / (3 + G)                     g^2: the spread in the group, as a guess of s^2
 
 This is the mixture of equation 76 of the parpo-psgm paper, with its alpha derived. The logarithm of s^2, the variance
-around h, is drawn towards the population's as m is, so that nobody outweighs others by using a wide scale. The spread
-within the user's own group counts towards s^2 as G - 1 more rewards. sigma^2 and tau^2 are shares of s^2 that all users
-have in common. They are estimated from groups with several samples of one user.
+around h, is drawn towards the population's as m is, so that nobody outweighs others by using a wide scale. Requests
+differ in spread, too, so the group's own counts besides. sigma^2 and tau^2 are shares of s^2 that all users have in
+common. They are estimated from groups with several samples of one user.
 
 Each track is judged in this way, and A is their weighted sum. Personal rewards are a user's own. Base rewards would be
 the same for everybody, so on the base track all users are one. An episode without a score on a track takes no part in
 that track, because nothing said isn't a reward of 0.
 
-The state is four numbers for each user: W, m, s^2 before it is drawn, and the update at which the user was last seen.
-A batch is judged before it changes them. W loses 3% with each update (`discount`): the policy changes, and so do
-people. A user who hasn't been seen for long is forgotten, and begins again with the population. Before the first batch
-nothing is known, so it is judged by its own other rewards.
+The state is three numbers for each user: W, m, and s^2 before it is drawn. A batch is judged before it changes them. W
+loses 3% with each update (`discount`): the policy changes, and so do people. A user who hasn't been seen for long is
+forgotten, and begins again with the population. Before the first batch nothing is known, so that it is judged by its
+own other rewards.
 
 Relatives: REINFORCE++ (the batch's mean), RLOO (the mean of the other samples), SPO (a tracked value for each prompt),
 PARPO (an anchor for each user), and the estimator of James and Stein, which weighs users and population in this way.
@@ -72,6 +73,8 @@ _GONE = 0.02
 """Weight below which a user is forgotten, as a single reward is after 130 updates."""
 _LEAST = 0.02
 """Smallest share of one variance in another: neither users nor requests are ever all alike."""
+_OF_USER = 4.0
+"""How many rewards of a group the user's own variance counts as, when it is weighed with the group's."""
 _SMOOTHING = 0.9
 """What is left of the estimated shares after a batch. The first batches are averaged evenly."""
 
@@ -96,8 +99,20 @@ class History:
     mean: float
     variance: float
     """The mean square of rewards around what was expected of them."""
-    seen: int
-    """The update that last added to it."""
+
+    def faded(self, discount: float) -> History:
+        return replace(self, weight=self.weight * discount)
+
+    def followed(self, rewards: Sequence[float], expected: Sequence[float]) -> History:
+        """The history with further rewards, each of which was expected to be what stands in its place."""
+        square = mean([(reward - other) ** 2 for reward, other in zip(rewards, expected, strict=True)])
+        weight = self.weight + len(rewards)
+        new = len(rewards) / weight
+        middle = self.mean + new * (mean(rewards) - self.mean)
+        return History(weight, middle, self.variance + new * (square - self.variance))
+
+
+NEW = History(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +144,15 @@ class Population:
         between = spread(every) ** 2
         return cls(mean(every), between, _log(mean(within) if any(within) else between), 1.0)
 
-    def variance(self, rewards: float, variance: float) -> float:
-        """The variance of a user of whom so many rewards have this variance."""
-        if not rewards:
-            return math.exp(self.log_variance)
-        own = self.log_between / (self.log_between + 2 / rewards)
-        return math.exp(own * _log(variance) + (1 - own) * self.log_variance)
+    def expects(self, past: History) -> tuple[float, float, float]:
+        """Of a user with this history the mean reward, its error (e^2), and the variance (s^2)."""
+        variance = math.exp(self.log_variance)
+        if past.weight:
+            own = self.log_between / (self.log_between + 2 / past.weight)
+            variance = math.exp(own * _log(past.variance) + (1 - own) * self.log_variance)
+        known = self.between * past.weight
+        kept = known / (known + variance) if known else 0.0
+        return kept * past.mean + (1 - kept) * self.mean, (1 - kept) * self.between, variance
 
 
 class TrackHistories:
@@ -142,21 +160,21 @@ class TrackHistories:
 
     def __init__(self) -> None:
         self.users: dict[str, History] = {}
-        self.updates = self.batches = 0
-        """How many there were, and how many of them had groups to estimate the shares from."""
         self.noise = self.requests = 0.5
         """sigma^2 and tau^2 as shares of s^2."""
+        self.batches = 0
+        """How many these were estimated from."""
         self.figures: dict[str, float] = {}
 
     def judge(self, groups: Sequence[Rewards], settings: EmpiricalBayesSettings) -> list[list[float]]:
         """The advantages of a batch, which is then added to the histories."""
-        self.updates += 1
-        before = self._faded(settings.discount)
+        faded = {user: history.faded(settings.discount) for user, history in self.users.items()}
+        before = {user: history for user, history in faded.items() if history.weight > _GONE}
         population = Population.of(list(before.values())) if before else Population.of_batch(groups)
         every = [reward for group in groups for _, reward in group]
         total = math.fsum(every)
         found: list[list[float]] = []
-        added: dict[str, list[tuple[float, float]]] = {}
+        added: dict[str, tuple[list[float], list[float]]] = {}
         spreads: list[tuple[float, int]] = []
         requests: list[float] = []
         shares: list[float] = []
@@ -165,54 +183,33 @@ class TrackHistories:
             for user, own in _by_user(group).items():
                 rewards = [group[place][1] for place in own]
                 middle, within, others = mean(rewards), spread(rewards) ** 2, len(rewards) - 1
-                past = before.get(user, History(0.0, 0.0, 0.0, 0))
-                unit = population.variance(past.weight, past.variance)
-                kept = population.between * past.weight
-                kept = kept / (kept + unit) if kept else 0.0
-                expected, error = kept * past.mean + (1 - kept) * population.mean, (1 - kept) * population.between
+                expected, error, variance = population.expects(before.get(user, NEW))
                 outside = len(every) - len(rewards)
                 if not before:  # a sample isn't part of what it is compared with
                     expected = (total - math.fsum(rewards)) / outside if outside else middle
-                seen = past.weight + others
-                unit = population.variance(seen, (past.weight * past.variance + others * within) / max(seen, FLOOR))
-                share = 0.0
+                square, share = variance, 0.0
                 if others:
-                    off = self.requests * unit + error
-                    share = off / (off + self.noise * unit / others) if before or outside else 1.0
-                    spreads.append((within / unit, others))
+                    square = (_OF_USER * variance + others * within / self.noise) / (_OF_USER + others)
+                    off = self.requests * variance + error
+                    share = off / (off + self.noise * variance / others) if before or outside else 1.0
+                    spreads.append((within / variance, others))
                     if before:
-                        requests.append(((middle - expected) ** 2 - error) / unit - self.noise / len(rewards))
+                        requests.append(((middle - expected) ** 2 - error) / variance - self.noise / len(rewards))
                 for place, reward in zip(own, rewards, strict=True):
                     rest = (middle * len(rewards) - reward) / others if others else expected
-                    baseline = share * rest + (1 - share) * expected
-                    values[place] = _advantage(reward, baseline, math.sqrt(unit), settings.bound)
-                    added.setdefault(user, []).append((reward, expected))
+                    difference = reward - (share * rest + (1 - share) * expected)
+                    if abs(difference) > ROUNDING * max(abs(reward), abs(reward - difference)):
+                        value = difference / (math.sqrt(square) + FLOOR)
+                        values[place] = max(-settings.bound, min(settings.bound, value))
+                noted = added.setdefault(user, ([], []))
+                noted[0].extend(rewards)
+                noted[1].extend([expected] * len(rewards))
                 shares.append(1 - share)
             found.append(values)
         self.figures = {"history_share": mean(shares), "new_users": mean([float(user not in before) for user in added])}
         self._estimate(spreads, requests)
-        self.users = before
-        for user, noted in added.items():
-            self.users[user] = self._with(before.get(user), noted)
+        self.users = before | {user: before.get(user, NEW).followed(*noted) for user, noted in added.items()}
         return found
-
-    def _faded(self, discount: float) -> dict[str, History]:
-        """The histories as they count now, without those that hardly do."""
-        faded = {
-            user: replace(history, weight=history.weight * discount ** (self.updates - history.seen))
-            for user, history in self.users.items()
-        }
-        return {user: replace(one, seen=self.updates) for user, one in faded.items() if one.weight > _GONE}
-
-    def _with(self, past: History | None, noted: Sequence[tuple[float, float]]) -> History:
-        """A history with further rewards, each beside what was expected."""
-        middle, square = mean([reward for reward, _ in noted]), mean([(one - other) ** 2 for one, other in noted])
-        if past is None:
-            return History(float(len(noted)), middle, square, self.updates)
-        weight = past.weight + len(noted)
-        new = len(noted) / weight
-        variance = past.variance + new * (square - past.variance)
-        return History(weight, past.mean + new * (middle - past.mean), variance, self.updates)
 
     def _estimate(self, spreads: Sequence[tuple[float, int]], requests: Sequence[float]) -> None:
         """How much of s^2 lies within requests, and how much between them."""
@@ -227,20 +224,13 @@ class TrackHistories:
 
     def state(self) -> dict[str, Any]:
         users = {user: list(astuple(history)) for user, history in self.users.items()}
-        return {"users": users, **{name: getattr(self, name) for name in _KEPT}}
+        return {"users": users, "noise": self.noise, "requests": self.requests, "batches": self.batches}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        users = {
-            str(user): History(float(weight), float(middle), float(variance), int(seen))
-            for user, (weight, middle, variance, seen) in state["users"].items()
-        }
-        kept = {name: kind(state[name]) for name, kind in _KEPT.items()}
-        self.users = users
-        for name, value in kept.items():
-            setattr(self, name, value)
-
-
-_KEPT: dict[str, type] = {"updates": int, "batches": int, "noise": float, "requests": float}
+        users = {str(user): History(*map(float, history)) for user, history in state["users"].items()}
+        shares = float(state["noise"]), float(state["requests"])
+        self.batches = int(state["batches"])
+        self.users, (self.noise, self.requests) = users, shares
 
 
 class EmpiricalBayes(Relative[EmpiricalBayesSettings]):
@@ -309,10 +299,3 @@ def _by_user(group: Rewards) -> dict[str, list[int]]:
 
 def _log(variance: float) -> float:
     return math.log(max(variance, FLOOR * FLOOR))
-
-
-def _advantage(reward: float, baseline: float, deviation: float, bound: float) -> float:
-    difference = reward - baseline
-    if abs(difference) <= ROUNDING * max(abs(reward), abs(baseline)):
-        return 0.0
-    return max(-bound, min(bound, difference / (deviation + FLOOR)))

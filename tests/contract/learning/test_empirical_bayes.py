@@ -58,8 +58,8 @@ def learn(optimizer: Optimizer, make: Make, batches: Sequence[Batch]) -> None:
 def test_a_single_answer_is_measured_from_its_users_history(chosen: Chosen, make: Make, values: Values) -> None:
     """Ada and ben, known well, at 2 and 20 with deviations 1 and 10: rewards one deviation above get the same."""
     one = chosen("empirical_bayes", PERSONAL)
-    track = {"updates": 9, "batches": 0, "noise": 0.5, "requests": 0.5}
-    people = {"ada": [1e6, 2.0, 1.0, 9], "ben": [1e6, 20.0, 100.0, 9]}
+    track = {"batches": 0, "noise": 0.5, "requests": 0.5}
+    people = {"ada": [1e6, 2.0, 1.0], "ben": [1e6, 20.0, 100.0]}
     one.restore({"base": {"users": {}, **track}, "personal": {"users": people, **track}})
 
     found = values(one.advantages([group(make, "ada", [3.0]), group(make, "ben", [30.0], 1)]))
@@ -70,18 +70,20 @@ def test_a_single_answer_is_measured_from_its_users_history(chosen: Chosen, make
 def test_group_and_history_are_weighed_by_precision(chosen: Chosen, make: Make, values: Values) -> None:
     """Ada at 0 with deviation 1, half of it between requests and half within: tau^2 = sigma^2 = 0.5, e^2 = 0.
 
-    Rewards 2 and 4. Each other sample counts a = 0.5 / (0.5 + 0.5) = 1/2, so b is 2 and 1, and r - b 0 and 3. With four
-    samples, a = 0.5 / (0.5 + 0.5 / 3) = 3/4.
+    Rewards 2 and 4. Each other sample counts a = 0.5 / (0.5 + 0.5) = 1/2, so b is 2 and 1, and r - b 0 and 3. Their
+    variance is 2, which is 2 / 0.5 = 4 times what is expected within a request: d^2 = (4 + 4) / 5. With four samples,
+    a = 0.5 / (0.5 + 0.5 / 3) = 3/4, the variance is 4, and d^2 = (4 + 3 x 8) / 7.
     """
     one = chosen("empirical_bayes", PERSONAL)
-    track = {"updates": 9, "batches": 0, "noise": 0.5, "requests": 0.5}
-    known = {"base": {"users": {}, **track}, "personal": {"users": {"ada": [1e9, 0.0, 1.0, 9]}, **track}}
+    track = {"batches": 0, "noise": 0.5, "requests": 0.5}
+    known = {"base": {"users": {}, **track}, "personal": {"users": {"ada": [1e9, 0.0, 1.0]}, **track}}
 
     one.restore(known)
-    assert values(one.advantages([group(make, "ada", [2.0, 4.0])])) == pytest.approx([0.0, 3.0], abs=4e-3)
+    two = values(one.advantages([group(make, "ada", [2.0, 4.0])]))
+    assert two == pytest.approx([0.0, 3 / math.sqrt(8 / 5)], abs=5e-3)
     one.restore(known)
     four = values(one.advantages([group(make, "ada", [1.0, 1.0, 1.0, 5.0])]))
-    assert four == pytest.approx([1 - 0.75 * 7 / 3] * 3 + [5 - 0.75 * 1], abs=5e-3)
+    assert four == pytest.approx([one / 2 for one in [1 - 0.75 * 7 / 3] * 3 + [5 - 0.75 * 1]], abs=5e-3)
 
 
 def test_in_a_group_of_several_users_each_is_measured_from_their_own_history(
@@ -116,8 +118,8 @@ def test_shifting_or_scaling_one_users_rewards_changes_nothing_once_they_are_kno
     for one, batch in ((plain, last), (moved, as_moved(last))):
         users = {user: [1e6, *rest] for user, (_, *rest) in state["personal"]["users"].items()}
         if one is moved:
-            weight, middle, variance, seen = users["0"]
-            users["0"] = [weight, shift + scale * middle, scale**2 * variance, seen]
+            weight, middle, variance = users["0"]
+            users["0"] = [weight, shift + scale * middle, scale**2 * variance]
         one.restore({**state, "personal": {**state["personal"], "users": users}})
         found.append(values(one.advantages(as_batch(make, batch))))
     assert found[1] == pytest.approx(found[0], rel=0.06, abs=0.01)
