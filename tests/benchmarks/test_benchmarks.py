@@ -73,6 +73,33 @@ def test_who_learns_of_both_tracks_is_ahead_and_a_best_rate_lies_inside_the_grid
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("optimizer", load("perfectible").OPTIMIZERS)
+def test_every_optimizer_learns_what_the_model_solves_sometimes(optimizer: str, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    some = ["--questions", "60", "--tries", "8", "--updates", "12", "--work", str(tmp_path), "--optimizers", optimizer]
+    result = load("perfectible").main([*some, "--json"])
+    (row,) = result["rows"]
+    before, after = (sum(shares) / len(shares) for shares in (result["before"], row["after"]))
+    assert 0.3 < before < 0.9
+    assert after > before
+
+
+@pytest.mark.slow
+def test_people_come_back_and_what_suits_them_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("peft")
+    people = load("returning_people")
+    small = ["--work", str(tmp_path), "--model", "tiny-sums", "--evaluated", "8", "--max-tokens", "4", "--json"]
+    assert people.main([*small, "--power"])["smallest"] >= 0
+    some = ["--arms", "reinforce", "empirical_bayes", "--groups", "48 x 1", "--seeds", "1", "--answers", "48"]
+    result = people.main([*small, *some])
+    assert [list(seed) for row in result["rows"] for seed in row["seeds"]] == [["0", "48"]] * 2
+    people.show(result)
+    assert "empirical_bayes ahead by" in capsys.readouterr().out
+    # What was measured is read again.
+    assert people.main([*small, *some]) == result
+
+
+@pytest.mark.slow
 def test_a_real_model_is_found_compared_sampled_and_trained(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
