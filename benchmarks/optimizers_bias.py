@@ -1,33 +1,40 @@
-"""Users whose personal rewards have different centres and scales: how far off are advantages, and what is learned?
+"""Users whose rewards have different centres and scales: how far off are advantages, and what is learned from them?
 
-    python benchmarks/optimizers_bias.py                   # docs/results/optimizers.md, some minutes
-    python benchmarks/optimizers_bias.py --seeds 4 --updates 40 --regimes "groups of 4"
+    python benchmarks/optimizers_bias.py                     # docs/results/optimizers.md, some ten minutes
+    python benchmarks/optimizers_bias.py --worlds stars --groups 1 2 --seeds 4 --updates 40
     python benchmarks/optimizers_bias.py --json
 
-The one rule: every optimizer is the one that a training uses, on the same users, tasks and number of samples; and how
-large its steps are is tuned for each of them alike, on other seeds than those that are measured.
+The one rule: every optimizer is the one that a training uses, on the same users, tasks and number of answers (32 in
+each update, however they are grouped). How large its steps are is tuned for each of them alike, on other seeds than
+those that are measured, on a grid that is followed until its best rate lies inside.
 
 A task has six answers with four features each. How good an answer is depends on its features and is the same for all;
-how much a user likes it depends on that user's taste. What a user says of it is centre + scale x (liking + noise), and
-centres (normal, 3) and scales (log-normal, 1) differ from user to user. The policy is a softmax of features times
-(M taste + w), so users share all that is learned, and its true advantages are known: half the quality above what the
-policy gets for this user and task, half the liking, each in units of its spread (for liking: that of this user).
+how much a user likes it depends on that user's taste. Both are higher or lower for some tasks than for others. What a
+user says of an answer depends on the world:
 
-    error       how far the advantage of a sample is off the truth, over many draws of what it is compared with: both
-                how far its mean is off (bias), and how much it varies with them (deviation)
+    stars       centre + scale x (liking + noise); centres (normal, 3) and scales (log-normal, 1) differ between users
+    thumbs      up or down, by lenient and harsh people; and so is what is said of how good it is
+    alike       stars of users who don't differ in centre and scale
+    many        stars of 400 users, who hardly come back
+    uneven      stars, with tasks that differ far more
+
+A group has one user's answers to one task, or in groups that mix users (`mixed`) one answer each of eight users. The
+policy is a softmax of features times (M taste + w), so users share all that is learned, and its true advantages are
+known: half the quality above what the policy gets for this user and task, half the liking, each in units of its spread.
+
+    error       how far the advantage of a sample is off the truth, over many draws of what it is compared with, in
+                units of the true advantages, after each optimizer was multiplied by the one factor that suits it best
     reached     what the policy gets after training, from 0 (choosing by chance) to 1 (always the best)
-    on the way  the mean of that after each quarter of the training: who learns from fewer samples is ahead here
+    on the way  the mean of that after each quarter of the training: who learns from fewer answers is ahead here
 
-"Parpo nearer by" is the paired difference in error, "parpo ahead by" that on the way.
-
-The error is in units of the true advantages' own size, after each optimizer was multiplied by the one factor
-that suits it best: a factor is a matter of the learning rate. Intervals are 95%, bootstrapped over seeds.
+The optimizer `oracle` is told the truth. `empirical_bayes` is "nearer by" the paired difference in error, and "ahead
+by" that on the way. Intervals are 95%, bootstrapped over seeds.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -38,6 +45,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from agentfw import Episode, Host, Optimizer, Score, Task, Turn
+from agentfw.errors import UsageError
 from agentfw.optimizer import Scored
 from agentfw.report.statistics import bootstrap, paired_difference
 from agentfw.runs import in_processes
@@ -47,73 +55,72 @@ from agentfw_benchmarks import Options, print_markdown, tell
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Rows = list[dict[str, Any]]
-Noted = tuple[Array, Array, Array]
-"""Of samples their answers, qualities and likings."""
+Said = tuple[Array, Array, Array]
+"""Of samples their answers, and what was said of how good they are and how much they are liked."""
 
 FEATURES, ANSWERS, NOISE = 4, 6, 0.5
-TRAINING_USERS, GROUPS = 24, 16
-RATES = (0.01, 0.03, 0.1)
-TUNING_SEEDS = 3
+SAMPLES = 32
+"""In each update."""
+START, TUNING_SEEDS = 0.2, 3
 FIGURES = ("error", "reached", "on the way")
-DIFFERENCES = ("parpo nearer by", "parpo ahead by")
+OURS, ORACLE = "empirical_bayes", "oracle"
+DIFFERENCES = ("nearer by", "ahead by")
 
 OPTIMIZERS: dict[str, tuple[str, dict[str, object]]] = {
+    OURS: (OURS, {}),
     "grpo (C1)": ("grpo", {}),
     "gdpo": ("gdpo", {}),
+    "reinforce": ("reinforce", {}),
     "parpo": ("parpo", {}),
+    "parpo, baseline=anchor": ("parpo", {"baseline": "anchor"}),
     "parpo, no base track (C2)": ("parpo", {"base_weight": 0.0, "personal_weight": 1.0}),
     "parpo, no personal track (C3)": ("parpo", {"base_weight": 1.0, "personal_weight": 0.0}),
     "parpo, no anchor (C4)": ("parpo", {"baseline": "group", "scale": "group"}),
-    "parpo: group, anchor scale": ("parpo", {"baseline": "group"}),
-    "parpo: max_lower, anchor scale": ("parpo", {"baseline": "max_lower"}),
-    "parpo: anchor, anchor scale": ("parpo", {"baseline": "anchor"}),
-    "parpo: anchor, group scale": ("parpo", {"baseline": "anchor", "scale": "group"}),
+    ORACLE: ("", {}),
 }
+USUAL = [
+    name for name in OPTIMIZERS if name not in ("gdpo", "parpo, no base track (C2)", "parpo, no personal track (C3)")
+]
 
 
 @dataclass(frozen=True)
-class Regime:
-    """How many samples are compared, and of whom."""
+class World:
+    users: int = 24
+    centre: float = 3.0
+    scale: float = 1.0
+    tasks: float = 0.5
+    """How much tasks differ."""
+    thumbs: bool = False
 
-    samples: int
-    pooled: bool = False
-    """One sample each of different users in a group, as in the paper's analysis; else a group is one user's."""
 
-
-REGIMES = {
-    "groups of 8": Regime(8),
-    "groups of 4": Regime(4),
-    "groups of 2": Regime(2),
-    "groups of 1": Regime(1),
-    "pooled groups of 8": Regime(8, pooled=True),
+WORLDS = {
+    "stars": World(),
+    "thumbs": World(centre=1.0, scale=0.0, thumbs=True),
+    "alike": World(centre=0.0, scale=0.0),
+    "many": World(users=400),
+    "uneven": World(tasks=2.0),
 }
+GROUPS = ("1", "2", "4", "8", "mixed")
 
 
 class People:
     """Some users, what they like, and how they say so."""
 
-    def __init__(self, seeds: Seeds, count: int) -> None:
+    def __init__(self, seeds: Seeds, world: World) -> None:
         generator = seeds.numpy("people")
-        self.taste = generator.normal(size=(count, FEATURES)) / np.sqrt(FEATURES)
-        self.centre = generator.normal(0.0, 3.0, count)
-        self.scale = np.exp(generator.normal(0.0, 1.0, count))
+        self.taste = generator.normal(size=(world.users, FEATURES)) / np.sqrt(FEATURES)
+        self.centre = generator.normal(0.0, 1.0, world.users) * world.centre
+        self.scale = np.exp(generator.normal(0.0, 1.0, world.users) * world.scale)
 
 
 @dataclass
 class Tasks:
-    """One task for each of some users: the answers' features, quality and liking."""
+    """One task for each of some users: the answers' features, and what is thought of them without noise."""
 
     users: Array
     features: Array  # task, answer, feature
     quality: Array  # task, answer
     liking: Array  # task, answer
-
-    @classmethod
-    def draw(cls, people: People, goodness: Array, users: Array, generator: np.random.Generator, pooled: bool) -> Tasks:
-        shape = (1 if pooled else len(users), ANSWERS, FEATURES)
-        features = np.broadcast_to(generator.normal(size=shape), (len(users), ANSWERS, FEATURES))
-        liking = np.einsum("taf,tf->ta", features, people.taste[users])
-        return cls(users, features, features @ goodness, liking)
 
 
 @dataclass
@@ -137,54 +144,85 @@ class Policy:
 class Simulation:
     """One world: training users, and batches of scored samples of them."""
 
-    def __init__(self, seed: int, regime: Regime) -> None:
-        self.seeds, self.regime = Seeds(seed).child("optimizers"), regime
-        self.people = People(self.seeds, TRAINING_USERS)
+    def __init__(self, seed: int, world: str, group: str) -> None:
+        self.seeds, self.world, self.mixed = Seeds(seed).child("optimizers"), WORLDS[world], group == "mixed"
+        self.samples = 8 if self.mixed else int(group)
+        self.people = People(self.seeds, self.world)
         direction = self.seeds.numpy("goodness").normal(size=FEATURES)
         self.goodness = direction / np.linalg.norm(direction)
 
     def tasks(self, generator: np.random.Generator) -> Tasks:
-        """A batch of tasks: one a group, or where groups are pooled one a sample, the same for all users of a group."""
-        if not self.regime.pooled:
-            users = generator.choice(TRAINING_USERS, GROUPS)
-            return Tasks.draw(self.people, self.goodness, users, generator, pooled=False)
-        parts = []
-        for _ in range(GROUPS):
-            users = generator.choice(TRAINING_USERS, self.regime.samples, replace=False)
-            parts.append(Tasks.draw(self.people, self.goodness, users, generator, pooled=True))
-        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in Tasks.__annotations__}
-        return Tasks(**joined)
+        """A batch of tasks: one a group, or where groups mix users one a sample, alike for all users of a group."""
+        groups = SAMPLES // self.samples
+        if not self.mixed:
+            return self.draw(generator.choice(self.world.users, groups), generator)
+        users = [generator.choice(self.world.users, self.samples, replace=False) for _ in range(groups)]
+        return self.draw(np.concatenate(users), generator, alike=self.samples)
 
-    def sample(self, tasks: Tasks, chances: Array, generator: np.random.Generator, first: Noted | None = None) -> Noted:
-        """For each task its samples' answers, qualities and likings as noted; the first of each group may be given."""
-        count = 1 if self.regime.pooled else self.regime.samples
-        drawn = generator.random((len(chances), count, 1))
+    def draw(self, users: Array, generator: np.random.Generator, alike: int = 1) -> Tasks:
+        count = len(users) // alike
+        features = np.repeat(generator.normal(size=(count, ANSWERS, FEATURES)), alike, axis=0)
+        harder = np.repeat(generator.normal(0.0, self.world.tasks, (count, 1)), alike, axis=0)
+        disliked = generator.normal(0.0, self.world.tasks, (len(users), 1))
+        liking = np.einsum("taf,tf->ta", features, self.people.taste[users])
+        return Tasks(users, features, features @ self.goodness + harder, liking + disliked)
+
+    def sample(self, tasks: Tasks, chances: Array, generator: np.random.Generator, first: Said | None = None) -> Said:
+        """For each task its samples' answers and what is said of them; the first of each group may be given."""
+        drawn = generator.random((len(chances), 1 if self.mixed else self.samples, 1))
         answers = (drawn > chances.cumsum(axis=1)[:, None, :-1]).sum(axis=2)
         rows = np.arange(len(chances))[:, None]
         quality = tasks.quality[rows, answers] + NOISE * generator.normal(size=answers.shape)
         liking = tasks.liking[rows, answers] + NOISE * generator.normal(size=answers.shape)
-        for values, given in zip((answers, quality, liking), first or (), strict=first is not None):
+        said = (
+            answers,
+            *self._said(quality, liking, tasks.users[:, None], lambda value: np.where(value > 0, 1.0, -1.0)),
+        )
+        for values, given in zip(said, first or (), strict=first is not None):
             self.firsts(values)[:] = given
-        return answers, quality, liking
+        return said
+
+    def expected(self, tasks: Tasks) -> tuple[Array, Array]:
+        """[task, answer]: the mean of what is said."""
+        return self._said(
+            tasks.quality, tasks.liking, tasks.users[:, None], lambda value: 2 * _normal(value / NOISE) - 1
+        )
+
+    def _said(
+        self, quality: Array, liking: Array, users: Array, thumb: Callable[[Array], Array]
+    ) -> tuple[Array, Array]:
+        centre, scale = self.people.centre[users], self.people.scale[users]
+        if self.world.thumbs:
+            return thumb(quality), thumb(centre + liking)
+        return quality, centre + scale * liking
 
     def firsts(self, values: Array) -> Array:
         """Of values of all samples those of the first of each group."""
-        return values[:: self.regime.samples, 0] if self.regime.pooled else values[:, 0]
+        return values[:: self.samples, 0] if self.mixed else values[:, 0]
 
-    def scored(self, tasks: Tasks, quality: Array, liking: Array) -> list[list[Scored]]:
-        """The samples as an optimizer gets them."""
-        said = self.people.centre[tasks.users, None] + self.people.scale[tasks.users, None] * liking
-        size = self.regime.samples if self.regime.pooled else 1
+    def advantages(self, optimizer: Optimizer, tasks: Tasks, said: Said) -> Array:
+        _, base, personal = said
+        size = self.samples if self.mixed else 1
         groups: list[list[Scored]] = []
-        for place in range(0, len(quality), size):
-            cells = [(row, column) for row in range(place, place + size) for column in range(quality.shape[1])]
+        for place in range(0, len(base), size):
+            cells = [(row, column) for row in range(place, place + size) for column in range(base.shape[1])]
             users = [int(tasks.users[row]) for row, _ in cells]
-            groups.append([_scored(place, n, users[n], quality[cell], said[cell]) for n, cell in enumerate(cells)])
-        return groups
+            groups.append([_scored(place, n, users[n], base[cell], personal[cell]) for n, cell in enumerate(cells)])
+        return np.array([one.value for one in optimizer.advantages(groups)]).reshape(base.shape)
 
-    def advantages(self, optimizer: Optimizer, tasks: Tasks, quality: Array, liking: Array) -> Array:
-        found = optimizer.advantages(self.scored(tasks, quality, liking))
-        return np.array([one.value for one in found]).reshape(quality.shape)
+    def truth(self, tasks: Tasks, chances: Array, said: Said, units: tuple[Any, Any]) -> Array:
+        """Half of each reward above what the policy gets, in these units."""
+        means = [(chances * table).sum(axis=1, keepdims=True) for table in self.expected(tasks)]
+        parts = [(values - middle) / unit for values, middle, unit in zip(said[1:], means, units, strict=True)]
+        return np.asarray(0.5 * parts[0] + 0.5 * parts[1])
+
+
+def _normal(value: Array) -> Array:
+    """The normal distribution function (Abramowitz and Stegun 7.1.26)."""
+    x = np.abs(value) / np.sqrt(2)
+    t = 1 / (1 + 0.3275911 * x)
+    series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    return np.asarray(0.5 * (1 + np.sign(value) * (1 - series * np.exp(-x * x))))
 
 
 @cache
@@ -192,10 +230,10 @@ def _episode(index: int, sample: int, user: int) -> Episode:
     return Episode(Task(index, 0, user=str(user), sample=sample), turns=[Turn(0, 0, 1, count=1)])
 
 
-def _scored(index: int, sample: int, user: int, quality: float, said: float) -> Scored:
+def _scored(index: int, sample: int, user: int, base: float, personal: float) -> Scored:
     episode = _episode(index, sample, user)
-    scores = (Score(episode.id, "quality", quality), Score(episode.id, "preference", said, "personal"))
-    return Scored(episode, scores, quality + said)
+    scores = (Score(episode.id, "quality", base), Score(episode.id, "preference", personal, "personal"))
+    return Scored(episode, scores, base + personal)
 
 
 def _optimizer(name: str) -> Optimizer:
@@ -212,83 +250,77 @@ def _host() -> Host:
 # -- how far off ------------------------------------------------------------------------------------------------------
 
 
-def errors(seed: int, regime: Regime, name: str, draws: int) -> dict[str, float]:
-    """One world's figures. The policy stands still, half trained; anchors have seen thirty batches before."""
-    world, optimizer = Simulation(seed, regime), _optimizer(name)
-    generator = world.seeds.numpy("errors")
-    policy = Policy(np.eye(FEATURES), world.goodness.copy())
+def error(seed: int, world: str, group: str, name: str, draws: int) -> float:
+    """One world's error. The policy stands still, half trained; thirty batches have been before."""
+    if name == ORACLE:
+        return 0.0
+    simulation, optimizer = Simulation(seed, world, group), _optimizer(name)
+    generator = simulation.seeds.numpy("errors")
+    policy = Policy(np.eye(FEATURES), simulation.goodness.copy())
 
     def batch() -> None:
-        tasks = world.tasks(generator)
-        _, quality, liking = world.sample(tasks, policy.chances(tasks, world.people), generator)
-        world.advantages(optimizer, tasks, quality, liking)
+        tasks = simulation.tasks(generator)
+        said = simulation.sample(tasks, policy.chances(tasks, simulation.people), generator)
+        simulation.advantages(optimizer, tasks, said)
 
     for _ in range(30):
         batch()
-    tasks = world.tasks(generator)
-    chances = policy.chances(tasks, world.people)
-    noted = world.sample(tasks, chances, generator)
-    truth = world.firsts(_truth(world, policy, tasks, chances, noted))
-    first = (world.firsts(noted[0]), world.firsts(noted[1]), world.firsts(noted[2]))
+    tasks = simulation.tasks(generator)
+    chances = policy.chances(tasks, simulation.people)
+    said = simulation.sample(tasks, chances, generator)
+    truth = simulation.firsts(simulation.truth(tasks, chances, said, _units(simulation, policy, tasks)))
+    first = (simulation.firsts(said[0]), simulation.firsts(said[1]), simulation.firsts(said[2]))
     found = np.empty((draws, len(truth)))
     for draw in range(draws):
         batch()
         state = optimizer.state()
-        _, quality, liking = world.sample(tasks, chances, generator, first)
-        found[draw] = world.firsts(world.advantages(optimizer, tasks, quality, liking))
+        found[draw] = simulation.firsts(
+            simulation.advantages(optimizer, tasks, simulation.sample(tasks, chances, generator, first))
+        )
         optimizer.restore(state)  # a sample that is noted again and again is no part of anybody's history
     size = float((found * found).sum())
     found *= float((found * truth).sum()) / size if size else 0.0
-    unit = float(np.sqrt(np.mean(truth * truth)))
-    bias = float(np.sqrt(np.mean((found.mean(axis=0) - truth) ** 2))) / unit
-    deviation = float(np.sqrt(np.mean(found.var(axis=0)))) / unit
-    return {"error": float(np.hypot(bias, deviation))}
+    return float(np.sqrt(np.mean((found - truth) ** 2) / np.mean(truth * truth)))
 
 
-def _truth(world: Simulation, policy: Policy, tasks: Tasks, chances: Array, noted: Noted) -> Array:
-    """Half the quality and half the liking above what the policy gets, in units of their spread under the policy."""
-    _, quality, liking = noted
-    expected = [(chances * table).sum(axis=1, keepdims=True) for table in (tasks.quality, tasks.liking)]
-    generator = world.seeds.numpy("truth")
-    users = np.repeat(np.arange(TRAINING_USERS), 200)
-    many = Tasks.draw(world.people, world.goodness, users, generator, pooled=False)
-    of_quality, of_liking = (
-        _spread(policy.chances(many, world.people), table) for table in (many.quality, many.liking)
-    )
-    of_user = np.sqrt(of_liking.reshape(TRAINING_USERS, -1).mean(axis=1))
-    general = (quality - expected[0]) / np.sqrt(of_quality.mean())
-    personal = (liking - expected[1]) / of_user[tasks.users, None]
-    return 0.5 * general + 0.5 * personal
-
-
-def _spread(chances: Array, table: Array) -> Array:
-    """The variance of what is noted of one answer to each task."""
-    middle = (chances * table).sum(axis=1)
-    return (chances * (table - middle[:, None]) ** 2).sum(axis=1) + NOISE**2
+def _units(simulation: Simulation, policy: Policy, tasks: Tasks) -> tuple[Any, Any]:
+    """The spread of what is said of one task under the policy: of quality, and of the liking of each task's user."""
+    generator, users = simulation.seeds.numpy("truth"), np.repeat(np.arange(simulation.world.users), 200)
+    many = simulation.draw(users, generator)
+    chances, squares = policy.chances(many, simulation.people), []
+    for table, scale in zip(simulation.expected(many), (1.0, simulation.people.scale[users]), strict=True):
+        middle = (chances * table).sum(axis=1)
+        noise = (chances * (1 - table**2)).sum(axis=1) if simulation.world.thumbs else (NOISE * scale) ** 2
+        squares.append((chances * (table - middle[:, None]) ** 2).sum(axis=1) + noise)
+    of_user = np.sqrt(squares[1].reshape(simulation.world.users, -1).mean(axis=1))
+    return np.sqrt(squares[0].mean()), of_user[tasks.users, None]
 
 
 # -- what is learned --------------------------------------------------------------------------------------------------
 
 
-def reached(seed: int, regime: Regime, name: str, updates: int, rate: float) -> list[float]:
+def reached(seed: int, world: str, group: str, name: str, updates: int, rate: float) -> list[float]:
     """Train by REINFORCE with Adam, and after each quarter say how good the policy is on new tasks of these users."""
-    world, optimizer, policy = Simulation(seed, regime), _optimizer(name), Policy.fresh()
-    generator = world.seeds.numpy("training")
-    taste = world.people.taste
+    simulation, policy = Simulation(seed, world, group), Policy.fresh()
+    optimizer = None if name == ORACLE else _optimizer(name)
+    generator, people = simulation.seeds.numpy("training"), simulation.people
     steps = [_Adam(rate, policy.matrix), _Adam(rate, policy.vector)]
     shares: list[float] = []
     for update in range(1, updates + 1):
-        tasks = world.tasks(generator)
-        chances = policy.chances(tasks, world.people)
-        answers, quality, liking = world.sample(tasks, chances, generator)
-        weights = world.advantages(optimizer, tasks, quality, liking)
-        rows = np.arange(len(answers))[:, None]
-        surprise = tasks.features[rows, answers] - np.einsum("ta,taf->tf", chances, tasks.features)[:, None]
+        tasks = simulation.tasks(generator)
+        chances = policy.chances(tasks, people)
+        said = simulation.sample(tasks, chances, generator)
+        if optimizer is None:
+            weights = simulation.truth(tasks, chances, said, (1.0, people.scale[tasks.users, None]))
+        else:
+            weights = simulation.advantages(optimizer, tasks, said)
+        rows = np.arange(len(weights))[:, None]
+        surprise = tasks.features[rows, said[0]] - np.einsum("ta,taf->tf", chances, tasks.features)[:, None]
         pushes = np.einsum("ts,tsf->tf", weights, surprise)
-        steps[0].climb(pushes.T @ taste[tasks.users] / weights.size)
+        steps[0].climb(pushes.T @ people.taste[tasks.users] / weights.size)
         steps[1].climb(pushes.sum(axis=0) / weights.size)
         if update % max(1, updates // 4) == 0:
-            shares.append(_share(world, policy))
+            shares.append(_share(simulation, policy))
     return shares
 
 
@@ -307,12 +339,11 @@ class _Adam:
         self.values += self.rate * first / (np.sqrt(second) + 1e-8)
 
 
-def _share(world: Simulation, policy: Policy) -> float:
-    generator = world.seeds.numpy("evaluation")
-    users = np.repeat(np.arange(TRAINING_USERS), 100)
-    tasks = Tasks.draw(world.people, world.goodness, users, generator, pooled=False)
+def _share(simulation: Simulation, policy: Policy) -> float:
+    users = np.repeat(np.arange(simulation.world.users), max(6, 2400 // simulation.world.users))
+    tasks = simulation.draw(users, simulation.seeds.numpy("evaluation"))
     worth = 0.5 * tasks.quality + 0.5 * tasks.liking
-    gained = float((policy.chances(tasks, world.people) * worth).sum(axis=1).mean())
+    gained = float((policy.chances(tasks, simulation.people) * worth).sum(axis=1).mean())
     chance, best = float(worth.mean()), float(worth.max(axis=1).mean())
     return (gained - chance) / (best - chance)
 
@@ -320,71 +351,89 @@ def _share(world: Simulation, policy: Policy) -> float:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _tuned(job: tuple[str, str], updates: int) -> float:
-    """The learning rate with which this optimizer gets furthest on the tuning seeds."""
-    regime, name = REGIMES[job[0]], job[1]
-    means = {
-        rate: np.mean([reached(1000 + seed, regime, name, updates, rate) for seed in range(TUNING_SEEDS)])
-        for rate in RATES
-    }
-    return max(means, key=lambda rate: means[rate])
+def tuned(world: str, group: str, name: str, updates: int) -> float:
+    """The learning rate with which this optimizer gets furthest on the tuning seeds, found by climbing."""
+
+    @cache
+    def far(step: int) -> float:
+        rate = START * 2**step
+        return float(np.mean([reached(1000 + seed, world, group, name, updates, rate) for seed in range(TUNING_SEEDS)]))
+
+    best = 0
+    while (step := max((best - 1, best, best + 1), key=far)) != best:
+        best = step
+        if abs(best) > 6:
+            raise UsageError(f"{name} has no best rate: {START * 2**best} is an edge", fix="look at the world first")
+    return START * 2.0**best
 
 
-def _row(job: tuple[str, str], seeds: Sequence[int], updates: int, draws: int) -> dict[str, Any]:
-    regime, name = REGIMES[job[0]], job[1]
-    rate = _tuned(job, updates)
-    courses = [reached(seed, regime, name, updates, rate) for seed in seeds]
-    off = [errors(seed, regime, name, draws) for seed in seeds]
+def _row(job: tuple[str, str, str], seeds: Sequence[int], updates: int, draws: int) -> dict[str, Any]:
+    world, group, name = job
+    rate = tuned(world, group, name, updates)
+    courses = [reached(seed, world, group, name, updates, rate) for seed in seeds]
     return {
-        "regime": job[0],
+        "world": world,
+        "group": group,
         "optimizer": name,
         "rate": rate,
         "on the way": [float(np.mean(course)) for course in courses],
         "reached": [course[-1] for course in courses],
-        **{figure: [one[figure] for one in off] for figure in off[0]},
+        "error": [error(seed, world, group, name, draws) for seed in seeds] if draws else [0.0] * len(seeds),
     }
 
 
 def compared(rows: Rows) -> Rows:
-    """With the paired differences to PARPO, where it is among them."""
+    """With the paired differences to empirical_bayes, where it is among them."""
+    ours = {(row["world"], row["group"]): row for row in rows if row["optimizer"] == OURS}
     for row in rows:
-        parpo = next((one for one in rows if (one["regime"], one["optimizer"]) == (row["regime"], "parpo")), row)
-        if row is not parpo:
-            row["parpo nearer by"] = str(paired_difference(row["error"], parpo["error"]))
-            row["parpo ahead by"] = str(paired_difference(parpo["on the way"], row["on the way"]))
+        own = ours.get((row["world"], row["group"]), row)
+        if own is not row:
+            row["nearer by"] = str(paired_difference(row["error"], own["error"]))
+            row["ahead by"] = str(paired_difference(own["on the way"], row["on the way"]))
     return rows
 
 
 def show(rows: Rows) -> None:
-    for regime in dict.fromkeys(row["regime"] for row in rows):
-        some = [row for row in rows if row["regime"] == regime]
-        print(f"\n{regime}, {len(some[0]['reached'])} seeds\n")
-        rows = []
+    for world, group in dict.fromkeys((row["world"], row["group"]) for row in rows):
+        some = [row for row in rows if (row["world"], row["group"]) == (world, group)]
+        print(f"\n{world}, groups of {group}, {len(some[0]['reached'])} seeds\n")
+        cells = []
         for row in some:
             figures = [bootstrap(row[name]) for name in FIGURES]
-            cells = [f"{figure.estimate:.3f} ± {figure.margin:.3f}" for figure in figures]
-            rows.append([row["optimizer"], *cells, *(row.get(name, "") for name in DIFFERENCES)])
-        print_markdown(["optimizer", *FIGURES, *DIFFERENCES], rows)
+            shown = [f"{figure.estimate:.3f} ± {figure.margin:.3f}" for figure in figures]
+            cells.append([row["optimizer"], f"{row['rate']:g}", *shown, *(row.get(name, "") for name in DIFFERENCES)])
+        print_markdown(["optimizer", "rate", *FIGURES, *DIFFERENCES], cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
         seeds=8,
-        first_seed=0,
-        updates=60,
-        draws=(25, "how often a sample is compared with others"),
+        first_seed=300,
+        updates=80,
+        draws=(10, "how often a sample is compared with others; 0 leaves the error out"),
         processes=2,
     )
-    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=list(REGIMES))
-    parser.add_argument("--optimizers", nargs="+", choices=OPTIMIZERS, default=list(OPTIMIZERS))
+    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
+    parser.add_argument("--groups", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--optimizers", nargs="+", choices=OPTIMIZERS, default=USUAL)
     options = parser.parse_args(arguments)
-    jobs = [(regime, name) for regime in options.regimes for name in OPTIMIZERS if name in options.optimizers]
+    jobs = [
+        (world, group, name)
+        for world in options.worlds
+        for group in options.groups
+        for name in OPTIMIZERS
+        if name in options.optimizers and not (group == "1" and name in _NEED_GROUPS)
+    ]
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     work = partial(_row, seeds=seeds, updates=options.updates, draws=options.draws)
     rows = compared(in_processes(work, jobs, options.processes))
     result = {"seeds": list(seeds), "updates": options.updates, "draws": options.draws, "rows": rows}
     return tell(result, options.json, lambda result: show(result["rows"]))
+
+
+_NEED_GROUPS = ("grpo (C1)", "gdpo", "parpo, no anchor (C4)")
+"""They teach nothing in groups of one."""
 
 
 if __name__ == "__main__":

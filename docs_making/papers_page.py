@@ -15,9 +15,11 @@ _GITHUB = "https://github.com/agentfw/agentfw/blob/main/"
 _HEAD = """# The papers' claims, and what was found here
 
 Every table, ablation and headline figure of the four papers, one by one. *Same* means the same order or sign with
-intervals apart, and never the same size; *not told apart* that intervals overlap; *not measured* says what it would
-take. Figures are explained, with their commands, on the page they link to.
+intervals apart, and never the same size; *same, by construction*, that the world or the arithmetic was made so that
+hardly anything else could come out; *not told apart* that intervals overlap; *not measured* that what was run couldn't
+have shown it, and says what could. Figures are explained, with their commands, on the page they link to.
 """
+VERDICTS = ("same", "same, by construction", "different", "not told apart", "not measured")
 
 
 def papers() -> list[dict[str, Any]]:
@@ -28,10 +30,10 @@ def papers() -> list[dict[str, Any]]:
 
 def papers_page() -> str:
     every = papers()
-    lines = [_HEAD, "| paper | same | different | not told apart | not measured |", "| --- | --- | --- | --- | --- |"]
+    lines = [_HEAD, f"| paper | {' | '.join(VERDICTS)} |", "| --- " * (len(VERDICTS) + 1) + "|"]
     for paper in every:
         counts = Counter(claim["verdict"] for claim in paper["claim"])
-        cells = [str(counts[verdict]) for verdict in ("same", "different", "not told apart", "not measured")]
+        cells = [str(counts[verdict]) for verdict in VERDICTS]
         lines.append(f"| [{paper['name']}](#{paper['name'].lower().replace(' ', '-')}) | {' | '.join(cells)} |")
     for paper in every:
         lines += ["", f"## {paper['name']}", "", paper["about"], "", paper["first"].strip(), ""]

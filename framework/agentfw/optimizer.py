@@ -1,7 +1,7 @@
 """The optimizer interface: turns scores into advantages and names the loss.
 
 An optimizer is arithmetic on scores. It sees neither tokens nor weights. Whatever it keeps between batches, such as
-PARPO's user anchors, can be saved and restored, so that a resumed training continues as if it had never stopped.
+the histories of users, can be saved and restored, so that a resumed training continues as if it had never stopped.
 
     class Centred(Optimizer):
         def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:

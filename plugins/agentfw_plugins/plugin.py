@@ -145,6 +145,18 @@ REGISTRATION = Registration(
             settings="agentfw_plugins.optimizers.grpo:GSPOSettings",
         ),
         Component(
+            "cispo",
+            "agentfw_plugins.optimizers.grpo:GRPO",
+            "GRPO in which the importance ratio is a truncated weight, so that no token is clipped away",
+            settings="agentfw_plugins.optimizers.grpo:CISPOSettings",
+        ),
+        Component(
+            "sapo",
+            "agentfw_plugins.optimizers.grpo:GRPO",
+            "GRPO with a soft gate on the importance ratio instead of clipping",
+            settings="agentfw_plugins.optimizers.grpo:SAPOSettings",
+        ),
+        Component(
             "gdpo",
             "agentfw_plugins.optimizers.grpo:GDPO",
             "Each reward component normalised separately, then summed",
@@ -161,6 +173,18 @@ REGISTRATION = Registration(
             "agentfw_plugins.optimizers.parpo:PARPO",
             "Separate advantages for shared and personal rewards, the latter relative to each user's history",
             settings="agentfw_plugins.optimizers.parpo:PARPOSettings",
+        ),
+        Component(
+            "empirical_bayes",
+            "agentfw_plugins.optimizers.empirical_bayes:EmpiricalBayes",
+            "Each reward relative to the best guess of it, from the group, the user's history and all users",
+            settings="agentfw_plugins.optimizers.empirical_bayes:EmpiricalBayesSettings",
+        ),
+        Component(
+            "reinforce",
+            "agentfw_plugins.optimizers.grpo:Reinforce",
+            "Each sample relative to the mean and the standard deviation of the batch",
+            settings="agentfw_plugins.optimizers.grpo:ReinforceSettings",
         ),
         Component(
             "roundwise",

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentfw import Host
+from agentfw.errors import UsageError
 from agentfw.runs import parse_spec, resolve
 from agentfw_benchmarks import make_model
 
@@ -50,17 +51,52 @@ def test_planted_bugs_are_noticed_and_good_components_are_not_accused(capsys: py
 
 
 @pytest.mark.slow
-def test_parpo_learns_of_both_tracks_and_a_single_track_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_learns_of_both_tracks_is_ahead_and_a_best_rate_lies_inside_the_grid(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     bias = load("optimizers_bias")
-    some = ["--optimizers", "parpo", "parpo, no base track (C2)", "grpo (C1)", "--regimes", "groups of 4"]
-    result = bias.main([*some, "--seeds", "3", "--updates", "24", "--draws", "10", "--processes", "1", "--json"])
+    some = ["--optimizers", "empirical_bayes", "parpo, no base track (C2)", "oracle", "--worlds", "stars"]
+    small = ["--groups", "4", "--seeds", "3", "--updates", "24", "--draws", "4", "--processes", "1", "--json"]
+    result = bias.main([*some, *small])
     assert json.loads(capsys.readouterr().out) == result
     rows = {row["optimizer"]: row for row in result["rows"]}
     means = {name: sum(row["reached"]) / 3 for name, row in rows.items()}
-    assert means["parpo"] > means["parpo, no base track (C2)"]
-    assert all(value > 0 for value in rows["grpo (C1)"]["error"])
+    assert means["oracle"] > means["parpo, no base track (C2)"]
+    assert means["empirical_bayes"] > means["parpo, no base track (C2)"]
+    assert all(value > 0 for value in rows["empirical_bayes"]["error"])
     bias.show(result["rows"])
     assert len(capsys.readouterr().out.splitlines()) == 8
+
+    bias.reached = lambda *given: [given[-1]]  # the faster, the further: no rate is the best
+    with pytest.raises(UsageError, match="is an edge"):
+        bias.tuned("stars", "4", "empirical_bayes", 24)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", load("perfectible").OPTIMIZERS)
+def test_every_optimizer_learns_what_the_model_solves_sometimes(optimizer: str, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    some = ["--questions", "60", "--tries", "8", "--updates", "12", "--work", str(tmp_path), "--optimizers", optimizer]
+    result = load("perfectible").main([*some, "--json"])
+    (row,) = result["rows"]
+    before, after = (sum(shares) / len(shares) for shares in (result["before"], row["after"]))
+    assert 0.3 < before < 0.9
+    assert after > before
+
+
+@pytest.mark.slow
+def test_people_come_back_and_what_suits_them_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("peft")
+    people = load("returning_people")
+    small = ["--work", str(tmp_path), "--model", "tiny-sums", "--evaluated", "8", "--max-tokens", "4", "--json"]
+    assert people.main([*small, "--power"])["smallest"] >= 0
+    some = ["--arms", "reinforce", "empirical_bayes", "--groups", "48 x 1", "--seeds", "1", "--answers", "48"]
+    result = people.main([*small, *some])
+    assert [list(seed) for row in result["rows"] for seed in row["seeds"]] == [["0", "48"]] * 2
+    people.show(result)
+    assert "empirical_bayes ahead by" in capsys.readouterr().out
+    # What was measured is read again.
+    assert people.main([*small, *some]) == result
 
 
 @pytest.mark.slow

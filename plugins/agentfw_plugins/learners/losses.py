@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from .lessons import Lesson
 
-__all__ = ["Figures", "Terms", "TokenLoss", "loss_of", "made", "weights"]
+__all__ = ["Clipped", "Figures", "Terms", "TokenLoss", "loss_of", "made", "weights"]
 
 _FARTHEST = 20.0
 """Limit of a log ratio. e^20 is far beyond any cap, and no float overflows."""
@@ -149,13 +149,17 @@ class Clipped(TokenLoss):
         figures.add("ratio", ratio.detach())
         figures.add_largest("ratio_largest", ratio.detach())
         counted = ratio if loss.ratio_cap is None else ratio.clamp(max=loss.ratio_cap)
-        plain = counted * terms.advantages
-        clipped = counted.clamp(1 - loss.clip_low, 1 + loss.clip_high) * terms.advantages
-        figures.add("clipped", (clipped < plain).detach().float())
-        gain = plain.minimum(clipped)
+        gain = self.gain(counted, terms, figures)
         if loss.importance_cap is not None and terms.sampled is not None:
             gain = gain * _importance(loss, loss.importance_cap, terms, terms.sampled, figures)
         return -(terms.weights * gain).sum()
+
+    def gain(self, ratio: torch.Tensor, terms: Terms, figures: Figures) -> torch.Tensor:
+        """What each token adds to the objective. A loss that only clips otherwise derives from this class."""
+        plain = ratio * terms.advantages
+        clipped = ratio.clamp(1 - self.loss.clip_low, 1 + self.loss.clip_high) * terms.advantages
+        figures.add("clipped", (clipped < plain).detach().float())
+        return plain.minimum(clipped)
 
 
 def made(loss: Loss) -> TokenLoss:

@@ -1,4 +1,7 @@
-"""GRPO and its relatives: Dr. GRPO and GSPO differ from it in settings only, DAPO, GDPO and GiGPO in what they compare.
+"""GRPO and its relatives.
+
+Dr. GRPO and GSPO differ from it in settings only, CISPO and SAPO in how they clip, and DAPO, GDPO, GiGPO and REINFORCE
+in what they compare. Dual clip is a setting of all that clip: `ratio_cap=3`.
 
     agentfw train calendar --optimizer grpo
     agentfw train calendar --optimizer dr_grpo --set optimizer.length=256
@@ -17,13 +20,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
 
 from agentfw import Episode, Turn
-from agentfw.optimizer import Advantage, Scored
+from agentfw.optimizer import Advantage, Loss, Scored
+from agentfw.scores import Track
 
+from ..learners.losses import Clipped, Figures, Terms
 from .relative import (
     Aggregation,
     ClipHigh,
@@ -37,13 +42,18 @@ from .relative import (
     by_component,
     by_turn,
     centred,
+    has_track,
     normalised,
+    of_track,
     returns_to_go,
     spoken,
     spread,
     throughout,
     unit,
 )
+
+if TYPE_CHECKING:
+    import torch
 
 Scale = Annotated[bool, Field(description="Divide by the group's standard deviation.")]
 Skip = Annotated[
@@ -74,6 +84,49 @@ class GSPOSettings(GRPOSettings):
     clip_low: ClipLow = 3e-4
     clip_high: ClipHigh = 4e-4
     kl: Kl = 0.0
+
+
+class CISPOSettings(GRPOSettings):
+    """The ratio only weighs a token, so that none is left out by clipping: no upper limit stops its gradient."""
+
+    clip_high: ClipHigh = 4.0
+    aggregation: Aggregation = "token_mean"
+    kl: Kl = 0.0
+
+    def loss(self) -> Loss:
+        return replace(super().loss(), name=f"{__name__}:TruncatedWeight")
+
+
+class TruncatedWeight(Clipped):
+    """min(r, 1 + clip_high) A log p, with the ratio r as a weight without gradient (Chen et al. 2025, MiniMax-M1)."""
+
+    def gain(self, ratio: torch.Tensor, terms: Terms, figures: Figures) -> torch.Tensor:
+        most = 1 + self.loss.clip_high
+        figures.add("clipped", (ratio > most).detach().float())
+        return ratio.detach().clamp(max=most) * terms.advantages * terms.logprobs
+
+
+class SAPOSettings(GRPOSettings):
+    """A soft gate on the ratio, which takes the place of clipping."""
+
+    kl: Kl = 0.0
+    steepness: float = Field(1.0, gt=0, description="Steepness of the gate where the advantage is positive.")
+    steepness_negative: float = Field(
+        1.05, gt=0, description="Steepness of the gate elsewhere. Tokens that get less likely are less stable."
+    )
+
+    def loss(self) -> Loss:
+        steepness = {"positive": self.steepness, "negative": self.steepness_negative}
+        return replace(super().loss(), name=f"{__name__}:SoftGate", settings=steepness)
+
+
+class SoftGate(Clipped):
+    """4 / t sigmoid(t (r - 1)) A, with the steepness t (Gao et al. 2025). At r = 1 its gradient is that of r A."""
+
+    def gain(self, ratio: torch.Tensor, terms: Terms, figures: Figures) -> torch.Tensor:
+        good, bad = (ratio.new_tensor(self.loss.settings[name]) for name in ("positive", "negative"))
+        steepness = good.where(terms.advantages > 0, bad)
+        return 4 / steepness * (steepness * (ratio - 1)).sigmoid() * terms.advantages
 
 
 class GRPO(Relative[GRPOSettings]):
@@ -169,6 +222,34 @@ class DAPO(GRPO):
             return 0.0
         longest = max((turn.count for turn in scored.episode.turns), default=0)
         return self.settings.overlong_penalty * min(1.0, max(0.0, (longest - (most - buffer)) / buffer))
+
+
+class ReinforceSettings(LossSettings):
+    base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage.")
+    personal_weight: float = Field(0.5, ge=0, description="Weight of the personal advantage.")
+    aggregation: Aggregation = "episode_mean"
+    kl: Kl = 0.01
+
+
+class Reinforce(Relative[ReinforceSettings]):
+    """Each sample relative to the whole batch (REINFORCE++), so that one sample of a task is enough.
+
+    A = base_weight nrm(base) + personal_weight nrm(personal), by mean and standard deviation of the batch. An episode
+    without a score on a track takes no part in that track.
+    """
+
+    def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
+        samples = [scored for group in groups for scored in group]
+        values = [0.0] * len(samples)
+        weights: dict[Track, float] = {"base": self.settings.base_weight, "personal": self.settings.personal_weight}
+        for track, weight in weights.items():
+            places = [place for place, scored in enumerate(samples) if has_track(scored, track)]
+            rewards = [of_track(samples[place], track) for place in places]
+            for place, value in zip(places, normalised(rewards) if rewards else [], strict=True):
+                values[place] += weight * value
+        return [
+            advantage for scored, value in zip(samples, values, strict=True) for advantage in throughout(scored, value)
+        ]
 
 
 WHITENING_FLOOR = 0.1

@@ -9,6 +9,8 @@ of that user's personal rewards. The anchor is read before the batch updates it.
     anchor      b = m
     group       b = group mean
 
+In a group of one there is no group mean, so that b = m with any of the first three.
+
     agentfw train --optimizer parpo
     agentfw train --optimizer parpo --set optimizer.base_weight=0                                  # C2, no base track
     agentfw train --optimizer parpo --set optimizer.personal_weight=0                              # C3, no personal one
@@ -26,16 +28,16 @@ A group of one has no base advantage, as there is nothing to compare it with. Wi
 reward is measured from the running mean of its query, over all users. This is fair because base rewards don't depend on
 the user, and it lets a training that plays each task once learn from both tracks.
 
-Two figures tell how much of a training is PARPO: `anchored`, the share of groups judged by an anchor among those with
-anything personal to judge, and `warming`, the share of users whose anchor isn't used yet. With `anchored` at 0 a
-training is C4, whatever it is called: users have to come back.
+Two figures tell how much of a training is PARPO: `anchored`, the share of groups that learn something personal by an
+anchor among those with anything personal to learn, and `warming`, the share of users whose anchor isn't used yet. With
+`anchored` at 0 a training is C4, whatever it is called: users have to come back.
 
 The paper's text at hand has lost its equations and constants. Baseline and scale are readings of its prose, and the
 numbers are common practice. The bound takes the place of a constant floor on sqrt(v), which would depend on the unit of
 the rewards. An anchor made of few samples has a poor spread, so it counts only after `warm_up` batches, its first
-batches are averaged evenly, and its variance is that within groups, where the task is the same. A single sample's
-variance is taken around the old mean. A user whose rewards have never differed is compared within the group.
-benchmarks/optimizers_bias.py measures what each of these changes.
+batches are averaged evenly, and its variance is taken around what the baseline is: within groups, where the task is the
+same, or around the old mean, which single samples and `baseline=anchor` are measured from. A user whose rewards have
+never differed is compared within the group. benchmarks/optimizers_bias.py measures what is learned.
 """
 
 from __future__ import annotations
@@ -95,10 +97,10 @@ class PARPOSettings(LossSettings):
     decay: float = Field(
         0.9, ge=0, lt=1, description="Decay of the per-user running mean and variance. The paper's value is lost."
     )
-    variance: Literal["batch", "around_old_mean", "within_groups"] = Field(
-        "within_groups",
-        description="Mean that a user's variance is taken around: of the batch, of the history, or of each group, "
-        "so that tasks of different difficulty don't count as spread. The paper doesn't say.",
+    variance: Literal["baseline", "batch"] = Field(
+        "baseline",
+        description="Mean that a user's variance is taken around: that of the baseline (of each group, or with "
+        "baseline=anchor and for single samples of the history), or that of the batch. The paper doesn't say.",
     )
     bound: float = Field(
         4.0,
@@ -140,14 +142,15 @@ class PARPO(Relative[PARPOSettings]):
         found: list[Advantage] = []
         users: dict[str, list[list[float]]] = {}
         judged: list[bool] = []
+        """Of the groups that learn something personal, which do by an anchor."""
         for group in groups:
             base = self._base(group)
             rewards = [of_track(scored, "personal") for scored in group]
             names = [scored.episode.task.user for scored in group]
-            anchored = any(map(self._counts, names))
-            if anchored or len(set(rewards)) > 1:
-                judged.append(anchored)
-            for scored, general, personal in zip(group, base, self._personal(names, rewards), strict=True):
+            personals = self._personal(names, rewards)
+            if any(personals):
+                judged.append(any(map(self._counts, names)))
+            for scored, general, personal in zip(group, base, personals, strict=True):
                 value = self.settings.base_weight * general + self.settings.personal_weight * personal
                 found += throughout(scored, value)
             for name in dict.fromkeys(names):
@@ -202,7 +205,7 @@ class PARPO(Relative[PARPOSettings]):
             anchor = self.anchors[name]
             deviation = math.sqrt(anchor.variance)
             # Differences within the group are exact zeros where its rewards are equal.
-            offset = middle - self._baseline(middle, anchor.mean, self.settings.margin * deviation)
+            offset = middle - self._baseline(middle, anchor.mean, self.settings.margin * deviation, len(rewards))
             own = {place: differences[place] + offset for place, other in enumerate(names) if other == name}
             one = unit(spread(rewards) if self.settings.scale == "group" else deviation)
             one = max(one, max(map(abs, own.values())) / self.settings.bound)
@@ -210,7 +213,9 @@ class PARPO(Relative[PARPOSettings]):
                 values[place] = difference / one
         return values
 
-    def _baseline(self, middle: float, centre: float, margin: float) -> float:
+    def _baseline(self, middle: float, centre: float, margin: float, samples: int) -> float:
+        if samples == 1 and self.settings.baseline != "group":
+            return centre  # the middle is the sample itself
         if self.settings.baseline == "min_upper":
             return min(middle, centre + margin)
         if self.settings.baseline == "max_lower":
@@ -227,10 +232,11 @@ class PARPO(Relative[PARPOSettings]):
     def _updated(self, anchor: Anchor | None, groups: Sequence[Sequence[float]]) -> Anchor:
         rewards = [reward for group in groups for reward in group]
         middle, several = mean(rewards), [group for group in groups if len(group) > 1]
-        if self.settings.variance == "within_groups" and several:
+        by_group = self.settings.baseline != "anchor" or anchor is None
+        if self.settings.variance == "baseline" and several and by_group:
             # By n - 1, as the group's own spread: else few samples would make every user seem too narrow.
             variance = mean([spread(group) ** 2 for group in several])
-        elif anchor is not None and (self.settings.variance == "around_old_mean" or len(rewards) == 1):
+        elif anchor is not None and (self.settings.variance == "baseline" or len(rewards) == 1):
             variance = mean([(reward - anchor.mean) ** 2 for reward in rewards])
         else:
             variance = mean([(reward - middle) ** 2 for reward in rewards])

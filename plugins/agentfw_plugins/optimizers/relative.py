@@ -192,6 +192,10 @@ def of_track(scored: Scored, track: Track) -> float:
     return math.fsum(score.value for score in scores_of(scored) if score.track == track)
 
 
+def has_track(scored: Scored, track: Track) -> bool:
+    return any(score.track == track for score in scores_of(scored))
+
+
 def by_component(scored: Scored) -> dict[str, float]:
     """The sum of each component."""
     found: dict[str, list[float]] = {}

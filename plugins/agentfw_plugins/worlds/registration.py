@@ -27,6 +27,7 @@ _OF_OTHERS = {
     "train-from-feedback": "agentfw train --from RUN: learns from good answers and corrections",
     "train-from-feedback-kto": "agentfw train --from RUN --optimizer kto: learns from good and bad answers",
     "train-from-feedback-grpo": "agentfw train --from RUN --optimizer grpo: fresh answers, scored by recorded feedback",
+    "train-from-feedback-empirical_bayes": "agentfw train --from RUN --optimizer empirical_bayes: that, for many users",
     "train-from-feedback-parpo": "agentfw train --from RUN --optimizer parpo: the same, by another optimizer",
     "gymnasium": "CartPole with random actions",
     "train-program": "agentfw train program: trains the model inside somebody else's agent",

@@ -166,11 +166,32 @@ def test_a_single_sample_is_measured_from_the_users_own_history(chosen: Chosen, 
     assert parpo.state()["anchors"]["ada"] == [3.5, 5.0, 2]
 
 
-def test_variance_around_the_old_mean(chosen: Chosen, make: Make) -> None:
-    """Mean 2, then 4 and 6: squares 4 and 16 around 2, mean 10; half of it and half of 1."""
-    parpo, _ = _second_batch(chosen, make, variance="around_old_mean")
+@pytest.mark.parametrize("baseline", ["min_upper", "max_lower", "anchor"])
+def test_single_samples_are_judged_by_the_anchor_whatever_the_baseline(
+    chosen: Chosen, make: Make, values: Values, baseline: str
+) -> None:
+    """Anchor at mean 2 and deviation 1: rewards 1.5, 2 and 2.5 are half a deviation below, at it, and half above.
 
-    assert parpo.state()["anchors"]["ada"] == [3.5, 5.5, 2]
+    Those at the anchor learn nothing, so they aren't counted as anchored.
+    """
+    for reward, personal in ((1.5, -0.5), (2.0, 0.0), (2.5, 0.5)):
+        settings = {**AT_ONCE, "baseline": baseline, "base_weight": 0.0, "personal_weight": 1.0}
+        parpo = chosen("parpo", settings)
+        parpo.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
+
+        assert values(parpo.advantages([make.tracked([0.0], [reward])])) == pytest.approx([personal], abs=1e-5)
+        assert parpo.metrics()["anchored"] == float(personal != 0)
+
+
+def test_with_the_anchor_as_its_baseline_the_variance_is_that_around_the_anchor(chosen: Chosen, make: Make) -> None:
+    """Mean 2, then 4 and 6: squares 4 and 16 around 2, mean 10; half of it and half of 1. Within groups it is 2."""
+    settings = {"decay": 0.5, "warm_up": 1}
+    for baseline, variance in (("anchor", 5.5), ("min_upper", 1.5)):
+        parpo = chosen("parpo", {**settings, "baseline": baseline})
+        parpo.restore({"anchors": {"ada": [2.0, 1.0, 1]}})
+        parpo.advantages([make.tracked([1.0, 0.0], [4.0, 6.0])])
+
+        assert parpo.state()["anchors"]["ada"] == pytest.approx([3.5, variance, 2])
 
 
 def test_a_user_whose_reward_never_changed_is_compared_within_the_group(
@@ -205,7 +226,7 @@ def test_a_group_that_leaves_a_flat_history_is_bounded_and_keeps_its_order(
 
 def test_rewards_that_are_equal_up_to_rounding_are_no_history(chosen: Chosen, make: Make, values: Values) -> None:
     """0.1 + 0.2 and 0.3 differ in the last digit: nothing that a user's rewards could be measured in."""
-    for variance in ("within_groups", "batch", "around_old_mean"):
+    for variance in ("baseline", "batch"):
         parpo = chosen("parpo", {"base_weight": 0.0, "personal_weight": 1.0, "variance": variance})
         for _ in range(3):
             parpo.advantages([make.tracked([0.0] * 3, [0.1 + 0.2, 0.3, 0.1 + 0.2])])
@@ -258,7 +279,7 @@ def test_an_anchor_is_averaged_first_and_counts_after_three_batches(chosen: Chos
     assert found == pytest.approx([(2 - sqrt(2)) / sqrt(2), (4 - sqrt(2)) / sqrt(2)])
 
 
-def test_variance_within_groups_leaves_out_how_hard_tasks_are(chosen: Chosen, make: Make) -> None:
+def test_the_variance_within_groups_leaves_out_how_hard_tasks_are(chosen: Chosen, make: Make) -> None:
     """An easy task, 10 and 12, a hard one, 0 and 2: mean 6, each with variance 2; around 6 it would be 26."""
     parpo = chosen("parpo")
     parpo.advantages([make.tracked([0.0, 0.0], [10.0, 12.0]), make.tracked([0.0, 0.0], [0.0, 2.0], index=1)])

@@ -224,7 +224,7 @@ class Learning:
         if self.spec.samples == 1 and rewarded and not taught and not self.optimizer.state():
             raise UsageError(
                 f"{self.optimizer.guard.title} has nothing to compare an episode with: samples is 1",
-                fix="set samples to 2 or more, or use parpo, which compares with the user's own history",
+                fix="set samples to 2 or more, or use empirical_bayes, which compares with the user's own history",
             )
         metrics = finite(self.optimizer.metrics(), self.optimizer.guard.title)
         note = self.optimizer.note()

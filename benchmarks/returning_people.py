@@ -1,0 +1,236 @@
+"""People who come back, and rate single answers of a language model: who learns from the fewest ratings?
+
+    python benchmarks/returning_people.py --work FOLDER --power        # what could be told apart, before any training
+    python benchmarks/returning_people.py --work FOLDER --feedback thumbs
+
+48 people ask for advice. The prompt says how each likes to be answered: briefly or at length, as a list or not,
+cheerfully or soberly. How well an answer suits is the share of these three that it meets. What a person says of it is
+another thing:
+
+    thumbs    up or down; some people are lenient and some harsh
+    stars     on a scale of their own, from 1 to 10 times as wide as the narrowest
+
+Every arm gets 48 answers an update: 12 requests answered 4 times, 24 answered twice, or 48 answered once. What suits is
+measured on held-out requests of the same people, after 400, 800 and 1,600 answers. The learning rate is chosen on other
+seeds (`--rate`). With `--power`, the model answers untrained, and the program prints the smallest difference that three
+seeds could tell from chance with a probability of 0.8.
+
+Killed, the same command goes on with the trainings that are missing. On two cores an update of SmolLM2 takes minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import agentfw
+from agentfw import Episode, RewardModel, Score
+from agentfw.report.statistics import bootstrap, paired_difference
+from agentfw.runs.records.folder import RunFolder
+from agentfw_benchmarks import Options, print_markdown, tell
+
+PEOPLE, ANSWERS, HELD_OUT = 48, 48, 4
+WISHES = (
+    ("in a few words", "at length, in several sentences"),
+    ("as a list with dashes", "without any list"),
+    ("cheerfully, with an exclamation mark", "soberly, without exclamation marks"),
+)
+TOPICS = (
+    *("a rainy Sunday", "a cold", "a birthday party", "a long train ride", "a first day at work", "a small garden"),
+    *(
+        "a noisy neighbour",
+        "a week without meat",
+        "a lost key",
+        "a job interview",
+        "a broken bicycle",
+        "a quiet evening",
+    ),
+    *("a visit of my parents", "a move to another town", "a bad night", "an old computer", "a picnic", "a shy dog"),
+)
+ARMS: dict[str, tuple[str, dict[str, object]]] = {
+    "empirical_bayes": ("empirical_bayes", {}),
+    "grpo": ("grpo", {"kl": 0.01}),
+    "reinforce": ("reinforce", {}),
+    "parpo": ("parpo", {}),
+    "parpo, baseline=anchor": ("parpo", {"baseline": "anchor"}),
+}
+SAMPLES = {"12 x 4": 4, "24 x 2": 2, "48 x 1": 1}
+
+
+class Person:
+    """What somebody likes, and how they rate. The same name is the same person."""
+
+    def __init__(self, name: str) -> None:
+        drawn = random.Random(name)
+        self.likes = [drawn.random() < 0.5 for _ in WISHES]
+        self.lenience = drawn.gauss(0.0, 0.35)
+        self.centre, self.scale = drawn.gauss(0.0, 3.0), 10 ** drawn.random()
+
+    def wishes(self) -> str:
+        return "; ".join(words[not first] for words, first in zip(WISHES, self.likes, strict=True))
+
+    def suited(self, text: str) -> float:
+        """The share of the wishes that an answer meets."""
+        text = text.strip()
+        has = (len(text.split()) <= 15, bool(re.search(r"^\s*[-*•]", text, re.MULTILINE)), "!" in text)
+        return sum(one == liked for one, liked in zip(has, self.likes, strict=True)) / len(has) if text else 0.0
+
+    def says(self, text: str, kind: str, drawn: random.Random) -> float:
+        felt = 2 * self.suited(text) - 1 + drawn.gauss(0.0, 0.25)
+        if kind == "thumbs":
+            return 1.0 if felt + self.lenience > 0 else -1.0
+        return self.centre + self.scale * felt
+
+
+class Ratings(RewardModel):
+    """What the person says, on the personal track."""
+
+    components = ("rating",)
+    kind = "thumbs"
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        return [Score(one.id, "rating", self._said(one), "personal") for one in group]
+
+    def _said(self, episode: Episode) -> float:
+        drawn = random.Random(f"{episode.id} {episode.task.seed} {episode.turns[-1].text}")
+        return Person(episode.task.user).says(episode.turns[-1].text, self.kind, drawn)
+
+
+class Stars(Ratings):
+    kind = "stars"
+
+
+def write_requests(folder: Path, seed: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs = [(f"person {number}", topic) for number in range(PEOPLE) for topic in TOPICS]
+    random.Random(seed).shuffle(pairs)
+    held_out = set(TOPICS[-HELD_OUT:])
+    for split in ("train", "validation", "test"):
+        kept = [pair for pair in pairs if (pair[1] in held_out) == (split != "train")]
+        rows = [{"prompt": _prompt(name, topic), "user": name} for name, topic in kept]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def _prompt(name: str, topic: str) -> str:
+    return f"What do you advise me for {topic}? Answer {Person(name).wishes()}."
+
+
+def settings_of(folder: Path, options: Any, samples: int) -> dict[str, Any]:
+    every = max(1, round(options.answers[0] / ANSWERS))
+    return {
+        "environment.tasks": str(folder / "{split}.jsonl"),
+        "samples": samples,
+        "tasks": ANSWERS // samples,
+        "sampling.temperature": 1.0,
+        "sampling.max_tokens": options.max_tokens,
+        "learner.learning_rate": options.rate,
+        "evaluation.every": every,
+        "evaluation.tasks": options.evaluated,
+    }
+
+
+def course(arm: str, grouped: str, seed: int, options: Any) -> dict[str, list[float]]:
+    """How well each held-out answer suits, by the number of answers that were learned from."""
+    home = options.work / f"{options.feedback}, {arm}, {grouped}, seed {seed}"
+    kept = home / "suits.json"
+    if not kept.exists():
+        write_requests(home, seed)
+        name, chosen = ARMS[arm]
+        agentfw.train(
+            "questions",
+            model=options.model,
+            optimizer=name,
+            reward=Stars if options.feedback == "stars" else Ratings,
+            updates=math.ceil(options.answers[-1] / ANSWERS),
+            seed=seed,
+            settings=settings_of(home, options, SAMPLES[grouped]) | {f"optimizer.{key}": chosen[key] for key in chosen},
+            runs=home / "runs",
+        )
+        (run,) = (RunFolder.open(about.parent) for about in (home / "runs").glob("*/run.json"))
+        found = {str(number * ANSWERS): _suits(records.episodes()) for number, records in run.evaluations().items()}
+        kept.write_text(json.dumps(found), "utf-8")
+    read: dict[str, list[float]] = json.loads(kept.read_text("utf-8"))
+    return read
+
+
+def _suits(episodes: Any) -> list[float]:
+    return [Person(one.task.user).suited(one.turns[-1].text) for one in episodes]
+
+
+def power(options: Any) -> dict[str, Any]:
+    """What the spread of untrained answers lets three seeds tell apart, by a t-test at 0.05 with a power of 0.8."""
+    home = options.work / "untrained"
+    write_requests(home, 0)
+    sampling = {
+        key: value for key, value in settings_of(home, options, 1).items() if key.startswith(("env", "sampling"))
+    }
+    played = agentfw.run(
+        "questions",
+        model=options.model,
+        episodes=options.evaluated,
+        reward=Ratings,
+        settings=sampling,
+        runs=home / "runs",
+    )
+    suits = _suits(played.episodes)
+    middle = sum(suits) / len(suits)
+    variance = sum((one - middle) ** 2 for one in suits) / max(1, len(suits) - 1)
+    smallest = 2.8 * math.sqrt(2 * variance / (len(options.seeds) * options.evaluated))
+    return {"untrained": middle, "deviation": math.sqrt(variance), "smallest": smallest, "evaluated": options.evaluated}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(
+        __doc__,
+        work=(Path, "a folder for the trainings"),
+        model=("smollm2", "a model, as `agentfw train --model` takes it"),
+        seeds=([21, 22, 23], "of the trainings"),
+        answers=([400, 800, 1600], "to learn from, at which it is measured"),
+        evaluated=(192, "held-out answers"),
+        max_tokens=(48, "of an answer"),
+        rate=(2e-4, "learning rate"),
+    )
+    parser.add_argument("--feedback", choices=("thumbs", "stars"), default="thumbs")
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
+    parser.add_argument("--groups", nargs="+", choices=SAMPLES, default=list(SAMPLES))
+    parser.add_argument("--power", action="store_true", help="print what could be told apart, and train nothing")
+    options = parser.parse_args(arguments)
+    if options.power:
+        return tell(power(options), options.json, show_power)
+    rows = [
+        {"arm": arm, "groups": grouped, "seeds": [course(arm, grouped, seed, options) for seed in options.seeds]}
+        for grouped in options.groups
+        for arm in options.arms
+        if not (grouped == "48 x 1" and arm == "grpo")
+    ]
+    return tell({"feedback": options.feedback, "rows": rows}, options.json, show)
+
+
+def show_power(result: dict[str, Any]) -> None:
+    print(f"untrained {result['untrained']:.3f}, deviation of an answer {result['deviation']:.3f}")
+    print(f"smallest difference with a power of 0.8: {result['smallest']:.3f}")
+
+
+def show(result: dict[str, Any]) -> None:
+    first = {row["groups"]: row for row in result["rows"] if row["arm"] == "empirical_bayes"}
+    answers = list(result["rows"][0]["seeds"][0])
+    table = []
+    for row in result["rows"]:
+        cells = []
+        for number in answers:
+            values = [value for seed in row["seeds"] for value in seed[number]]
+            cells.append(f"{bootstrap(values).estimate:.3f} ± {bootstrap(values).margin:.3f}")
+        ours = first.get(row["groups"], row)
+        last = [[value for seed in one["seeds"] for value in seed[answers[-1]]] for one in (ours, row)]
+        ahead = "" if ours is row else str(paired_difference(*last))
+        table.append([row["groups"], row["arm"], *cells, ahead])
+    print_markdown(["groups", "optimizer", *answers, "empirical_bayes ahead by"], table)
+
+
+if __name__ == "__main__":
+    main()
