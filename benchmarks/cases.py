@@ -142,7 +142,9 @@ def measure(
         right[arm] = [_share([row[column] for row in rows if row[3] == person]) for person in persons]
         quarter = max(len(streams_of[0]) // 4, 1)
         first = [row for row in rows if row[3] % TEAM == TEAM - 1 and row[4] < NEWCOMER]
-        new[arm] = [_share([row[column] for row in first if row[3] == one]) for one in sorted({row[3] for row in first})]
+        new[arm] = [
+            _share([row[column] for row in first if row[3] == one]) for one in sorted({row[3] for row in first})
+        ]
         result["arms"][arm] = {
             **({"right": mean_of(right[arm])} if model else {}),
             "nearest": mean_of([_share([row[1] for row in rows if row[3] == person]) for person in persons]),
@@ -256,9 +258,9 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, model="", abcd="", banking77="", people=4, messages=40, subjects=16, every=1, seed=0, arms=[*ARMS]).parse_args(
-        arguments
-    )
+    options = Options(
+        __doc__, model="", abcd="", banking77="", people=4, messages=40, subjects=16, every=1, seed=0, arms=[*ARMS]
+    ).parse_args(arguments)
     if not (options.abcd or options.banking77):
         raise SystemExit("name the data: --abcd FOLDER or --banking77 FILE.csv")
     known = messages_of_abcd(Path(options.abcd)) if options.abcd else messages_of_csv(Path(options.banking77))
