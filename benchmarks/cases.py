@@ -22,6 +22,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
-from agentfw_memory import Case, GraphSettings, SkillGraph, WordIndex, as_messages
+from agentfw_memory import Case, GraphSettings, SkillGraph, WordIndex, as_messages, as_text
 from agentfw_memory.graph.index.embedders import open_embedder
 
 SHOWN, FOLDERS, TEAM, NEWCOMER = 6, 8, 4, 10
@@ -41,6 +42,8 @@ NAMES = (
     *("Quartz", "River", "Summit", "Tundra", "Umbra", "Valley", "Willow", "Zephyr"),
 )
 ARMS = ("nothing", "last", "random", "BM25", "vectors", "graph", "graph without communities")
+AS_TEXT = ("graph as text", "graph as text, bad too")
+"""Two more arms, for a model: cases as text before the request, without and with answers that were wrong."""
 Model = Callable[[Sequence[dict[str, str]], Sequence[str]], str]
 """Chooses one of some folders for a conversation."""
 
@@ -72,13 +75,13 @@ def messages_of_abcd(folder: Path) -> dict[str, list[str]]:
     return {name: some for name, some in subjects.items() if len(some) > 2}
 
 
-def streams(subjects: dict[str, list[str]], people: int, length: int, seed: int) -> list[list[Message]]:
-    """Return each person's messages. People of a team share their folders."""
+def streams(subjects: dict[str, list[str]], people: int, length: int, seed: int, most: int) -> list[list[Message]]:
+    """Return each person's messages, of at most so many subjects. People of a team share subjects and folders."""
     draw, found = random.Random(seed), []
-    names = sorted(subjects)
     for person in range(people):
         team = random.Random(f"{seed}/{person // TEAM}")
         folders = team.sample(NAMES, FOLDERS)
+        names = team.sample(sorted(subjects), min(most, len(subjects)))
         convention = {name: folders[place % FOLDERS] for place, name in enumerate(team.sample(names, len(names)))}
         swap = dict(zip(folders[:2], reversed(folders[:2]), strict=True)) if person % 2 else {}
         stream = []
@@ -100,45 +103,61 @@ def gguf_model(path: Path) -> Model:
     extra = {"gguf_file": name} if name else {}
     tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **extra).eval()
+    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+
+    known: dict[str, str] = {}
 
     def choose(conversation: Sequence[dict[str, str]], folders: Sequence[str]) -> str:
         prompt = "".join(f"<|im_start|>{one['role']}\n{one['content']}<|im_end|>\n" for one in conversation)
+        if prompt in known:  # arms often show the same
+            return known[prompt]
         start = tokenizer(f"{prompt}<|im_start|>assistant\n", return_tensors="pt", add_special_tokens=False).input_ids
+        names = [[*tokenizer(folder, add_special_tokens=False).input_ids, end] for folder in folders]
+        longest = max(map(len, names))
+        rows = torch.tensor([[*one, *[end] * (longest - len(one))] for one in names])
         with torch.no_grad():
-            first = model(start, use_cache=True)
-            scores = []
-            for folder in folders:
-                ids = tokenizer(folder, add_special_tokens=False).input_ids
-                logprob = float(first.logits[0, -1].log_softmax(-1)[ids[0]])
-                if len(ids) > 1:
-                    rest = model(torch.cat([start, torch.tensor([ids[:-1]])], 1)).logits[0, start.shape[1] :]
-                    logprob += float(rest.log_softmax(-1)[range(len(ids) - 1), ids[1:]].sum())
-                scores.append(logprob / len(ids))
-        return folders[int(np.argmax(scores))]
+            first = model(start, use_cache=True, logits_to_keep=1)  # the prompt is read once for all folders
+            first.cache.batch_repeat_interleave(len(names))
+            rest = model(rows[:, :-1], cache=first.cache).logits
+        logits = torch.cat([first.logits.expand(len(names), 1, -1), rest], 1).log_softmax(-1)
+        scores = [float(row[range(len(one)), one].sum()) for row, one in zip(logits, names, strict=True)]
+        known[prompt] = folders[int(np.argmax(scores))]
+        return known[prompt]
 
     return choose
 
 
-def measure(streams_of: list[list[Message]], arms: Sequence[str], model: Model | None, seed: int) -> dict[str, Any]:
-    """Play all streams in turns, once for each arm, and return what was right."""
+def measure(
+    streams_of: list[list[Message]], arms: Sequence[str], model: Model | None, seed: int, every: int
+) -> dict[str, Any]:
+    """Play all streams in turns, once for each arm, and return what was right of every so many messages."""
     result: dict[str, Any] = {"people": len(streams_of), "messages": len(streams_of[0]), "arms": {}}
     right: dict[str, list[float]] = {}
+    new: dict[str, list[float]] = {}
     for arm in arms:
-        rows, persons = _played(streams_of, arm, model, seed), range(len(streams_of))
+        print(f"{arm} ...", file=sys.stderr, flush=True)
+        played, persons = _played(streams_of, arm, model, seed, every), range(len(streams_of))
+        rows = [row for row in played if row[4] % every == 0]
         column = 0 if model else 1
         right[arm] = [_share([row[column] for row in rows if row[3] == person]) for person in persons]
         quarter = max(len(streams_of[0]) // 4, 1)
-        newcomers = [row[column] for row in rows if row[3] % TEAM == TEAM - 1 and row[4] < NEWCOMER]
+        first = [row for row in rows if row[3] % TEAM == TEAM - 1 and row[4] < NEWCOMER]
+        new[arm] = [
+            _share([row[column] for row in first if row[3] == one]) for one in sorted({row[3] for row in first})
+        ]
         result["arms"][arm] = {
             **({"right": mean_of(right[arm])} if model else {}),
             "nearest": mean_of([_share([row[1] for row in rows if row[3] == person]) for person in persons]),
             "ceiling": _share([row[2] for row in rows]),
             "by quarter": [_share([row[column] for row in rows if row[4] // quarter == part]) for part in range(4)],
-            "newcomers": _share(newcomers) if newcomers else None,
+            "by person": right[arm],
+            "newcomers": _share(new[arm]) if first else None,
         }
-    for one, other in (("graph", "random"), ("graph", "BM25"), ("graph", "graph without communities")):
+    for one, other in (("graph", "random"), ("graph", "BM25"), ("graph", "graph without communities"), AS_TEXT[::-1]):
         if {one, other} <= right.keys():
             result[f"{one} - {other}"] = difference_of(right[one], right[other])
+            if new[one]:
+                result[f"{one} - {other}, newcomers"] = difference_of(new[one], new[other])
     return result
 
 
@@ -147,7 +166,7 @@ def _share(right: Sequence[float]) -> float:
 
 
 def _played(
-    streams_of: list[list[Message]], arm: str, model: Model | None, seed: int
+    streams_of: list[list[Message]], arm: str, model: Model | None, seed: int, every: int
 ) -> list[tuple[float, float, float, int, int]]:
     """Return (right, nearest right, folder among those shown, person, place) of each message."""
     draw, embedder = random.Random(f"{seed}/{arm}"), open_embedder("wordllama")
@@ -165,16 +184,15 @@ def _played(
             own = seen[message.person]
             cases = _chosen(arm, message, own, vectors[message.person], graph, draw, embedder)
             folders = sorted({one.folder for one in streams_of[message.person]})
-            answer = ""
-            if model is not None:
+            answer, asked = "", model is not None and message.place % every == 0
+            if model is not None and asked:
                 system = f"File the message into one of these folders: {', '.join(folders)}. Answer with the folder."
-                turns = [
-                    {"role": "system", "content": system},
-                    *as_messages(cases),
-                    {"role": "user", "content": message.text},
-                ]
-                answer = model(turns, folders)
-            nearest = cases[-1].answer if cases else ""
+                if arm in AS_TEXT:
+                    before = [{"role": "system", "content": f"{system}\n\n{as_text(cases)}"}]
+                else:
+                    before = [{"role": "system", "content": system}, *as_messages(cases)]
+                answer = model([*before, {"role": "user", "content": message.text}], folders)
+            nearest = next((case.answer for case in reversed(cases) if case.good), "")
             ceiling = float(message.folder in {case.answer for case in cases})
             rows.append(
                 (
@@ -191,8 +209,9 @@ def _played(
             if arm.startswith("graph"):
                 trip = {"id": f"{message.person}/{message.place}", "user": f"p{message.person}", "query": message.text}
                 used = [case.id for case in cases]
-                good = float(nearest == message.folder)
-                graph.learn({**trip, "answer": nearest, "corrected": message.folder, "skills": used[-1:]}, good)
+                given = answer if asked else nearest
+                learned = {**trip, "answer": given, "corrected": message.folder, "skills": used[-1:]}
+                graph.learn(learned, float(given == message.folder))
     return rows
 
 
@@ -207,7 +226,7 @@ def _chosen(
 ) -> list[Case]:
     """Return the cases that an arm shows, the best last."""
     if arm.startswith("graph"):
-        return graph.cases(message.text, user=f"p{message.person}", k=SHOWN)
+        return graph.cases(message.text, user=f"p{message.person}", k=SHOWN, bad=arm == AS_TEXT[1])
     places = list(range(len(own)))
     if arm == "nothing":
         places = []
@@ -239,15 +258,15 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, model="", abcd="", banking77="", people=4, messages=40, seed=0, arms=[*ARMS]).parse_args(
-        arguments
-    )
+    options = Options(
+        __doc__, model="", abcd="", banking77="", people=4, messages=40, subjects=16, every=1, seed=0, arms=[*ARMS]
+    ).parse_args(arguments)
     if not (options.abcd or options.banking77):
         raise SystemExit("name the data: --abcd FOLDER or --banking77 FILE.csv")
-    subjects = messages_of_abcd(Path(options.abcd)) if options.abcd else messages_of_csv(Path(options.banking77))
+    known = messages_of_abcd(Path(options.abcd)) if options.abcd else messages_of_csv(Path(options.banking77))
     model = gguf_model(Path(options.model)) if options.model else None
-    people = streams(subjects, options.people, options.messages, options.seed)
-    return tell(measure(people, options.arms, model, options.seed), options.json, show)
+    people = streams(known, options.people, options.messages, options.seed, options.subjects)
+    return tell(measure(people, options.arms, model, options.seed, options.every), options.json, show)
 
 
 if __name__ == "__main__":

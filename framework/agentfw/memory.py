@@ -110,8 +110,12 @@ class Memory:
     async def learn(self, episode: Episode, reward: float) -> None:
         """Learn from a finished episode and its scores."""
 
-    async def hear(self, saying: Saying) -> None:
-        """Learn from what a user just said. By default, a memory learns only from finished episodes."""
+    async def hear(self, saying: Saying) -> Mapping[str, int] | None:
+        """Learn from what a user just said. By default, a memory learns only from finished episodes.
+
+        Return what it took, if anything, such as the tokens of a model. It is recorded.
+        """
+        return None
 
     async def remembered(self, user: str) -> Sequence[Remembered]:
         """Return what is kept of a user, the newest first."""

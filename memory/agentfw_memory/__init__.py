@@ -40,8 +40,7 @@ from agentfw_memory.graph.records import (
     Stats,
     Why,
 )
-from agentfw_memory.graph.text.following import followed
-from agentfw_memory.graph.text.words import terms
+from agentfw_memory.graph.text.words import followed, terms
 from agentfw_memory.skill_graph import AsyncSkillGraph, SkillGraph
 from agentfw_memory.strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
 from agentfw_memory.writing.model_writer import CompletingModel, ModelWriter, WriterError

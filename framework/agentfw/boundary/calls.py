@@ -134,7 +134,7 @@ KINDS_OF_CALLS: dict[str, CallTable] = {
         Memory,
         Call("recall", (forms.QUERY,), forms.RECOLLECTIONS, operation=_recall),
         Call("learn", (forms.EPISODE, forms.VALUE)),
-        Call("hear", (forms.SAYING,)),
+        Call("hear", (forms.SAYING,), forms.TAKEN),
         Call("remembered", (forms.VALUE,), forms.REMEMBERED),
         Call("correct", (forms.VALUE, forms.VALUE, forms.TEXT), forms.CORRECTED),
         Call("forget_one", (forms.VALUE, forms.VALUE)),

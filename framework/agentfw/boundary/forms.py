@@ -400,6 +400,7 @@ NOTHING = VALUE
 FLAG = Form(leave=lambda found, passage: bool(found))
 NUMBER = Form(leave=lambda found, passage: int(found))
 FIGURES = Form(leave=lambda found, passage: dict(found))
+TAKEN = Form(leave=lambda found, passage: {str(name): int(count) for name, count in dict(found or {}).items()})
 RECOLLECTIONS = Form(leave=_recollections, read=_each(lambda record: Recollection(**record)))
 REMEMBERED = Form(
     leave=lambda found, passage: struck(listed(found, Remembered, passage.guard)),

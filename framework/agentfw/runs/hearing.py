@@ -2,7 +2,7 @@
 
 A session records what its user has said before the policy is asked. When the answer is recorded too, the memories hear
 it: in order for each user, of several users side by side. What an earlier process didn't come to is heard at the next
-start, because `heard.jsonl` has what was heard, and of whom everything was forgotten.
+start, because `heard.jsonl` has what was heard, what that took, and of whom everything was forgotten.
 
     hearing = Hearing(memories, journal)
     hearing.take(session.episode)
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -100,24 +100,26 @@ class Hearing:
         try:
             while waiting := self._waiting.get(user):
                 saying = waiting[0]
-                if await self._was_heard(saying):
+                if (took := await self._took(saying)) is not None:
                     self._heard.add(saying.id)
-                    self._journal.write({"heard": saying.id})
+                    self._journal.write({"heard": saying.id, **({"took": took} if took else {})})
                 if self._waiting.get(user) is waiting:
                     waiting.popleft()
             self._waiting.pop(user, None)
         finally:
             del self._workers[user]
 
-    async def _was_heard(self, saying: Saying) -> bool:
+    async def _took(self, saying: Saying) -> dict[str, int] | None:
+        """Let all memories hear. Return what that took them together, or None if one couldn't."""
+        took = Counter[str]()
         try:
             async with self._places:
                 for memory in self._memories:
-                    await memory.hear(saying)
+                    took.update(await memory.hear(saying) or {})
         except AgentfwError as error:
             logger.warning("what a user said was not learned, and will be tried at the next start: %s", error)
-            return False
-        return True
+            return None
+        return dict(took)
 
 
 def sayings(episode: Episode, run: str, events: Iterable[Event]) -> Iterator[Saying]:

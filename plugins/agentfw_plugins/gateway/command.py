@@ -59,6 +59,14 @@ _key_option = click.option(
     help="Memory to use, or `none`. Can be repeated. Default: skillgraph, if it is installed.",
 )
 @click.option(
+    "--remember",
+    type=click.Choice(["said", "model"]),
+    default="said",
+    show_default=True,
+    help="What the memory keeps of what users say: lasting sentences as they were said, or what the provider's model "
+    "decides, asked once a message behind the answer.",
+)
+@click.option(
     "--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer on the page. Can be repeated."
 )
 @click.option(
@@ -166,6 +174,7 @@ def serve(
     context: click.Context,
     policy: str | None,
     memories: tuple[str, ...],
+    remember: str,
     tools: tuple[str, ...],
     rewards: tuple[str, ...],
     hooks: tuple[str, ...],
@@ -252,12 +261,12 @@ def serve(
         "models": [model for model in models if "=" in model],
         "fallbacks": fallbacks,
     }
-    if resume and (fresh or any(given.values())):
+    if resume and (fresh or remember != "said" or any(given.values())):
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
     if keep_ended is not None and not shared:
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
     if not resume:
-        given = with_defaults(given, root, host, port, shared=bool(shared))
+        given = with_defaults(given, root, host, port, shared=bool(shared), by_model=remember == "model")
     own = tuple(model for model in models if "=" not in model)
     limits = Limits(
         keys=(key,) if key else (),

@@ -20,10 +20,13 @@ _MEMORY = "skillgraph"
 _FILE = "memory.db"
 
 
-def with_defaults(given: Mapping[str, Any], runs: Path, host: str, port: int, *, shared: bool) -> dict[str, Any]:
+def with_defaults(
+    given: Mapping[str, Any], runs: Path, host: str, port: int, *, shared: bool, by_model: bool = False
+) -> dict[str, Any]:
     """The options of a gateway, with the provider of the environment and the memory of the directory of runs.
 
-    It will be at this host and port. Gateways that share sessions don't get a memory which only one would have.
+    It will be at this host and port. Gateways that share sessions don't get a memory which only one would have. With
+    `by_model`, the provider's model decides what the memory keeps of what users say.
     """
     given = {**given}
     chosen = given["policy"] or given["spec"] or any(text.startswith("policy") for text in given["assignments"])
@@ -39,6 +42,18 @@ def with_defaults(given: Mapping[str, Any], runs: Path, host: str, port: int, *,
     place = f"memory.{_MEMORY}.path"
     if _MEMORY in given["memories"] and not shared and not any(text.startswith(place) for text in given["assignments"]):
         given["assignments"] = (*given["assignments"], f"{place}={runs.absolute() / _FILE}")
+    if by_model:
+        known = dict(text.partition("=")[::2] for text in given["assignments"])
+        url, protocol = known.get("policy.base_url", ""), known.get("policy.protocol", "chat")
+        if _MEMORY not in given["memories"] or given["policy"] != "openai" or not url or protocol != "chat":
+            raise SettingsError(
+                "--remember model needs the memory skillgraph, and a provider with OpenAI's API",
+                fix="set OPENAI_BASE_URL, or name a server: --memory skillgraph "
+                "--set memory.skillgraph.writer_url=http://localhost:8000/v1",
+            )
+        writer = {"url": url, "model": known.get("policy.model", ""), "key_env": known.get("policy.api_key_env", "")}
+        chosen = (f"memory.{_MEMORY}.writer_{name}={value}" for name, value in writer.items() if value)
+        given["assignments"] = (*chosen, *given["assignments"])  # in front, so that what the user sets counts
     return given
 
 
@@ -78,6 +93,9 @@ class Start(NamedTuple):
         """What whoever starts it has to know."""
         if self.live.assembly.memories:
             yield f"memory: {remembered}"
+            writers = [getattr(choice.checked, "writer_url", "") for choice in self.live.assembly.spec.memories]
+            for url in filter(None, writers):
+                yield f"what users say is written down by a model at {url}; heard.jsonl has the tokens it took"
             instead = f'; otherwise "{self.limits.default_user}"' if self.limits.default_user else ""
             yield f'users: user="ada" in a request, the header x-agentfw-user, or a user\'s key{instead}'
         elif not find_spec("faiss"):

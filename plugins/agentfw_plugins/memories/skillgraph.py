@@ -139,7 +139,7 @@ class SkillGraphSettings(_GraphFields):
         description="OpenAI-compatible server, including /v1, whose model decides what to remember of what users say. "
         "Default: what says something lasting is kept as it was said.",
     )
-    writer_model: str = Field("", description="Model of that server.")
+    writer_model: str = Field("", description="Model of that server. Default: the first that it lists.")
     writer_key_env: str = Field("OPENAI_API_KEY", description="Environment variable with the key of that server.")
     writer_timeout: float = Field(30.0, gt=0, description="Timeout of a request to that server, in seconds.")
     writer_tokens: int = Field(
@@ -171,7 +171,7 @@ class SkillGraphMemory(Memory):
         self._opened: SkillGraph | None = None
         self._opening = threading.Lock()
         self._away = False
-        self.writer_model = _writer_model(self.settings)
+        self.writer_model, self._told = _writer_model(self.settings), 0
         timeout = self.settings.writer_timeout
         extractor = self.settings.extractor
         self._extractor = function_at(extractor, "memory.skillgraph.extractor") if extractor else None
@@ -229,26 +229,31 @@ class SkillGraphMemory(Memory):
     async def learn(self, episode: Episode, reward: float) -> None:
         await self._called(lambda: self.graph.learn(self._trajectory(episode), reward))
 
-    async def hear(self, saying: Saying) -> None:
+    async def hear(self, saying: Saying) -> Mapping[str, int] | None:
         user, talk = self._owner(saying.user), saying.conversation
         to_forget = self._to_forget.pop((user, talk), ())
         if to_forget and says_yes(saying.text):
             await self._called(lambda: self.graph.delete(*to_forget))
             logger.info("%s was forgotten, as %s asked", ", ".join(to_forget), saying.user)
-            return
+            return None
         conversation = talk if _is_name(talk) else _digest(talk)
         about: dict[str, Any] = {"user": user, "conversation": conversation, "at": saying.at, "id": saying.id}
+        used = 0
         if self.writer_model is None:
             heard = await self._called(lambda: self.graph.hear(saying.text, answer_to=saying.answer_to, **about))
         else:
             with translated_errors():
                 heard = await AsyncSkillGraph(self.graph).hear(saying.text, answer_to=saying.answer_to, **about)
+            # Of several users at once, one may be told the tokens of another. The sum is right.
+            used, self._told = self.writer_model.tokens - self._told, self.writer_model.tokens
         if heard.problem:
             logger.warning("what %s said: %s", saying.user, heard.problem)
         if heard.to_forget and not self.settings.one_list:
             self._to_forget[user, talk] = heard.to_forget
             while len(self._to_forget) > _MOST_TO_FORGET:
                 del self._to_forget[next(iter(self._to_forget))]
+        took = {"writer_tokens": used, "writer_problems": int(bool(heard.problem))}
+        return {name: count for name, count in took.items() if count}
 
     async def remembered(self, user: str) -> Sequence[Remembered]:
         skills = await self._called(lambda: self.graph.skills(owner=self._own(user)))

@@ -21,16 +21,27 @@ LARGEST_ANSWER = 1_000_000
 
 
 class ServerModel:
-    """A model that answers in a form. `tokens` says what it has used so far."""
+    """A model that answers in a form: by default the first that the server lists. `tokens` says what it used so far."""
 
     def __init__(self, base_url: str, model: str, key_env: str, *, timeout: float, most_tokens: int) -> None:
-        self._address, self._model, self._key_env = f"{base_url.rstrip('/')}/chat/completions", model, key_env
+        self._url, self._model, self._key_env = base_url.rstrip("/"), model, key_env
         self._timeout, self._most_tokens = timeout, most_tokens
         self.tokens = 0
 
     async def complete(self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]) -> str:
         if self._most_tokens and self.tokens >= self._most_tokens:
             raise RuntimeError(f"{self.tokens} tokens are used, of {self._most_tokens} allowed")
+        key = key_in(self._key_env)
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        async with httpx.AsyncClient(timeout=self._timeout, headers=headers) as client:
+            return await self._completed(client, messages, schema)
+
+    async def _completed(
+        self, client: httpx.AsyncClient, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]
+    ) -> str:
+        if not self._model:
+            listed = (await client.get(f"{self._url}/models")).raise_for_status().json()
+            self._model = str(listed["data"][0]["id"])
         form = {"type": "json_schema", "json_schema": {"name": "decisions", "strict": True, "schema": schema}}
         longest = min(LONGEST_ANSWER, self._most_tokens - self.tokens) if self._most_tokens else LONGEST_ANSWER
         body = {
@@ -40,13 +51,8 @@ class ServerModel:
             "max_tokens": longest,
             "response_format": form,
         }
-        key = key_in(self._key_env)
-        headers = {"authorization": f"Bearer {key}"} if key else {}
         read = bytearray()
-        async with (
-            httpx.AsyncClient(timeout=self._timeout) as client,
-            client.stream("POST", self._address, json=body, headers=headers) as answer,
-        ):
+        async with client.stream("POST", f"{self._url}/chat/completions", json=body) as answer:
             answer.raise_for_status()
             async for part in answer.aiter_bytes():
                 read += part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from chat_server import completion, refusal, serving
+from chat_server import Reply, completion, refusal, serving
 
 pytest.importorskip("faiss")
 openai = pytest.importorskip("openai")
@@ -194,3 +195,35 @@ def test_a_provider_that_does_not_answer_costs_no_start(tmp_path: Path) -> None:
         line = gateway.lines[0]
 
     assert "can't be reached" in line
+
+
+def test_the_providers_model_writes_down_what_users_say_and_its_tokens_are_recorded(tmp_path: Path) -> None:
+    decided = [{"action": "ADD", "text": "Lives in Rome", "evidence": "I moved to Rome"}]
+
+    def answer(body: dict[str, object]) -> Reply:
+        asks_for_decisions = "response_format" in body
+        return completion(json.dumps({"messages": [decided]}) if asks_for_decisions else "Noted.")
+
+    with serving(answer) as (address, server):
+        environment = {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "sk-provider"}
+        with started(tmp_path, "--remember", "model", **environment) as gateway:
+            client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
+            for text in ("so I moved to Rome last week", "And now something else."):
+                client.chat.completions.create(model="other", messages=[{"role": "user", "content": text}])
+            remembered, told = gateway.remembered("you"), gateway.told
+            record = next((tmp_path / "runs").glob("*/heard.jsonl")).read_text()
+
+    asked = [body for body in server.bodies if "response_format" in body]
+    took = [json.loads(line).get("took") for line in record.splitlines()]
+    assert remembered == ["And now something else.", "Lives in Rome"] or remembered == ["Lives in Rome"]
+    assert [body["model"] for body in asked] == ["served", "served"]
+    assert took == [{"writer_tokens": 14}, {"writer_tokens": 14, "writer_problems": 1}]  # nobody spoke of Rome again
+    assert address in told
+
+
+def test_a_model_writes_only_where_there_is_one_that_can(tmp_path: Path) -> None:
+    without = refused(tmp_path, "--remember", "model", "--memory", "none", OPENAI_BASE_URL="http://localhost:1/v1")
+    other = refused(tmp_path, "--remember", "model", ANTHROPIC_BASE_URL="http://localhost:1")
+
+    assert "needs the memory skillgraph, and a provider with OpenAI's API" in without
+    assert "writer_url" in other
