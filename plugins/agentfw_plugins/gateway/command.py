@@ -1,7 +1,7 @@
 """`agentfw serve` and `agentfw feedback`.
 
     agentfw serve
-    agentfw serve --policy transformers --set policy.model=path/to/model
+    agentfw serve --model Qwen/Qwen3-0.6B
     agentfw feedback SESSION good
     agentfw feedback SESSION --correction "It opens at nine." --turn 2
 
@@ -50,6 +50,11 @@ _key_option = click.option(
     metavar="NAME",
     help="Policy that answers, or a run, such as `last`: the newest version of a training. Default: the provider that "
     "OPENAI_BASE_URL and OPENAI_API_KEY name, or ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY.",
+)
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="Model in this process, or of --policy: an id of Hugging Face (ORG/NAME), a folder, a GGUF file, or smollm2.",
 )
 @click.option(
     "--memory",
@@ -113,12 +118,18 @@ _key_option = click.option(
     "x-agentfw-key. Default: own, and the client's where there is none, on this machine without keys.",
 )
 @click.option(
-    "--model",
+    "--served-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Model name to answer to, or `any`. Can be repeated. Default: those of the policy and its model.",
+)
+@click.option(
+    "--also",
     "models",
     multiple=True,
-    metavar="NAME[=POLICY]",
-    help="Model name to answer to, or `any`. With a policy, another model, whose settings are model.NAME.KEY. "
-    "Can be repeated.",
+    metavar="NAME=POLICY",
+    help="Serve another model under this name, with the settings model.NAME.KEY. Can be repeated.",
 )
 @click.option(
     "--fallback",
@@ -165,6 +176,7 @@ _key_option = click.option(
 def serve(
     context: click.Context,
     policy: str | None,
+    model: str | None,
     memories: tuple[str, ...],
     tools: tuple[str, ...],
     rewards: tuple[str, ...],
@@ -184,6 +196,7 @@ def serve(
     key_env: str,
     key_file: Path | None,
     upstream_key: str | None,
+    names: tuple[str, ...],
     models: tuple[str, ...],
     fallbacks: tuple[str, ...],
     idle: float,
@@ -243,13 +256,14 @@ def serve(
         refuse_other_keys(keys_of_users.path, keys_at(None).path)
     given: dict[str, Any] = {
         "policy": policy,
+        "model": model,
         "memories": memories,
         "tools": tools,
         "rewards": rewards,
         "hooks": hooks,
         "assignments": assignments,
         "spec": spec,
-        "models": [model for model in models if "=" in model],
+        "models": list(models),
         "fallbacks": fallbacks,
     }
     if resume and (fresh or any(given.values())):
@@ -258,7 +272,6 @@ def serve(
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
     if not resume:
         given = with_defaults(given, root, host, port, shared=bool(shared))
-    own = tuple(model for model in models if "=" not in model)
     limits = Limits(
         keys=(key,) if key else (),
         key_file=keys_of_users.path,
@@ -292,7 +305,7 @@ def serve(
             host,
             port,
             replicas or "2",
-            names=own,
+            names=names,
             at_once=max_concurrency,
             json_log=log is not None,
             out=out,
@@ -302,8 +315,7 @@ def serve(
         raise UsageError("--replicas is about gateways on Ray", fix="add --engine ray, or leave it out")
     live = opened(root, resume, again="" if fresh else "free" if shared else "newest", **given)
     learning = learning_of(live, learn, every=learn_every, spec=learn_spec, canary=canary, shared=shared, tell=out.note)
-    limits = limits_of(live, limits, own, max_concurrency)
-    names, others = limits.models, tuple(live.assembly.models)
+    limits = limits_of(live, limits, names, max_concurrency)
     start = Start(live, limits, key_env, has_keys)
     starting, fronts, remembered = ExitStack(), list[str](), ""
 
@@ -311,7 +323,7 @@ def serve(
         starting.close()
         programs = list(start.programs(url))
         if out.json:
-            about = {"url": url, "folder": str(live.folder.path), "models": [*names, *others]}
+            about = {"url": url, "folder": str(live.folder.path), "models": [*limits.models, *live.assembly.models]}
             out.data({**about, "providers": fronts, "export": programs})
         else:
             out.line(f"{url}   {'; '.join(fronts) or live.assembly.spec.policy.name}")

@@ -26,7 +26,12 @@ def with_defaults(given: Mapping[str, Any], runs: Path, host: str, port: int, *,
     It will be at this host and port. Gateways that share sessions don't get a memory which only one would have.
     """
     given = {**given}
-    chosen = given["policy"] or given["spec"] or any(text.startswith("policy") for text in given["assignments"])
+    chosen = (
+        given["policy"]
+        or given["model"]
+        or given["spec"]
+        or any(text.startswith("policy") for text in given["assignments"])
+    )
     if not chosen:
         found = providers(os.environ, host, port)
         given["policy"] = found.policy
