@@ -41,6 +41,8 @@ class Series:
     high: Sequence[float] | None = None
     quiet: bool = False
     """Whether it is a baseline, drawn in grey behind the other lines."""
+    joined: bool = True
+    """False where the order of the values means nothing: they are drawn as points."""
 
     def __post_init__(self) -> None:
         for name, values in (("x", self.x), ("low", self.low), ("high", self.high)):
@@ -198,8 +200,9 @@ def _band(canvas: Canvas, plot: _Plot, line: _Drawn) -> None:
 def _curve(canvas: Canvas, plot: _Plot, line: _Drawn, *, hovered: bool) -> None:
     for run in _runs(line.rows, (1,)):
         path = [(plot.x(x), plot.y(y)) for x, y, _, _ in run]
-        canvas.line(_thin(path), colour=line.colour, width=1.5 if line.series.quiet else 2.25)
-        if len(path) <= _MARKED:
+        if line.series.joined:
+            canvas.line(_thin(path), colour=line.colour, width=1.5 if line.series.quiet else 2.25)
+        if len(path) <= _MARKED or not line.series.joined:
             for point in path:
                 canvas.circle(*point, 2.5, fill=line.colour)
     known = [row for row in line.rows if math.isfinite(row[1])]

@@ -42,6 +42,8 @@ class Figure:
     """Whether its mean over the episodes is a result of the run, with an interval, and compared with other runs."""
     listed: bool = True
     """Whether lists of episodes have it as a column, where any episode has it."""
+    meaning: str = ""
+    """What it is, in a few words, where its title doesn't say."""
 
     @property
     def heading(self) -> str:
@@ -62,8 +64,21 @@ def _utility(record: Record) -> float | None:
 
 
 _EPISODE = (
-    Figure("reward", "reward", lambda record: None if record.get("unrated") else record["reward"], better="higher"),
-    Figure("utility", "utility", lambda record: _utility(record), better="higher", listed=False),
+    Figure(
+        "reward",
+        "reward",
+        lambda record: None if record.get("unrated") else record["reward"],
+        better="higher",
+        meaning="sum of the scores of the reward models, by their weights",
+    ),
+    Figure(
+        "utility",
+        "utility",
+        lambda record: _utility(record),
+        better="higher",
+        listed=False,
+        meaning="what the episode was worth, as the environment says",
+    ),
     Figure("turns", "turns", lambda record: record.get("turns"), digits=",.0f", averaged=False),
     Figure("calls", "calls", lambda record: record.get("tool_calls"), digits=",.0f", averaged=False),
     Figure("tokens", "tokens", lambda record: record.get("tokens"), digits=",.0f", averaged=False),

@@ -97,9 +97,15 @@ def curve(folder: RunFolder, *, width: float = 880) -> Canvas:
     if headline not in found:  # nobody has rated these sessions
         headline, found = "turns", {"turns": [float(record["turns"]) for record in records]}
     values = found[headline]
-    span = max(1, min(10, len(values) // 4))
-    series = [Series("each episode", values, quiet=True)] if span > 1 else []
-    series.append(Series(f"mean of {span}" if span > 1 else headline, _smoothed(values, span)))
+    series = [Series("each episode", values, quiet=True, joined=False)]
+    spec = folder.about["spec"]
+    if spec["memories"] and spec.get("memories_learn", True):
+        span = max(1, min(10, len(values) // 4))
+        series.append(Series(f"mean of {span}", _smoothed(values, span)))
+    else:  # nothing is learned from one task for the next: what is later is not what is better
+        mean = bootstrap(values)
+        level = [[bound] * len(values) for bound in (mean.estimate, mean.low, mean.high)]
+        series.append(Series("mean", level[0], low=level[1], high=level[2]))
     title = f"{headline[:1].upper()}{headline[1:]} by episode"
     return line_chart(series, title=title, x_label="episode", y_label=headline, width=width)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from ..records.figures import WHY_NO_LEARNING, nothing_learned
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
 from ..records.summary import Summary, beside, columns, intervals, leading
+from ..spec.run_spec import label_of_name
 from .comparison import change
 from .run_charts import clipping_note, curve, phases_table, timeline_picture, update_charts, updates_table
 from .transcript import transcript
@@ -111,7 +112,7 @@ def _best_player(folder: RunFolder, record: Mapping[str, Any] | None) -> str:
     """The simple player that does best in the same episodes, for the tile of the headline."""
     found = beside(Summary.from_record(record), folder)[1:] if record else []
     known = [(who, figures[folder.headline]) for who, figures in found if folder.headline in figures]
-    return f"{known[0][0]}: {known[0][1].estimate:.3f}" if known else ""
+    return f"the best simple player, {known[0][0]}: {known[0][1].estimate:.3f}" if known else ""
 
 
 def _cards(folder: RunFolder, records: _Records, beyond: str) -> list[tuple[str, str, str]]:
@@ -201,21 +202,25 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
     figures = {name: bootstrap(some) for name, some in values.items()}
     names = in_order(figures, folder.headline)
     if len(records) == 1:
-        page.section("Figures", f"Of one episode, so without an interval.{_meanings(folder)}")
+        page.section("Figures", f"Of one episode, so without an interval.{_meanings(folder, names)}")
         page.table(
             ["figure", "value"], [[figure_title(name, folder), _number(name, figures[name].estimate)] for name in names]
         )
         return
-    page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{_meanings(folder)}")
+    page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{_meanings(folder, names)}")
+    alike: dict[tuple[float, ...], list[str]] = {}
+    for name in names:
+        alike.setdefault(tuple(values[name]), []).append(name)
+    titles = {same[0]: " = ".join(figure_title(name, folder) for name in same) for same in alike.values()}
     page.table(
         ["figure", "mean", "from", "to", "least", "most"],
         [
             [
-                figure_title(name, folder),
+                titles[name],
                 *_bounds(name, figures[name]),
                 *(_number(name, least) for least in _extremes(values[name])),
             ]
-            for name in names
+            for name in titles
         ],
     )
 
@@ -224,7 +229,8 @@ def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Recor
     """The last evaluation next to the first."""
     first, last = min(stages), max(stages)
     figures = {number: intervals(stages[number]) for number in (first, last)}
-    page.section("Figures", f"The mean over held-out episodes with its bootstrapped 95% interval.{_meanings(folder)}")
+    intro = "The mean over held-out episodes with its bootstrapped 95% interval."
+    page.section("Figures", intro + _meanings(folder, figures[last]))
     heads = ["figure"]
     for number in figures:
         heads += [f"after {number}", "from", "to"]
@@ -381,10 +387,11 @@ def _episodes(page: Page, folder: RunFolder, records: _Records, headline: str) -
 # -- formatting --------------------------------------------------------------------------------------------------------
 
 
-def _meanings(folder: RunFolder) -> str:
+def _meanings(folder: RunFolder, names: Iterable[str]) -> str:
     """What the figures mean, as sentences after another one."""
+    usual = {one.heading: one.meaning for name, one in EPISODE_FIGURES.items() if name in names and one.meaning}
     lower = f" The lower the {folder.headline}, the better." if folder.lower_is_better else ""
-    return lower + "".join(f" {word}: {meaning}." for word, meaning in folder.meanings.items())
+    return lower + "".join(f" {word}: {meaning}." for word, meaning in {**folder.meanings, **usual}.items())
 
 
 def _noted(*notes: str) -> str:
@@ -429,15 +436,15 @@ def what_each_did(folder: RunFolder) -> dict[str, str]:
         policy += f", {counted(called, 'call')}, {refused:,} of them refused"
     elif turns and sum(int(record["failures"]) for record in records) >= turns:
         policy += ", and no answer was understood"
-    found = {f"policy {spec['policy']['name']}": policy}
-    if memories := [str(choice["name"]) for choice in spec["memories"]]:
+    found = {f"policy {label_of_name(spec['policy']['name'])}": policy}
+    if memories := [label_of_name(choice["name"]) for choice in spec["memories"]]:
         found[f"memory {' and '.join(memories)}"] = f"recalled in {recalled:,} of {counted(turns, 'turn')}"
     for (kind, name), row in calls.items():
         if kind == "tool":
             found[f"tool {name}"] = f"{counted(row['calls'], 'call')}, {row['failures']:,} failed"
-    for choice in spec["rewards"]:
-        scored = sum(choice["name"] in record.get("scored_by", {}).values() for record in records)
-        found[f"reward {choice['name']}"] = f"scored {scored:,} of {counted(len(records), 'episode')}"
+    for name in (label_of_name(choice["name"]) for choice in spec["rewards"]):
+        scored = sum(name in record.get("scored_by", {}).values() for record in records)
+        found[f"reward {name}"] = f"scored {scored:,} of {counted(len(records), 'episode')}"
     return found
 
 
