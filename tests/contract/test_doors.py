@@ -161,9 +161,10 @@ def test_the_first_door_ends_with_a_memory_that_outlives_a_kill(newcomer: Newcom
     with serving(answers) as (address, provider):
         commands = [line.replace("https://YOUR-PROVIDER/v1", address) for line in door("You have an agent.")]
         with newcomer.serves(*commands) as start:
-            newcomer.asks(start, "Please remember that I drink rooibos tea.")
+            newcomer.asks(start, "I only drink rooibos tea.")
             unknown = provider.bodies[-1]["messages"]
-            newcomer.types(f"until curl -s {address_of(start)}/memory?user=you | grep rooibos; do sleep 0.1; done")
+            heard = f"curl -s {address_of(start)}/memory?user=you | grep rooibos"
+            newcomer.types(f"timeout 60 bash -c 'until {heard}; do sleep 0.1; done'")
         with newcomer.serves(*commands) as start:
             answer = newcomer.asks(start, "Which tea should I buy?")
 

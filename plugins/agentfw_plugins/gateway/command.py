@@ -101,7 +101,13 @@ _key_option = click.option(
     help="With --engine ray: number of replicas. A range follows the number of requests in progress. Default: 2.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=_PORT, show_default=True, help="Port to listen on; 0 for any free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    show_default=True,
+    help="Port to listen on; 0 for any free one.",
+)
 @click.option(
     "--allow-host",
     "hosts",
@@ -266,6 +272,8 @@ def serve(
         "models": list(models),
         "fallbacks": fallbacks,
     }
+    if model and "=" in model and not Path(model).exists():
+        raise UsageError(f"--model {model}: a model has no =", fix=f"to serve another one beside it: --also {model}")
     if resume and (fresh or any(given.values())):
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
     if keep_ended is not None and not shared:
@@ -389,7 +397,7 @@ def feedback(
     if value is None and not correction and not ends:
         raise UsageError("there is no feedback", fix=f"agentfw feedback {session} good")
     key = os.environ.get(key_env, "").strip()
-    address = f"{url.rstrip('/')}/s/{session}"
+    address = f"{'' if '://' in url else 'http://'}{url.rstrip('/')}/s/{session}"
     results: list[dict[str, Any]] = []
     if value is not None or correction:
         body = {"value": _number(value), "correction": correction, "words": words, "turn": turn}
