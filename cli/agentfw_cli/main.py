@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agentfw.printing.out import Out
 
 _COMMANDS = {
-    "run": ("agentfw_cli.run:run", "Run an agent in a world, and measure how well it does"),
+    "run": ("agentfw_cli.run:run", "Run an agent in an environment, and measure how well it does"),
     "serve": ("", "Put a memory and a record in front of your model"),
     "view": ("", "Look at everything that was recorded, in a browser"),
     "train": ("agentfw_cli.run:train", "Train a model on its own episodes, or on your prompts"),
@@ -45,7 +45,7 @@ _MORE = {
     "feedback": ("", "Say what you think of recorded answers"),
     "loop": ("agentfw_cli.loop:loop", "Memory, rewards and training together, for several variants"),
     "forget": ("agentfw_cli.loop:forget", "Delete all data of a user from a loop"),
-    "data": ("agentfw_cli.data:data", "Write and check the data sets of worlds"),
+    "data": ("agentfw_cli.data:data", "Write and check the data sets of environments"),
 }
 _OWN = _COMMANDS | _MORE
 _GROUP, _OURS = "agentfw.commands", "agentfw"
@@ -201,6 +201,8 @@ def main(arguments: list[str] | None = None) -> None:
     """
     is_process = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     # Our own matrices are small: on a busy machine threads that wait for each other would take the most of the time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # pydantic looks for plugins of its own in all installed metadata, and one file there that can't be read ends it.

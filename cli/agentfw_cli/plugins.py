@@ -28,7 +28,7 @@ def plugins() -> None:
     """List, search, show, check, create, install and uninstall plugins."""
 
 
-@plugins.command("list")
+@plugins.command("list", short_help="List plugins, what they offer, and what can't be loaded.")
 @click.option("--kind", metavar="KIND", help="Show only components of this kind.")
 @click.option("--hooks", is_flag=True, help="Show hooks instead, and the plugins that implement them.")
 @host_options
@@ -150,7 +150,7 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
             out.table(["setting", "type", "default", "what it does"], rows)
 
 
-@plugins.command()
+@plugins.command(short_help="Print the JSON schema of spec files, for editors.")
 @host_options
 @json_option
 def schema(blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
@@ -216,7 +216,7 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
     return 3 if broken else 0
 
 
-@plugins.command()
+@plugins.command(short_help="Create a package with a plugin that works.")
 @click.argument("name")
 @click.option(
     "--kind",
