@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError
-from agentfw.printing.out import Out
+from agentfw.printing.out import Out, shown_path
 
 from ..command_options import json_option
 from .keys_command import key_file_option, keys, keys_at
@@ -413,7 +413,7 @@ def feedback(
 
 def _told_at_the_end(live: LiveRun, shared: str) -> str:
     """What was kept, and how to go on."""
-    folder, count = live.folder.path, len(live.sessions)
+    folder, count = shown_path(live.folder.path), len(live.sessions)
     if shared:
         return f"sessions are kept in the shared store; what this gateway answered is in {folder}/"
     kept = "1 session is" if count == 1 else f"{count} sessions are"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentfw.errors import MissingExtraError, SettingsError
+from agentfw.printing.out import shown_path
 from agentfw.runs import LiveRun
 
 from ..memories.graph_errors import translated_errors
@@ -90,7 +91,7 @@ class Start(NamedTuple):
         else:
             yield "memory: none"
         known = len(self.live.sessions) + len(self.live.ended)
-        yield f"record: {_counted(known, 'session')}, {self.live.folder.path}/"
+        yield f"record: {_counted(known, 'session')}, {shown_path(self.live.folder.path)}/"
         yield from self._keys()
 
     def remembered(self) -> str:
@@ -100,12 +101,12 @@ class Start(NamedTuple):
         if choice is None or not path:
             return ", ".join(each.name for each in self.live.assembly.spec.memories)
         if not Path(path).is_file():
-            return f"nothing yet, {path}"
+            return f"nothing yet, {shown_path(Path(path))}"
         from agentfw_memory import SkillGraph
 
         with translated_errors(), SkillGraph.open(path, tenant=getattr(choice.checked, "tenant", "")) as graph:
             items, users = graph.stats().nodes.get("skill", 0), len(graph.owners())
-        return f"{_counted(users, 'user')}, {_counted(items, 'item')}, {path}"
+        return f"{_counted(users, 'user')}, {_counted(items, 'item')}, {shown_path(Path(path))}"
 
     def _keys(self) -> Iterator[str]:
         named = dict.fromkeys(str(getattr(choice.checked, "api_key_env", "")) for choice in self._choices)
