@@ -32,7 +32,7 @@ _COMMANDS = {
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
     "plugins": ("agentfw_cli.plugins:plugins", "Find, create, check and install plugins"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
-    "reproduce": ("agentfw_cli.reproduce:reproduce", "Play a run again, and say whether it is equal"),
+    "reproduce": ("agentfw_cli.compare:reproduce", "Play a run again, and say whether it is equal"),
 }
 """What a newcomer needs: where each is, and a line on it. The empty ones come by the entry points of agentfw itself."""
 _MORE = {
