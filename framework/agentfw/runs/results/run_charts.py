@@ -9,7 +9,7 @@ The metrics of updates come from rollouts, while the policy changes. Evaluations
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from ..records.figure_table import CHARTS, UPDATE_FIGURES
 from ..records.figures import flat
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
-from ..records.summary import by_round, columns, intervals, leading
+from ..records.summary import Summary, beside, by_round, columns, intervals, leading
 
 _PHASES = {
     "play": "playing",
@@ -86,13 +86,13 @@ _LANES = 8
 
 def curve(folder: RunFolder, *, width: float = 880) -> Canvas:
     """The headline metric by update in a training, by round if there are rounds, else by episode."""
-    stages = folder.stages()
+    stages, player = folder.stages(), best_player(folder)
     if folder.planned_updates and stages:
-        return _curve_by_update(folder.headline, stages, width)
+        return _curve_by_update(folder.headline, stages, player, width)
     records = folder.metrics()
     headline, rounds = leading(columns(records), folder.headline), by_round(records)
     if rounds:
-        return _curve_by_round(folder.headline, records, len(rounds), width)
+        return _curve_by_round(folder.headline, records, len(rounds), player, width)
     found = columns(records)
     if headline not in found:  # nobody has rated these sessions
         headline, found = "turns", {"turns": [float(record["turns"]) for record in records]}
@@ -107,10 +107,28 @@ def curve(folder: RunFolder, *, width: float = 880) -> Canvas:
         level = [[bound] * len(values) for bound in (mean.estimate, mean.low, mean.high)]
         series.append(Series("mean", level[0], low=level[1], high=level[2]))
     title = f"{headline[:1].upper()}{headline[1:]} by episode"
+    series += _beside(player, range(1, len(values) + 1))
     return line_chart(series, title=title, x_label="episode", y_label=headline, width=width)
 
 
-def _curve_by_round(headline: str, records: Sequence[Mapping[str, Any]], count: int, width: float) -> Canvas:
+def best_player(folder: RunFolder) -> tuple[str, float] | None:
+    """The simple player that does best in the same episodes, and its headline."""
+    record = folder.summary()
+    found = beside(Summary.from_record(record), folder)[1:] if record else []
+    return next(
+        ((who, figures[folder.headline].estimate) for who, figures in found if folder.headline in figures), None
+    )
+
+
+def _beside(player: tuple[str, float] | None, x: Iterable[float]) -> list[Series]:
+    """The mean of a simple player, as a level beside the curve."""
+    places = list(x)
+    return [Series(player[0], [player[1]] * len(places), x=places, quiet=True)] if player else []
+
+
+def _curve_by_round(
+    headline: str, records: Sequence[Mapping[str, Any]], count: int, player: tuple[str, float] | None, width: float
+) -> Canvas:
     """Each episode is smoothed before the mean is taken, so the band is that of the drawn curve."""
     span = max(1, min(10, count // 4))
     smooth = []
@@ -131,14 +149,16 @@ def _curve_by_round(headline: str, records: Sequence[Mapping[str, Any]], count: 
     below = f"{headline}, mean of the last {span} rounds" if span > 1 else headline
     if len(records) > 1:
         below += f", over {len(records)} episodes"
-    return line_chart([series], title=title, x_label="round", y_label=below, width=width)
+    return line_chart([series, *_beside(player, rounds)], title=title, x_label="round", y_label=below, width=width)
 
 
-def _curve_by_update(headline: str, stages: Mapping[int, Sequence[Mapping[str, Any]]], width: float) -> Canvas:
+def _curve_by_update(
+    headline: str, stages: Mapping[int, Sequence[Mapping[str, Any]]], player: tuple[str, float] | None, width: float
+) -> Canvas:
     found = {number: intervals(records) for number, records in stages.items()}
     name = leading(set.intersection(*(set(figures) for figures in found.values())), headline)
     values = [figures[name] for figures in found.values()]
-    series = Series(
+    learned = Series(
         name,
         [value.estimate for value in values],
         x=list(found),
@@ -147,7 +167,8 @@ def _curve_by_update(headline: str, stages: Mapping[int, Sequence[Mapping[str, A
     )
     title = f"{name[:1].upper()}{name[1:]} by update"
     below = f"{name}, mean and 95% interval of {values[0].count} held-out episodes"
-    return line_chart([series], title=title, x_label="updates", y_label=below, width=width)
+    series = [learned, *(_beside(player, found) if name == headline else ())]
+    return line_chart(series, title=title, x_label="updates", y_label=below, width=width)
 
 
 def _smoothed(values: Sequence[float], span: int) -> list[float]:

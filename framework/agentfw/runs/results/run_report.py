@@ -30,7 +30,7 @@ from ..records.journal import write_whole
 from ..records.summary import Summary, beside, columns, intervals, leading
 from ..spec.run_spec import label_of_name
 from .comparison import change
-from .run_charts import clipping_note, curve, phases_table, timeline_picture, update_charts, updates_table
+from .run_charts import best_player, clipping_note, curve, phases_table, timeline_picture, update_charts, updates_table
 from .transcript import transcript
 
 _GROUPS = 4
@@ -70,7 +70,8 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         page.paragraph(note)
     summary = folder.summary()
     usages = _cards_of_usage(summary) if summary else []
-    beyond = _best_player(folder, summary)
+    player = best_player(folder)
+    beyond = f"the best simple player, {player[0]}: {player[1]:.3f}" if player else ""
     if folder.planned_updates and stages:
         page.highlights([*_cards_of_training(folder, stages, lines, beyond), *usages])
     else:
@@ -106,13 +107,6 @@ def _page(folder: RunFolder, records: _Records) -> Page:
 
 
 # -- main results ------------------------------------------------------------------------------------------------------
-
-
-def _best_player(folder: RunFolder, record: Mapping[str, Any] | None) -> str:
-    """The simple player that does best in the same episodes, for the tile of the headline."""
-    found = beside(Summary.from_record(record), folder)[1:] if record else []
-    known = [(who, figures[folder.headline]) for who, figures in found if folder.headline in figures]
-    return f"the best simple player, {known[0][0]}: {known[0][1].estimate:.3f}" if known else ""
 
 
 def _cards(folder: RunFolder, records: _Records, beyond: str) -> list[tuple[str, str, str]]:
