@@ -371,8 +371,9 @@ class LiveRun:
 
     async def _learn(self, episode: Episode, reward: float) -> None:
         """Learn from a session whose user is known, and said what they think of it or what to remember."""
-        task = episode.task
-        if not (self.assembly.spec.memories_learn and task.user and _teaches(episode)):
+        task, teaches = episode.task, ("feedback", "remember")
+        told = any(event.kind == "observation" and event.name in teaches for event in episode.events)
+        if not (self.assembly.spec.memories_learn and task.user and told):
             return
         if task.index <= self.hearing.forgotten.get(task.user, -1):
             return
@@ -451,7 +452,3 @@ def _who_answers(spec: Mapping[str, Any], now: RunSpec) -> tuple[Any, ...]:
 def _place(cut: Mapping[str, Any]) -> tuple[float, tuple[int, ...]]:
     """Identifies a cut-off answer within its session."""
     return cut["started"], tuple(cut["shown"])
-
-
-def _teaches(episode: Episode) -> bool:
-    return any(event.kind == "observation" and event.name in ("feedback", "remember") for event in episode.events)
