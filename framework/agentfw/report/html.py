@@ -192,7 +192,7 @@ class Page:
             for side, (text, key) in zip(sides, line, strict=True):
                 value = "" if key is None else f' data-value="{key!r}"'
                 # An id that breaks at its hyphen is two to the eye.
-                kind = side or (' class="id"' if " " not in text and len(text) <= _ID else "")
+                kind = side or (' class="id"' if "-" in text and " " not in text and len(text) <= _ID else "")
                 row += f"<td{kind}{value}>{_text(text)}</td>"
             body.append(f"<tr>{row}</tr>\n")
         drawn = f"<table><thead><tr>{''.join(head)}</tr></thead>\n<tbody>{''.join(body)}</tbody></table>"
