@@ -125,7 +125,13 @@ def lanes_chart(lanes: Sequence[Lane], *, title: str, time_label: str = "", widt
 
     The axis spans all events. Events without a finite time aren't drawn.
     """
-    low, high = _extent(lanes)
+    times = [mark.time for lane in lanes for mark in lane.marks]
+    for span in (span for lane in lanes for span in lane.spans):
+        times += [span.start, _end(span)]
+    finite = [time for time in times if math.isfinite(time)]
+    low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+    # An axis that would start just above zero starts at zero.
+    low = 0.0 if 0 < low < 0.05 * high else low
     gutter = max((text_width(lane.name, 13, 600) for lane in lanes), default=0) + 20
     above_lanes = gutter > 0.26 * width and width < _NARROW
     gutter = min(gutter, 0.26 * width)
@@ -157,19 +163,6 @@ def lanes_chart(lanes: Sequence[Lane], *, title: str, time_label: str = "", widt
         top += lane.height
     canvas.line([(PADDING, bottom), (width - PADDING, bottom)], colour=AXIS)
     return canvas
-
-
-def _extent(lanes: Sequence[Lane]) -> tuple[float, float]:
-    times = [mark.time for lane in lanes for mark in lane.marks]
-    for lane in lanes:
-        for span in lane.spans:
-            times += [span.start, span.start if span.end is None else span.end]
-    finite = [time for time in times if math.isfinite(time)]
-    if not finite:
-        return 0.0, 1.0
-    low, high = min(finite), max(finite)
-    # An axis that would start just above zero starts at zero.
-    return (0.0 if 0 < low < 0.05 * high else low), high
 
 
 def _shown(lane: Lane, axis: Axis) -> Lane:
@@ -231,15 +224,13 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
                 stroke = [(cluster.x, row_top + 2), (cluster.x, row_top + CROWDED_ROW - 2)]
                 canvas.line(stroke, colour=_colour(cluster.kind), width=1.25, opacity=0.8)
                 continue
-            if cluster.kind == "interruption" and _busy(placed.lane, cluster.marks[0].time):
+            time = cluster.marks[0].time
+            busy = any(span.start <= time <= _end(span) for span in placed.lane.spans)
+            if cluster.kind == "interruption" and busy:
                 # An interruption crosses the spans in progress.
                 foot = y + MARK_ROW + SPAN_ROW * len(placed.rows) - 1
                 canvas.line([(cluster.x, y + MARK_ROW / 2), (cluster.x, foot)], colour=VERMILLION, width=1.5)
             _draw_mark(canvas, cluster.kind, cluster.x, y + MARK_ROW / 2)
-
-
-def _busy(lane: Lane, time: float) -> bool:
-    return any(span.start <= time <= _end(span) for span in lane.spans)
 
 
 def _draw_spans(canvas: Canvas, spans: Sequence[Span], clock: _Clock, top: float, cuts: Sequence[float]) -> None:

@@ -104,7 +104,10 @@ def line_chart(
         middle = (top + height - PADDING) / 2
         canvas.text(width / 2, middle, "nothing to show yet", size=13, anchor="middle", colour=MUTED)
         return canvas
-    labels = _end_labels(drawn)
+    labels = [
+        " · ".join(filter(None, (ellipsis(line.series.name, width=160, size=12), value)))
+        for line, value in zip(drawn, number_labels([line.last for line in drawn]), strict=True)
+    ]
     gutter = max((text_width(label, 12, 600) for label in labels), default=0) + 22
     direct = gutter <= 0.3 * width and len(drawn) * 16 <= height - top - 60
     if not direct:
@@ -148,14 +151,6 @@ def _prepare(series: Sequence[Series]) -> list[_Drawn]:
         coloured += not one.quiet
         drawn.append(_Drawn(one, rows, colour, *known[-1]))
     return drawn
-
-
-def _end_labels(drawn: Sequence[_Drawn]) -> list[str]:
-    values = number_labels([line.last for line in drawn])
-    return [
-        " · ".join(filter(None, (ellipsis(line.series.name, width=160, size=12), value)))
-        for line, value in zip(drawn, values, strict=True)
-    ]
 
 
 def _vertical(
@@ -317,7 +312,8 @@ def sparkline(values: Sequence[float], width: int | None = None) -> str:
     """Draw one block per value, lowest to highest, with gaps for missing values. More than `width` are averaged."""
     if width is not None and 0 < width < len(values):
         edges = [index * len(values) // width for index in range(width + 1)]
-        values = [_mean(values[start:end]) for start, end in pairwise(edges)]
+        parts = ([value for value in values[start:end] if math.isfinite(value)] for start, end in pairwise(edges))
+        values = [sum(part) / len(part) if part else math.nan for part in parts]
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return " " * len(values)
@@ -328,8 +324,3 @@ def sparkline(values: Sequence[float], width: int | None = None) -> str:
         " " if not math.isfinite(value) else STEPS[round((value - low) / span * top) if span else top // 2]
         for value in values
     )
-
-
-def _mean(values: Sequence[float]) -> float:
-    finite = [value for value in values if math.isfinite(value)]
-    return sum(finite) / len(finite) if finite else math.nan

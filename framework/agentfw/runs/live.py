@@ -388,10 +388,6 @@ class LiveRun:
         kept = read_sessions(self.folder.path)
         for episode in kept:
             self.hearing.take(episode)
-            if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
-                # Runs of 0.1 have it in the session alone.
-                user, forgotten = episode.task.user, self.hearing.forgotten
-                forgotten[user] = max(episode.task.index, forgotten.get(user, -1))
         done = set[str]()
         for episode, line in records.replay():
             done.add(episode.id)

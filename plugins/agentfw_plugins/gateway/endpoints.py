@@ -89,11 +89,10 @@ class Endpoints:
         pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
 
         async def passing() -> None:
-            done = {"begun": lambda *told: began.set_result(told), "hear": pieces.put_nowait}
-            given = self._unread(request, quote(path), raw, **done)
+            told = {"begun": lambda *given: began.set_result(given), "hear": pieces.put_nowait}
             try:
                 async with self._line.place(caller.client):
-                    await policy.forward(Asking([]), given)
+                    await policy.forward(Asking([]), self._unread(request, quote(path), raw, **told))
             finally:
                 pieces.put_nowait(None)
 

@@ -58,27 +58,18 @@ def _share(record: Record, of: str, each: str) -> float | None:
     return record[of] / record[each] if record.get(of) and record.get(each) else None
 
 
+def _reward(record: Record) -> float | None:
+    return None if record.get("unrated") else record["reward"]
+
+
 def _utility(record: Record) -> float | None:
     """None in a session that nobody has rated, where nothing is measured."""
     return record["utility"] or (None if record.get("unrated") and not record["outcome"] else 0.0)
 
 
 _EPISODE = (
-    Figure(
-        "reward",
-        "reward",
-        lambda record: None if record.get("unrated") else record["reward"],
-        better="higher",
-        meaning="sum of the scores of the reward models, by their weights",
-    ),
-    Figure(
-        "utility",
-        "utility",
-        lambda record: _utility(record),
-        better="higher",
-        listed=False,
-        meaning="what the episode was worth, as the environment says",
-    ),
+    Figure("reward", "reward", _reward, better="higher", meaning="sum of the weighted scores"),
+    Figure("utility", "utility", _utility, better="higher", listed=False, meaning="worth, as the environment says"),
     Figure("turns", "turns", lambda record: record.get("turns"), digits=",.0f", averaged=False),
     Figure("calls", "calls", lambda record: record.get("tool_calls"), digits=",.0f", averaged=False),
     Figure("tokens", "tokens", lambda record: record.get("tokens"), digits=",.0f", averaged=False),

@@ -366,8 +366,8 @@ def _under(key: str, value: Any, default: Any) -> Any:
 
 def check_training(values: Mapping[str, Any]) -> None:
     """Raise if the values are no training."""
-    environments = "agentfw train calendar, or a file of questions: agentfw train tasks.jsonl --model smollm2"
-    for name, example in (("environment", environments), ("optimizer", "--optimizer grpo")):
+    example_of = {"environment": "agentfw train calendar, or a file of questions: agentfw train tasks.jsonl"}
+    for name, example in (example_of | {"optimizer": "--optimizer grpo"}).items():
         if values.get(name) is None:
             raise UsageError(
                 f"a training needs an {name}",
