@@ -373,9 +373,8 @@ class LiveRun:
         """Learn from a session whose user is known, and said what they think of it or what to remember."""
         task, teaches = episode.task, ("feedback", "remember")
         told = any(event.kind == "observation" and event.name in teaches for event in episode.events)
-        if not (self.assembly.spec.memories_learn and task.user and told):
-            return
-        if task.index <= self.hearing.forgotten.get(task.user, -1):
+        forgotten = task.index <= self.hearing.forgotten.get(task.user, -1)
+        if forgotten or not (self.assembly.spec.memories_learn and task.user and told):
             return
         await self.hearing.finish(task.user)
         for memory in self.assembly.memories:

@@ -141,8 +141,8 @@ def _by_round(headline: str, records: Sequence[Mapping[str, Any]]) -> _Curve:
     if len(records) > 1 and len(rounds) <= _BANDED:
         intervals = [bootstrap(some) for some in rounds.values()]
         series = replace(series, low=[each.low for each in intervals], high=[each.high for each in intervals])
-    label = f"{headline}, mean of the last {span} rounds" if span > 1 else headline
-    return [series], headline, "round", label + (f", over {len(records)} episodes" if len(records) > 1 else "")
+    label = f"{headline}, mean of the last {span} rounds, over {len(records)} episodes"
+    return [series], headline, "round", label
 
 
 def _by_update(headline: str, stages: Mapping[int, Sequence[Mapping[str, Any]]]) -> _Curve:
