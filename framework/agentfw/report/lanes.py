@@ -207,9 +207,8 @@ def _end(span: Span) -> float:
 
 
 def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutter: float) -> None:
-    room, baseline = (clock.width, 18.0) if placed.title else (gutter - 14, placed.height / 2 + 4.5)
-    name = ellipsis(placed.lane.name, width=room, size=13, weight=600)
-    canvas.text(PADDING, top + baseline, name, size=13, weight=600)
+    room, below = (clock.width, 18.0) if placed.title else (gutter - 14, placed.height / 2 + 4.5)
+    canvas.text(PADDING, top + below, ellipsis(placed.lane.name, width=room, size=13, weight=600), size=13, weight=600)
     y = top + placed.title + LANE_GAP / 2
     cuts = [cluster.x for cluster in placed.clusters if cluster.kind == "interruption"] if not placed.crowded else []
     for index, row in enumerate(placed.rows):

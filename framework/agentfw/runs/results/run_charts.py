@@ -16,6 +16,7 @@ from typing import Any
 
 from ...episode import Episode
 from ...errors import UnknownNameError, UsageError
+from ...printing.out import counted
 from ...report import Canvas, Lane, Mark, Series, Span, lanes_chart, line_chart, short
 from ...report.html import Cell, Number
 from ...report.statistics import bootstrap
@@ -108,8 +109,7 @@ def best_player(folder: RunFolder) -> tuple[str, float] | None:
     return next(((who, figures[headline].estimate) for who, figures in found if headline in figures), None)
 
 
-_Curve = tuple[list[Series], str, str, str]
-"""What is drawn: the figure's name, what it is drawn by, and what the y axis shows."""
+_Curve = tuple[list[Series], str, str, str]  # of which figure, by what, and what the y axis shows
 
 
 def _by_episode(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> _Curve:
@@ -141,7 +141,7 @@ def _by_round(headline: str, records: Sequence[Mapping[str, Any]]) -> _Curve:
     if len(records) > 1 and len(rounds) <= _BANDED:
         intervals = [bootstrap(some) for some in rounds.values()]
         series = replace(series, low=[each.low for each in intervals], high=[each.high for each in intervals])
-    label = f"{headline}, mean of the last {span} rounds, over {len(records)} episodes"
+    label = f"{headline}, mean of the last {counted(span, 'round')}, over {counted(len(records), 'episode')}"
     return [series], headline, "round", label
 
 
