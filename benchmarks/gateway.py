@@ -104,7 +104,8 @@ def hostile(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     from killing import start
     from mutations import mutated  # type: ignore[import-not-found]
 
-    process, url, _run = start(folder, "--policy", "scripted", "--set", 'policy.replies=["yes"]', "--model", "any")
+    answers = ("--policy", "scripted", "--set", 'policy.replies=["yes"]', "--served-name", "any")
+    process, url, _run = start(folder, *answers)
     found: dict[str, int] = {}
     try:
         with httpx.Client(timeout=20) as client:

@@ -22,6 +22,6 @@ def correct(completions, answer, **columns):
 
 
 if __name__ == "__main__":
-    settings = {"samples": 8, "learner.learning_rate": 5e-4, "evaluation.tasks": 50}
+    settings = {"samples": 8, "learner.learning_rate": 5e-4, "evaluation.tasks": 100}
     settings |= {"sampling.max_tokens": 12, "sampling.temperature": 0.7}
     print(agentfw.train(tasks=sums(sys.argv[1]), model="smollm2", reward=correct, updates=10, settings=settings))

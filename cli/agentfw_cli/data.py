@@ -62,7 +62,7 @@ class _Worlds(click.Group):
 
 @click.group()
 def data() -> None:
-    """Write and check the data sets of worlds."""
+    """Write and check the data sets of environments."""
 
 
 for _verb, _words in _VERBS.items():

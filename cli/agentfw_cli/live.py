@@ -83,6 +83,17 @@ _drawn_on: list[object] = []
 """Stand-ins for stderr: a thread of a plugin may still be printing to one when its picture is gone."""
 
 
+def fitted(line: str, width: int) -> str:
+    """A line that is too long without its middle, where its end says how it came out: "kept A word with...: wrong"."""
+    what, colon, outcome = line.rpartition(": ")
+    room = width - width_of(outcome) - 3
+    if width_of(line) <= width or not colon or room < width / 2:
+        return line
+    while width_of(what) > room:
+        what = what[:-1]
+    return f"{what.rstrip()}…: {outcome}"
+
+
 class _Picture:
     """A bar, the figures as small curves, and what happens now. The drawing thread calls `__rich__`."""
 
@@ -100,7 +111,7 @@ class _Picture:
         for label, values in self.progress.curves():
             grid.add_row(self._curve(label, values))
         for line in self.progress.status():
-            grid.add_row(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
+            grid.add_row(Text(fitted(line, self.bar.console.width), style="dim", no_wrap=True, overflow="ellipsis"))
         return grid
 
     def _curve(self, label: str, values: list[float]) -> Text:

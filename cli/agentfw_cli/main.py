@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from agentfw.printing.out import Out
 
 _COMMANDS = {
-    "run": ("agentfw_cli.run:run", "Run an agent in a world, and measure how well it does"),
+    "run": ("agentfw_cli.run:run", "Run an agent in an environment, and measure how well it does"),
     "serve": ("", "Put a memory and a record in front of your model"),
     "view": ("", "Look at everything that was recorded, in a browser"),
     "train": ("agentfw_cli.run:train", "Train a model on its own episodes, or on your prompts"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
     "plugins": ("agentfw_cli.plugins:plugins", "Find, create, check and install plugins"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
-    "reproduce": ("agentfw_cli.reproduce:reproduce", "Play a run again, and say whether it is equal"),
+    "reproduce": ("agentfw_cli.compare:reproduce", "Play a run again, and say whether it is equal"),
 }
 """What a newcomer needs: where each is, and a line on it. The empty ones come by the entry points of agentfw itself."""
 _MORE = {
@@ -45,7 +45,7 @@ _MORE = {
     "feedback": ("", "Say what you think of recorded answers"),
     "loop": ("agentfw_cli.loop:loop", "Memory, rewards and training together, for several variants"),
     "forget": ("agentfw_cli.loop:forget", "Delete all data of a user from a loop"),
-    "data": ("agentfw_cli.data:data", "Write and check the data sets of worlds"),
+    "data": ("agentfw_cli.data:data", "Write and check the data sets of environments"),
 }
 _OWN = _COMMANDS | _MORE
 _GROUP, _OURS = "agentfw.commands", "agentfw"
@@ -201,6 +201,8 @@ def main(arguments: list[str] | None = None) -> None:
     """
     is_process = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     # Our own matrices are small: on a busy machine threads that wait for each other would take the most of the time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # pydantic looks for plugins of its own in all installed metadata, and one file there that can't be read ends it.

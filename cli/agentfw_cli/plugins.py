@@ -28,7 +28,7 @@ def plugins() -> None:
     """List, search, show, check, create, install and uninstall plugins."""
 
 
-@plugins.command("list")
+@plugins.command("list", short_help="List plugins, what they offer, and what can't be loaded.")
 @click.option("--kind", metavar="KIND", help="Show only components of this kind.")
 @click.option("--hooks", is_flag=True, help="Show hooks instead, and the plugins that implement them.")
 @host_options
@@ -43,7 +43,11 @@ def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool,
         raise UnknownNameError("kind", kind, KINDS)
     host = load_host(out, blocked, strict, tell=hooks)
     if hooks:
-        _list_hooks(host, out)
+        named = {hook: [f"{one.distribution}:{one.name}" for one in records] for hook, records in host.hooks().items()}
+        if as_json:
+            out.data([{"hook": hook, "plugins": plugins} for hook, plugins in named.items()])
+        else:
+            out.table(["hook", "plugins"], [[hook, ", ".join(plugins)] for hook, plugins in named.items()])
         return
     rows = [_row(host, found) for found in host.components(kind)]
     lost = [
@@ -61,12 +65,12 @@ def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool,
     ]
     offers = _offers(host) if kind is None else []
     if as_json:
-        named = {row["distribution"] for row in rows + lost}
+        shown_ones = {row["distribution"] for row in rows + lost}
         about = {"kind": "", "state": "active", "missing_extra": ""}
         others = [
             {**about, "name": name, "distribution": name, "version": version, "summary": f"offers {what}"}
             for name, version, _, what in offers
-            if name not in named
+            if name not in shown_ones
         ]
         out.data(rows + lost + others)
         return
@@ -150,7 +154,7 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
             out.table(["setting", "type", "default", "what it does"], rows)
 
 
-@plugins.command()
+@plugins.command(short_help="Print the JSON schema of spec files, for editors.")
 @host_options
 @json_option
 def schema(blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
@@ -216,7 +220,7 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
     return 3 if broken else 0
 
 
-@plugins.command()
+@plugins.command(short_help="Create a package with a plugin that works.")
 @click.argument("name")
 @click.option(
     "--kind",
@@ -323,16 +327,6 @@ def _offers(host: Host) -> list[list[str]]:
         [*key, str(direct_url(key[0]).get("folder", "the package index" if key[1] else "")), ", ".join(offers)]
         for key, offers in sorted(found.items())
     ]
-
-
-def _list_hooks(host: Host, out: Out) -> None:
-    found = [
-        (hook, [f"{record.distribution}:{record.name}" for record in records]) for hook, records in host.hooks().items()
-    ]
-    if out.json:
-        out.data([{"hook": hook, "plugins": plugins} for hook, plugins in found])
-    else:
-        out.table(["hook", "plugins"], [[hook, ", ".join(plugins)] for hook, plugins in found])
 
 
 def _is_component(host: Host, name: str) -> bool:

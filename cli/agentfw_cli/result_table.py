@@ -13,7 +13,6 @@ from typing import Any
 
 from agentfw.printing.out import Out, counted, shown_path
 from agentfw.report import bars
-from agentfw.report.statistics import Interval
 from agentfw.runs.observers import RunInfo
 from agentfw.runs.records.call_record import call_table, read_calls
 from agentfw.runs.records.figure_table import in_order
@@ -120,7 +119,8 @@ def _figures(run: RunInfo, summary: Summary, out: Out) -> None:
     cells = []
     for who, figures in beside(summary, run.folder):
         row = [f"{figures[name].estimate:.2f}" if name in figures else "" for name in heads]
-        row.insert(place, _range(figures[headline]) if headline in figures else "")
+        known = figures.get(headline)
+        row.insert(place, f"{known.low:.2f} to {known.high:.2f}" if known and known.count > 1 else "")
         cells.append([who, *row])
     right = [column for column in range(1, len(titles) + 1) if column != place + 1]
     out.table(["", *titles], cells, right=right)
@@ -146,7 +146,3 @@ def _next(run: RunInfo, summary: Summary, episodes: Sequence[Mapping[str, Any]],
     )
     for number, command in enumerate(commands):
         out.note(f"{'next: ' if number == 0 else '      '}{command}")
-
-
-def _range(interval: Interval) -> str:
-    return f"{interval.low:.2f} to {interval.high:.2f}" if interval.count > 1 else ""

@@ -221,7 +221,7 @@ class Forwarded:
     """The model that the program asks for. Empty: the server's default."""
     query: str = ""
     raw: bytes = b""
-    """The body's bytes. They are sent as they are if nothing has to be changed. Empty: there are none."""
+    """The body's bytes. They are sent as they are if nothing has to be changed. Empty: it was translated."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """The program's headers, of which those that concern only this connection are not passed on."""
     method: str = "POST"
@@ -231,8 +231,8 @@ class Forwarded:
     sampling: Sampling = field(default_factory=Sampling)
     """The sampling of the run, which holds where the body leaves a choice open, or if `run_wins`."""
     run_wins: bool = False
-    begun: Callable[[Mapping[str, str]], object] = lambda headers: None
-    """Called with the headers of the answer when a stream begins."""
+    begun: Callable[[int, Mapping[str, str]], object] = lambda status, headers: None
+    """Called with the status and the headers of the answer when a stream begins."""
     hear: Callable[[bytes], object] = lambda line: None
     """Called with each line of a stream, with its end."""
     tell: Callable[[str], object] = lambda text: None
@@ -247,3 +247,4 @@ class Passed(NamedTuple):
     content: bytes = b""
     """The whole answer, if it was not streamed."""
     headers: Mapping[str, str] = {}
+    status: int = 200

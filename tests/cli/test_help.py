@@ -63,3 +63,8 @@ def test_no_line_of_a_help_text_is_too_long_and_no_word_is_broken(path: str) -> 
 
     assert {word.removesuffix("...") for word in narrow.split()} <= {word.removesuffix("...") for word in wide.split()}
     assert max(map(len, narrow.splitlines())) <= 80
+
+
+def test_help_is_a_word_that_is_understood(agentfw: Agentfw) -> None:
+    assert agentfw("help", "train").out == agentfw("train", "--help").out
+    assert agentfw("help").out == agentfw("--help").out

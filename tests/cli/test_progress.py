@@ -11,6 +11,7 @@ import pytest
 
 from agentfw.episode import Episode, Turn, Usage
 from agentfw.runs.observers import Observer, combined_observer
+from agentfw_cli.live import fitted
 from agentfw_cli.progress import Progress, progress_of
 
 SITE = Path(__file__).parents[1] / "site"
@@ -162,3 +163,14 @@ def test_three_answers_of_each_update_are_told_when_asked_for(monkeypatch: pytes
     page = write_report(training.folder)[0].read_text()
     assert "Sampled answers" in page
     assert f"median, reward {median['reward']:.3g}, episode {median['episode']}" in page
+
+
+def test_a_line_that_is_too_long_keeps_how_it_came_out() -> None:
+    line = "Anders Arslan, week 4: kept Guest talk with the people of Kyushin Institute (samples are thawing): right"
+
+    shown = fitted(line, 80)
+
+    assert len(shown) <= 80
+    assert shown.startswith("Anders Arslan, week 4: kept Guest talk")
+    assert shown.endswith("…: right")
+    assert fitted("playing, update 2   12 s   a line without an outcome", 20).startswith("playing, update 2")

@@ -315,3 +315,16 @@ def test_few_points_are_marked_and_many_are_not() -> None:
 
     assert few.count('r="2.5"') == 2
     assert many.count('r="2.5"') == 0
+
+
+def test_values_whose_order_means_nothing_are_points_that_no_line_joins() -> None:
+    chart = line_chart([Series("each", [1, 2, 3], quiet=True, joined=False), Series("mean", [2, 2, 2])], title="t")
+
+    assert not curves(chart, FAINT)
+    assert len(curves(chart, SERIES[0])) == 1
+
+
+def test_names_of_lanes_are_whole_on_a_phone() -> None:
+    lanes = [Lane("set a reminder for the whole team", [Span(0, 5, "")]), Lane("open message", [Span(5, 9, "")])]
+
+    assert {lane.name for lane in lanes} <= {*words(lanes_chart(lanes, title="t", width=350))}

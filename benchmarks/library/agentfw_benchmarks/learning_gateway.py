@@ -54,7 +54,7 @@ class Service:
             self._start(*serves, *learning)
 
     def _start(self, *words: str) -> None:
-        command = [*SERVE, "--port", "0", "--runs", str(self.runs), "--json", "--model", "any", *words]
+        command = [*SERVE, "--port", "0", "--runs", str(self.runs), "--json", "--served-name", "any", *words]
         command += [] if {"--memory", "--resume", "--spec"} & {*words} else ["--memory", "none"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self.process.stdout is not None

@@ -92,7 +92,7 @@ def _of_group(group: Sequence[SimpleNamespace]) -> dict[str, Any]:
         "completions": [one.completion if one.is_chat else one.text for one in group],
         "completion_ids": [one.ids for one in group],
         "states": [{**one.columns, "prompt": one.prompt, "completion": one.completion} for one in group],
-        "trainer_state": SimpleNamespace(global_step=0, epoch=0.0),
+        "trainer_state": SimpleNamespace(global_step=max(one.step for one in group), epoch=0.0),
     }
 
 
@@ -113,6 +113,7 @@ def _read(episode: Episode) -> SimpleNamespace:
         text=turns[-1].text if turns else "",
         ids=[token for turn in turns for token in turn.token_ids],
         turns=len(turns),
+        step=int(version) if turns and (version := turns[-1].version.rpartition("@")[2]).isdecimal() else 0,
     )
 
 

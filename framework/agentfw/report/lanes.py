@@ -25,6 +25,8 @@ from agentfw.report.canvas import AXIS, FAINT, GRID, INK, MUTED, SERIES, SURFACE
 MARK_ROW, CROWDED_ROW, SPAN_ROW, LABEL_ROW, LANE_GAP = 20.0, 13.0, 18.0, 17.0, 14.0
 DEEPEST = 4
 """Rows for overlapping spans. Further spans share the last row, translucent."""
+_NARROW = 500.0
+"""Below this width names that don't fit beside their lanes stand above them."""
 CROWDED = 6.0
 """Average pixels that a mark needs. With less room, marks become strokes, and each kind gets its own row."""
 
@@ -83,10 +85,12 @@ class _Placed:
     rows: list[list[Span]]
     labelled: bool
     crowded: bool
+    title: float
+    """Height of its name, where that stands above it."""
 
     @property
     def height(self) -> float:
-        return max(MARK_ROW, self.marks_height + SPAN_ROW * len(self.rows)) + LANE_GAP
+        return self.title + max(MARK_ROW, self.marks_height + SPAN_ROW * len(self.rows)) + LANE_GAP
 
     @property
     def marks_height(self) -> float:
@@ -121,15 +125,23 @@ def lanes_chart(lanes: Sequence[Lane], *, title: str, time_label: str = "", widt
 
     The axis spans all events. Events without a finite time aren't drawn.
     """
-    low, high = _extent(lanes)
-    gutter = min(0.26 * width, max((text_width(lane.name, 13, 600) for lane in lanes), default=0) + 20)
-    left = PADDING + gutter
+    times = [mark.time for lane in lanes for mark in lane.marks]
+    for span in (span for lane in lanes for span in lane.spans):
+        times += [span.start, _end(span)]
+    finite = [time for time in times if math.isfinite(time)]
+    low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+    # An axis that would start just above zero starts at zero.
+    low = 0.0 if 0 < low < 0.05 * high else low
+    gutter = max((text_width(lane.name, 13, 600) for lane in lanes), default=0) + 20
+    above_lanes = gutter > 0.26 * width and width < _NARROW
+    gutter = min(gutter, 0.26 * width)
+    left = PADDING + (4 if above_lanes else gutter)
     axis = exact_axis(low, high, target=max(2, int((width - left - PADDING) / 90)))
     clock = _Clock(axis, left, width - left - PADDING)
     lanes = [_shown(lane, axis) for lane in lanes]
     kinds = _kinds(lanes)
     legend = _legend_rows(kinds, width)
-    placed = [_place(lane, clock) for lane in lanes]
+    placed = [_place(lane, clock, LABEL_ROW if above_lanes else 0.0) for lane in lanes]
     above = PADDING + 20 + (20 if time_label else 0) + (20 * len(legend) + 10 if legend else 0)
     height = above + max(60.0, sum(lane.height for lane in placed)) + 28 + PADDING
     canvas, _ = begin(title, time_label, width, height)
@@ -153,19 +165,6 @@ def lanes_chart(lanes: Sequence[Lane], *, title: str, time_label: str = "", widt
     return canvas
 
 
-def _extent(lanes: Sequence[Lane]) -> tuple[float, float]:
-    times = [mark.time for lane in lanes for mark in lane.marks]
-    for lane in lanes:
-        for span in lane.spans:
-            times += [span.start, span.start if span.end is None else span.end]
-    finite = [time for time in times if math.isfinite(time)]
-    if not finite:
-        return 0.0, 1.0
-    low, high = min(finite), max(finite)
-    # An axis that would start just above zero starts at zero.
-    return (0.0 if 0 < low < 0.05 * high else low), high
-
-
 def _shown(lane: Lane, axis: Axis) -> Lane:
     """The lane clipped to the axis, in order of time, with open spans ending at the edge."""
     spans = []
@@ -177,7 +176,7 @@ def _shown(lane: Lane, axis: Axis) -> Lane:
     return Lane(lane.name, spans, [mark for mark in marks if axis.low <= mark.time <= axis.high])
 
 
-def _place(lane: Lane, clock: _Clock) -> _Placed:
+def _place(lane: Lane, clock: _Clock, title: float) -> _Placed:
     buckets: dict[tuple[int, str], list[Mark]] = {}
     for mark in lane.marks:
         buckets.setdefault((round(clock.x(mark.time)), mark.kind), []).append(mark)
@@ -186,7 +185,7 @@ def _place(lane: Lane, clock: _Clock) -> _Placed:
     clusters.sort(key=lambda cluster: (-RANK.get(cluster.kind, 2), cluster.x))
     crowded = len(clusters) * CROWDED > clock.width
     labelled = not crowded and any(mark.label for mark in lane.marks)
-    return _Placed(lane, clusters, _stack(lane.spans), labelled, crowded)
+    return _Placed(lane, clusters, _stack(lane.spans), labelled, crowded, title)
 
 
 def _stack(spans: Sequence[Span]) -> list[list[Span]]:
@@ -208,9 +207,9 @@ def _end(span: Span) -> float:
 
 
 def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutter: float) -> None:
-    name = ellipsis(placed.lane.name, width=gutter - 14, size=13, weight=600)
-    canvas.text(PADDING, top + placed.height / 2 + 4.5, name, size=13, weight=600)
-    y = top + LANE_GAP / 2
+    room, below = (clock.width, 18.0) if placed.title else (gutter - 14, placed.height / 2 + 4.5)
+    canvas.text(PADDING, top + below, ellipsis(placed.lane.name, width=room, size=13, weight=600), size=13, weight=600)
+    y = top + placed.title + LANE_GAP / 2
     cuts = [cluster.x for cluster in placed.clusters if cluster.kind == "interruption"] if not placed.crowded else []
     for index, row in enumerate(placed.rows):
         _draw_spans(canvas, row, clock, y + placed.marks_height + SPAN_ROW * index, cuts)
@@ -224,15 +223,13 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
                 stroke = [(cluster.x, row_top + 2), (cluster.x, row_top + CROWDED_ROW - 2)]
                 canvas.line(stroke, colour=_colour(cluster.kind), width=1.25, opacity=0.8)
                 continue
-            if cluster.kind == "interruption" and _busy(placed.lane, cluster.marks[0].time):
+            time = cluster.marks[0].time
+            busy = any(span.start <= time <= _end(span) for span in placed.lane.spans)
+            if cluster.kind == "interruption" and busy:
                 # An interruption crosses the spans in progress.
                 foot = y + MARK_ROW + SPAN_ROW * len(placed.rows) - 1
                 canvas.line([(cluster.x, y + MARK_ROW / 2), (cluster.x, foot)], colour=VERMILLION, width=1.5)
             _draw_mark(canvas, cluster.kind, cluster.x, y + MARK_ROW / 2)
-
-
-def _busy(lane: Lane, time: float) -> bool:
-    return any(span.start <= time <= _end(span) for span in lane.spans)
 
 
 def _draw_spans(canvas: Canvas, spans: Sequence[Span], clock: _Clock, top: float, cuts: Sequence[float]) -> None:

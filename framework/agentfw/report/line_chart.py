@@ -41,6 +41,8 @@ class Series:
     high: Sequence[float] | None = None
     quiet: bool = False
     """Whether it is a baseline, drawn in grey behind the other lines."""
+    joined: bool = True
+    """False where the order of the values means nothing: they are drawn as points."""
 
     def __post_init__(self) -> None:
         for name, values in (("x", self.x), ("low", self.low), ("high", self.high)):
@@ -102,7 +104,10 @@ def line_chart(
         middle = (top + height - PADDING) / 2
         canvas.text(width / 2, middle, "nothing to show yet", size=13, anchor="middle", colour=MUTED)
         return canvas
-    labels = _end_labels(drawn)
+    labels = [
+        " · ".join(filter(None, (ellipsis(line.series.name, width=160, size=12), value)))
+        for line, value in zip(drawn, number_labels([line.last for line in drawn]), strict=True)
+    ]
     gutter = max((text_width(label, 12, 600) for label in labels), default=0) + 22
     direct = gutter <= 0.3 * width and len(drawn) * 16 <= height - top - 60
     if not direct:
@@ -148,14 +153,6 @@ def _prepare(series: Sequence[Series]) -> list[_Drawn]:
     return drawn
 
 
-def _end_labels(drawn: Sequence[_Drawn]) -> list[str]:
-    values = number_labels([line.last for line in drawn])
-    return [
-        " · ".join(filter(None, (ellipsis(line.series.name, width=160, size=12), value)))
-        for line, value in zip(drawn, values, strict=True)
-    ]
-
-
 def _vertical(
     drawn: Sequence[_Drawn], points: Sequence[Point], y_range: tuple[float, float] | None, height: float
 ) -> Axis:
@@ -198,8 +195,9 @@ def _band(canvas: Canvas, plot: _Plot, line: _Drawn) -> None:
 def _curve(canvas: Canvas, plot: _Plot, line: _Drawn, *, hovered: bool) -> None:
     for run in _runs(line.rows, (1,)):
         path = [(plot.x(x), plot.y(y)) for x, y, _, _ in run]
-        canvas.line(_thin(path), colour=line.colour, width=1.5 if line.series.quiet else 2.25)
-        if len(path) <= _MARKED:
+        if line.series.joined:
+            canvas.line(_thin(path), colour=line.colour, width=1.5 if line.series.quiet else 2.25)
+        if len(path) <= _MARKED or not line.series.joined:
             for point in path:
                 canvas.circle(*point, 2.5, fill=line.colour)
     known = [row for row in line.rows if math.isfinite(row[1])]
@@ -314,7 +312,8 @@ def sparkline(values: Sequence[float], width: int | None = None) -> str:
     """Draw one block per value, lowest to highest, with gaps for missing values. More than `width` are averaged."""
     if width is not None and 0 < width < len(values):
         edges = [index * len(values) // width for index in range(width + 1)]
-        values = [_mean(values[start:end]) for start, end in pairwise(edges)]
+        parts = ([value for value in values[start:end] if math.isfinite(value)] for start, end in pairwise(edges))
+        values = [sum(part) / len(part) if part else math.nan for part in parts]
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return " " * len(values)
@@ -325,8 +324,3 @@ def sparkline(values: Sequence[float], width: int | None = None) -> str:
         " " if not math.isfinite(value) else STEPS[round((value - low) / span * top) if span else top // 2]
         for value in values
     )
-
-
-def _mean(values: Sequence[float]) -> float:
-    finite = [value for value in values if math.isfinite(value)]
-    return sum(finite) / len(finite) if finite else math.nan

@@ -95,7 +95,8 @@ class Interval:
     def _format(self, joint: str, figures: int) -> str:
         if not math.isfinite(self.margin):
             return f"{self.estimate:.{figures + 1}g}"
-        decimals = _decimals(self.margin or self.estimate, figures if self.margin else figures + 1)
+        value, digits = self.margin or self.estimate, figures if self.margin else figures + 1
+        decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else digits
         if decimals > 8 or abs(self.estimate) >= 1e9:
             return f"{self.estimate:.{figures + 1}g}{joint}{self.margin:.{figures}g}"
         return f"{self.estimate:.{decimals}f}{joint}{self.margin:.{decimals}f}"
@@ -310,8 +311,3 @@ def _check(kept: Floats, samples: int, level: float) -> None:
         raise UsageError(f"samples is {samples}; a bootstrap needs at least one")
     if not 0 < level < 1:
         raise UsageError(f"level is {level}; it is a share between 0 and 1, such as 0.95")
-
-
-def _decimals(value: float, figures: int) -> int:
-    """Number of decimals that show this many significant digits of the value."""
-    return max(0, figures - 1 - math.floor(math.log10(abs(value)))) if value else figures

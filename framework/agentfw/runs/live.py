@@ -371,10 +371,10 @@ class LiveRun:
 
     async def _learn(self, episode: Episode, reward: float) -> None:
         """Learn from a session whose user is known, and said what they think of it or what to remember."""
-        task = episode.task
-        if not (self.assembly.spec.memories_learn and task.user and _teaches(episode)):
-            return
-        if task.index <= self.hearing.forgotten.get(task.user, -1):
+        task, teaches = episode.task, ("feedback", "remember")
+        told = any(event.kind == "observation" and event.name in teaches for event in episode.events)
+        forgotten = task.index <= self.hearing.forgotten.get(task.user, -1)
+        if forgotten or not (self.assembly.spec.memories_learn and task.user and told):
             return
         await self.hearing.finish(task.user)
         for memory in self.assembly.memories:
@@ -387,10 +387,6 @@ class LiveRun:
         kept = read_sessions(self.folder.path)
         for episode in kept:
             self.hearing.take(episode)
-            if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
-                # Runs of 0.1 have it in the session alone.
-                user, forgotten = episode.task.user, self.hearing.forgotten
-                forgotten[user] = max(episode.task.index, forgotten.get(user, -1))
         done = set[str]()
         for episode, line in records.replay():
             done.add(episode.id)
@@ -451,7 +447,3 @@ def _who_answers(spec: Mapping[str, Any], now: RunSpec) -> tuple[Any, ...]:
 def _place(cut: Mapping[str, Any]) -> tuple[float, tuple[int, ...]]:
     """Identifies a cut-off answer within its session."""
     return cut["started"], tuple(cut["shown"])
-
-
-def _teaches(episode: Episode) -> bool:
-    return any(event.kind == "observation" and event.name in ("feedback", "remember") for event in episode.events)

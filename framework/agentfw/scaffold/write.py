@@ -151,7 +151,7 @@ _PARTS = {
         "keywords", "KeywordPolicy", "Does what the words of the moment suggest", "agentfw run --policy {}"
     ),
     "tool": _Part("units", "Units", "Converts units of measure", "agentfw run --tool {}"),
-    "memory": _Part("notes", "LastNotes", "The last notes on each user, in SQLite", "agentfw run --memory {}"),
+    "memory": _Part("notes", "LastNotes", "The last notes on each user, in SQLite", "agentfw run inbox --memory {}"),
     "reward": _Part("brevity", "Brevity", "Answers that come to the point", "agentfw run --reward {}"),
     "optimizer": _Part(
         "leave_one_out",

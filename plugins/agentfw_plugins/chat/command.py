@@ -1,7 +1,7 @@
 """`agentfw chat`: talk with a policy in the terminal.
 
     agentfw chat --policy openai --set policy.base_url=http://localhost:11434/v1 --memory skillgraph
-    printf 'hello\\n/good\\n' | agentfw chat --policy transformers --set policy.model=path/to/model
+    printf 'hello\\n/good\\n' | agentfw chat --model path/to/model
 
 This module is imported for --help, so the command imports what it needs.
 """

@@ -137,7 +137,7 @@ class AnswerInProgress:
     async def _asked_of(self, route: ModelRoute) -> Reply:
         asked, forwarded = route.asked, route.forwarded
         if forwarded is not None:
-            forwarded = replace(forwarded, hear=self._tell, begun=self.headers.update)
+            forwarded = replace(forwarded, hear=self._tell, begun=lambda _, headers: self.headers.update(headers))
         return await self.session.answer(
             asked.messages,
             asked.actions,

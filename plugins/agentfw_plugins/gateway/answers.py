@@ -131,7 +131,7 @@ class Writing:
             return json_answer(self.protocol.write_answer(completion, self._body), headers=headers)
         headers = {**passed.headers, **headers}
         if self._native:
-            return Response(passed.content, headers=headers)
+            return Response(passed.content, passed.status, headers)
         headers.pop("content-type", None)
         completion = headed(self._spoken.read_answer(json.loads(passed.content)), "chat.completion", self._about)
         return json_answer(self.protocol.write_answer(completion, self._body), headers=headers)

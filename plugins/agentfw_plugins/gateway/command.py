@@ -1,7 +1,7 @@
 """`agentfw serve` and `agentfw feedback`.
 
     agentfw serve
-    agentfw serve --policy transformers --set policy.model=path/to/model
+    agentfw serve --model Qwen/Qwen3-0.6B
     agentfw feedback SESSION good
     agentfw feedback SESSION --correction "It opens at nine." --turn 2
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError
-from agentfw.printing.out import Out
+from agentfw.printing.out import Out, shown_path
 
 from ..command_options import json_option
 from .keys_command import key_file_option, keys, keys_at
@@ -50,6 +50,11 @@ _key_option = click.option(
     metavar="NAME",
     help="Policy that answers, or a run, such as `last`: the newest version of a training. Default: the provider that "
     "OPENAI_BASE_URL and OPENAI_API_KEY name, or ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY.",
+)
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="Model in this process, or of --policy: an id of Hugging Face (ORG/NAME), a folder, a GGUF file, or smollm2.",
 )
 @click.option(
     "--memory",
@@ -104,7 +109,13 @@ _key_option = click.option(
     help="With --engine ray: number of replicas. A range follows the number of requests in progress. Default: 2.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=_PORT, show_default=True, help="Port to listen on; 0 for any free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    show_default=True,
+    help="Port to listen on; 0 for any free one.",
+)
 @click.option(
     "--allow-host",
     "hosts",
@@ -121,12 +132,18 @@ _key_option = click.option(
     "x-agentfw-key. Default: own, and the client's where there is none, on this machine without keys.",
 )
 @click.option(
-    "--model",
+    "--served-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Model name to answer to, or `any`. Can be repeated. Default: those of the policy and its model.",
+)
+@click.option(
+    "--also",
     "models",
     multiple=True,
-    metavar="NAME[=POLICY]",
-    help="Model name to answer to, or `any`. With a policy, another model, whose settings are model.NAME.KEY. "
-    "Can be repeated.",
+    metavar="NAME=POLICY",
+    help="Serve another model under this name, with the settings model.NAME.KEY. Can be repeated.",
 )
 @click.option(
     "--fallback",
@@ -173,6 +190,7 @@ _key_option = click.option(
 def serve(
     context: click.Context,
     policy: str | None,
+    model: str | None,
     memories: tuple[str, ...],
     remember: str,
     tools: tuple[str, ...],
@@ -193,6 +211,7 @@ def serve(
     key_env: str,
     key_file: Path | None,
     upstream_key: str | None,
+    names: tuple[str, ...],
     models: tuple[str, ...],
     fallbacks: tuple[str, ...],
     idle: float,
@@ -252,22 +271,24 @@ def serve(
         refuse_other_keys(keys_of_users.path, keys_at(None).path)
     given: dict[str, Any] = {
         "policy": policy,
+        "model": model,
         "memories": memories,
         "tools": tools,
         "rewards": rewards,
         "hooks": hooks,
         "assignments": assignments,
         "spec": spec,
-        "models": [model for model in models if "=" in model],
+        "models": list(models),
         "fallbacks": fallbacks,
     }
+    if model and "=" in model and not Path(model).exists():
+        raise UsageError(f"--model {model}: a model has no =", fix=f"to serve another one beside it: --also {model}")
     if resume and (fresh or remember != "said" or any(given.values())):
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
     if keep_ended is not None and not shared:
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
     if not resume:
         given = with_defaults(given, root, host, port, shared=bool(shared), by_model=remember == "model")
-    own = tuple(model for model in models if "=" not in model)
     limits = Limits(
         keys=(key,) if key else (),
         key_file=keys_of_users.path,
@@ -301,7 +322,7 @@ def serve(
             host,
             port,
             replicas or "2",
-            names=own,
+            names=names,
             at_once=max_concurrency,
             json_log=log is not None,
             out=out,
@@ -311,8 +332,7 @@ def serve(
         raise UsageError("--replicas is about gateways on Ray", fix="add --engine ray, or leave it out")
     live = opened(root, resume, again="" if fresh else "free" if shared else "newest", **given)
     learning = learning_of(live, learn, every=learn_every, spec=learn_spec, canary=canary, shared=shared, tell=out.note)
-    limits = limits_of(live, limits, own, max_concurrency)
-    names, others = limits.models, tuple(live.assembly.models)
+    limits = limits_of(live, limits, names, max_concurrency)
     start = Start(live, limits, key_env, has_keys)
     starting, fronts, remembered = ExitStack(), list[str](), ""
 
@@ -320,7 +340,7 @@ def serve(
         starting.close()
         programs = list(start.programs(url))
         if out.json:
-            about = {"url": url, "folder": str(live.folder.path), "models": [*names, *others]}
+            about = {"url": url, "folder": str(live.folder.path), "models": [*limits.models, *live.assembly.models]}
             out.data({**about, "providers": fronts, "export": programs})
         else:
             out.line(f"{url}   {'; '.join(fronts) or live.assembly.spec.policy.name}")
@@ -386,7 +406,7 @@ def feedback(
     if value is None and not correction and not ends:
         raise UsageError("there is no feedback", fix=f"agentfw feedback {session} good")
     key = os.environ.get(key_env, "").strip()
-    address = f"{url.rstrip('/')}/s/{session}"
+    address = f"{'' if '://' in url else 'http://'}{url.rstrip('/')}/s/{session}"
     results: list[dict[str, Any]] = []
     if value is not None or correction:
         body = {"value": _number(value), "correction": correction, "words": words, "turn": turn}
@@ -402,7 +422,7 @@ def feedback(
 
 def _told_at_the_end(live: LiveRun, shared: str) -> str:
     """What was kept, and how to go on."""
-    folder, count = live.folder.path, len(live.sessions)
+    folder, count = shown_path(live.folder.path), len(live.sessions)
     if shared:
         return f"sessions are kept in the shared store; what this gateway answered is in {folder}/"
     kept = "1 session is" if count == 1 else f"{count} sessions are"

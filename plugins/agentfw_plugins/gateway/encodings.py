@@ -25,7 +25,7 @@ def unpacked(raw: bytes, encodings: str, most: int) -> bytes:
             raw = unpack(raw, most + 1)
         except BadRequest:
             raise
-        except ImportError:
+        except (ImportError, TypeError):  # the library isn't there, or too old
             raise _unknown(name) from None
         except Exception:  # each library has errors of its own
             raise BadRequest(f"the body is not in {name}, as its header says", field="content-encoding") from None

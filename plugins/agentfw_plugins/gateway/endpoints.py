@@ -85,14 +85,14 @@ class Endpoints:
             raise BadRequest(f"/v1/{path[:200]} is not passed on for keys of users", 403, code="operators_only")
         self._callers.count(caller, self._line.of(caller.client))
         raw = await bytes_of(request, self._max_body)
-        began: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+        began: asyncio.Future[tuple[int, Mapping[str, str]]] = asyncio.get_running_loop().create_future()
         pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
 
         async def passing() -> None:
-            given = self._unread(request, quote(path), raw, begun=began.set_result, hear=pieces.put_nowait)
+            told = {"begun": lambda *given: began.set_result(given), "hear": pieces.put_nowait}
             try:
                 async with self._line.place(caller.client):
-                    await policy.forward(Asking([]), given)
+                    await policy.forward(Asking([]), self._unread(request, quote(path), raw, **told))
             finally:
                 pieces.put_nowait(None)
 
@@ -114,7 +114,8 @@ class Endpoints:
                 yield piece
             await task  # a stream that broke off must not look like one that ended
 
-        return StreamingResponse(content(), headers={**began.result()})
+        status, headers = began.result()
+        return StreamingResponse(content(), status, {**headers})
 
     def _unread(self, request: Request, path: str, raw: bytes = b"", **more: Any) -> Forwarded:
         """A request that nobody reads on its way."""

@@ -170,6 +170,10 @@ def answers_at_once(assembly: Assembly) -> int:
 
 def _model(text: str, host: Host, runs: Path) -> dict[str, Any]:
     name, _, policy = text.partition("=")
+    if not name or not policy:
+        raise UsageError(
+            f"--also {text}: there is no policy", fix="write --also NAME=POLICY, such as --also fast=openai"
+        )
     chosen = policy_of_run(host, policy, runs)
     return {"alias": name, **(chosen if isinstance(chosen, dict) else {"name": chosen})}
 

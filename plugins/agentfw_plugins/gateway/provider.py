@@ -66,9 +66,9 @@ def providers(environment: Mapping[str, str], host: str, port: int) -> Found:
         )
     if not found.policy:
         raise SettingsError(
-            "there is no model to serve: neither a provider in the environment, nor --policy",
+            "there is no model to serve: neither a provider in the environment, nor --model or --policy",
             fix="name your provider: export OPENAI_BASE_URL=https://api.openai.com/v1 (or ANTHROPIC_BASE_URL)\n"
-            "       a model of your own: agentfw serve --policy transformers --set policy.model=path/to/model",
+            "       a model of your own: agentfw serve --model smollm2, or ORG/NAME, a folder, or a GGUF file",
         )
     return found
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentfw.errors import MissingExtraError, SettingsError
+from agentfw.printing.out import shown_path
 from agentfw.runs import LiveRun
 
 from ..memories.graph_errors import translated_errors
@@ -29,7 +30,12 @@ def with_defaults(
     `by_model`, the provider's model decides what the memory keeps of what users say.
     """
     given = {**given}
-    chosen = given["policy"] or given["spec"] or any(text.startswith("policy") for text in given["assignments"])
+    chosen = (
+        given["policy"]
+        or given["model"]
+        or given["spec"]
+        or any(text.startswith("policy") for text in given["assignments"])
+    )
     if not chosen:
         found = providers(os.environ, host, port)
         given["policy"] = found.policy
@@ -103,7 +109,7 @@ class Start(NamedTuple):
         else:
             yield "memory: none"
         known = len(self.live.sessions) + len(self.live.ended)
-        yield f"record: {_counted(known, 'session')}, {self.live.folder.path}/"
+        yield f"record: {_counted(known, 'session')}, {shown_path(self.live.folder.path)}/"
         yield from self._keys()
 
     def remembered(self) -> str:
@@ -113,12 +119,12 @@ class Start(NamedTuple):
         if choice is None or not path:
             return ", ".join(each.name for each in self.live.assembly.spec.memories)
         if not Path(path).is_file():
-            return f"nothing yet, {path}"
+            return f"nothing yet, {shown_path(Path(path))}"
         from agentfw_memory import SkillGraph
 
         with translated_errors(), SkillGraph.open(path, tenant=getattr(choice.checked, "tenant", "")) as graph:
             items, users = graph.admin.stats().nodes.get("skill", 0), len(graph.admin.owners())
-        return f"{_counted(users, 'user')}, {_counted(items, 'item')}, {path}"
+        return f"{_counted(users, 'user')}, {_counted(items, 'item')}, {shown_path(Path(path))}"
 
     def _keys(self) -> Iterator[str]:
         named = dict.fromkeys(str(getattr(choice.checked, "api_key_env", "")) for choice in self._choices)

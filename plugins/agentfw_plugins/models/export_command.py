@@ -55,7 +55,7 @@ def export(run: str, folder: Path, merge: bool, runs: Path | None, out: Out) -> 
         return
     out.line(f"{version}   {folder}/")
     if whole:
-        out.note(f"serve it: agentfw serve --policy transformers --set policy.model={folder}")
+        out.note(f"serve it: agentfw serve --model {folder}")
 
 
 def export_version(run: RunFolder, target: Path, *, merge: bool) -> tuple[str, bool]:

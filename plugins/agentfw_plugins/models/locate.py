@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.boundary.metadata import entry_points
-from agentfw.errors import AgentfwError, DuplicateComponentError, MissingExtraError, SettingsError
+from agentfw.errors import AgentfwError, DuplicateComponentError, MissingExtraError, SettingsError, nearest
 
 from .base import load_base, require_room
 from .chat import no_template
@@ -65,12 +65,12 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
     if is_hub_id(named) and not folder.exists():
         return hub_folder(named, download=download)
     if not folder.is_dir():
+        guess = nearest(model, ["smollm2", *installed])
+        missing = f"there is no model folder {model}" + (f'; did you mean "{guess}"?' if guess else "")
         raise SettingsError(
-            f"{model} is a file, but not in the format GGUF"
-            if folder.is_file()
-            else f"there is no model folder {model}",
+            f"{model} is a file, but not in the format GGUF" if folder.is_file() else missing,
             fix="use a model of Hugging Face (ORG/NAME), a folder with one, a GGUF file, smollm2, or an installed "
-            f"model: {', '.join(installed)}",
+            f"model: {', '.join(installed)}; for a model of a server: --policy openai --model {model}",
         )
     if (folder / "adapter_config.json").is_file():
         base = _base_of(folder)
@@ -80,10 +80,9 @@ def locate(model: str, *, needs_template: bool = False, download: bool = True) -
         )
     if (folder / "run.json").is_file():
         raise SettingsError(f"{model} is a run, and no model", fix=f"its policy is meant by: --policy {model}")
-    missing = [name for name in _REQUIRED if not (folder / name).is_file()]
-    if missing:
+    if lacking := [name for name in _REQUIRED if not (folder / name).is_file()]:
         raise SettingsError(
-            f"{model} is not a model folder: it has no {' and no '.join(missing)}",
+            f"{model} is not a model folder: it has no {' and no '.join(lacking)}",
             fix="use a Hugging Face model folder",
         )
     return folder.resolve()

@@ -33,7 +33,13 @@ _PAUSE = 0.5
 @click.command()
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
 @click.option("--runs", "folder", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
-@click.option("--port", default=_PORT, show_default=True, help="Port to listen on; 0 for any free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    show_default=True,
+    help="Port to listen on; 0 for any free one.",
+)
 @click.option("--bundle", type=click.Path(path_type=Path), help="Write the pages of each RUN into this new directory.")
 @json_option
 def view(runs: tuple[str, ...], folder: Path | None, port: int, bundle: Path | None, out: Out) -> None:

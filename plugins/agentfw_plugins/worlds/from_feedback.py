@@ -1,6 +1,6 @@
 """The environment `from_feedback` and the reward `feedback_preference`: training on recorded feedback.
 
-    agentfw train --from RUN --set policy.model=path/to/model
+    agentfw train --from RUN --model path/to/model
     agentfw train --from RUN --optimizer grpo
 
 What there is to learn from in recorded runs are answers with good or bad feedback, and corrections. An episode is one

@@ -70,3 +70,12 @@ def test_a_policy_whose_turns_are_all_refused_is_told_of(
     answer = agentfw(*quick, "--policy", "stubborn", "--episodes", "1")
 
     assert re.search(r"^policy stubborn +[\d,]+ turns, and all of its [\d,]+ calls were refused$", answer.out, re.M)
+
+
+def test_what_is_in_a_file_is_told_of_by_its_own_name(agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "taste.py"
+    file.write_text("def short(completion):\n    return 1.0\n", "utf-8")
+
+    answer = agentfw(*quick, "--reward", f"{file}:short")
+
+    assert re.search(r"^reward short +scored 3 of 3 episodes$", answer.out, re.M), answer.out

@@ -64,6 +64,8 @@ def test_without_rounds_the_episodes_make_the_curve(laboratory: Any, tmp_path: P
     page = report(laboratory.play(tmp_path, environment="inbox", policy="scripted", episodes=12).folder)
 
     assert "Balanced by episode" in page
+    assert "<td>reward = utility</td>" in page, "figures that are the same are one row"
+    assert "utility: what the episode was worth" in page
 
 
 @pytest.mark.slow

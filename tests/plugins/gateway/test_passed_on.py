@@ -57,7 +57,7 @@ def provider() -> Iterator[Provider]:
                 answer = {"id": path, "object": "thing"}
             sound = path == "audio/speech"
             data = SOUND if sound else json.dumps(answer).encode()
-            self.send_response(404 if path == "files/none" else 200)
+            self.send_response(404 if path == "files/none" else 201 if path == "batches" else 200)
             self.send_header("content-type", "audio/mpeg" if sound else "application/json")
             self.send_header("content-length", str(len(data)))
             self.end_headers()
@@ -92,6 +92,7 @@ def test_the_official_client_gets_at_everything_and_no_record_has_it(provider: P
     stored = client.get("/responses/resp_1?include[]=usage", cast_to=httpx.Response)
     spoken = client.audio.speech.create(model="tts", voice="alloy", input="hello").content
     deleted = client.delete("/files/file-1", cast_to=httpx.Response)
+    created = client.post("/batches", body={}, cast_to=httpx.Response)
     with pytest.raises(openai.NotFoundError, match="No such File object: none"):
         client.files.retrieve("none")
 
@@ -101,6 +102,7 @@ def test_the_official_client_gets_at_everything_and_no_record_has_it(provider: P
     assert stored.json()["id"] == "responses/resp_1?include[]=usage"
     assert spoken == SOUND
     assert deleted.json()["id"] == "files/file-1"
+    assert created.status_code == 201
     upload = next(asked for asked in provider.asked if asked.path == "files")
     assert upload.kind.startswith("multipart/form-data; boundary=")
     assert b"{}\n{}\n" in upload.body
@@ -147,10 +149,16 @@ def _zstd(body: bytes) -> bytes:
     return packed
 
 
+def _brotli(body: bytes) -> bytes:
+    packed: bytes = pytest.importorskip("brotli").compress(body)
+    return packed
+
+
 PACKED: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "deflate": zlib.compress,
     "zstd": _zstd,
+    "br": _brotli,
     "gzip, deflate": lambda body: zlib.compress(gzip.compress(body, mtime=0)),
 }
 
@@ -186,3 +194,14 @@ def test_what_cannot_be_unpacked_is_refused_by_name(
     answer = posted(chatting, body, encoding)
 
     assert (answer.status_code, words in answer.text) == (status, True), answer.text
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [(b"{}" * 100, 400), (b" " * 10_000_000, 413)], ids=["breaks off", "grows a thousandfold"]
+)
+def test_brotli_is_read_only_as_far_as_a_body_may_go(chatting: Passing, body: bytes, status: int) -> None:
+    packed = _brotli(body)
+
+    answer = posted(chatting, packed[:-9] if status == 400 else packed, "br")
+
+    assert answer.status_code == status, answer.text

@@ -164,10 +164,25 @@ def test_with_keys_of_its_own_a_program_sends_both(tmp_path: Path) -> None:
     assert "x-agentfw-key" not in headers
 
 
+def test_a_model_is_served_by_its_name_whatever_provider_there_is(tmp_path: Path, small_model: Path) -> None:
+    with started(
+        tmp_path, "--model", str(small_model), "--memory", "none", OPENAI_BASE_URL="http://[::1]/v1"
+    ) as gateway:
+        client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
+        names = [model.id for model in client.models.list()]
+        said = [{"role": "user", "content": "hello"}]
+        answer = client.chat.completions.create(model=small_model.name, messages=said, max_tokens=4)
+
+    assert small_model.name in names
+    assert answer.usage.completion_tokens
+
+
 @pytest.mark.parametrize(
     ("options", "environment", "words"),
     [
         ((), {}, "export OPENAI_BASE_URL="),
+        (("--model", "no/where"), {"HF_HUB_OFFLINE": "1"}, "the model no/where isn't in the cache"),
+        (("--model", "any", "--also", "fast"), {}, "write --also NAME=POLICY"),
         ((), {"OPENAI_BASE_URL": "https://your-provider.example/v1"}, "is a placeholder"),
         (("--port", "8765"), {"OPENAI_BASE_URL": "http://127.0.0.1:8765/v1"}, "is the address of this gateway itself"),
         (("--host", "0.0.0.0"), {"OPENAI_BASE_URL": "http://[::1]/v1", "AGENTFW_KEY": "secret"}, "is easy to guess"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from chat_server import Reply, chunks, completion
+from chat_server import Reply, chunks, completion, refusal
 
 from agentfw_plugins.protocols import About, Malformed, Protocol, protocols
 from agentfw_plugins.protocols import Body as RequestBody
@@ -61,6 +61,20 @@ def post(gateway: Served, path: str, body: Body) -> httpx.Response:
 
 def asked(gateway: Passing) -> Body:
     return {key: value for key, value in gateway.asked[-1].items() if key != "model"}
+
+
+@pytest.mark.parametrize("path", ["messages", "responses"])
+def test_a_stream_is_translated_where_the_server_counts_no_tokens(upstream: Callable[..., Passing], path: str) -> None:
+    def strict(body: Body) -> Reply:
+        return refusal(422, "stream_options: not permitted") if "stream_options" in body else STREAM
+
+    gateway = upstream(strict, counts=True)
+    said = {"input": "hi"} if path == "responses" else {"messages": HELLO, "max_tokens": 9}
+
+    answers = [post(gateway, path, {**said, "stream": True}) for _ in range(2)]
+
+    assert ["Sun" in answer.text for answer in answers] == [True, True]
+    assert ["stream_options" in body for body in gateway.server.bodies] == [True, False, False]
 
 
 # -- responses ---------------------------------------------------------------------------------------------------------

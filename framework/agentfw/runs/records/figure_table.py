@@ -42,6 +42,8 @@ class Figure:
     """Whether its mean over the episodes is a result of the run, with an interval, and compared with other runs."""
     listed: bool = True
     """Whether lists of episodes have it as a column, where any episode has it."""
+    meaning: str = ""
+    """What it is, in a few words, where its title doesn't say."""
 
     @property
     def heading(self) -> str:
@@ -56,14 +58,18 @@ def _share(record: Record, of: str, each: str) -> float | None:
     return record[of] / record[each] if record.get(of) and record.get(each) else None
 
 
+def _reward(record: Record) -> float | None:
+    return None if record.get("unrated") else record["reward"]
+
+
 def _utility(record: Record) -> float | None:
     """None in a session that nobody has rated, where nothing is measured."""
     return record["utility"] or (None if record.get("unrated") and not record["outcome"] else 0.0)
 
 
 _EPISODE = (
-    Figure("reward", "reward", lambda record: None if record.get("unrated") else record["reward"], better="higher"),
-    Figure("utility", "utility", lambda record: _utility(record), better="higher", listed=False),
+    Figure("reward", "reward", _reward, better="higher", meaning="sum of the weighted scores"),
+    Figure("utility", "utility", _utility, better="higher", listed=False, meaning="worth, as the environment says"),
     Figure("turns", "turns", lambda record: record.get("turns"), digits=",.0f", averaged=False),
     Figure("calls", "calls", lambda record: record.get("tool_calls"), digits=",.0f", averaged=False),
     Figure("tokens", "tokens", lambda record: record.get("tokens"), digits=",.0f", averaged=False),

@@ -372,7 +372,7 @@ def find_run(root: Path, name: str) -> RunFolder:
             f'"{name}" matches {len(matching)} runs', fix="use more of the name; see: agentfw runs list"
         )
     # Users type the end of a name, so the nearest is searched among endings of the same length.
-    known = {*names, *(each[-len(name) :] for each in names if name)}
+    known = {*names, *(each[-len(name) :] for each in names if name), *(["last"] if names else ())}
     raise UnknownNameError("run", name, known, fix=f"see: agentfw runs list (below {root})")
 
 

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...episode import Episode
 from ...errors import UnknownNameError, UsageError
+from ...printing.out import counted
 from ...report import Canvas, Lane, Mark, Series, Span, lanes_chart, line_chart, short
 from ...report.html import Cell, Number
 from ...report.statistics import bootstrap
 from ..records.figure_table import CHARTS, UPDATE_FIGURES
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
-from ..records.summary import by_round, columns, flat, intervals, leading
+from ..records.summary import Summary, beside, by_round, columns, flat, intervals, leading
 
 _PHASES = {
     "play": "playing",
@@ -85,62 +87,70 @@ _LANES = 8
 
 def curve(folder: RunFolder, *, width: float = 880) -> Canvas:
     """The headline metric by update in a training, by round if there are rounds, else by episode."""
-    stages = folder.stages()
+    stages, records = folder.stages(), folder.metrics()
     if folder.planned_updates and stages:
-        return _curve_by_update(folder.headline, stages, width)
-    records = folder.metrics()
-    headline, rounds = leading(columns(records), folder.headline), by_round(records)
-    if rounds:
-        return _curve_by_round(folder.headline, records, len(rounds), width)
+        series, headline, by, label = _by_update(folder.headline, stages)
+    elif by_round(records):
+        series, headline, by, label = _by_round(leading(columns(records), folder.headline), records)
+    else:
+        series, headline, by, label = _by_episode(folder, records)
+    if (player := best_player(folder)) and headline == folder.headline:
+        x = series[-1].x or range(1, len(series[-1].y) + 1)
+        series.append(Series(player[0], [player[1]] * len(x), x=x, quiet=True))
+    title = f"{headline[:1].upper()}{headline[1:]} by {by}"
+    return line_chart(series, title=title, x_label=by, y_label=label, width=width)
+
+
+def best_player(folder: RunFolder) -> tuple[str, float] | None:
+    """The simple player that does best in the same episodes, and its headline."""
+    record, headline = folder.summary(), folder.headline
+    found = beside(Summary.from_record(record), folder)[1:] if record else []
+    return next(((who, figures[headline].estimate) for who, figures in found if headline in figures), None)
+
+
+_Curve = tuple[list[Series], str, str, str]  # of which figure, by what, and what the y axis shows
+
+
+def _by_episode(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> _Curve:
     found = columns(records)
+    headline = leading(found, folder.headline)
     if headline not in found:  # nobody has rated these sessions
         headline, found = "turns", {"turns": [float(record["turns"]) for record in records]}
-    values = found[headline]
-    span = max(1, min(10, len(values) // 4))
-    series = [Series("each episode", values, quiet=True)] if span > 1 else []
-    series.append(Series(f"mean of {span}" if span > 1 else headline, _smoothed(values, span)))
-    title = f"{headline[:1].upper()}{headline[1:]} by episode"
-    return line_chart(series, title=title, x_label="episode", y_label=headline, width=width)
+    values, spec = found[headline], folder.about["spec"]
+    series = [Series("each episode", values, quiet=True, joined=False)]
+    if spec["memories"] and spec.get("memories_learn", True):
+        span = max(1, min(10, len(values) // 4))
+        series.append(Series(f"mean of {span}", _smoothed(values, span)))
+    else:  # nothing is learned from one task for the next: what is later is not what is better
+        mean = bootstrap(values)
+        level = [[bound] * len(values) for bound in (mean.estimate, mean.low, mean.high)]
+        series.append(Series("mean", level[0], low=level[1], high=level[2]))
+    return series, headline, "episode", headline
 
 
-def _curve_by_round(headline: str, records: Sequence[Mapping[str, Any]], count: int, width: float) -> Canvas:
+def _by_round(headline: str, records: Sequence[Mapping[str, Any]]) -> _Curve:
     """Each episode is smoothed before the mean is taken, so the band is that of the drawn curve."""
-    span = max(1, min(10, count // 4))
+    span = max(1, min(10, len(by_round(records)) // 4))
     smooth = []
     for record in records:
-        numbers, values = (
-            [number for number, _ in record["headline_by_round"]],
-            [value for _, value in record["headline_by_round"]],
-        )
+        numbers, values = zip(*record["headline_by_round"], strict=True) if record["headline_by_round"] else ((), ())
         smooth.append({"headline_by_round": list(zip(numbers, _smoothed(values, span), strict=True))})
     rounds = by_round(smooth)
-    means = [sum(some) / len(some) for some in rounds.values()]
-    series = Series(headline, means, x=list(rounds))
+    series = Series(headline, [sum(some) / len(some) for some in rounds.values()], x=list(rounds))
     if len(records) > 1 and len(rounds) <= _BANDED:
         intervals = [bootstrap(some) for some in rounds.values()]
-        low, high = [each.low for each in intervals], [each.high for each in intervals]
-        series = Series(headline, means, x=list(rounds), low=low, high=high)
-    title = f"{headline[:1].upper()}{headline[1:]} by round"
-    below = f"{headline}, mean of the last {span} rounds" if span > 1 else headline
-    if len(records) > 1:
-        below += f", over {len(records)} episodes"
-    return line_chart([series], title=title, x_label="round", y_label=below, width=width)
+        series = replace(series, low=[each.low for each in intervals], high=[each.high for each in intervals])
+    label = f"{headline}, mean of the last {counted(span, 'round')}, over {counted(len(records), 'episode')}"
+    return [series], headline, "round", label
 
 
-def _curve_by_update(headline: str, stages: Mapping[int, Sequence[Mapping[str, Any]]], width: float) -> Canvas:
+def _by_update(headline: str, stages: Mapping[int, Sequence[Mapping[str, Any]]]) -> _Curve:
     found = {number: intervals(records) for number, records in stages.items()}
     name = leading(set.intersection(*(set(figures) for figures in found.values())), headline)
     values = [figures[name] for figures in found.values()]
-    series = Series(
-        name,
-        [value.estimate for value in values],
-        x=list(found),
-        low=[value.low for value in values],
-        high=[value.high for value in values],
-    )
-    title = f"{name[:1].upper()}{name[1:]} by update"
-    below = f"{name}, mean and 95% interval of {values[0].count} held-out episodes"
-    return line_chart([series], title=title, x_label="updates", y_label=below, width=width)
+    means, low, high = ([getattr(value, bound) for value in values] for bound in ("estimate", "low", "high"))
+    label = f"{name}, mean and 95% interval of {values[0].count} held-out episodes"
+    return [Series(name, means, x=list(found), low=low, high=high)], name, "update", label
 
 
 def _smoothed(values: Sequence[float], span: int) -> list[float]:

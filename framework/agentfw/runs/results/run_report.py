@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,9 @@ from ..records.folder import RunFolder
 from ..records.journal import write_whole
 from ..records.play_records import reasons
 from ..records.summary import WHY_NO_LEARNING, Summary, beside, columns, intervals, leading, nothing_learned
+from ..spec.run_spec import label_of_name
 from .comparison import change
-from .run_charts import clipping_note, curve, phases_table, timeline_picture, update_charts, updates_table
+from .run_charts import best_player, clipping_note, curve, phases_table, timeline_picture, update_charts, updates_table
 from .transcript import transcript
 
 _GROUPS = 4
@@ -68,10 +69,8 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         page.paragraph(note)
     summary = folder.summary()
     usages = _cards_of_usage(summary) if summary else []
-    # The simple player that does best in the same episodes, for the tile of the headline.
-    found = beside(Summary.from_record(summary), folder)[1:] if summary else []
-    known = [(who, figures[folder.headline]) for who, figures in found if folder.headline in figures]
-    beyond = f"{known[0][0]}: {known[0][1].estimate:.3f}" if known else ""
+    player = best_player(folder)
+    beyond = f"the best simple player, {player[0]}: {player[1]:.3f}" if player else ""
     if folder.planned_updates and stages:
         page.highlights([*_cards_of_training(folder, stages, lines, beyond), *usages])
     else:
@@ -213,21 +212,25 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
     figures = {name: bootstrap(some) for name, some in values.items()}
     names = in_order(figures, folder.headline)
     if len(records) == 1:
-        page.section("Figures", f"Of one episode, so without an interval.{_meanings(folder)}")
+        page.section("Figures", f"Of one episode, so without an interval.{_meanings(folder, names)}")
         page.table(
             ["figure", "value"], [[figure_title(name, folder), _number(name, figures[name].estimate)] for name in names]
         )
         return
-    page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{_meanings(folder)}")
+    page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{_meanings(folder, names)}")
+    alike: dict[tuple[float, ...], list[str]] = {}
+    for name in names:
+        alike.setdefault(tuple(values[name]), []).append(name)
+    titles = {same[0]: " = ".join(figure_title(name, folder) for name in same) for same in alike.values()}
     page.table(
         ["figure", "mean", "from", "to", "least", "most"],
         [
             [
-                figure_title(name, folder),
+                titles[name],
                 *_bounds(name, figures[name]),
                 *(_number(name, least) for least in _extremes(values[name])),
             ]
-            for name in names
+            for name in titles
         ],
     )
 
@@ -236,7 +239,8 @@ def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Recor
     """The last evaluation next to the first."""
     first, last = min(stages), max(stages)
     figures = {number: intervals(stages[number]) for number in (first, last)}
-    page.section("Figures", f"The mean over held-out episodes with its bootstrapped 95% interval.{_meanings(folder)}")
+    intro = "The mean over held-out episodes with its bootstrapped 95% interval."
+    page.section("Figures", intro + _meanings(folder, figures[last]))
     heads = ["figure"]
     for number in figures:
         heads += [f"after {number}", "from", "to"]
@@ -356,10 +360,11 @@ def _episodes(page: Page, folder: RunFolder, records: _Records, headline: str) -
 # -- formatting --------------------------------------------------------------------------------------------------------
 
 
-def _meanings(folder: RunFolder) -> str:
+def _meanings(folder: RunFolder, names: Iterable[str]) -> str:
     """What the figures mean, as sentences after another one."""
+    usual = {one.heading: one.meaning for name, one in EPISODE_FIGURES.items() if name in names and one.meaning}
     lower = f" The lower the {folder.headline}, the better." if folder.lower_is_better else ""
-    return lower + "".join(f" {word}: {meaning}." for word, meaning in folder.meanings.items())
+    return lower + "".join(f" {word}: {meaning}." for word, meaning in {**folder.meanings, **usual}.items())
 
 
 def _noted(*notes: str) -> str:
@@ -404,15 +409,15 @@ def what_each_did(folder: RunFolder) -> dict[str, str]:
         policy += f", {counted(called, 'call')}, {refused:,} of them refused"
     elif turns and sum(int(record["failures"]) for record in records) >= turns:
         policy += ", and no answer was understood"
-    found = {f"policy {spec['policy']['name']}": policy}
-    if memories := [str(choice["name"]) for choice in spec["memories"]]:
+    found = {f"policy {label_of_name(spec['policy']['name'])}": policy}
+    if memories := [label_of_name(choice["name"]) for choice in spec["memories"]]:
         found[f"memory {' and '.join(memories)}"] = f"recalled in {recalled:,} of {counted(turns, 'turn')}"
     for (kind, name), row in calls.items():
         if kind == "tool":
             found[f"tool {name}"] = f"{counted(row['calls'], 'call')}, {row['failures']:,} failed"
-    for choice in spec["rewards"]:
-        scored = sum(choice["name"] in record.get("scored_by", {}).values() for record in records)
-        found[f"reward {choice['name']}"] = f"scored {scored:,} of {counted(len(records), 'episode')}"
+    for name in (label_of_name(choice["name"]) for choice in spec["rewards"]):
+        scored = sum(name in record.get("scored_by", {}).values() for record in records)
+        found[f"reward {name}"] = f"scored {scored:,} of {counted(len(records), 'episode')}"
     return found
 
 

@@ -49,7 +49,7 @@ def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
         try:
             folder = find_training(runs, name)
         except (RunFolderError, UnknownNameError) as error:
-            if name == "last" or len(Path(name).parts) > 1:
+            if "last" in (name, getattr(error, "guess", "")) or len(Path(name).parts) > 1:
                 raise error from None
             raise unknown from None
     policy = folder.about["spec"]["policy"]
@@ -366,7 +366,8 @@ def _under(key: str, value: Any, default: Any) -> Any:
 
 def check_training(values: Mapping[str, Any]) -> None:
     """Raise if the values are no training."""
-    for name, example in (("environment", "agentfw train calendar"), ("optimizer", "--optimizer grpo")):
+    example_of = {"environment": "agentfw train calendar, or a file of questions: agentfw train tasks.jsonl"}
+    for name, example in (example_of | {"optimizer": "--optimizer grpo"}).items():
         if values.get(name) is None:
             raise UsageError(
                 f"a training needs an {name}",
@@ -392,6 +393,12 @@ def with_settings(choice: dict[str, Any], **settings: object) -> dict[str, Any]:
 
 def _with_tasks(file: str, values: SpecValues) -> SpecValues:
     """The values of a spec, with the file of tasks that its environment reads."""
+    if "{split}" not in file and not Path(file).is_file():  # before a model is downloaded
+        guess = nearest(Path(file).name, [each.name for each in Path(file).parent.glob(f"*{_TASKS}")])
+        raise UsageError(
+            f"there is no file {file}" + (f'; did you mean "{guess}"?' if guess else ""),
+            fix='write one JSON object a line into it, such as {"prompt": "What is 2 + 3?", "answer": "5"}',
+        )
     choice = _kept(values["environment"], str(_name_in(values["environment"])))
     return values.then("command line", {**values, "environment": with_settings(choice, tasks=os.path.abspath(file))})
 

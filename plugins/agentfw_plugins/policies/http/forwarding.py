@@ -160,23 +160,24 @@ class Forwarder:
             content = forwarded.raw if forwarded.raw and body == forwarded.body else json.dumps(body).encode()
             async with self._sent(path, content, forwarded) as response:
                 told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
-                if response.status_code != 200:
+                if not 200 <= response.status_code < 300:
                     refusal = await self._refusal(response, told, forwarded)
-                    if not (added.usage and refusal.status in (400, 403, 422) and b"stream_options" in refusal.content):
+                    ours = added.usage or (not forwarded.raw and "stream_options" in body)
+                    if not (ours and refusal.status in (400, 403, 422) and b"stream_options" in refusal.content):
                         raise refusal
                     logger.warning("%s rejects stream_options, so it is omitted", self._endpoint.url)
                     without_counts, added = True, added._replace(usage=False)
                     body.pop("stream_options")
-                    if "stream_options" in forwarded.body:
+                    if forwarded.raw and "stream_options" in forwarded.body:
                         body["stream_options"] = forwarded.body["stream_options"]
                     continue
-                if without_counts and "stream_options" not in forwarded.body:
+                if without_counts and "stream_options" not in body:
                     self._counts = False  # only now: the message may have been about something else
                 if response.headers.get("content-type", "").startswith("text/event-stream"):
-                    forwarded.begun(told)
+                    forwarded.begun(response.status_code, told)
                     generations = await self._streamed(response, protocol, forwarded, added, names)
                     return Passed(_marked(generations, body), headers=told)
-                received = b"".join([part async for part in self._parts(response)])
+                received, status = b"".join([part async for part in self._parts(response)]), response.status_code
             break
         try:
             reply = json.loads(received)
@@ -185,7 +186,7 @@ class Forwarder:
             logger.warning("an answer of %s can't be read: %s", self._endpoint.url, error)
             raise UpstreamError("the answer of the model's server can't be read", 502) from None
         generations = _marked(generations, body)
-        return Passed(generations, json.dumps(added.out_of(reply)).encode() if any(added) else received, told)
+        return Passed(generations, json.dumps(added.out_of(reply)).encode() if any(added) else received, told, status)
 
     async def _unread(self, forwarded: Forwarded) -> Passed:
         """Pass on what nobody reads: files, pictures, lists, and whatever else a server has."""
@@ -194,7 +195,7 @@ class Forwarder:
             told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
             if not 200 <= response.status_code < 300:
                 raise await self._refusal(response, told, forwarded)
-            forwarded.begun(told)
+            forwarded.begun(response.status_code, told)
             content = bytearray()
             async for part in self._parts(response):
                 if forwarded.method == "GET" and forwarded.path.startswith("models"):
@@ -214,6 +215,8 @@ class Forwarder:
         if tokens:
             body |= _FOR_TOKENS
         added = _Added(tokens and not asked.get("logprobs"), tokens and not asked.get("return_token_ids"))
+        if not (forwarded.raw or self._counts):
+            body.pop("stream_options", None)  # not the program's: it was added when the request was translated
         options = asked.get("stream_options") or {}
         counts = self._counts and protocol.gives_tokens and asked.get("stream") is True
         if counts and isinstance(options, dict) and not options.get("include_usage"):

@@ -3,7 +3,7 @@
 Token ids are exactly those that the model read and sampled. The same seed gives the same answer, whatever else is
 generated at the same time.
 
-    agentfw run calendar --policy transformers --set policy.model=path/to/model
+    agentfw run calendar --model path/to/model
     agentfw train calendar --policy transformers --optimizer grpo
 
 On a CPU, in fp32, an answer is the same to the last bit however many others share its batch (docs/reference/policies.md

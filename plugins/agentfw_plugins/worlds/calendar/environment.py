@@ -119,6 +119,7 @@ class CalendarConflicts(Environment):
         "AER@N": "share of wrong decisions in the first N rounds",
         "ORD": "how well all events are put in order, from 0.5 by chance to 1",
         "reduction": "how much of the error is gone in the last quarter, against the first",
+        "invalid": "share of rounds without a valid decision",
     }
 
     def __init__(self, settings: CalendarSettings | None = None) -> None:

@@ -51,6 +51,9 @@ class Inbox(Environment):
         "balanced": "0.6 of document and 0.4 of mails, less half of their difference",
         "document": "share that is written",
         "mails": "share handled in time, the urgent ones weighing more",
+        "missed": "share of mails that were due before they were handled",
+        "latency": "how long a mail waited",
+        "interruptions": "how often the writing was put aside",
     }
 
     def __init__(self, settings: InboxSettings | None = None) -> None:

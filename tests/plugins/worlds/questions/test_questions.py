@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import agentfw
-from agentfw import Request
+from agentfw import Generation, Policy, Request
 from agentfw.episode import Call
 from agentfw.errors import PluginError, SettingsError, UsageError
 from agentfw.runs import RunResult
@@ -59,6 +59,18 @@ def test_a_function_for_trl_runs_unchanged() -> None:
     assert reward_of(result) == 0.5
     assert seen.keys() >= {"prompts", "completion_ids", "trainer_state"}
     assert seen["prompts"][0].endswith("+1=")
+
+
+def test_a_function_for_trl_is_told_the_step() -> None:
+    class Trained(Policy):
+        async def generate(self, request: Request) -> Generation:
+            return Generation("5", version="policy@3")
+
+    def later(completions: list[str], trainer_state: Any, **columns: Any) -> list[float]:
+        return [float(trainer_state.global_step)] * len(completions)
+
+    assert reward_of(played(SUMS, later, Trained())) == 3.0
+    assert reward_of(played(SUMS, later)) == 0.0
 
 
 def test_the_completions_of_prompts_that_are_messages_are_messages_for_trl() -> None:
