@@ -21,6 +21,8 @@ from ..errors import StorageError, UsageError
 from ..printing.out import Out
 from .project import user_folder
 
+__all__ = ["approve", "ask", "is_approved", "require_approved"]
+
 _FILE = "approved.json"
 _MOST, _LARGEST = 10_000, 100_000_000
 """How many files a folder that is approved may have, and bytes in all. Nobody reads more."""
