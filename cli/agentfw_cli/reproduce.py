@@ -60,7 +60,7 @@ def reproduce(
         with out.progress("installing what the run was played with"):
             python = environment_of(folder, root)
         options = [*(f"--set={each}" for each in assignments), f"--runs={root}"]
-        options += [*(f"--block={each}" for each in blocked), *["--strict"] * strict]
+        options += [*(f"--no-plugin={each}" for each in blocked), *["--strict-plugins"] * strict]
         options += [*["--quiet"] * quiet, *["--json"] * as_json]
         words = [str(python), "-m", "agentfw", "reproduce", str(folder.path), *options]
         raise click.exceptions.Exit(subprocess.run(words).returncode)
