@@ -76,6 +76,11 @@ def test_a_strangers_skill_is_refused_by_name_until_it_is_approved_and_again_whe
     assert agentfw("run", "inbox", "--skill", "skills", "--episodes", "1", "--yes").code == 0
 
 
+def test_the_toolbox_keeps_its_promises(agentfw: Agentfw, skills: Path) -> None:
+    assert agentfw("plugins", "approve", "skills", "--yes").code == 0
+    assert agentfw("plugins", "check", "tool:skills", "--set", f'folders=["{skills}"]').code == 0
+
+
 def test_a_spec_that_names_a_folder_is_refused_as_the_option_is(agentfw: Agentfw, skills: Path) -> None:
     refused = agentfw("run", "inbox", "--tool", "skills", "--set", 'tool.skills.folders=["skills"]')
 
