@@ -38,6 +38,12 @@ DOORS = {"agentfw", "agentfw.__main__", "agentfw.verbs"}
 """Modules at the top of the framework that import its rooms, when somebody comes through them."""
 # Standard modules that load code, or run it, from data.
 FORBIDDEN_MODULES = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+# What Python 3.12 and 3.13 no longer have.
+REMOVED_MODULES = {
+    *("aifc", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk", "crypt", "distutils", "imghdr", "imp"),
+    *("lib2to3", "mailcap", "msilib", "nis", "nntplib", "ossaudiodev", "pipes", "smtpd", "sndhdr", "spwd", "sunau"),
+    *("telnetlib", "uu", "xdrlib"),
+}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 
 
@@ -158,6 +164,14 @@ def test_a_file_has_one_subject_and_says_which(package: str) -> None:
 
     assert long == [], f"a file has at most {LONGEST} lines"
     assert silent == [], "a module begins with a sentence that says what it is"
+
+
+@pytest.mark.slow
+@each_package
+def test_nobody_imports_what_newer_pythons_no_longer_have(package: str) -> None:
+    found = [each for path in sources(package) for each in imports(path)]
+
+    assert [f"{where}: {name}" for name, where in found if name.partition(".")[0] in REMOVED_MODULES] == []
 
 
 @pytest.mark.slow

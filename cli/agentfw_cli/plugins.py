@@ -1,4 +1,4 @@
-"""`agentfw plugins`: lists, searches, shows, checks, creates, installs and uninstalls plugins.
+"""`agentfw plugins`: lists, searches, shows, checks, approves, creates, installs and uninstalls plugins.
 
 What can't be used is listed, too, with what to do about it: a plugin is never silently absent.
 
@@ -91,6 +91,20 @@ def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool,
     ]
     out.table(["kind", "name", "from", "what it is"], shown)
     note_problems(host, out, [row["summary"] for row in lost])
+
+
+@plugins.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
+def approve(folders: tuple[Path, ...], yes: bool) -> None:
+    """Approve folders of skills or Agent Plugins of others, which you have read.
+
+    Until then they are refused, and again when they have changed.
+    """
+    from agentfw.host.approvals import ask
+
+    for folder in folders:
+        ask(folder, Out(), yes=yes)
 
 
 @plugins.command()

@@ -44,6 +44,7 @@ set_option = _several(
 samples_option = click.option(
     "--samples", is_flag=True, help="Print three sampled answers of each update: the best, the median and the worst."
 )
+yes_option = click.option("--yes", is_flag=True, help="Approve the folders of --skill, which you have read.")
 spec_option = click.option(
     "--spec",
     type=click.Path(path_type=Path),
@@ -70,6 +71,13 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         "Tool that the agent can call. Can be repeated; an alias tells two of one name apart.",
         ComponentName("tool"),
     ),
+    _several(
+        "--skill",
+        "skills",
+        "FOLDER",
+        "Skills for the agent: a folder with a SKILL.md, one of such folders, or an Agent Plugin. Can be repeated.",
+    ),
+    yes_option,
     _several(
         "--reward",
         "rewards",

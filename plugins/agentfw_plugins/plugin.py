@@ -76,6 +76,12 @@ REGISTRATION = Registration(
             needs=("mcp",),
         ),
         Component(
+            "skills",
+            "agentfw_plugins.tools.agent_skills:AgentSkills",
+            "Folders of Agent Skills, and Agent Plugins with their MCP servers",
+            settings="agentfw_plugins.tools.agent_skills:AgentSkillsSettings",
+        ),
+        Component(
             "tape",
             "agentfw_plugins.tools.tape:Tape",
             "Records the answers of any toolbox, and gives them again to the same calls",

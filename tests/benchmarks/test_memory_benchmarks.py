@@ -139,3 +139,27 @@ def test_what_is_written_down_of_what_people_say_is_counted(capsys: pytest.Captu
     none, tape = (row["shares"] for row in result["rows"])
     assert none["kept"] == tape["kept"] == tape["not kept"] == tape["corrected value first"] == 1.0
     assert none["not kept"] < 0.5  # there are no weights for hashed words
+
+
+def test_a_skill_is_chosen_better_by_whoever_knows_how_it_went_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("bm25s")
+    tasks = [
+        {"text": f"{verb} a {what}", "skill": f"{what}-{office}", "user": office, "earlier": verb == "Write"}
+        for what in ("letter", "form", "report", "speech")
+        for office in ("ghent", "lyon")
+        for verb in ("Write", "Send")
+    ]
+    for name in sorted({task["skill"] for task in tasks}):
+        (tmp_path / name).mkdir()
+        head = f"---\nname: {name}\ndescription: Makes a {name.partition('-')[0]}\n---\n"
+        (tmp_path / name / "SKILL.md").write_text(f"{head}Ask for the {name.partition('-')[0]} first.")
+    (tmp_path / "tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)))
+    folders = ["--skills", str(tmp_path), "--tasks", str(tmp_path / "tasks.jsonl")]
+
+    result = load("skill_choice").main([*folders, "--sizes", "60", "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    arms = result["60 skills"]["arms"]
+    assert arms["graph, whole and outcomes"]["right first"]["mean"] >= arms["graph, whole"]["right first"]["mean"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import agentfw
 from agentfw_benchmarks.kept import Kept, keep, measure, read
 from agentfw_benchmarks.numbers import differences, numbers
 from agentfw_benchmarks.page_figures import figures_of
@@ -93,3 +94,21 @@ def test_a_figure_comes_out_again_where_it_is_within_its_interval() -> None:
 
     assert refresh.comes_out(figure, before, inside, ["share.mean"])
     assert not refresh.comes_out(figure, before, outside, ["share.mean"])
+
+
+def test_a_result_that_is_printed_from_runs_of_earlier_code_is_not_kept(tmp_path: Path) -> None:
+    run = agentfw.run("inbox", episodes=1, runs=tmp_path / "runs")
+    program = tmp_path / "printing.py"
+    program.write_text(
+        f"from agentfw.runs import RunFolder\nimport json, pathlib\n"
+        f"print(json.dumps(RunFolder.open(pathlib.Path({str(run.folder.path)!r})).id))\n"
+    )
+    assert measure([str(program)]).result == run.folder.id
+
+    lock = run.folder.path / "package" / "lock.json"
+    values = json.loads(lock.read_text())
+    values["distributions"]["agentfw"]["digest"] = "0" * 32
+    lock.write_text(json.dumps(values))
+
+    with pytest.raises(SystemExit, match="played with other sources: agentfw"):
+        measure([str(program)])

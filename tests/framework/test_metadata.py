@@ -40,8 +40,8 @@ def test_reads_the_wanted_group_only(install: Install) -> None:
     install("Agentfw_Notes-1.2.0", text)
 
     assert entry_points(GROUP) == [
-        EntryPoint("more", "notes.it:it", "agentfw-notes", "1.2.0"),
-        EntryPoint("notes", "notes.plugin", "agentfw-notes", "1.2.0"),
+        EntryPoint("more", "notes.it:it", "agentfw-notes", "1.2.0", group=GROUP),
+        EntryPoint("notes", "notes.plugin", "agentfw-notes", "1.2.0", group=GROUP),
     ]
 
 

@@ -1,7 +1,9 @@
 """Results that are kept in the repository: what a program printed, when, where, and which source it measured.
 
 A kept result is `results/NAME.json` beside its program. It has a digest of each folder of source that the program
-imported. When a digest is another one today, the result is older than the code that it measures.
+imported. When a digest is another one today, the result is older than the code that it measures. A program that prints
+runs of an earlier work folder has not measured today's code, so its result isn't kept unless these runs were played
+with it.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
+
+from agentfw.runs import RunFolder
+from agentfw.runs.results.reproduction import installation_differences
 
 from .numbers import Number, numbers
 from .places import ROOT
@@ -102,6 +107,7 @@ def measure(words: list[str]) -> Kept:
             check=False,
         )
         sources, lines = _sources(Path(modules), ROOT / words[0]), [line.rstrip() for line in shown]
+        refuse_earlier_runs(_noted(Path(modules)))
     return Kept(
         command=shlex.join(["python", *words]),
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -135,8 +141,20 @@ def _shortened(value: Any) -> Any:
     return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
 
 
+def _noted(modules: Path) -> set[Path]:
+    return {Path(line) for file in modules.iterdir() for line in file.read_text("utf-8").splitlines()}
+
+
+def refuse_earlier_runs(paths: Iterable[Path]) -> None:
+    """Raise SystemExit if a run that a program has read was played with other sources than those of today."""
+    for file in sorted(path for path in paths if path.name == "run.json" and path.exists()):
+        folder = RunFolder.open(file.parent)
+        if (folder.path / "package").exists() and (changed := installation_differences(folder)):
+            raise SystemExit(f"{folder.path} was played with other sources: {'; '.join(changed)}; use a new folder")
+
+
 def _sources(modules: Path, program: Path) -> dict[str, str]:
-    paths = {Path(line) for file in modules.iterdir() for line in file.read_text("utf-8").splitlines()} | {program}
+    paths = {path for path in _noted(modules) if path.name != "run.json"} | {program}
     ours = {path.relative_to(ROOT) for path in paths if path.is_relative_to(ROOT) and "site-packages" not in path.parts}
     # A folder of benchmarks or tests holds programs that have nothing to do with each other.
     apart = ("benchmarks", "tests")

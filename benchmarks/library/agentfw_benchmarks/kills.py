@@ -1,8 +1,8 @@
 """Runs and trainings that are killed at random moments, resumed, and compared with one that nobody disturbed.
 
 Equal means every record of every episode, every figure that isn't a time, every byte of the versions, and nothing
-twice. Whatever a hook or a person was told of before a kill has to be on disk after it. The records are read without
-agentfw's own reading, which is under test.
+twice: what `agentfw reproduce` compares. Whatever a hook or a person was told of before a kill has to be on disk after
+it, which is read here without agentfw's own reading.
 
     usual = undisturbed(TrainingCase, "bandit", folder / "undisturbed")
     found = trial(TrainingCase, "bandit", folder / "killed", usual, draw(random.Random(7), 2))
@@ -11,7 +11,6 @@ agentfw's own reading, which is under test.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -19,11 +18,15 @@ import re
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+
+from agentfw.runs import RunFolder
+from agentfw.runs.results.reproduction import content_of
 
 from .laboratory import make_model
 from .processes import AGENTFW, with_laboratory
@@ -132,7 +135,12 @@ class Case:
         return []
 
     def left(self, run: Path) -> Iterator[tuple[str, str]]:
-        raise NotImplementedError
+        """Every record by its name, one that is there twice by another, and the figures of the summary."""
+        times = Counter[str]()
+        for name, record in content_of(RunFolder.open(run)):
+            times[name] += 1
+            yield name if times[name] == 1 else f"{name} for the {times[name]}. time", as_text(record)
+        yield "summary", as_text(json.loads((run / "summary.json").read_text("utf-8"))["figures"])
 
     def faults(self, left: Mapping[str, str], usual: Usual) -> Iterator[str]:
         """What isn't as it must be at the end."""
@@ -156,13 +164,6 @@ class RunCase(Case):
         ledger = ("--set", f"memory.ledger.path={folder / 'ledger.db'}") if "ledger" in words else ()
         super().__init__(case, folder, ["run", *words, *ledger])
         (self.runs / "acknowledged.txt").touch()
-
-    def left(self, run: Path) -> Iterator[tuple[str, str]]:
-        for name in ("episodes", "metrics"):
-            found = list(records(run / f"{name}.jsonl"))
-            yield f"{name}: lines", str(len(found))
-            yield from ((f"{name}: {episode_of(record)}", as_text(record)) for record in found)
-        yield "summary", as_text(json.loads((run / "summary.json").read_text("utf-8"))["figures"])
 
     def lost(self, told: str) -> list[str]:
         """To a hook they are acknowledged by name, to a person by number."""
@@ -276,23 +277,6 @@ class TrainingCase(Case):
                 if not 0 <= number - 1 - made <= spec["staleness"]:
                     yield f"update {number} learned from {turn['version']}"
 
-    def left(self, run: Path) -> Iterator[tuple[str, str]]:
-        """Every record by its place and name, and every file of the versions by its hash."""
-        for file in sorted([*run.glob("rollouts/*/*.jsonl"), *run.glob("evaluations/*/*.jsonl")]):
-            found, place = list(records(file)), str(file.relative_to(run))
-            yield f"{place}: lines", str(len(found))
-            yield from ((f"{place}: {episode_of(record)}", as_text(record)) for record in found)
-        for number, line in enumerate(records(run / "updates.jsonl"), start=1):
-            figures = {part: some for part, some in line.items() if part not in ("seconds", "speed")}
-            for part in ("learner", "served"):
-                figures[part] = {name: value for name, value in line[part].items() if not _is_time(name)}
-            yield f"update {number}", as_text(figures)
-        for file in sorted((run / "learner").rglob("*")):
-            if file.is_file():
-                yield str(file.relative_to(run)), hashlib.sha256(file.read_bytes()).hexdigest()
-        summary = json.loads((run / "summary.json").read_text("utf-8"))
-        yield "summary", as_text({name: value for name, value in summary.items() if name not in ("run", "seconds")})
-
 
 def undisturbed(make: Callable[[str, Path], Case], case: str, folder: Path) -> Usual:
     """Play a case without a disturbance."""
@@ -340,11 +324,6 @@ def episode_of(record: dict[str, Any]) -> str:
 def as_text(value: object) -> str:
     """Equal text for equal values."""
     return json.dumps(value, sort_keys=True)
-
-
-def _is_time(name: str) -> bool:
-    """A figure that says how fast or how large the processes were, and nothing of what was learned."""
-    return any(word in name for word in ("second", "memory", "workers"))
 
 
 def _workers_of(process: int) -> list[int]:

@@ -15,6 +15,7 @@ the address of a local installation into `direct_url.json`, which what came from
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,6 +53,7 @@ class EntryPoint(NamedTuple):
     """The path of a plugin that is a single file and no distribution."""
     summary: str = ""
     """The line on the distribution in its metadata."""
+    group: str = ""
 
     @property
     def module(self) -> str:
@@ -89,7 +91,7 @@ class MetadataProblem(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The entry points of one group."""
+    """The entry points of some groups."""
 
     entry_points: list[EntryPoint]
     problems: list[MetadataProblem]
@@ -115,8 +117,8 @@ def entry_points(group: str) -> list[EntryPoint]:
     return scan(group).entry_points
 
 
-def scan(group: str) -> Scan:
-    """The entry points of `group`, sorted, and the distributions that were meant to have some and can't be read."""
+def scan(*groups: str) -> Scan:
+    """The entry points of groups, sorted, and the distributions that were meant to have some and can't be read."""
     from importlib.metadata import distributions
 
     found: list[EntryPoint] = []
@@ -130,8 +132,8 @@ def scan(group: str) -> Scan:
         own, _, own_version = stem.rpartition("-") if stem != file else file.removesuffix(".egg-info").partition("-")
         hidden = bool(own) and normalise(own) in seen  # of two with one name the first on the path, as for imports
         seen.add(normalise(own))
-        # Only the names of those that mention the group are read: parsing all METADATA files would take a second.
-        if hidden or not _mentions(installed, group):
+        # Only the names of those that mention a group are read: parsing all METADATA files would take a second.
+        if hidden or not _mentions(installed, groups):
             continue
         if file.startswith("~"):
             problems.append(
@@ -144,27 +146,27 @@ def scan(group: str) -> Scan:
             about = {key: parsed[key] for key in ("Name", "Version", "Summary") if key in parsed}
             name, version = normalise(about.get("Name") or own), about.get("Version") or own_version
             file = _FILE
-            entries = installed.entry_points.select(group=group)
+            entries = [each for each in installed.entry_points if each.group in groups]
         except Exception as error:  # both files may be anything, and their parser raises whatever that leads to
             why = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"is malformed: {error}"
             problems.append(MetadataProblem(normalise(own), own_version, f"{file} {why}"))
             continue
         found += [
-            EntryPoint(each.name, each.value, name, version, summary=one_line(about.get("Summary", ""), _LINE))
+            EntryPoint(each.name, each.value, name, version, "", one_line(about.get("Summary", ""), _LINE), each.group)
             for each in entries
         ]
     found.sort(key=lambda entry: (entry.distribution, entry.name))
     return Scan(found, sorted(problems))
 
 
-def _mentions(installed: Distribution, group: str) -> bool:
-    section = f"[{group}]"
+def _mentions(installed: Distribution, groups: Sequence[str]) -> bool:
     try:
-        return section in (installed.read_text(_FILE) or "")
+        text = installed.read_text(_FILE) or ""
     except UnicodeDecodeError as error:
-        return section.encode() in error.object
+        text = error.object.decode(errors="replace")
     except OSError:
         return False
+    return any(f"[{group}]" in text for group in groups)
 
 
 def source_tree(name: str) -> Path | None:

@@ -64,11 +64,10 @@ from .plugin_loading import (
     load_plugins,
     unreadable,
 )
+from .project import DEFAULTS_GROUP, ProjectFile, find_user_file, read_project, read_shipped
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-    from .project import ProjectFile
 
 GROUP = "agentfw"
 DISABLE_VARIABLE = "AGENTFW_DISABLE_PLUGINS"
@@ -123,8 +122,6 @@ class HostOptions(NamedTuple):
         environment: Mapping[str, str] = os.environ,
     ) -> HostOptions:
         """Options from the environment variables, the user's own file and the command line."""
-        from .project import find_user_file
-
         words = [word.strip() for word in environment.get(DISABLE_VARIABLE, "").split(",")]
         disabled = tuple(ALL if word == "1" else word for word in words if word not in ("", "0"))
         trace = environment.get(TRACE_VARIABLE, "") not in ("", "0")
@@ -133,8 +130,6 @@ class HostOptions(NamedTuple):
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> HostOptions:
         """The options that `plain` returned in another process, which then loads the same plugins."""
-        from .project import read_project
-
         project, user = (read_project(Path(values[key])) if values[key] else None for key in ("project", "user"))
         return cls(tuple(values["blocked"]), tuple(values["disabled"]), project=project, user=user)
 
@@ -182,14 +177,15 @@ class Host:
         options = HostOptions.from_environment() if options is None else options
         if entry_points is None:
             send_prints_to_stderr()
-        scan = metadata.scan(GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
+        scan = metadata.scan(GROUP, DEFAULTS_GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
         layers = [file for file in (options.project, options.user) if file is not None]
         selection = _selection(options, layers)
-        shipped, wrong = _shipped(selection) if entry_points is None else ([], [])
+        shipped, wrong = _shipped([entry for entry in scan.entry_points if entry.group == DEFAULTS_GROUP], selection)
         layers += shipped
         selection = _selection(options, layers)
         manager = HookManager([], traces=options.trace, strict=options.strict)
-        plugins = load_plugins(scan.entry_points, manager, selection)
+        offered = [entry for entry in scan.entry_points if entry.group != DEFAULTS_GROUP]
+        plugins = load_plugins(offered, manager, selection)
         plugins += [unreadable(problem, selection) for problem in scan.problems]
         named = {record.distribution for record in plugins}
         plugins += [PluginRecord(entry) for entry, _ in wrong if entry.distribution not in named]
@@ -560,12 +556,12 @@ def _selection(options: HostOptions, files: Sequence[ProjectFile]) -> Selection:
     )
 
 
-def _shipped(selection: Selection) -> tuple[list[ProjectFile], list[tuple[EntryPoint, SettingsError]]]:
+def _shipped(
+    entries: Iterable[EntryPoint], selection: Selection
+) -> tuple[list[ProjectFile], list[tuple[EntryPoint, SettingsError]]]:
     """The defaults that distributions ship, and the files of theirs that can't be used."""
-    from .project import DEFAULTS_GROUP, read_shipped
-
     files, wrong = [], []
-    for entry in metadata.entry_points(DEFAULTS_GROUP):
+    for entry in entries:
         if not is_left_out(PluginRecord(entry), selection):
             try:
                 files.append(read_shipped(entry))

@@ -101,14 +101,17 @@ def find_project(start: Path | None = None) -> ProjectFile | None:
     return None
 
 
-def find_user_file() -> ProjectFile | None:
-    """The user's own agentfw.toml: in ~/.config/agentfw, or where their system keeps such files. None if not there."""
+def user_folder() -> Path:
+    """Where the user's own files are: ~/.config/agentfw, or where their system keeps such files."""
     if sys.platform == "darwin":
-        folder = Path.home() / "Library" / "Application Support"
-    else:
-        variable = "APPDATA" if sys.platform == "win32" else "XDG_CONFIG_HOME"
-        folder = Path(os.environ.get(variable) or Path.home() / ".config")
-    file = folder / "agentfw" / FILE_NAME
+        return Path.home() / "Library" / "Application Support" / "agentfw"
+    variable = "APPDATA" if sys.platform == "win32" else "XDG_CONFIG_HOME"
+    return Path(os.environ.get(variable) or Path.home() / ".config") / "agentfw"
+
+
+def find_user_file() -> ProjectFile | None:
+    """The user's own agentfw.toml. None if there is none."""
+    file = user_folder() / FILE_NAME
     return read_project(file) if file.is_file() else None
 
 

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .checks import CheckFunction, Subject, require, working_folder
+from .checks import Subject, require, working_folder
 
 if TYPE_CHECKING:
     import click
@@ -91,11 +91,3 @@ def wrong_arguments_are_usage_errors(subject: Commands) -> None:
             require(fine, f'called with "{line}", it raises {error!r}; raise click.UsageError')
             refused = ended.exit_code not in (0, None) or some is not words[0]
             require(refused, f'called with "{line}", it ends as if all were well')
-
-
-COMMAND: list[CheckFunction] = [
-    it_is_a_command,
-    it_says_what_it_does,
-    it_speaks_json,
-    wrong_arguments_are_usage_errors,
-]

@@ -100,31 +100,44 @@ Examples = Sequence[Mapping[str, Any]]
 class _Contract(NamedTuple):
     """Where a kind's checks are and what its components must be."""
 
-    module: str
-    checks: str
-    protocol: str
+    modules: tuple[str, ...]
+    protocol: str = ""
     """The class that they derive from; empty where it is no component but something else of a plugin."""
 
 
 _CONTRACTS = {
-    "environment": _Contract("environments", "ENVIRONMENT", "environment:Environment"),
-    "policy": _Contract("policies", "POLICY", "policy:Policy"),
-    "tool": _Contract("tools", "TOOL", "tool:Toolbox"),
-    "memory": _Contract("memories", "MEMORY", "memory:Memory"),
-    "reward": _Contract("rewards", "REWARD", "scores:RewardModel"),
-    "optimizer": _Contract("optimizers", "OPTIMIZER", "optimizer:Optimizer"),
-    "learner": _Contract("learners", "LEARNER", "learner:Learner"),
-    "tracker": _Contract("trackers", "TRACKER", "tracker:Tracker"),
-    "hook": _Contract("hooks", "HOOK", "hookspecs:Hook"),
-    "plugin": _Contract("plugins", "PLUGIN", ""),
-    "command": _Contract("commands", "COMMAND", ""),
+    "environment": _Contract(("environments",), "environment:Environment"),
+    "policy": _Contract(("policies",), "policy:Policy"),
+    "tool": _Contract(("tools",), "tool:Toolbox"),
+    "memory": _Contract(("memories", "users_of_memories"), "memory:Memory"),
+    "reward": _Contract(("rewards",), "scores:RewardModel"),
+    "optimizer": _Contract(("optimizers",), "optimizer:Optimizer"),
+    "learner": _Contract(("learners",), "learner:Learner"),
+    "tracker": _Contract(("trackers",), "tracker:Tracker"),
+    "hook": _Contract(("hooks",), "hookspecs:Hook"),
+    "plugin": _Contract(("plugins",)),
+    "command": _Contract(("commands",)),
 }
+
+
+def _checks_in(module: ModuleType) -> list[CheckFunction]:
+    """The checks that a module defines, in its order: its public functions of a subject alone that return nothing."""
+    return [
+        function
+        for name, function in vars(module).items()
+        if inspect.isfunction(function)
+        and function.__module__ == module.__name__
+        and not name.startswith("_")
+        and [*inspect.signature(function).parameters] == ["subject"]
+        and inspect.signature(function).return_annotation == "None"
+    ]
 
 
 def contract(kind: str) -> tuple[CheckFunction, ...]:
     """The checks of a kind, in the order in which they are run."""
     where = _of(kind)
-    found: Sequence[CheckFunction] = getattr(importlib.import_module(f".{where.module}", __package__), where.checks)
+    modules = [importlib.import_module(f".{name}", __package__) for name in where.modules]
+    found = [check for module in modules for check in _checks_in(module)]
     if not where.protocol:
         return tuple(found)
     return (_can_be_made(kind), its_settings_are_explained, _keeps_its_secrets(found), *found)

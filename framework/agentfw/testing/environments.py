@@ -16,7 +16,7 @@ from ..interfaces import parse_interface
 from ..policy import Generation, Policy, Request
 from ..request import Brief
 from ..turns.session import SessionEnvironment
-from .checks import CheckFunction, DoesNotApply, Subject, require
+from .checks import DoesNotApply, Subject, require
 from .players import MOST_TURNS, Nonsense, RandomCaller, Silent, play
 from .tools import check_actions
 
@@ -220,21 +220,3 @@ class _Follower(Policy):
         given = list(request.brief.demonstration(request.moment))
         calls = tuple(one for one in given if not isinstance(one, str))
         return Generation("\n".join(one for one in given if isinstance(one, str)), calls, count=1, version="check")
-
-
-ENVIRONMENT: list[CheckFunction] = [
-    the_brief_can_be_read,
-    tasks_are_as_many_as_asked,
-    training_and_test_differ,
-    one_seed_gives_one_episode,
-    episodes_do_not_touch_each_other,
-    any_seed_will_do,
-    time_never_runs_back,
-    it_ends,
-    nonsense_is_refused,
-    the_record_comes_back_equal,
-    the_headline_is_there,
-    references_can_be_set_beside,
-    every_interface_will_do,
-    the_demonstration_works,
-]

@@ -13,7 +13,7 @@ from ..hookspecs import Hook
 from ..host.hook_calls import HookManager, HookOwner
 from ..host.plugin_loading import PluginRecord
 from ..request import Request
-from .checks import CheckFunction, Subject, require
+from .checks import Subject, require
 from .samples import sample_episode
 
 Hooks = Subject[Hook]
@@ -71,6 +71,3 @@ async def _asked(manager: HookManager, run: Any, request: Request) -> None:
         await manager.decide("agentfw_request", run=run, request=request)
     except BudgetSpentError:  # it may stop a run
         return
-
-
-HOOK: list[CheckFunction] = [it_decides_on_requests_and_calls, it_keeps_records_whole, it_watches_a_whole_run]

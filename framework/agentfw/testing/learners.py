@@ -18,7 +18,7 @@ from pathlib import Path
 from ..errors import AgentfwError
 from ..learner import Batch, Learner, Update
 from ..optimizer import Advantage, Loss
-from .checks import BrokenPromise, CheckFunction, DoesNotApply, Subject, require
+from .checks import BrokenPromise, DoesNotApply, Subject, require
 
 Learners = Subject[Learner]
 
@@ -164,14 +164,3 @@ def _contents(folder: Path) -> dict[str, str]:
         for path in folder.rglob("*")
         if path.is_file()
     }
-
-
-LEARNER: list[CheckFunction] = [
-    an_update_gives_an_adapter,
-    what_was_good_becomes_likelier,
-    what_was_there_stays,
-    a_repeated_update_will_do,
-    a_rest_does_no_harm,
-    an_empty_batch_does_no_harm,
-    episodes_stay_as_they_are,
-]

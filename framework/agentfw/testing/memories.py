@@ -19,11 +19,10 @@ from dataclasses import replace
 from ..episode import Episode, Task
 from ..errors import InterventionRefused
 from ..memory import Memory, Query, Recollection
-from .checks import CheckFunction, DoesNotApply, others_go_on, require, working_folder
+from .checks import DoesNotApply, others_go_on, require, working_folder
 from .samples import sample_episode
 from .tools import check_tools, drawn
 from .users_of_memories import (
-    USERS_OF_MEMORY,
     Memories,
     Shown,
     asked,
@@ -311,22 +310,3 @@ async def _same(
 
 def _plain(recalled: Sequence[Recollection]) -> list[tuple[str, float]]:
     return [(found.text, round(float(found.score), 6)) for found in recalled]
-
-
-MEMORY: list[CheckFunction] = [
-    an_empty_memory_answers,
-    it_keeps_to_the_limit,
-    learning_twice_is_learning_once,
-    two_runs_are_strangers,
-    a_broken_off_attempt_is_forgotten,
-    other_users_do_no_harm,
-    *USERS_OF_MEMORY,
-    the_best_match_comes_first,
-    it_embeds_each_text,
-    others_go_on_while_it_works,
-    any_text_will_do,
-    odd_episodes_will_do,
-    two_at_once_will_do,
-    its_tools_can_be_offered,
-    its_tools_work,
-]

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ..optimizer import Advantage, Loss, Optimizer, Scored
 from ..scores import Score
-from .checks import CheckFunction, DoesNotApply, Subject, require
+from .checks import DoesNotApply, Subject, require
 from .samples import sample_group
 
 Optimizers = Subject[Optimizer]
@@ -246,24 +246,3 @@ def its_figures_are_numbers(subject: Optimizers) -> None:
         _advantages(optimizer, groups)
         for name, value in optimizer.metrics().items():
             require(isinstance(value, (int, float)) and math.isfinite(value), f"of its figures, {name} is {value!r}")
-
-
-OPTIMIZER: list[CheckFunction] = [
-    advantages_can_be_used,
-    better_samples_fare_better,
-    a_sample_is_not_in_its_own_baseline,
-    the_order_of_samples_does_not_matter,
-    no_turn_is_left_out,
-    a_user_is_forgotten,
-    equal_rewards_will_do,
-    a_group_of_one_will_do,
-    great_and_tiny_rewards_will_do,
-    episodes_without_turns_or_scores_will_do,
-    nothing_gives_nothing,
-    it_goes_on_where_it_was,
-    the_same_gets_the_same,
-    scores_stay_as_they_are,
-    it_stops_asking_for_groups,
-    it_names_its_loss,
-    its_figures_are_numbers,
-]

@@ -23,7 +23,7 @@ from ..learner import Batch, Learner, Update
 from ..optimizer import Advantage, Optimizer, Scored
 from ..policy import Generation, Policy, Request
 from ..scores import RewardModel, Score
-from .checks import CheckFunction, DoesNotApply, Subject, require
+from .checks import DoesNotApply, Subject, require
 
 Plugins = Subject[Any]
 
@@ -211,12 +211,3 @@ def _process() -> dict[str, object]:
         "sys.excepthook": sys.excepthook,
         "the handler of SIGINT": signal.getsignal(signal.SIGINT),
     }
-
-
-PLUGIN: list[CheckFunction] = [
-    it_loads,
-    its_hooks_do_not_raise,
-    a_resumed_run_may_tell_it_again,
-    records_stay_as_they_are,
-    the_process_stays_as_it_is,
-]

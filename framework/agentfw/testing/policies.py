@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from ..episode import Intervention, Message, Observation, Task
 from ..policy import Generation, Policy, Request, Sampling
 from ..request import Action, Brief, Moment
-from .checks import CheckFunction, DoesNotApply, Subject, require
+from .checks import DoesNotApply, Subject, require
 
 Policies = Subject[Policy]
 
@@ -180,17 +180,3 @@ def _check_types(answer: object) -> None:
     require(isinstance(answer.count, int) and answer.count >= 0, f"it can't have generated {answer.count} tokens")
     for call in answer.calls:
         require(isinstance(call, Intervention), f"one of its calls is a {type(call).__name__}")
-
-
-POLICY: list[CheckFunction] = [
-    it_answers,
-    it_answers_many_at_once,
-    each_request_gets_its_own_answer,
-    one_seed_gives_one_answer,
-    it_goes_on_with_a_conversation,
-    tokens_and_logprobs_agree,
-    pieces_make_the_text,
-    it_keeps_to_the_limit,
-    the_request_stays_as_it_is,
-    its_time_is_a_time,
-]

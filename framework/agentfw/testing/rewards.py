@@ -14,7 +14,7 @@ from itertools import groupby
 
 from ..episode import Episode, Usage
 from ..scores import RewardModel, Score, wrong_scores
-from .checks import CheckFunction, DoesNotApply, Subject, require
+from .checks import DoesNotApply, Subject, require
 from .samples import sample_episode
 
 Rewards = Subject[RewardModel]
@@ -128,15 +128,3 @@ async def episodes_stay_as_they_are(subject: Rewards) -> None:
             await model.score(group)
             for one, two in zip(before, group, strict=True):
                 require(one == two, f"it altered episode {one.id}")
-
-
-REWARD: list[CheckFunction] = [
-    scores_can_be_used,
-    the_same_gets_the_same,
-    a_group_of_one_will_do,
-    odd_episodes_will_do,
-    its_components_are_those_announced,
-    the_order_of_samples_does_not_matter,
-    no_group_gives_no_scores,
-    episodes_stay_as_they_are,
-]

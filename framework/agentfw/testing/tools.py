@@ -21,7 +21,7 @@ from typing import Any
 
 from ..request import Action
 from ..tool import Tool, Toolbox
-from .checks import CheckFunction, DoesNotApply, Subject, others_go_on, require
+from .checks import DoesNotApply, Subject, others_go_on, require
 
 _TYPES = {"object", "array", "string", "integer", "number", "boolean", "null"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -286,11 +286,3 @@ def check_tools(tools: Sequence[Tool]) -> None:
         name = tool.action.name
         require(math.isfinite(tool.takes) and tool.takes >= 0, f"a call of {name} can't take {tool.takes}")
         require(tool.timeout > 0, f"a call of {name} can't be given up after {tool.timeout} s")
-
-
-TOOL: list[CheckFunction] = [
-    it_opens_into_tools,
-    its_examples_succeed,
-    wrong_arguments_are_answered,
-    closing_twice_is_fine,
-]

@@ -18,7 +18,7 @@ from ..memory import Query, Recollection
 from ..request import Generation, Sampling
 from ..scores import Score
 from ..tracker import Operation, PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall, Tracker
-from .checks import CheckFunction, DoesNotApply, Subject, require, working_folder
+from .checks import DoesNotApply, Subject, require, working_folder
 
 Trackers = Subject[Tracker]
 
@@ -152,14 +152,3 @@ def the_run_folder_stays_whole(subject: Trackers) -> None:
     for name, text in own.items():
         there = (folder / name).read_text("utf-8") if (folder / name).exists() else "nothing"
         require(there == text, f"it changed {name} of the run's folder")
-
-
-TRACKER: list[CheckFunction] = [
-    a_run_can_be_tracked,
-    what_is_logged_is_kept,
-    operations_can_be_traced,
-    odd_figures_will_do,
-    a_broken_off_run_goes_on,
-    closing_is_always_fine,
-    the_run_folder_stays_whole,
-]

@@ -15,7 +15,7 @@ from typing import Any
 from ..episode import Task
 from ..errors import UnknownNameError
 from ..memory import Memory, Query, Recollection, Remembered, Saying
-from .checks import CheckFunction, DoesNotApply, Subject, require, working_folder
+from .checks import DoesNotApply, Subject, require, working_folder
 from .samples import sample_episode
 from .tools import drawn
 
@@ -304,16 +304,3 @@ async def _heard(memory: Memory, user: str) -> Sequence[Remembered]:
 
 def _texts(kept: Sequence[Remembered]) -> list[str]:
     return sorted(one.text for one in kept)
-
-
-USERS_OF_MEMORY: list[CheckFunction] = [
-    users_do_not_see_each_other,
-    users_do_not_overwrite_each_other,
-    a_restart_changes_nothing,
-    forgetting_a_user_is_complete,
-    hearing_twice_is_hearing_once,
-    what_it_remembers_is_the_newest_first,
-    what_is_corrected_is_replaced,
-    what_is_deleted_is_gone,
-    users_change_only_their_own,
-]

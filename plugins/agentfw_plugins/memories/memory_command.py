@@ -146,9 +146,27 @@ def _prepared(graph: SkillGraph, tell: object) -> dict[str, Any]:
     return {"skills": found.nodes.get("skill", 0), "communities": found.communities}
 
 
-def _exported(graph: SkillGraph, tell: object, path: Path) -> dict[str, Any]:
+def _exported(graph: SkillGraph, tell: object, path: Path, skills: bool) -> dict[str, Any]:
     with _writing(path):
-        return {"path": str(path), "rows": graph.admin.export_jsonl(path)}
+        if not skills:
+            return {"path": str(path), "count": graph.admin.export_jsonl(path), "what": "rows"}
+        from agentfw_memory.graph.exchange.skill_folders import is_reviewed, write_skill_folders
+
+        every = [skill for owner in graph.admin.owners() for skill in graph.skills(owner=owner)]
+        reviewed = [(skill, graph.history(skill.id)) for skill in every if is_reviewed(skill)]
+        if left_out := len(every) - len(reviewed):
+            Out().note(f"{left_out:,} that nobody has reviewed are left out; review them: agentfw memory review ID")
+        return {"path": str(path), "count": len(write_skill_folders(path, reviewed)), "what": "reviewed skills"}
+
+
+def _reviewed(graph: SkillGraph, tell: object, skills: tuple[str, ...]) -> list[Any]:
+    from agentfw_memory.graph.exchange.skill_folders import review_mark
+
+    found = [graph.get(skill) for skill in skills]
+    return [
+        graph.update(skill.id, metadata={**skill.metadata, "reviewed": review_mark(skill.text)})
+        for skill in found
+    ]
 
 
 def _drawn(graph: SkillGraph, tell: object, page: Path, query: str | None, user: str | None, k: int) -> dict[str, Any]:
@@ -306,11 +324,21 @@ COMMANDS = (
     ),
     Subcommand(
         "export",
-        "Export all rows, history and vectors included, as JSON lines.",
-        (argument("path", type=click.Path(path_type=Path, dir_okay=False)),),
+        "Export all rows, history and vectors included, as JSON lines. With --skills, write a folder of Agent Skills.",
+        (
+            argument("path", type=click.Path(path_type=Path)),
+            option("--skills", is_flag=True, help="Write each reviewed skill as a folder with a SKILL.md."),
+        ),
         _exported,
-        printed.said("{rows:,} rows written to {path}"),
+        printed.said("{count:,} {what} written to {path}"),
         doing="exporting",
+    ),
+    Subcommand(
+        "review",
+        "Say that you have read skills as they are now, so that `export --skills` writes them.",
+        (argument("skills", nargs=-1, required=True),),
+        _reviewed,
+        printed.skills,
     ),
     Subcommand(
         "view",
@@ -388,20 +416,41 @@ for _one in COMMANDS:
 
 
 @memory.command("import")
-@argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@argument("words", nargs=-1, required=True, metavar="FILE | skills FOLDER")
 @option("--owner", default="", help="User who owns memories that name nobody.")
+@option("--yes", is_flag=True, help="Approve the folder of skills, which you have read.")
 @_EMBEDDER
 @_STORE
 @_TENANT
 @json_option
-def import_(path: Path, owner: str, embedder: str, store: str, tenant: str, out: Out) -> None:
-    """Import an export into an empty tenant, or memories of mem0 or LangMem into any.
+def import_(words: tuple[str, ...], owner: str, yes: bool, embedder: str, store: str, tenant: str, out: Out) -> None:
+    """Import an export into an empty tenant, or memories of mem0 or LangMem, or Agent Skills, into any.
 
     Memories are JSON or JSON lines: what mem0's get_all returns, items of a LangGraph store, or objects with text,
     owner and, where known, tools, scenarios, shared and valid_from. A broken record means that nothing is imported.
+
+    `skills FOLDER` imports folders with a SKILL.md, once you have approved them.
     """
     from .graph_errors import translated_errors
 
+    if len(words) != (1 + (words[0] == "skills")):
+        raise UsageError(f"{' '.join(words)} is not FILE or skills FOLDER", fix="agentfw memory import skills FOLDER")
+    path = Path(words[-1])
+    if not path.exists():
+        raise UsageError(f"there is no {path}", fix="check the path")
+    if words[0] == "skills":
+        from agentfw.host.approvals import ask
+        from agentfw_memory.graph.exchange.skill_folders import as_new_skill, read_skill_folders
+
+        ask(path, out, yes=yes)
+        with translated_errors():
+            skills = [as_new_skill(one, owner=owner, reviewed=True) for one in read_skill_folders(path)]
+        with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
+            added = {"path": str(path), "skills": len(graph.add_skills(skills))}
+        _answered(out, added, printed.said(f"{{skills:,}} skills imported into {store}, tenant {tenant}"))
+        return
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", fix=f"agentfw memory import skills {path}")
     with path.open(encoding="utf-8", errors="replace") as file:
         is_export, second = '"format"' in file.readline(1000), file.readline()
     if is_export:

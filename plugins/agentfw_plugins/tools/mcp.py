@@ -1,4 +1,7 @@
-"""The tools of an MCP server that is started here, or of one at a URL.
+"""What an MCP server offers, as tools. The server is started here, or runs at a URL.
+
+Its tools are tools. So is each of its prompts, which returns the prompt's messages, and `read_resource`, which reads
+any of its resources. A server that asks for a sample is answered by the policy of the setting `sampling`.
 
 A call that may have been carried out is never made twice. A server that is found dead before a call is restarted once
 and then called. One that dies during a call gives an observation that says so.
@@ -13,64 +16,115 @@ are part of the error if the server fails.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentfw import Tool, Toolbox
-from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError, nearest
-from agentfw.request import Action
+from agentfw import Host, Policy, Tool, Toolbox
+from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError, UsageError, nearest
+from agentfw.request import Action, Message, Request, Sampling
 
-from .mcp_link import Link, Lost, MCPSettings
+from .mcp_link import Answer, Link, Lost, MCPSettings, Offered
 
 if TYPE_CHECKING:
-    from mcp.types import CallToolResult
-    from mcp.types import Tool as Listed
+    from mcp import Client
+    from mcp.types import CallToolResult, CreateMessageRequestParams, CreateMessageResult, ErrorData, Prompt
 
+READ = "read_resource"
+"""The tool that reads resources."""
+_LISTED = 50
+"""Maximum number of resources that its description names."""
+_MOST_SAMPLES = 100
+"""How often a server may ask for a sample before it is refused. A model costs money, and a server may have a bug."""
 _OPEN = {"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas", "unevaluatedProperties"}
 """Keywords of JSON schema that may allow more properties than are listed in `properties`."""
 _MOST, _LONGEST = 8, 100  # of arguments that a model made up: how many are named, and characters of a name
 
 
 class MCPToolbox(Toolbox):
-    """The tools of one MCP server."""
+    """The tools, prompts and resources of one MCP server."""
 
-    def __init__(self, settings: MCPSettings) -> None:
+    def __init__(self, settings: MCPSettings, host: Host | None = None) -> None:
         self.settings = settings
         self._link: Link | None = None
         self._open = False
+        self._policy, self._samples = None, 0
+        if settings.sampling is not None:
+            if host is None:
+                raise UsageError("the setting sampling names a policy, and there is no host", fix="pass host=")
+            self._policy = host.make("policy", settings.sampling, Policy, where="tool.mcp.sampling")
 
     async def open(self) -> Sequence[Tool]:
         self._open = True
         wanted = self.settings.only
         try:
-            listed = await (await self._living()).ready()
-            known = [tool.name for tool in listed]
+            tools = self._tools_of(await (await self._living()).ready())
             for name in wanted:
-                if name not in known:
-                    raise UnknownNameError(f"tool of {self.settings.server}", name, known)
+                if name not in tools:
+                    raise UnknownNameError(f"tool of {self.settings.server}", name, tools)
         except BaseException:
             await self.close()
             raise
-        return [_MCPTool(self, tool) for tool in listed if not wanted or tool.name in wanted]
+        return [tool for name, tool in tools.items() if not wanted or name in wanted]
 
     async def close(self) -> None:
         self._open = False
         link, self._link = self._link, None
         if link is not None:
             await link.close()
+        if self._policy is not None:
+            await self._policy.close()
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Call a tool. Every failure is an `InterventionRefused`."""
+    def _tools_of(self, offered: Offered) -> dict[str, Tool]:
+        """The tools of a server by name. Where a prompt has the name of a tool, it is the tool that is meant."""
+
+        def calls(name: str) -> Callable[[Client, dict[str, Any]], Awaitable[str]]:
+            async def call(client: Client, arguments: dict[str, Any]) -> str:
+                return answer_of(name, await client.call_tool(name, arguments))
+
+            return call
+
+        def gets(name: str) -> Callable[[Client, dict[str, Any]], Awaitable[str]]:
+            async def get(client: Client, arguments: dict[str, Any]) -> str:
+                prompt = await client.get_prompt(name, {key: str(value) for key, value in arguments.items()})
+                return "\n\n".join(f"{one.role}: {_shown(one.content)}" for one in prompt.messages)
+
+            return get
+
+        async def read(client: Client, arguments: dict[str, Any]) -> str:
+            found = await client.read_resource(str(arguments.get("uri", "")))
+            return "\n".join(_resource(one) for one in found.contents)
+
+        made: dict[str, Tool] = {}
+        if offered.resources or offered.templates:
+            places = [(one.uri, one.description or one.name) for one in offered.resources]
+            places += [(one.uri_template, one.description or one.name) for one in offered.templates]
+            lines = [f"- {uri}: {about}" for uri, about in places[:_LISTED]]
+            lines += [f"and {len(places) - _LISTED} more"] if len(places) > _LISTED else []
+            words = "Read a resource by its address. In an address, replace {NAME} with a value.\n" + "\n".join(lines)
+            schema = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
+            made[READ] = _MCPTool(self, READ, words, schema, read)
+        for prompt in offered.prompts:
+            words = f"{prompt.description or prompt.title or prompt.name} (returns a prompt)"
+            made[prompt.name] = _MCPTool(self, prompt.name, words, _schema(prompt), gets(prompt.name))
+        for tool in offered.tools:
+            made[tool.name] = _MCPTool(self, tool.name, tool.description or "", tool.input_schema, calls(tool.name))
+        return made
+
+    async def call(self, name: str, request: Callable[[Client], Awaitable[str]]) -> str:
+        """Make a request for the tool of that name. Every failure is an `InterventionRefused`."""
         from mcp import MCPError
 
         found_dead = self._link is None or self._link.over
         try:
             try:
-                return await self._once(name, arguments)
+                text = await self._once(request)
             except Lost as loss:
                 if loss.sent or found_dead:
                     raise
-            return await self._once(name, arguments)
+                text = await self._once(request)
+            return self._cut(text)
+        except InterventionRefused as refusal:
+            raise InterventionRefused(self._cut(str(refusal))) from None
         except Lost as loss:
             known = "whether it took effect is not known" if loss.sent else "it was not made"
             raise InterventionRefused(
@@ -81,10 +135,14 @@ class MCPToolbox(Toolbox):
         except AgentfwError as error:
             raise InterventionRefused(f"{name} can't be called: {error.message}") from None
 
-    async def _once(self, name: str, arguments: Mapping[str, Any]) -> str:
+    def _cut(self, text: str) -> str:
+        more = len(text) - self.settings.longest
+        return f"{text[: self.settings.longest]}\n[{more:,} more characters are left out]" if more > 0 else text
+
+    async def _once(self, request: Callable[[Client], Awaitable[Answer]]) -> Answer:
         link = await self._living()
         await link.ready()
-        return answer_of(name, await link.call(name, arguments), self.settings.longest)
+        return await link.ask(request)
 
     async def _living(self) -> Link:
         """The connection, or a new one if it is over."""
@@ -95,23 +153,59 @@ class MCPToolbox(Toolbox):
             raise AgentfwError(f"the MCP server {self.settings.server} is closed")
         # Another call may have reconnected while the old connection was closing.
         if self._link is None or (self._link is old and old.over):
-            self._link = Link(self.settings)
+            self._link = Link(self.settings, None if self._policy is None else self._sampled)
         return self._link
+
+    async def _sampled(self, context: object, asked: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
+        """Let the policy answer a server that asks for a sample."""
+        from mcp.types import INTERNAL_ERROR, CreateMessageResult, ErrorData, TextContent
+
+        self._samples += 1
+        if self._samples > _MOST_SAMPLES:
+            return ErrorData(code=INTERNAL_ERROR, message=f"no more than {_MOST_SAMPLES} samples are made")
+        assert self._policy is not None
+        messages = [Message("system", asked.system_prompt)] if asked.system_prompt else []
+        for one in asked.messages:
+            blocks = one.content if isinstance(one.content, list) else [one.content]
+            messages.append(Message(one.role, "\n".join(map(_shown, blocks))))
+        sampling = Sampling(temperature=asked.temperature, max_tokens=asked.max_tokens)
+        try:
+            answer = await self._policy.generate(
+                Request(messages, sampling=sampling, stop=tuple(asked.stop_sequences or ()))
+            )
+        except AgentfwError as error:
+            return ErrorData(code=INTERNAL_ERROR, message=error.message)
+        name = self.settings.sampling.name if self.settings.sampling is not None else ""
+        return CreateMessageResult(role="assistant", content=TextContent(text=answer.text), model=name)
 
 
 class _MCPTool(Tool):
-    """One tool, as described by the server."""
+    """One thing that the server offers."""
 
-    def __init__(self, box: MCPToolbox, listed: Listed) -> None:
-        self._box, self._name = box, listed.name
-        self.action = Action(box.settings.prefix + listed.name, listed.description or "", listed.input_schema)
+    def __init__(
+        self,
+        box: MCPToolbox,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+        request: Callable[[Client, dict[str, Any]], Awaitable[str]],
+    ) -> None:
+        self._box, self._name, self._request = box, name, request
+        self.action = Action(box.settings.prefix + name, description, dict(parameters))
         self.timeout = box.settings.timeout
 
     async def call(self, arguments: Mapping[str, Any]) -> str:
         # Many servers ignore arguments that they don't know, and the model would never learn that one had no effect.
         if unknown := unknown_arguments(self.action.parameters, arguments):
             raise InterventionRefused(f"{self.action.name} can't be called like this: {'; '.join(unknown)}")
-        return await self._box.call(self._name, arguments)
+        return await self._box.call(self._name, lambda client: self._request(client, dict(arguments)))
+
+
+def _schema(prompt: Prompt) -> dict[str, Any]:
+    """The arguments of a prompt, which are texts, as a JSON schema."""
+    given = prompt.arguments or []
+    texts = {one.name: {"type": "string", "description": one.description or one.name} for one in given}
+    return {"type": "object", "properties": texts, "required": [one.name for one in given if one.required]}
 
 
 def unknown_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
@@ -130,13 +224,11 @@ def unknown_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -
     return found
 
 
-def answer_of(name: str, result: CallToolResult, longest: int) -> str:
-    """The text of a result, at most `longest` characters of it. An error result is a refusal."""
+def answer_of(name: str, result: CallToolResult) -> str:
+    """The text of a result. An error result is a refusal."""
     text = "\n".join(_shown(block) for block in result.content)
     if not text and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
-    if len(text) > longest:
-        text = f"{text[:longest]}\n[{len(text) - longest:,} more characters are left out]"
     if result.is_error:
         raise InterventionRefused(text or f"{name} failed and gave no reason")
     return text
@@ -149,11 +241,14 @@ def _shown(block: Any) -> str:
     if block.type == "resource_link":
         return f"[{block.name}: {block.uri}]"
     if block.type == "resource":
-        inner = block.resource
-        if hasattr(inner, "text"):
-            return str(inner.text)
-        return f"[{inner.mime_type or 'data'}, {_size(inner.blob)}: {inner.uri}]"
+        return _resource(block.resource)
     return f"[{block.mime_type}, {_size(block.data)}]"
+
+
+def _resource(content: Any) -> str:
+    if hasattr(content, "text"):
+        return str(content.text)
+    return f"[{content.mime_type or 'data'}, {_size(content.blob)}: {content.uri}]"
 
 
 def _size(base64: str) -> str:

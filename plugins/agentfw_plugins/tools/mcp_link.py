@@ -6,8 +6,8 @@ The task that opens a connection must also close it: the cancel scopes of the mc
 may be any task and may be cancelled.
 
     link = Link(settings)          # starts at once
-    tools = await link.ready()     # or an AgentfwError with the reason
-    result = await link.call("now", {"zone": "UTC"})
+    offered = await link.ready()   # or an AgentfwError with the reason
+    result = await link.ask(lambda client: client.call_tool("now", {"zone": "UTC"}))
     await link.close()             # the process has ended
 """
 
@@ -20,15 +20,16 @@ import os
 import shlex
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from agentfw import Settings
 from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.runs import Choice
 from agentfw.settings import OPERATIONAL
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.client import Transport
     from mcp.client._transport import TransportStreams
-    from mcp.types import CallToolResult, Tool
+    from mcp.client.session import SamplingFnT
+    from mcp.types import Prompt, Resource, ResourceTemplate, Tool
+
+Answer = TypeVar("Answer")
 
 
 class MCPSettings(Settings):
@@ -61,6 +65,14 @@ class MCPSettings(Settings):
     )
     only: tuple[str, ...] = Field((), description="Names of the tools to offer; empty for all.")
     prefix: str = Field("", description="Prefix of the tools' names, to keep tools of two servers apart.")
+    sampling: Choice | None = Field(
+        None, description="Policy that answers when the server asks for a sample. Without one, servers can't ask."
+    )
+
+    @field_validator("sampling", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _one_way(self) -> MCPSettings:
@@ -100,13 +112,24 @@ class Lost(Exception):
         self.sent = sent
 
 
+class Offered(NamedTuple):
+    """What a server offers."""
+
+    tools: Sequence[Tool]
+    prompts: Sequence[Prompt]
+    resources: Sequence[Resource]
+    templates: Sequence[ResourceTemplate]
+    """Resources whose addresses have a part to fill in."""
+
+
 class Link:
     """A connection that starts when it is created and ends when the server goes away or `close` is called."""
 
-    def __init__(self, settings: MCPSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: MCPSettings, sample: SamplingFnT | None = None) -> None:
+        """`sample` answers a server that asks for a sample of a model."""
+        self.settings, self._sample = settings, sample
         self._secrets = settings.handed_on()
-        self._ready: asyncio.Future[Sequence[Tool]] = asyncio.get_running_loop().create_future()
+        self._ready: asyncio.Future[Offered] = asyncio.get_running_loop().create_future()
         self._ended = asyncio.Event()
         self._scope: CancelScope | None = None
         self._client: Client | None = None
@@ -119,18 +142,18 @@ class Link:
     def over(self) -> bool:
         return self._ended.is_set() or self._task.done()
 
-    async def ready(self) -> Sequence[Tool]:
-        """Wait for the server's tools. Cancelling one waiter doesn't affect the others."""
+    async def ready(self) -> Offered:
+        """Wait for what the server offers. Cancelling one waiter doesn't affect the others."""
         return await asyncio.shield(self._ready)
 
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """The server's answer. Raises `MCPError` if it refuses and `Lost` if it is gone."""
+    async def ask(self, request: Callable[[Client], Awaitable[Answer]]) -> Answer:
+        """The server's answer to a request. Raises `MCPError` if it refuses and `Lost` if it is gone."""
         from mcp import MCPError
         from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST
 
         assert self._client is not None
         try:
-            return await self._client.call_tool(name, dict(arguments))
+            return await request(self._client)
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 await self.close()
@@ -169,18 +192,19 @@ class Link:
 
         async with AsyncExitStack() as stack:
             transport = await self._transport(stack)
-            client = await stack.enter_async_context(Client(_watched(transport, self._ended.set)))
+            watched = _watched(transport, self._ended.set)
+            client = await stack.enter_async_context(Client(watched, sampling_callback=self._sample))
             self._tail.inherited()
-            tools, cursor = [], None
-            while True:
-                page = await client.list_tools(cursor=cursor)
-                tools += page.tools
-                cursor = page.next_cursor
-                if not cursor:
-                    break
+            can = client.server_capabilities
+            offered = Offered(
+                await _listed(client.list_tools, "tools") if can.tools else (),
+                await _listed(client.list_prompts, "prompts") if can.prompts else (),
+                await _listed(client.list_resources, "resources") if can.resources else (),
+                await _listed(client.list_resource_templates, "resource_templates") if can.resources else (),
+            )
             scope.deadline = math.inf
             self._client = client
-            self._ready.set_result(tools)
+            self._ready.set_result(offered)
             await self._ended.wait()
 
     async def _transport(self, stack: AsyncExitStack) -> Transport:
@@ -268,6 +292,17 @@ class Link:
         for name, value in self._secrets.items():
             text = text.replace(value, f"<{name}>")
         return text
+
+
+async def _listed(list_page: Callable[..., Awaitable[Any]], what: str) -> Sequence[Any]:
+    """All pages of a list."""
+    found, cursor = [], None
+    while True:
+        page = await list_page(cursor=cursor)
+        found += getattr(page, what)
+        cursor = page.next_cursor
+        if not cursor:
+            return found
 
 
 @asynccontextmanager

@@ -246,7 +246,7 @@ def _busy(given: tuple[str, ...]) -> dict[str, Source]:
 
 
 def assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
-    """Assemble the policy as a run of the shipped spec does."""
+    """Assemble the policy as a run of the shipped spec does, with the same layers of settings."""
     if policy in _OTHER_WORLD:
         raise UsageError(
             f'the policy "{policy}" knows generated organisations only and can\'t decide about your calendar',
@@ -254,14 +254,16 @@ def assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
         )
     from agentfw import Host
     from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.host import HostOptions, find_project
-    from agentfw.runs import apply_assignments, assemble, parse_spec, read_spec, resolve
+    from agentfw.host import HostOptions, find_project, runs_directory
+    from agentfw.runs import SpecValues, assemble, chosen_values, parse_spec, read_spec, resolve
 
+    def shipped(host: Host, name: str | None, file: Path | None) -> SpecValues:
+        return SpecValues({}).then("spec calendar", read_spec(Path(host.find_spec("calendar").path)))
+
+    runs = runs_directory(None)
     host = Host.load(HostOptions.from_environment(project=find_project()))
-    values = read_spec(Path(host.find_spec("calendar").path))
-    if policy is not None:
-        values["policy"] = policy
-    values = apply_assignments(values, parse_assignments(assignments))
+    given = parse_assignments(assignments)
+    values = chosen_values(host, shipped, None, None, runs=runs, options={"policy": policy}, assignments=given)
     spec, _ = resolve(parse_spec(values, "spec"), host)
     # A person's own calendar has no rewards.
     return assemble(spec.model_copy(update={"rewards": (), "trackers": (), "tools": (), "memories": ()}), host)

@@ -27,6 +27,7 @@ from agentfw_calendar.ics_lines import FileLines
 from agentfw_calendar.ics_marking import DECLINED
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
+from agentfw_calendar.session_command import assembled
 from agentfw_calendar.sources import FileSource
 from agentfw_cli.main import main
 from agentfw_memory import StrategyHubs
@@ -202,6 +203,19 @@ def test_any_policy_of_the_benchmark_proposes(sessions: Sessions, ics_file: IcsF
     # Chance may name an event that isn't there; then nothing is proposed.
     assert {conflict["proposed"] for conflict in answer["conflicts"]} <= {"A", "B", ""}
     assert policy[0] == "random" or all(conflict["proposed"] for conflict in answer["conflicts"])
+
+
+def test_the_policy_of_a_session_has_the_layers_of_settings_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agentfw.toml").write_text("[defaults]\npolicy = {name = 'tiny', settings = {batch = 2}}\n")
+    monkeypatch.setenv("AGENTFW_SEED", "11")
+
+    spec = assembled("tiny", ("policy.max_tokens=9",)).spec
+
+    assert spec.seed == 11
+    assert spec.policy.settings == {"batch": 2, "max_tokens": 9}
 
 
 def test_a_policy_that_never_decides_leaves_it_to_the_person(sessions: Sessions, ics_file: IcsFile) -> None:

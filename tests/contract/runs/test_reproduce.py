@@ -102,6 +102,20 @@ def test_another_version_of_the_code_is_named_and_so_is_the_first_episode_that_d
     assert "agentfw-fixed 1.0.0 has other files here" in told.err
 
 
+def test_a_run_that_was_resumed_with_another_version_says_so_when_it_is_played_again(
+    agentfw: Agentfw, quick: tuple[str, ...]
+) -> None:
+    assert agentfw(*quick).code == 0
+    file = only_run() / "run.json"
+    file.write_text(file.read_text("utf-8").replace("agentfw-laboratory==1.0.0", "agentfw-laboratory==0.9"), "utf-8")
+    (only_run() / "summary.json").unlink()
+    assert agentfw("runs", "resume", "last", "--with-changed").code == 0
+
+    again = agentfw("reproduce", "last", "--json")
+
+    assert any("was resumed with something else, after 3 episodes" in line for line in again.json["installation"])
+
+
 def test_a_plugin_without_a_version_in_an_index_is_packed_as_a_wheel_that_pip_installs(
     agentfw: Agentfw, install: Callable[..., None]
 ) -> None:
@@ -164,4 +178,4 @@ def test_a_package_that_no_index_has_any_more_is_named(agentfw: Agentfw, quick: 
 @pytest.mark.nightly
 def test_an_environment_of_its_own_plays_the_same(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     assert agentfw("run", "inbox", "--episodes", "2").code == 0
-    assert agentfw("reproduce", "last", "--env").code == 0
+    assert agentfw("reproduce", "last", "--env", "--no-plugin", "agentfw-noisy").code == 0

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,37 +103,28 @@ def asked(url: str, body: Any = None) -> Any:
         return json.load(answer)
 
 
-@pytest.mark.parametrize("allow", [True, False])
-def test_a_gateway_asks_before_it_passes_a_call_on(model: tuple[str, Server], tmp_path: Path, allow: bool) -> None:
-    command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--policy", "openai", *APPROVE]
-    command += ["--set", f"policy.base_url={model[0]}", "--set", "policy.model=served", "--json"]
-    gateway = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        assert gateway.stdout is not None
-        url = ""
-        while not url:
-            line = gateway.stdout.readline()
-            assert line, "the gateway has ended"
-            url = next((word.strip('",') for word in line.split() if "http://127" in word), "")
-        url = url.removesuffix("/v1").rstrip("/")
-        reply: dict[str, Any] = {}
-        function = {"name": "send_mail", "parameters": {"type": "object", "properties": {}}}
-        body = {
-            "model": "agentfw",
-            "messages": [{"role": "user", "content": "Write to Ada."}],
-            "tools": [{"type": "function", "function": function}],
-        }
-        asking = threading.Thread(target=lambda: reply.update(asked(f"{url}/s/one/v1/chat/completions", body)))
-        asking.start()
-        while not (open_ := asked(f"{url}/questions")["questions"]):
-            time.sleep(0.05)
-        assert "call send_mail with" in open_[0]["text"]
-        asked(f"{url}/questions/{open_[0]['number']}", {"allow": allow})
-        asking.join(120)
-    finally:
-        gateway.terminate()
-        gateway.wait(60)
+@pytest.fixture
+def asking(model: tuple[str, Server], gateway: Callable[..., str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A gateway that asks whether a mail may be sent, and the reply that its program gets after that."""
+    url, reply = gateway(model[0], *APPROVE), dict[str, Any]()
+    function = {"name": "send_mail", "parameters": {"type": "object", "properties": {}}}
+    body = {
+        "model": "agentfw",
+        "messages": [{"role": "user", "content": "Write to Ada."}],
+        "tools": [{"type": "function", "function": function}],
+    }
+    program = threading.Thread(target=lambda: reply.update(asked(f"{url}/s/one/v1/chat/completions", body)))
+    program.start()
+    reply["program"] = program
+    while not asked(f"{url}/questions")["questions"]:
+        time.sleep(0.05)
+    yield url, reply
+    program.join(120)
 
+
+def answered(reply: dict[str, Any], model: tuple[str, Server], runs: Path, *, allow: bool) -> None:
+    """The program has got the call, or what the model said when it had been refused."""
+    reply.pop("program").join(120)
     message = reply["choices"][0]["message"]
     if allow:
         assert message["tool_calls"][0]["function"]["name"] == "send_mail"
@@ -140,6 +132,40 @@ def test_a_gateway_asks_before_it_passes_a_call_on(model: tuple[str, Server], tm
         assert message["content"] == "It is done."
         assert "tool_calls" not in message or not message["tool_calls"]
         assert "refused" in model[1].bodies[1]["messages"][-1]["content"]
-    assert [event["did"] for event in hook_events(tmp_path / "runs")] == [
-        "asked: allowed" if allow else "asked: refused"
-    ]
+    assert [event["did"] for event in hook_events(runs)] == ["asked: allowed" if allow else "asked: refused"]
+
+
+@pytest.mark.parametrize("allow", [True, False])
+def test_a_gateway_asks_before_it_passes_a_call_on(
+    asking: tuple[str, dict[str, Any]], model: tuple[str, Server], tmp_path: Path, allow: bool
+) -> None:
+    url, reply = asking
+
+    (question,) = asked(f"{url}/questions")["questions"]
+    assert "call send_mail with" in question["text"]
+    asked(f"{url}/questions/{question['number']}", {"allow": allow})
+
+    answered(reply, model, tmp_path / "runs", allow=allow)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("button", "allow"), [("Allow", True), ("Refuse", False)])
+def test_a_person_answers_with_the_buttons_of_the_page(
+    asking: tuple[str, dict[str, Any]],
+    model: tuple[str, Server],
+    tmp_path: Path,
+    chromium: Callable[..., Any],
+    button: str,
+    allow: bool,
+) -> None:
+    url, reply = asking
+    browser = chromium()
+
+    browser.open(f"{url}/")
+    browser.wait("element('questions').textContent.includes('call send_mail with')")
+    browser.evaluate(
+        f"[...document.querySelectorAll('#questions button')].find((one) => one.textContent === '{button}').click()"
+    )
+    browser.wait("!element('questions').textContent")
+
+    answered(reply, model, tmp_path / "runs", allow=allow)

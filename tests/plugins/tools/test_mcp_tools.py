@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from agentfw import Host
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError
 from agentfw.runs import RunFolder
 from agentfw.testing import contract_tests
@@ -463,3 +464,47 @@ def test_a_missing_mcp_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) 
 def test_settings_that_name_no_server_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         MCPSettings(**settings)
+
+
+# -- prompts, resources and samples ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_prompts_are_tools_and_resources_are_read_by_their_addresses() -> None:
+    async def run() -> None:
+        async with opened(started_here("everything.py", prefix="my_")) as tools:
+            assert tools["my_letter"].action.parameters["required"] == ["to"]
+            assert await tools["my_letter"].answer({"to": "Ben"}) == (True, "user: Write a kind letter to Ben.")
+            assert "notes://today: What is to be done today." in tools["my_read_resource"].action.description
+            assert "notes://{day}" in tools["my_read_resource"].action.description
+            assert await tools["my_read_resource"].answer({"uri": "notes://today"}) == (True, "Call the dentist.")
+            assert await tools["my_read_resource"].answer({"uri": "notes://monday"}) == (True, "Nothing on monday.")
+            went_well, words = await tools["my_read_resource"].answer({"uri": "elsewhere://x"})
+            assert not went_well
+            assert "elsewhere://x" in words
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_a_server_that_asks_for_a_sample_is_answered_by_the_policy_of_the_setting() -> None:
+    policy = {"name": "scripted", "settings": {"replies": ["Dentist"]}}
+    box = Host.load().create("tool", "mcp", started_here("everything.py", sampling=policy).model_dump())
+    assert isinstance(box, MCPToolbox)
+
+    async def run() -> tuple[bool, str]:
+        tools = {tool.action.name: tool for tool in await box.open()}
+        try:
+            return await tools["title"].answer({"text": "Call the dentist."})
+        finally:
+            await box.close()
+
+    assert asyncio.run(run()) == (True, "title: Dentist")
+
+
+@pytest.mark.slow
+def test_a_server_that_asks_for_a_sample_is_refused_without_that_setting() -> None:
+    ((went_well, words),) = answers(started_here("everything.py"), ("title", {"text": "Call the dentist."}))
+
+    assert not went_well
+    assert "sampling" in words.lower()

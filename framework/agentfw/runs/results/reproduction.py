@@ -163,14 +163,13 @@ def _with_copies(value: Any, folder: RunFolder) -> Any:
 
 
 def installation_differences(folder: RunFolder) -> list[str]:
-    """What this installation has in another form than the run had it."""
+    """What this installation has in another form than the run, and with what else the run was resumed."""
     lock = read_lock(folder.path)
     origins = dict(folder.about.get("distributions", {}))
     here = lock_of({**{name: {} for name in lock.distributions}, **origins})
     copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _copies(folder, lock)}
-    return lock.differences(
-        Lock(here.python, here.system, here.processor, here.distributions, {**copies, **here.files})
-    )
+    now = Lock(here.python, here.system, here.processor, here.distributions, {**copies, **here.files})
+    return lock.differences(now) + [f"the run was resumed with something else, {line}" for line in folder.segments]
 
 
 def _copies(folder: RunFolder, lock: Lock) -> Iterator[tuple[str, Path]]:

@@ -130,6 +130,8 @@ _FROM_RUNS = "train-from-feedback"
 _RECORDINGS = "agentfw.recordings"
 _TRAINING = "train-"
 """What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
+_SKILLS = "skills"
+"""The tool that opens folders of skills, which are its setting `folders`."""
 _TASKS = ".jsonl"
 """How a file of tasks ends. It is played as the spec called `jsonl` says, whose environment has a setting `tasks`."""
 
@@ -209,7 +211,7 @@ def chosen_values(
     assignments. The defaults fill in what is missing when it is known which components are chosen.
     """
     options = dict(options)
-    model, policy = options.pop("model", None), options.get("policy")
+    model, policy, skills = options.pop("model", None), options.get("policy"), options.pop("skills", ())
     if policy:
         options["policy"] = policy_of_run(host, policy, runs)
     values = start(host, name, file)
@@ -217,7 +219,8 @@ def chosen_values(
     keys = {variable: path for variable, path in variables.items() if len(path) == 1 or path[0] not in _OF_COMPONENTS}
     for variable, path in keys.items():
         values = values.then(variable, apply_assignments(values, _assignment(path, os.environ[variable])))
-    selected = with_model(with_choices(values, options), host, model, keep=bool(file or policy))
+    chosen = with_skills(with_choices(values, options), skills)
+    selected = with_model(chosen, host, model, keep=bool(file or policy))
     values = with_defaults(values.then("command line", selected), host)
     for variable, given in variables.items():
         if variable not in keys and (place := _selected(values, given)) is not None:
@@ -384,6 +387,18 @@ def with_model(values: Mapping[str, Any], host: Host, model: str | None, *, keep
         chosen = _kept(chosen, str(_name_in(read_spec(Path(host.find_spec(f"{_TRAINING}any").path))["policy"])))
     choice = _kept(chosen, str(_name_in(chosen)))
     return {**values, "policy": with_settings(choice, model=model)}
+
+
+def with_skills(values: Mapping[str, Any], folders: Sequence[str]) -> dict[str, Any]:
+    """The values of a spec with the tool `skills`, which has these folders, besides its other tools."""
+    if not folders:
+        return dict(values)
+    tools = [dict(choice) for choice in listed(values.get("tools", ()))]
+    own = next((tool for tool in tools if (tool.get("name"), tool.get("alias")) == (_SKILLS, None)), {"name": _SKILLS})
+    others = [tool for tool in tools if tool is not own]
+    given = [os.path.abspath(folder) if os.path.isdir(folder) else folder for folder in folders]
+    whole = dict.fromkeys([*own.get("settings", {}).get("folders", ()), *given])
+    return {**values, "tools": [*others, with_settings(own, folders=[*whole])]}
 
 
 def with_settings(choice: dict[str, Any], **settings: object) -> dict[str, Any]:
