@@ -28,6 +28,7 @@ from ..command_options import json_option
 from .keys_command import key_file_option, keys, keys_at
 from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
 from .sessions.sessions_command import sessions
+from .usage import usage
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
@@ -348,7 +349,7 @@ def serve(
         out.note(_told_at_the_end(live, shared))
 
 
-for subcommand in (keys, sessions, versions, rollback, forget_feedback):
+for subcommand in (keys, sessions, usage, versions, rollback, forget_feedback):
     serve.add_command(subcommand)
 
 

@@ -43,6 +43,8 @@ from .models import OWN, served_models
 from .page import Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
 
+_COUNTS = "budget"
+"""The hook that every gateway has, limits or not."""
 _PASSED_ON = 1000
 """Maximum number of answers at once in front of a provider, who has limits of its own."""
 
@@ -129,6 +131,9 @@ def spec_values(
     chosen = {"policy": policy, "model": model, "memories": tuple(memories), "tools": tuple(tools)}
     chosen |= {"rewards": tuple(rewards), "hooks": tuple(hooks)}
     values: dict[str, Any] = chosen_values(host, started, None, spec, runs=runs, options=chosen)
+    named = [each if isinstance(each, str) else each["name"] for each in values.get("hooks", ())]
+    if start == "serve" and _COUNTS not in named:
+        values = {**values, "hooks": [*values.get("hooks", ()), _COUNTS]}
     if models:
         values = {**values, "models": [_model(text, host, runs) for text in models]}
     values = apply_assignments(values, parse_assignments(assignments))

@@ -83,8 +83,8 @@ class ServedVersions(Policy):
     def generation_time(self, generation: Generation, time_per_token: Time) -> Time:
         return self.base.generation_time(generation, time_per_token)
 
-    def priced(self, usage: Usage) -> Usage:
-        return self.base.priced(usage)
+    def priced(self, usage: Usage, *models: str) -> Usage:
+        return self.base.priced(usage, *models)
 
     async def close(self) -> None:
         await asyncio.gather(*(policy.close() for policy in self._made.values()))
