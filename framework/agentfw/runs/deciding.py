@@ -139,7 +139,8 @@ class _Asked(Layer):
 
         def most() -> Usage:
             sampled = request.sampling.max_tokens or _LONGEST
-            return self._policy().priced(Usage(2 * _tokens_in(request), 0, sampled), *models)
+            prompt = 2 * _tokens_in(request) if forwarded is None else len(forwarded.raw) // 2  # pictures, too
+            return self._policy().priced(Usage(prompt, 0, sampled), *models)
 
         try:
             model = next(iter(models), self._name)

@@ -454,4 +454,5 @@ def _place(cut: Mapping[str, Any]) -> tuple[float, tuple[int, ...]]:
 
 
 def _teaches(episode: Episode) -> bool:
-    return any(event.kind == "observation" and event.name in ("feedback", "remember") for event in episode.events)
+    observed = [event for event in episode.events if event.kind == "observation"]
+    return any(one.name == "remember" or (one.name == "feedback" and not one.data.get("metric")) for one in observed)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import sys
 import time
@@ -18,16 +19,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentfw import Memory, Policy, Session
 from agentfw.errors import AgentfwError, MissingExtraError, in_words
 
 from ..protocols import About, BadRequest, Body, Protocol, protocols
 from ..protocols.chat import ChatCompletions, read_chat, recorded
+from ..rewards.measured import METRIC_NAME
 from .answering import AnswerInProgress, AnswersInProgress, HungUp, Line, ModelRoute
 from .callers import Caller, Callers, caller_of
 from .learning.learning import Learning
+from .learning.ratings import why_ignored
 from .models import OWN, Model, Models
 from .sessions.session_finder import SessionFinder
 
@@ -107,7 +110,8 @@ class Gateway:
                     for path, handler in handlers.items()
                     for route in (protocol.routes(path) if path else ())
                 ]
-        routes.append(Route("/s/{session}/feedback", self._guarded("feedback", self._feedback), methods=["POST"]))
+        for path in ("/feedback", "/s/{session}/feedback"):
+            routes.append(Route(path, self._guarded("feedback", self._feedback), methods=["POST"]))
         routes.append(Route("/s/{session}/end", self._guarded("end", self._end), methods=["POST"]))
         routes += [
             Route(f"{below}/v1/{{path:path}}", self._guarded("others", endpoints.others), methods=_METHODS)
@@ -186,15 +190,29 @@ class Gateway:
 
     async def _feedback(self, request: Request) -> Response:
         body = await body_of(request, self.max_body)
-        value, turn = _feedback_value(body), body.whole("turn", 0)
-        caller, name = caller_of(request, body), request.path_params["session"]
+        caller = caller_of(request, body)
+        name = request.path_params.get("session") or body.name("session")
+        metric, turn = body.name("metric", ""), body.whole("turn", -1)
+        if metric and not METRIC_NAME.fullmatch(metric):
+            raise body.wrong("metric", "must have 1 to 100 letters, digits, dots, dashes and underscores")
+        correction = body.either("correction", "demonstration")
+        value, words = _feedback_value(body, metric, correction), body.either("words", "comment")
+        told: dict[str, Any] = {"session": name, "value": value, "turn": turn}
+        why = ""
         async with self._known(caller, name) as session:
-            words, correction = body.text("words", ""), body.text("correction", "")
-            session.feedback(value, words=words, correction=correction, turn=turn)
+            if turn == -1:
+                told["turn"] = turn = max(0, len(session.episode.turns) - 1)
+            session.feedback(value, words=words, correction=correction, turn=turn, metric=metric)
             await self.finder.keep(session)
-        if self.learning is not None:
+            if metric:
+                told["metric"] = metric
+            if self.learning is not None:
+                about = {"metric": metric, "value": value, "turn": turn}
+                why = why_ignored(session.episode, self.learning.metric, about)
+                told |= {"learned_from": not why, **({"why": why} if why else {})}
+        if self.learning is not None and not why:
             self.learning.heard()
-        return json_answer({"session": name, "value": value, "turn": turn})
+        return json_answer(told)
 
     async def _end(self, request: Request) -> Response:
         body = await body_of(request, self.max_body, optional=True)
@@ -332,9 +350,16 @@ class Gateway:
             yield event
 
 
-def _feedback_value(body: Body) -> float:
-    """What somebody thinks of an answer, from -1 (bad) to 1 (good). One that is only corrected was bad."""
+def _feedback_value(body: Body, metric: str, correction: str) -> float:
+    """What somebody thinks of an answer, from -1 (bad) to 1 (good). One that is only corrected was bad.
+
+    With a metric, it is true, false or any number.
+    """
     given = body.values.get("value")
+    if metric and type(given) in (bool, int, float) and math.isfinite(given):
+        return given if isinstance(given, bool) else float(given)
+    if metric and not isinstance(given, str) and (given is not None or not correction):
+        raise body.wrong("value", "must be true, false or a number")
     if isinstance(given, str):
         if (found := _WORDS.get(given.strip().lower())) is None:
             raise body.wrong("value", f"must be a number from -1 to 1, or one of {', '.join(_WORDS)}")
@@ -342,7 +367,7 @@ def _feedback_value(body: Body) -> float:
     if isinstance(given, bool):
         return 1.0 if given else -1.0
     value = body.number("value", -1, 1)
-    if value is None and not body.text("correction", ""):
+    if value is None and not correction:
         raise body.wrong("value", "is required, unless there is a correction")
     return -1.0 if value is None else value
 

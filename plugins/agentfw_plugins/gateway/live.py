@@ -233,6 +233,7 @@ async def gateway_of(
     health = Health(live, line)
     if learning is not None:
         await learning.ready()
+        finder.reading.learning = learning
     callers = Callers(
         limits.keys,
         KeyFile(limits.key_file) if limits.key_file else None,

@@ -5,7 +5,8 @@
 
 Every gateway has it, and counts with it. What is beyond a limit is refused: a gateway answers 429, and a run stops in
 good order and can be resumed with a higher one. A limit is exceeded by at most one answer: while the answers on their
-way may take what is left, the next one waits for them. An answer without `max_tokens` is taken for one of 32,000.
+way may take what is left, the next one waits for them. How much they may take is reckoned from their texts and
+`max_tokens` (32,000 without), and is at least what the largest answer so far took.
 
 What was spent is kept in `usage.db` in the directory of runs, for all gateways and chats of it together, and for each
 run of another kind by itself. Days and months are those of UTC. The prices are those of the policy.
@@ -94,6 +95,8 @@ class Budget(Hook):
         self._failure: StorageError | None = None
         self._on_their_way: dict[object, tuple[Account, Usage]] = {}
         """What the requests that are being answered take at most, by the asyncio task that asks."""
+        self._largest: dict[str, float] = {}
+        """What the largest answer took so far, in tokens and money. The first one is given alone."""
         self._answered = asyncio.Event()
 
     @hookimpl
@@ -125,6 +128,9 @@ class Budget(Hook):
     @hookimpl
     def agentfw_answered(self, run: ObservedRun, request: Request, model: str, usage: Usage, counted: bool) -> None:
         self._on_their_way.pop(asyncio.current_task(), None)
+        if usage.tokens:
+            for unit in ("tokens", "money"):
+                self._largest[unit] = max(self._largest.get(unit, 0), _amount(usage, unit))
         if (usage.tokens or not counted) and self._ledger is not None:
             try:
                 self._ledger.add(self._account(run, request.task), model, usage, counted=counted)
@@ -143,7 +149,9 @@ class Budget(Hook):
                 change = f"{limit.setting}={2 * limit.most or 1:.12g}"
                 raise BudgetSpentError(text, fix=f"raise the limit {limit.setting}", change=change)
             others = [most for whose, most in self._on_their_way.values() if _pays(limit, whose)]
-            if others and spent + sum(_amount(one, limit.unit) for one in (*others, needed)) > limit.most:
+            least = self._largest.get(limit.unit, limit.most)
+            may_take = sum(max(least, _amount(one, limit.unit)) for one in (*others, needed))
+            if others and spent + may_take > limit.most:
                 found = limit
         return found
 

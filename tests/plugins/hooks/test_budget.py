@@ -66,7 +66,10 @@ def test_a_user_is_refused_and_another_is_not_also_after_a_restart(tmp_path: Pat
     assert "the budget of user ada is spent: 28 of 20 tokens" in said[1].stderr
     assert len(server.bodies) == 3
     told = agentfw("serve", "usage", "--by", "user", "--json")
-    assert [(row["name"], row["requests"], row["tokens"]) for row in told.json["rows"]] == [("ada", 2, 28), ("bob", 1, 14)]
+    assert [(row["name"], row["requests"], row["tokens"]) for row in told.json["rows"]] == [
+        ("ada", 2, 28),
+        ("bob", 1, 14),
+    ]
 
 
 def _set(assignment: str) -> tuple[str, str]:

@@ -82,7 +82,7 @@ def attempt(file: VersionFile, spec: Path | None = None) -> None:
     """Judge the canary, or else train a version and compare it."""
     state = file.read()
     _clear(file, state)
-    ratings = read_ratings(file.episodes(), state.removals)
+    ratings = read_ratings(file.episodes(), state.removals, state.metric)
     seen = max((one.at for one in ratings), default=state.seen)
     if state.canary:
         judge(file, ratings)
@@ -124,7 +124,8 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
         served = named(state.served)
         adapters = adapters_of(file, state, {served, *(one.version for one in held_out)})
         before = adapters[served]
-        values = start_from_runs([str(copied(file, state, taught, room / "recorded"))], room)(host, None, spec)
+        recorded = str(copied(file, state, taught, room / "recorded"))
+        values = start_from_runs([recorded], room, metric=state.metric)(host, None, spec)
         goes_on = before is not None and _can_go_on(host, chosen, values)
         start = with_adapter(chosen, before) if before is not None and goes_on else chosen
         adapter = await trained(host, values, start, taught, room)
