@@ -33,6 +33,7 @@ from .learning.learning import Learning
 from .learning.ratings import why_ignored
 from .models import OWN, Model, Models
 from .sessions.session_finder import SessionFinder
+from .variants import NOTE, Comparison, Variant, VariantFile
 
 try:
     from starlette.applications import Starlette
@@ -76,12 +77,14 @@ class Gateway:
         health: Health | None = None,
         memories: Sequence[Memory] = (),
         learning: Learning | None = None,
+        variants: VariantFile | None = None,
     ) -> None:
         """Without models, sessions answer with the policies that they have. Without callers, only this machine is.
 
         Without a line, all requests are answered at once. The embedding models of `memories` can be used. With
-        `learning`, each answer names the version that gave it.
+        `learning`, each answer names the version that gave it. `variants` say what differs for a share of the users.
         """
+        self.variants, self._noted = variants, dict[str, tuple[float, str]]()
         self.finder, self.models, self.max_body = finder, models or Models(), max_body
         self.callers, self.health, self.learning = callers or Callers(), health, learning
         count = None if health is None else health.figures.answer
@@ -233,16 +236,29 @@ class Gateway:
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
         if not request.state.needs_key:
             caller = self.finder.asking(caller, name)
+        comparison, variant = None if self.variants is None else self.variants.read(), Variant()
+        if comparison is not None and not asked.plain:
+            said = next((one.content for one in asked.messages if one.role == "user"), "")
+            variant = comparison.of(caller.user or f"session {name or said}", caller.space)
+            if variant.model:
+                body = Body({**body.values, "model": variant.model})
+                model = self.models.find(variant.model, protocol.name)
+                route = await self._route(protocol, given, body, request, model)
+            route = route.varied(variant)
+            asked = route.asked
         session = await self.finder.find(caller, name, asked.messages)
         name = session.name.removeprefix(caller.space)
         headers = {"x-agentfw-session": name}
+        if comparison is not None:
+            headers["x-agentfw-variant"] = variant.name
+            self._vary(session, comparison, variant)
         if self.learning is not None:
             headers["x-agentfw-version"] = self.learning.served.version_of(session.name)
         answers: list[AnswerInProgress] = []
         try:
             about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
             routes = [route._replace(asked=each) for each in asked.each()]
-            instead = partial(self._instead, protocol, given, body, request) if len(routes) == 1 else None
+            instead = partial(self._instead, protocol, given, body, request, variant) if len(routes) == 1 else None
             answers += [self.answers.begin(session, caller, each, instead) for each in routes]
             request.state.answer = answers[0]
         finally:
@@ -258,6 +274,15 @@ class Gateway:
         route = answers[0].route
         writing = Writing(protocol, body, route.asked, about, spoken=route.spoken)
         return writing.whole(replies, {**headers, **self._answered_by(route)})
+
+    def _vary(self, session: Session, comparison: Comparison, variant: Variant) -> None:
+        """Note which variant a session gets."""
+        about = (comparison.began, variant.name)
+        if self._noted.get(session.name) != about:
+            self._noted[session.name] = about
+            session.note("session", NOTE, {"began": comparison.began, "variant": variant.name})
+        if self.learning is not None:
+            self.learning.served.pin(session.name, variant.version)
 
     async def _route(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> ModelRoute:
         """How a model is asked. What it can't do is refused."""
@@ -280,11 +305,11 @@ class Gateway:
         return ModelRoute(model, asked, replace(forwarded, query=query), spoken)
 
     async def _instead(
-        self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model
+        self, protocol: Protocol, given: Body, body: Body, request: Request, variant: Variant, model: Model
     ) -> ModelRoute | None:
         """How the model is asked that answers if this one is away."""
         other = self.models.instead(model)
-        return None if other is None else await self._route(protocol, given, body, request, other)
+        return None if other is None else (await self._route(protocol, given, body, request, other)).varied(variant)
 
     def _answered_by(self, route: ModelRoute) -> dict[str, str]:
         """The header that says which of several models answered."""

@@ -29,6 +29,7 @@ from .keys_command import key_file_option, keys, keys_at
 from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
 from .sessions.sessions_command import sessions
 from .usage import usage
+from .variants import variants
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
@@ -359,7 +360,7 @@ def serve(
         out.note(_told_at_the_end(live, shared))
 
 
-for subcommand in (keys, sessions, usage, versions, rollback, forget_feedback):
+for subcommand in (keys, sessions, usage, variants, versions, rollback, forget_feedback):
     serve.add_command(subcommand)
 
 

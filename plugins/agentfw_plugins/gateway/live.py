@@ -42,6 +42,8 @@ from .logins import Logins
 from .models import OWN, served_models
 from .page import Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
+from .variants import FILE as VARIANTS
+from .variants import VariantFile, decide_when_clear
 
 _COUNTS = "budget"
 """The hook that every gateway has, limits or not."""
@@ -239,6 +241,7 @@ async def gateway_of(
         KeyFile(limits.key_file) if limits.key_file else None,
         own_header=limits.upstream_key == "callers",
     )
+    variants = VariantFile(live.folder.path.parent / VARIANTS)
     gateway = Gateway(
         finder,
         models=served_models(live, limits.models, limits.upstream_key),
@@ -249,10 +252,12 @@ async def gateway_of(
         health=health,
         memories=[memory for memory in live.assembly.memories if memory.overrides("embed")],
         learning=learning,
+        variants=variants,
     )
 
     async def care() -> None:
-        await asyncio.gather(finder.end_idle(), *([] if learning is None else [learning.run()]))
+        looking = decide_when_clear(variants, live.folder.path)
+        await asyncio.gather(finder.end_idle(), looking, *([] if learning is None else [learning.run()]))
 
     caring = asyncio.create_task(care())
     yield gateway, health, caring
