@@ -27,6 +27,7 @@ from agentfw.printing.out import Out
 from ..command_options import json_option
 from .keys_command import key_file_option, keys, keys_at
 from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
+from .replay import replay
 from .sessions.sessions_command import sessions
 from .usage import usage
 from .variants import variants
@@ -360,7 +361,7 @@ def serve(
         out.note(_told_at_the_end(live, shared))
 
 
-for subcommand in (keys, sessions, usage, variants, versions, rollback, forget_feedback):
+for subcommand in (keys, replay, sessions, usage, variants, versions, rollback, forget_feedback):
     serve.add_command(subcommand)
 
 
