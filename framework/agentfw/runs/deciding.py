@@ -128,9 +128,10 @@ class _Asked(Layer):
         self.take_attributes(policy)
 
     async def later(self, call: Crossing, given: tuple[Any, ...]) -> Any:
-        if call.name not in ("generate", "stream", "forward"):
-            return await super().later(call, given)
-        request, forwarded = given[0], given[-1] if isinstance(given[-1], Forwarded) else None
+        forwarded = given[-1] if given and isinstance(given[-1], Forwarded) else None
+        if call.name not in ("generate", "stream", "forward") or (forwarded and not forwarded.protocol):
+            return await super().later(call, given)  # nothing of a model, such as a list or a file
+        request = given[0]
         models = [forwarded.model] if forwarded is not None and forwarded.model else []
         said, generations, spent = list[str](), tuple[Generation, ...](), False
 

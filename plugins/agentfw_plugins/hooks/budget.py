@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Annotated, NamedTuple
 
 from pydantic import Field
@@ -92,7 +93,8 @@ class Budget(Hook):
     def __init__(self, settings: BudgetSettings) -> None:
         self._settings = settings
         self._ledger: Ledger | None = None
-        self._failure: StorageError | None = None
+        self._unwritten: list[tuple[Account, str, Usage, bool]] = []
+        """What couldn't be written. Nothing else is asked until it can be."""
         self._on_their_way: dict[object, tuple[Account, Usage]] = {}
         """What the requests that are being answered take at most, by the asyncio task that asks."""
         self._largest: dict[str, float] = {}
@@ -105,8 +107,7 @@ class Budget(Hook):
 
     @hookimpl(tryfirst=True)
     async def agentfw_request(self, run: ObservedRun, request: Request, model: str, most: Callable[[], Usage]) -> None:
-        if self._failure is not None:
-            raise self._failure
+        self._write()
         account = self._account(run, request.task)
         limits = list(self._limits(account))
         if not limits:
@@ -131,12 +132,17 @@ class Budget(Hook):
         if usage.tokens:
             for unit in ("tokens", "money"):
                 self._largest[unit] = max(self._largest.get(unit, 0), _amount(usage, unit))
-        if (usage.tokens or not counted) and self._ledger is not None:
-            try:
-                self._ledger.add(self._account(run, request.task), model, usage, counted=counted)
-            except StorageError as error:
-                self._failure = error  # nothing more is asked that couldn't be counted
+        if usage.tokens or not counted:
+            self._unwritten.append((self._account(run, request.task), model, usage, counted))
+            with suppress(StorageError):  # the next request is told
+                self._write()
         self._answered.set()
+
+    def _write(self) -> None:
+        while self._unwritten and self._ledger is not None:
+            account, model, usage, counted = self._unwritten[0]
+            self._ledger.add(account, model, usage, counted=counted)
+            del self._unwritten[0]
 
     def _may_exceed(self, account: Account, limits: list[Limit], needed: Usage) -> Limit | None:
         """The limit that this request may exceed together with those on their way. Raises if one is spent."""

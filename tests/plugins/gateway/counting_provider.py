@@ -92,6 +92,11 @@ def counting(
             streams = bool(body.get("stream")) or "streamGenerateContent" in path
             name = next((name for name in ("responses", "messages") if path.endswith(name)), "")
             name = name or ("google" if "models/" in path else "chat")
+            if path.endswith("embeddings"):
+                found = [{"object": "embedding", "index": 0, "embedding": [0.5]}]
+                usage = {"prompt_tokens": 8, "total_tokens": 8}
+                self._send("application/json", json.dumps({"data": found, "model": "gpt-5", "usage": usage}).encode())
+                return
             charge = provider.charge(MODELS[name])
             time.sleep(provider.seconds)
             events = list(ANSWERS[name](charge, provider.lies, streams))

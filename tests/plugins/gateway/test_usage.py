@@ -152,6 +152,19 @@ def test_an_upstream_that_lies_about_usage_leaves_nothing_wrong_behind(
     assert 0 < row["tokens"] < 300  # what isn't told is reckoned by the length of the texts
 
 
+def test_embeddings_are_counted_and_limited_as_answers_are(front: Callable[..., Served], provider: Provider) -> None:
+    gateway = front("user_tokens=16")
+    embeddings: Any = client(gateway).embeddings
+
+    for _ in range(2):
+        embeddings.create(model="gpt-5", input="tea", user="ada")
+    with pytest.raises(openai.RateLimitError, match="16 of 16 tokens"):
+        embeddings.create(model="gpt-5", input="tea", user="ada")
+
+    assert [(row["name"], row["prompt"]) for row in spent(gateway, "user")["rows"]] == [("ada", 16)]
+    assert len(list(client(gateway).models.list())) > 0  # lists are free
+
+
 def test_more_cached_tokens_than_there_are_make_nothing_cheaper(
     front: Callable[..., Served], provider: Provider
 ) -> None:
