@@ -222,9 +222,11 @@ def results(rated: Sequence[Rated], comparison: Comparison) -> list[Result]:
     clear = NormalDist().inv_cdf(1 - LEVEL / (4 * max(1, len(comparison.variants) - 1)))
     for team in sorted({one.team for one in rated} or {""}):
         own = [one for one in rated if one.team == team]
-        control = _Arm.of(one for one in own if one.variant == CONTROL)
+        values = [one.value for one in own]
+        spread = max(values, default=0.0) - min(values, default=0.0)
+        control = _Arm.of((one for one in own if one.variant == CONTROL), spread)
         for variant in comparison.variants:
-            arm = _Arm.of(one for one in own if one.variant == variant.name)
+            arm = _Arm.of((one for one in own if one.variant == variant.name), spread)
             z = 0.0 if variant.name == CONTROL else _z(control, arm)
             done = (control.sessions + arm.sessions) * len(comparison.variants) / 2 / comparison.sessions
             needed = clear / math.sqrt(min(1.0, done)) if done else math.inf
@@ -243,7 +245,8 @@ class _Arm(NamedTuple):
     """Number of users, as if all had equally many sessions."""
 
     @classmethod
-    def of(cls, rated: Iterable[Rated]) -> _Arm:
+    def of(cls, rated: Iterable[Rated], spread: float) -> _Arm:
+        """`spread` is how far apart values are at most."""
         sums: dict[str, list[float]] = {}
         for one in rated:
             sums.setdefault(one.user, []).append(one.value)
@@ -254,6 +257,8 @@ class _Arm(NamedTuple):
         effective = count**2 / sum(len(values) ** 2 for values in sums.values())
         squares = sum((sum(values) - len(values) * mean) ** 2 for values in sums.values())
         variance = squares / count**2 * effective / (effective - 1) if effective > 1 else math.inf
+        # Where everybody says the same, it isn't known to be nothing.
+        variance = max(variance, (spread / effective) ** 2 / 4)
         return cls(count, len(sums), mean, variance, effective)
 
 

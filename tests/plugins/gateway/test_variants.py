@@ -142,9 +142,10 @@ def test_what_is_clear_ends_the_comparison_for_its_team_alone() -> None:
 
 def test_a_planned_comparison_without_a_clear_difference_goes_back_to_the_control() -> None:
     comparison = Comparison(read_variants(["terse:model=x"]), sessions=200)
+    alike = rated(200, {CONTROL: 0.5, "terse": 0.5}, seed=8)
 
-    assert decisions(results(rated(200, {CONTROL: 0.5, "terse": 0.5}), comparison), comparison) == {"": CONTROL}
-    assert decisions(results(rated(199, {CONTROL: 0.5, "terse": 0.5}), comparison), comparison) == {}
+    assert decisions(results(alike, comparison), comparison) == {"": CONTROL}
+    assert decisions(results(alike[:-1], comparison), comparison) == {}
 
 
 def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
