@@ -16,48 +16,75 @@ session are rated, how much of the variance is between users, and how many users
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from statistics import NormalDist, median
 from typing import Any
 
+import numpy as np
+
 from agentfw_benchmarks import Options, print_markdown, tell
-from agentfw_plugins.gateway.variants import CONTROL, Comparison, Rated, read_variants, results
+from agentfw_plugins.gateway.variants import CONTROL, LEVEL, Comparison, Rated, read_variants, results
 
 SESSIONS, BASE, SPREAD = 300, 0.6, 0.15
 SETTINGS = [  # difference, users, rated answers of a session, share of the variance between users
     (0.0, 300, 1, 0.0),
     (0.0, 60, 3, 0.1),
+    (0.0, 20, 3, 0.1),
     (0.15, 300, 1, 0.0),
+    (0.15, 60, 1, 0.05),
     (0.15, 60, 3, 0.1),
     (0.15, 300, 3, 0.1),
+    (0.15, 300, 5, 0.1),
 ]
 
 
-def compared(difference: float, users: int, answers: int, between: float, draw: random.Random) -> dict[str, int]:
-    """After how many sessions each of the tests was clear."""
-    comparison = Comparison(read_variants(["other:model=other"]), sessions=SESSIONS)
-    liking, often = [], []
-    for user in range(users):
-        level = BASE + difference * (user % 2 - 0.5) + draw.gauss(0, math.sqrt(between * BASE * (1 - BASE)))
-        liking.append(min(0.99, max(0.01, level)))
-        often.append(draw.gammavariate(1.5, 1.0))
-    rated, clear = list[Rated](), dict[str, int]()
+def compared(simulations: int, setting: tuple[float, int, int, float], seed: int) -> dict[str, list[int]]:
+    """After how many sessions each of the tests was clear, in each of many comparisons, which go on side by side."""
+    difference, users, answers, between = setting
+    draw, each = np.random.default_rng([seed, SETTINGS.index(setting)]), np.arange(simulations)
+    level = BASE + difference * (np.arange(users) % 2 - 0.5)
+    liking = level + draw.normal(0, math.sqrt(between * BASE * (1 - BASE)), (simulations, users))
+    liking, often = liking.clip(0.01, 0.99), draw.gamma(1.5, 1.0, (simulations, users)).cumsum(axis=1)
+    sums, counts = np.zeros((2, simulations, users))
+    clear = {name: np.full(simulations, SESSIONS + 1) for name in ("planned", "mixture")}
+    first: list[Rated] = []
+    lowest, highest = np.full(simulations, np.inf), np.full(simulations, -np.inf)
     for number in range(1, SESSIONS + 1):
-        [user] = draw.choices(range(users), often)
-        value = sum(draw.random() < liking[user] for _ in range(answers)) / answers
-        rated.append(Rated("", f"u{user}", (CONTROL, "other")[user % 2], value))
-        [_, found] = results(rated, comparison)
-        if found.clear:
-            clear.setdefault("planned", number)
-        if found.z:
-            information = (found.z / found.difference * SPREAD) ** 2
-            mixture = found.z**2 / 2 * information / (1 + information) - math.log1p(information) / 2
-            if mixture >= math.log(20):
-                clear.setdefault("mixture", number)
-        if len(clear) == 2:
-            break
-    return clear
+        user = (often < draw.random((simulations, 1)) * often[:, -1:]).sum(axis=1)
+        value = draw.binomial(answers, liking[each, user]) / answers
+        sums[each, user] += value
+        counts[each, user] += 1
+        lowest, highest = np.minimum(lowest, value), np.maximum(highest, value)
+        first.append(Rated("", f"u{user[0]}", (CONTROL, "other")[user[0] % 2], float(value[0])))
+        apart, z = _z(sums, counts, highest - lowest)
+        information = np.divide(z * SPREAD, apart, out=np.zeros_like(z), where=apart != 0) ** 2
+        mixture = z**2 / 2 * information / (1 + information) - np.log1p(information) / 2
+        needed = NormalDist().inv_cdf(1 - LEVEL / 4) * math.sqrt(SESSIONS / number)
+        for name, found in (("planned", np.abs(z) >= needed), ("mixture", mixture >= math.log(1 / LEVEL))):
+            clear[name][found & (clear[name] > number)] = number
+    # It is the test of the gateway that is measured.
+    [_, result] = results(first, Comparison(read_variants(["other:model=other"]), sessions=SESSIONS))
+    assert math.isclose(result.z, z[0], rel_tol=1e-9), (result, z[0])
+    return {name: times.tolist() for name, times in clear.items()}
+
+
+def _z(sums: np.ndarray, counts: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The differences of the means, and their z-values."""
+    means, variances, effective = [], [], []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for own in (slice(0, None, 2), slice(1, None, 2)):
+            total = counts[:, own].sum(axis=1)
+            mean = sums[:, own].sum(axis=1) / total
+            size = total**2 / (counts[:, own] ** 2).sum(axis=1)
+            squares = ((sums[:, own] - counts[:, own] * mean[:, None]) ** 2).sum(axis=1)
+            variances.append(np.maximum(squares / total**2 * size / (size - 1), (spread / size) ** 2 / 4))
+            means.append(mean)
+            effective.append(size)
+        apart, variance = means[1] - means[0], variances[0] + variances[1]
+        t, freedom = apart / np.sqrt(variance), effective[0] + effective[1] - 2
+        z = (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(t * t / freedom)) * np.sign(t)
+    known = (np.minimum(*effective) >= 3) & (variance > 0) & np.isfinite(variance) & np.isfinite(z)
+    return np.where(known, apart, 0.0), np.where(known, z, 0.0)
 
 
 def share(count: int, of: int) -> str:
@@ -70,15 +97,13 @@ def share(count: int, of: int) -> str:
 
 def measured(simulations: int, seed: int) -> dict[str, Any]:
     rows = []
-    for difference, users, answers, between in SETTINGS:
-        draw = random.Random(f"{seed} {difference} {users} {answers} {between}")
-        found = [compared(difference, users, answers, between, draw) for _ in range(simulations)]
-        row: dict[str, Any] = {"difference": difference, "users": users, "rated answers a session": answers}
-        row["variance between users"] = between
-        for test in ("planned", "mixture"):
-            times = [one[test] for one in found if test in one]
-            row[f"{test}: clear"] = share(len(times), simulations)
-            row[f"{test}: sessions, median"] = int(median([one.get(test, SESSIONS + 1) for one in found]))
+    for setting in SETTINGS:
+        found = compared(simulations, setting, seed)
+        names = ("difference", "users", "rated answers", "variance between users")
+        row: dict[str, Any] = dict(zip(names, setting, strict=True))
+        for test, times in found.items():
+            row[f"{test}: clear"] = share(sum(time <= SESSIONS for time in times), simulations)
+            row[f"{test}: median sessions"] = int(median(times))
         rows.append(row)
     return {"simulations": simulations, "sessions": SESSIONS, "rows": rows}
 
