@@ -207,8 +207,8 @@ class Rows:
         return {"headline": _number(outcome.get(self.headline))}
 
     def _write(self, name: str, row: dict[str, Any]) -> int:
-        if self.is_live:
-            row["task"] = f"{self.origin}/{row['query']}" if "query" in row else None
+        if self.is_live and "query" in row:
+            row["task"] = f"{self.origin}/{row['query']}"
         row = {"place": self.number, "run": self.run, "episode": name, "began": self.began, **row}
         for tool in str(row.get("tools", "")).split():
             self.rows.execute("INSERT OR IGNORE INTO tools VALUES (?)", (tool,))

@@ -310,3 +310,30 @@ def test_a_stream_keeps_its_bytes_and_the_record_its_counts(front: Callable[...,
     events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
     assert not any(event.get("usage") for event in events)  # nobody asked for it
     assert gateway.live.sessions["tea"].episode.turns[0].usage.cost == pytest.approx(PRICE)
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_was_spent(
+    front: Callable[..., Served], provider: Provider, chromium: Callable[..., Any]
+) -> None:
+    fixed(provider)
+    gateway = front()
+    say(gateway, "ada")
+    say(gateway, "bob", session="bobs")
+    browser = chromium()
+    browser.open(f"{gateway.url}/")
+    browser.wait("element('list').textContent.includes('tea')")
+
+    browser.evaluate("element('usage').click()")
+    browser.wait("element('spent').open && element('sums').querySelector('table')")
+    by_model = browser.evaluate("element('sums').innerText")
+    browser.evaluate("element('by').value = 'user'; element('by').onchange()")
+    browser.wait("element('sums').innerText.includes('ada')")
+    by_user = browser.evaluate("element('sums').innerText")
+    browser.evaluate("element('user').value = 'bob'; element('by').onchange()")
+    browser.wait("!element('sums').innerText.includes('ada')")
+
+    assert "gpt-5" in by_model
+    assert "0.0066" in by_model
+    assert "bob" in by_user
+    assert [one for one in browser.problems if not one.startswith(f"{gateway.url}/")] == []
