@@ -246,8 +246,8 @@ def agentfw_answered(run: ObservedRun, request: Request, model: str, usage: Usag
     """Observe the end of each request to a policy, also of one that failed or was stopped.
 
     Called: once for each call of `agentfw_request`, in the same asyncio task, before the answer is recorded.
-    With: run; request, as it was asked; model, the name of the model that answered; usage, what it took, and zeros if
-        nobody was asked; counted, whether the server counted it: else it is estimated by the length of the texts.
+    With: run; request, as it was asked; model, the name of the model that answered; usage, zeros if nobody was asked;
+        counted, whether the server counted it: else it is estimated by the length of the texts.
     Returns: nothing.
     Combined: return values are ignored. A plugin that raises is noted once and not called again in this run.
     Since: 0.2
@@ -308,8 +308,7 @@ def agentfw_request(run: ObservedRun, request: Request, model: str, most: Callab
 
     Called: before each request to a policy of the run, its teacher included; not for judges.
     With: run; request, with `request.task` for the episode and its user; model, the name of the model that is asked;
-        most, which says what the answer takes at most: about what its texts and `max_tokens` come to, and what that
-        costs, None if nobody knows the price.
+        most, which says what the answer takes at most, by its texts and `max_tokens`, and costs, if that is known.
     Returns: the request to ask instead, or None. May be a coroutine.
     Combined: the first answer counts, and wrappers may change it. A hook that raises or hangs fails the request.
     Since: 0.2

@@ -42,24 +42,17 @@ class Price(Settings):
         description="Price of a million prompt tokens that the server had cached. Default: that of the others.",
     )
     sampled: float = Field(ge=0, allow_inf_nan=False, description="Price of a million generated tokens.")
-    written: float | None = Field(
-        None,
-        ge=0,
-        allow_inf_nan=False,
-        description="Price of a million prompt tokens that the server wrote to its cache. Default: that of the others.",
-    )
 
     def cost(self, usage: Usage) -> float | None:
         """What an answer cost. None if the server didn't report its tokens."""
-        if not (self.prompt or self.cached or self.sampled or self.written):
+        if not (self.prompt or self.cached or self.sampled):
             return 0.0
         if usage.prompt is None or usage.sampled is None:
             return None
         # A server that reports no cached tokens charges all of them as new ones.
         cached = 0 if self.cached is None else usage.cached or 0
-        written = 0 if self.written is None else usage.written or 0
-        whole = (usage.prompt - cached - written) * self.prompt + usage.sampled * self.sampled
-        return (whole + cached * (self.cached or 0.0) + written * (self.written or 0.0)) / 1_000_000
+        whole = (usage.prompt - cached) * self.prompt + cached * (self.cached or 0.0) + usage.sampled * self.sampled
+        return whole / 1_000_000
 
 
 FREE = Price(prompt=0.0, sampled=0.0)
@@ -153,10 +146,7 @@ class Policy:
         return generation.length * time_per_token
 
     def priced(self, usage: Usage, *models: str) -> Usage:
-        """The usage with what it cost at the policy's price.
-
-        `models` are names of the model that answered, where the policy asks several at different prices.
-        """
+        """The usage with what it cost at the policy's price, or at that of the model with one of these names."""
         return replace(usage, cost=None if self.price is None else self.price.cost(usage))
 
     async def close(self) -> None:
