@@ -32,7 +32,8 @@ from .callers import Caller, Callers, caller_of
 from .learning.learning import Learning
 from .learning.ratings import why_ignored
 from .models import OWN, Model, Models
-from .sessions.session_finder import SessionFinder
+from .reading import PART_OF
+from .sessions.session_finder import SESSION_NAME, SessionFinder
 from .variants import NOTE, Comparison, Variant, VariantFile
 
 try:
@@ -55,6 +56,8 @@ _CHAT = ChatCompletions()
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 Handler = Callable[[Request], Awaitable[Response]]
 
+_SUB_AGENT, _PARENT = "x-claude-code-agent-id", "x-parent-session-id"
+"""Headers of Claude Code, which has the session of the agent that it works for, and of opencode, which has its own."""
 _WORDS = {
     **dict.fromkeys(("good", "yes", "like", "up", "right", "+1", "👍"), 1.0),
     **dict.fromkeys(("bad", "no", "dislike", "down", "wrong", "-1", "👎"), -1.0),
@@ -246,9 +249,12 @@ class Gateway:
                 route = await self._route(protocol, given, body, request, model)
             route = route.varied(variant)
             asked = route.asked
+        name, parent = _part_of(request, name)
         session = await self.finder.find(caller, name, asked.messages)
         name = session.name.removeprefix(caller.space)
         headers = {"x-agentfw-session": name}
+        if parent and not session.episode.turns:
+            session.note("session", PART_OF, {"session": parent})
         if comparison is not None:
             headers["x-agentfw-variant"] = variant.name
             self._vary(session, comparison, variant)
@@ -373,6 +379,15 @@ class Gateway:
             return
         for event in writing.end(reply):
             yield event
+
+
+def _part_of(request: Request, name: str) -> tuple[str, str]:
+    """The name of a request's session, and that of the session which it is a part of, if a sub-agent asks."""
+    agent = request.headers.get(_SUB_AGENT, "")
+    if name and agent and SESSION_NAME.fullmatch(f"{name}.{agent}"):
+        return f"{name}.{agent}", name
+    parent = request.headers.get(_PARENT, "")
+    return name, parent if name != parent and SESSION_NAME.fullmatch(parent) else ""
 
 
 def _feedback_value(body: Body, metric: str, correction: str) -> float:

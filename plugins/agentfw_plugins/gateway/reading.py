@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _PAGE = 100
 _BEGINNING = 120
+PART_OF = "part_of"
+"""The event of a session of a sub-agent, with the session that it works for."""
 
 
 class Reading:
@@ -104,6 +106,7 @@ def _listed(episode: Episode, reward: float | None = None) -> dict[str, Any]:
         "session": episode.task.query,
         "number": episode.task.index,
         "user": episode.task.user,
+        "part_of": next((one.data["session"] for one in episode.events if one.name == PART_OF), ""),
         "begins": " ".join(first[: 4 * _BEGINNING].split())[:_BEGINNING],
         "answers": len(episode.turns),
         "feedback": [event.data for event in episode.events if is_feedback(event)],
