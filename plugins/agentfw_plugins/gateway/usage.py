@@ -57,9 +57,16 @@ def usage(by: str, since: datetime | None, user: str | None, key: str | None, ru
         out.line("Nothing was spent." if not day else f"Nothing was spent since {day}.")
         return
     whole = total(rows)
-    biggest = max((row.money for row in rows), default=0.0) or 1.0
+    biggest, digits = max((row.money for row in rows), default=0.0), 2 if whole.money >= 100 else 4
+
+    def cells(row: Row, bar: str) -> list[str]:
+        numbers = (row.requests, row.prompt, row.cached, row.sampled)
+        money = "?" if row.unpriced == row.requests else f"{row.money:,.{digits}f}"
+        return [row.name or "-", *(f"{number:,}" for number in numbers), money, bar]
+
+    lines = [cells(row, "█" * round(_BAR * row.money / (biggest or 1.0))) for row in rows]
     columns = [by, "answers", "prompt", "cached", "generated", "cost", ""]
-    out.table(columns, [*(_cells(row, biggest) for row in rows), _cells(whole, 0.0)], right=(1, 2, 3, 4, 5))
+    out.table(columns, [*lines, cells(whole, "")], right=(1, 2, 3, 4, 5))
     if whole.estimated:
         out.note(
             f"{counted(whole.estimated, 'answer')} not counted by the provider, or broken off: estimated by length"
@@ -67,13 +74,6 @@ def usage(by: str, since: datetime | None, user: str | None, key: str | None, ru
     if whole.unpriced:
         fix = "--set 'policy.prices.\"MODEL\".prompt=1.25' and .sampled, per million tokens"
         out.note(f"{counted(whole.unpriced, 'answer')} of a model without a known price, in no sum: {fix}")
-
-
-def _cells(row: Row, biggest: float) -> list[str]:
-    bar = "█" * round(_BAR * row.money / biggest) if biggest else ""
-    numbers = (row.requests, row.prompt, row.cached, row.sampled)
-    money = "?" if row.unpriced == row.requests else f"{row.money:,.2f}" if row.money >= 1 else f"{row.money:.4f}"
-    return [row.name or "-", *(f"{number:,}" for number in numbers), money, bar]
 
 
 def total(rows: Sequence[Row]) -> Row:
