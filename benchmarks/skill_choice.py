@@ -156,7 +156,7 @@ def arms(skills: Sequence[Skill], tasks: Sequence[Task], embedder: Embedder) -> 
         ("graph, whole and outcomes", "whole", True),
     ):
         with SkillGraph.open(":memory:", tenant="choice", embedder=embedder) as graph:
-            added = graph.add_skills(NewSkill(LIBRARY, text_of(one, seen), visibility="shared") for one in skills)
+            added = graph.add_all(NewSkill(LIBRARY, text_of(one, seen), visibility="shared") for one in skills)
             ids = dict(zip(names, (skill.id for skill in added), strict=True))
             of_id = {one: name for name, one in ids.items()}
             if learns:

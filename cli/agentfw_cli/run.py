@@ -159,9 +159,16 @@ def _check(values: Mapping[str, Any]) -> None:
     help="Learn from what was recorded in this run, or from new feedback in the sessions that gateways share at this "
     "postgresql:// address. Can be repeated.",
 )
+@click.option(
+    "--metric",
+    default="",
+    metavar="NAME",
+    help="With --from: metric of the feedback to learn from, or a bound of it, such as stars>=4. Default: feedback "
+    "without a metric.",
+)
 @samples_option
 @spec_options
-def train(sources: tuple[str, ...], **given: Any) -> None:
+def train(sources: tuple[str, ...], metric: str, **given: Any) -> None:
     """Improve a policy in ENVIRONMENT from its own episodes, or from those of a teacher.
 
     It starts from the spec train-ENVIRONMENT that a plugin ships, or else from train-any. ENVIRONMENT can also be the
@@ -177,10 +184,13 @@ def train(sources: tuple[str, ...], **given: Any) -> None:
       agentfw train --from last --optimizer kto --model path/to/model
       agentfw train --from postgresql://db/agentfw --model a/model
     """
+    from agentfw.errors import UsageError
     from agentfw.runs.spec.start import check_training, start_from_runs, start_of_training
 
     runs = runs_folder(given["runs"])
-    start = start_from_runs(sources, runs, given["optimizer"]) if sources else start_of_training
+    if metric and not sources:
+        raise UsageError("--metric is about recorded feedback", fix="name the run that has it: --from RUN")
+    start = start_from_runs(sources, runs, given["optimizer"], metric) if sources else start_of_training
     execute_spec(start, check_training, **given)
 
 

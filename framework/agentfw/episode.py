@@ -111,7 +111,7 @@ class Usage:
     """Token usage of an answer. None means that the policy didn't report the number, which is not the same as zero.
 
     >>> Usage(prompt=100, sampled=5) + Usage(prompt=20, cached=15, sampled=7)
-    Usage(prompt=120, cached=None, sampled=12, cost=0.0)
+    Usage(prompt=120, cached=None, sampled=12, cost=0.0, written=0, written_long=0)
     """
 
     prompt: int | None = None
@@ -122,6 +122,10 @@ class Usage:
     """Generated tokens, including those that an interruption discarded."""
     cost: float | None = 0.0
     """What they cost. 0 for a model of one's own, None where a price or a number of tokens isn't known."""
+    written: int | None = 0
+    """Prompt tokens that the server wrote to its cache, for which some charge more."""
+    written_long: int | None = 0
+    """Of these, the ones that it keeps for an hour."""
 
     @property
     def tokens(self) -> int | None:
@@ -131,7 +135,7 @@ class Usage:
     @classmethod
     def total(cls, usages: Iterable[Usage]) -> Usage:
         """The sum of several. A number that one of them doesn't report is None."""
-        columns = list(zip(*map(_USAGE, usages), strict=True)) or [()] * 4
+        columns = list(zip(*map(_USAGE, usages), strict=True)) or [()] * len(fields(cls))
         return cls(*(None if None in column else sum(column) for column in columns))
 
     def __add__(self, other: Usage) -> Usage:
@@ -256,7 +260,7 @@ class Episode:
         for turn in self.turns:
             row = dict(zip(_TURN_FIELDS, _TURN(turn), strict=True))
             row["calls"] = list(map(list, map(_CALL, turn.calls)))
-            row["usage"] = list(_USAGE(turn.usage))
+            row["usage"] = _USAGE(turn.usage)[: 6 if turn.usage.written else 4]
             shared = _shared(before, turn.prompt_ids)
             row["prompt_shared"], row["prompt_ids"] = shared, turn.prompt_ids[shared:]
             before = turn.prompt_ids + turn.token_ids

@@ -34,7 +34,7 @@ from pluggy import HookimplMarker, HookspecMarker
 from .component import KINDS, Component, Kind
 
 if TYPE_CHECKING:
-    from .episode import Call, Episode, Task, Turn
+    from .episode import Call, Episode, Task, Turn, Usage
     from .request import Request
     from .scores import Score
 
@@ -74,6 +74,7 @@ KNOWN_PLUGINS_HOOK = "agentfw_known_plugins"
 LIFECYCLE_HOOKS = (
     "agentfw_run_started",
     "agentfw_turn",
+    "agentfw_answered",
     "agentfw_episode_done",
     "agentfw_scored",
     "agentfw_updated",
@@ -241,6 +242,19 @@ def agentfw_turn(run: ObservedRun, episode_id: str, turn: Turn) -> None:
 
 
 @hookspec
+def agentfw_answered(run: ObservedRun, request: Request, model: str, usage: Usage, counted: bool) -> None:
+    """Observe the end of each request to a policy, also of one that failed or was stopped.
+
+    Called: once for each call of `agentfw_request`, in the same asyncio task, before the answer is recorded.
+    With: run; request, as it was asked; model, the name of the model that answered; usage, zeros if nobody was asked;
+        counted, whether the server counted it: else it is estimated by the length of the texts.
+    Returns: nothing.
+    Combined: return values are ignored. A plugin that raises is noted once and not called again in this run.
+    Since: 0.2
+    """
+
+
+@hookspec
 def agentfw_episode_done(run: ObservedRun, episode: Episode) -> None:
     """Observe finished episodes.
 
@@ -289,11 +303,12 @@ def agentfw_run_finished(run: ObservedRun, summary: RunResults) -> None:
 
 
 @hookspec(firstresult=True)
-def agentfw_request(run: ObservedRun, request: Request) -> Request | None:
+def agentfw_request(run: ObservedRun, request: Request, model: str, most: Callable[[], Usage]) -> Request | None:
     """Change what a policy is asked, or keep it from being asked by raising an error of `agentfw.errors`.
 
     Called: before each request to a policy of the run, its teacher included; not for judges.
-    With: run; request, with `request.task` for the episode and its user.
+    With: run; request, with `request.task` for the episode and its user; model, the name of the model that is asked;
+        most, which says what the answer takes at most, by its texts and `max_tokens`, and costs, if that is known.
     Returns: the request to ask instead, or None. May be a coroutine.
     Combined: the first answer counts, and wrappers may change it. A hook that raises or hangs fails the request.
     Since: 0.2

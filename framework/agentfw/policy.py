@@ -145,8 +145,8 @@ class Policy:
         """World time that an answer takes: the number of tokens times the time per token."""
         return generation.length * time_per_token
 
-    def priced(self, usage: Usage) -> Usage:
-        """The usage with what it cost at the policy's price."""
+    def priced(self, usage: Usage, *models: str) -> Usage:
+        """The usage with what it cost at the policy's price, or at that of the model with one of these names."""
         return replace(usage, cost=None if self.price is None else self.price.cost(usage))
 
     async def close(self) -> None:

@@ -89,6 +89,7 @@ def train(
     updates: int | None = None,
     seed: int | None = None,
     learn_from: str | Sequence[str] = (),
+    metric: str = "",
     settings: Mapping[str, Any] | None = None,
     spec: Path | str | None = None,
     runs: Path | str | None = None,
@@ -96,7 +97,8 @@ def train(
 ) -> RunResult:
     """Improve a policy, as `agentfw train` does, and return how it did before and after.
 
-    `learn_from` names recorded runs, as `--from` does. The other arguments are those of `run`.
+    `learn_from` names recorded runs, as `--from` does, and `metric` the feedback in them, as `--metric` does. The other
+    arguments are those of `run`.
     """
     from .host import runs_directory
     from .host.plugin_loading import end_reading
@@ -106,7 +108,7 @@ def train(
     end_reading()
     sources, root = _listed(learn_from), runs_directory(runs)
     start = (
-        start_from_runs(sources, root, optimizer if isinstance(optimizer, str) else None)
+        start_from_runs(sources, root, optimizer if isinstance(optimizer, str) else None, metric)
         if sources
         else start_of_training
     )

@@ -75,6 +75,21 @@ def test_nothing_is_lost_on_its_way_through_the_gateway(capsys: pytest.CaptureFi
     assert "lost" not in result["agentfw"]
 
 
+def test_what_is_counted_is_what_the_provider_charged(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("genai_prices")
+    result = load("usage").main(["--requests", "40", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert (result["tokens off in the ledger"], result["tokens off in the record"], result["off by"]) == (0, 0, 0)
+    assert all(one["exceeded by, in largest answers"] <= 1 for one in result["budgets"].values())
+
+
+def test_variants_that_differ_are_told_apart_more_often_than_equal_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("variants").main(["--simulations", "40", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    found = {row["difference"]: row["planned: clear"] for row in result["rows"] if row["rated answers"] != 3}
+    assert float(found[0.0].split()[0]) < 0.2 < float(found[0.15].split()[0])
+
+
 def test_no_fault_of_a_server_reaches_another_request() -> None:
     found = load("gateway_chaos").main(["--clients", "10", "--seconds", "3", "--deadline", "3", "--json"])
     assert found["right answers mixed up"] == 0

@@ -252,11 +252,12 @@ class Assembly:
 
         `model` is its name, where it is one of several.
         """
-        if self.trace is None:
-            return self.decisions.around(policy)
         teacher = self.learning is not None and policy is self.learning.teacher and self.spec.teacher
-        found: Policy = traced("policy", policy, model or (teacher or self.spec.policy).name, self.trace)
-        return self.decisions.around(found)
+        chosen = next((one for one in self.spec.models if one.alias == model), teacher or self.spec.policy)
+        name = str(getattr(chosen.checked, "model", "") or chosen.name)
+        if self.trace is not None:
+            policy = traced("policy", policy, model or chosen.name, self.trace)
+        return self.decisions.around(policy, name)
 
     def _traced_tools(self, tools: Sequence[Tool], task: Task) -> Sequence[Tool]:
         if self.trace is None:

@@ -4,7 +4,7 @@ Each decision is an event of the kind `hook` in the record of its episode. A run
 its way.
 
     decisions = Decisions(host.hooks_of_run(spec.hooks, spec.deadline), spending)
-    policy = decisions.around(policy)
+    policy = decisions.around(policy, "gpt-5")
 
 A hook may ask a person before a tool is called. Whoever can ask one listens: the terminal that a run was started in, a
 chat, the pages of a gateway. The first answer counts. Where nobody listens, or nobody answers in time, it is no.
@@ -19,23 +19,25 @@ import asyncio
 import copy
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.calls import Call as Crossing
 from ..boundary.crossing import Layer, layered
-from ..episode import Call, Episode, Event, Task
+from ..episode import Call, Episode, Event, Task, Usage
 from ..errors import AgentfwError, BudgetSpentError, PluginError
 from ..host.hook_calls import HookManager
 from ..policy import Policy
-from ..request import Passed, Request
+from ..request import Forwarded, Generation, Passed, Request
 from .spending import Spending
 
 if TYPE_CHECKING:
     from .observers import RunInfo
 
 Note = Callable[[str, str, dict[str, Any]], object]
+_LONGEST = 32_000
+"""Tokens that an answer without `max_tokens` has at most, as far as anybody reckons with it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -118,16 +120,16 @@ class Decisions:
         self.hooks, self.questions, self._spending = hooks, Questions(), spending
         self.run: RunInfo | None = None
         """The run, once it has begun."""
-        asking = hooks.implementations("agentfw_request")
-        self._asks, self._calls = bool(asking), bool(hooks.implementations("agentfw_before_call"))
+        asking, counting = (hooks.implementations(f"agentfw_{name}") for name in ("request", "answered"))
+        self._asks, self._calls = bool(asking or counting), bool(hooks.implementations("agentfw_before_call"))
         self.records = bool(hooks.implementations("agentfw_record"))
         """Whether a hook changes what is recorded. Then nothing else keeps what was said."""
         self.reads = self._calls or any(getattr(each.plugin, "changes_requests", True) for each in asking)
         """Whether requests have to be read, and can't be passed on as they are."""
 
-    def around(self, policy: Policy) -> Policy:
-        """The policy, whose requests are decided on."""
-        made: Policy = layered(_Asked, "policy")(policy, self) if self._asks else policy
+    def around(self, policy: Policy, name: str) -> Policy:
+        """The policy, whose requests are decided on. `name` is what its model is called where no answer says it."""
+        made: Policy = layered(_Asked, "policy")(policy, self, name) if self._asks else policy
         return made
 
     @property
@@ -140,10 +142,12 @@ class Decisions:
         """What makes the record of an episode, or of the news of a session. None if no hook does."""
         return self._record if self.records else None
 
-    async def request(self, request: Request, *, passed_on: bool) -> tuple[Request, tuple[Mapping[str, Any], ...]]:
-        """The request to ask, and what was done to it."""
+    async def request(
+        self, request: Request, model: str, most: Callable[[], Usage], *, passed_on: bool
+    ) -> tuple[Request, tuple[Mapping[str, Any], ...]]:
+        """The request to ask, and what was done to it. `most` says what its answer takes at most."""
         try:
-            decided = await self.hooks.decide("agentfw_request", run=self.run, request=request)
+            decided = await self.hooks.decide("agentfw_request", run=self.run, request=request, model=model, most=most)
         except BudgetSpentError:
             await self._spending.settled()
             raise
@@ -154,6 +158,10 @@ class Decisions:
             text = f"{owner.title} has changed a request, but its `changes_requests` says that it doesn't"
             raise PluginError(text, fix=owner.fix)
         return decided.answer, ({"hook": owner.name, "did": "changed the request"},)
+
+    def answered(self, request: Request, model: str, usage: Usage, *, counted: bool) -> None:
+        """Tell what a request took."""
+        self.hooks.tell("agentfw_answered", run=self.run, request=request, model=model, usage=usage, counted=counted)
 
     async def _before_call(self, task: Task, call: Call, note: Note) -> tuple[bool, str] | None:
         """What the agent is told in the place of the tool. None: the call is made."""
@@ -196,15 +204,75 @@ class Decisions:
 
 
 class _Asked(Layer):
-    def __init__(self, policy: Policy, decisions: Decisions) -> None:
-        self.inside, self._decisions = policy, decisions
+    def __init__(self, policy: Policy, decisions: Decisions, name: str) -> None:
+        self.inside, self._decisions, self._name = policy, decisions, name
         self.take_attributes(policy)
 
     async def later(self, call: Crossing, given: tuple[Any, ...]) -> Any:
-        if call.name not in ("generate", "stream", "forward"):
-            return await super().later(call, given)
-        request, did = await self._decisions.request(given[0], passed_on=call.name == "forward")
-        found = await super().later(call, (request, *given[1:]))
-        for generation in found.generations if isinstance(found, Passed) else (found,):
+        forwarded = given[-1] if given and isinstance(given[-1], Forwarded) else None
+        if call.name not in ("generate", "stream", "forward") or (forwarded and not forwarded.protocol):
+            return await super().later(call, given)  # nothing of a model, such as a list or a file
+        request = given[0]
+        models = [forwarded.model] if forwarded is not None and forwarded.model else []
+        said, generations, spent = list[str](), tuple[Generation, ...](), False
+
+        def listening(tell: Callable[[str], object]) -> Callable[[str], object]:
+            return lambda text: (said.append(text), tell(text))
+
+        def most() -> Usage:
+            sampled = request.sampling.max_tokens or _LONGEST
+            prompt = 2 * _tokens_in(request) if forwarded is None else len(forwarded.raw) // 2  # pictures, too
+            return self._policy().priced(Usage(prompt, 0, sampled), *models)
+
+        try:
+            model = next(iter(models), self._name)
+            request, did = await self._decisions.request(request, model, most, passed_on=forwarded is not None)
+            if forwarded is not None:
+                given = (request, replace(forwarded, tell=listening(forwarded.tell)))
+            else:
+                given = (request, *map(listening, given[1:]))
+            spent = True
+            found = await super().later(call, given)
+            generations = found.generations if isinstance(found, Passed) else (found,)
+        except AgentfwError:
+            spent = bool(said)  # it was refused, or it broke off
+            raise
+        finally:
+            self._told(request, generations, said, models, spent=spent)
+        for generation in generations:
             generation.hooks = (*generation.hooks, *did)
         return found
+
+    def _policy(self) -> Policy:
+        innermost = self.inside
+        while isinstance(innermost, Layer):
+            innermost = innermost.inside
+        assert isinstance(innermost, Policy)
+        return innermost
+
+    def _told(
+        self, request: Request, generations: Sequence[Generation], said: list[str], models: list[str], *, spent: bool
+    ) -> None:
+        """Tell what a request took, which is estimated where nobody has counted it."""
+        usage, policy = Usage.total(one.usage for one in generations), self._policy()
+        counted = bool(generations) and usage.tokens is not None
+        repeated = bool(generations) and all(one.repeated for one in generations)
+        unread = policy.is_program or not request.messages  # it has no tokens, or no conversation
+        if repeated or not spent or (unread and not counted):
+            usage, counted = Usage(0, 0, 0), True
+        elif not counted:
+            sampled = sum(one.length for one in generations) or _tokens("".join(said))
+            usage = policy.priced(Usage(_tokens_in(request), 0, sampled), *models)
+        answered = [one.version for one in generations[:1] if policy.forwards]
+        self._decisions.answered(request, next(filter(None, (*answered, *models)), self._name), usage, counted=counted)
+
+
+def _tokens_in(request: Request) -> int:
+    """About how many tokens a request has: English has four characters in one, and Chinese a single one."""
+    said = (f"{one.content}{[dict(call.arguments) for call in one.calls] or ''}" for one in request.messages)
+    offered = (f"{one.name}{one.description}{one.parameters}" for one in request.actions)
+    return sum(map(_tokens, (*said, *offered)))
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text.encode("utf-8", "replace")) // 4)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..boundary.metadata import EntryPoint
-from ..episode import Call, Episode, Message, Task
+from ..episode import Call, Episode, Message, Task, Usage
 from ..errors import BudgetSpentError
 from ..hookspecs import Hook
 from ..host.hook_calls import HookManager, HookOwner
@@ -24,7 +24,7 @@ def _manager(subject: Hooks) -> tuple[HookManager, Any]:
     manager, record = HookManager([], strict=True), PluginRecord(EntryPoint("hook", "", "hook", ""))
     manager.add(subject.make(), HookOwner("hook", "it", "", record))
     policy = SimpleNamespace(name="sample", alias="", checked=None)
-    spec = SimpleNamespace(policy=policy, models=())
+    spec = SimpleNamespace(policy=policy, models=(), environment=SimpleNamespace(name="sample"))
     run = SimpleNamespace(id="sample", folder=SimpleNamespace(path=subject.folder), spec=spec)
     manager.tell("agentfw_run_started", run=run)
     return manager, run
@@ -37,7 +37,7 @@ def it_decides_on_requests_and_calls(subject: Hooks) -> None:
     request = Request([Message("system", "Be brief."), Message("user", "Which tea?")], task=task)
 
     async def decide() -> None:
-        await manager.decide("agentfw_request", run=run, request=request)
+        await _asked(manager, run, request)
         await manager.decide("agentfw_before_call", run=run, task=task, call=Call("pour", {"cups": 2}, "1"))
 
     asyncio.run(decide())
@@ -67,7 +67,9 @@ def it_watches_a_whole_run(subject: Hooks) -> None:
 
 
 async def _asked(manager: HookManager, run: Any, request: Request) -> None:
+    usage = Usage(12, 0, 3)
     try:
-        await manager.decide("agentfw_request", run=run, request=request)
+        await manager.decide("agentfw_request", run=run, request=request, model="sample", most=lambda: usage)
     except BudgetSpentError:  # it may stop a run
-        return
+        pass
+    manager.tell("agentfw_answered", run=run, request=request, model="sample", usage=usage, counted=True)

@@ -422,8 +422,13 @@ class Session:
         """Record an event."""
         self.episode.events.append(Event(self.now, kind, name, data or {}))
 
-    def feedback(self, value: float, *, words: str = "", correction: str = "", turn: int | None = None) -> None:
-        """Record what the user thinks of an answer, or of the whole session: -1 is bad, 1 is good."""
+    def feedback(
+        self, value: float, *, words: str = "", correction: str = "", turn: int | None = None, metric: str = ""
+    ) -> None:
+        """Record what the user thinks of an answer, or of the whole session: -1 is bad, 1 is good.
+
+        With a metric, the value is one of it: true or false, or a number.
+        """
         if self.over:
             raise UsageError("this session has ended", fix="give feedback before the end")
         if turn is not None and not 0 <= turn < len(self.episode.turns):
@@ -431,7 +436,8 @@ class Session:
                 f"there is no turn {turn}", fix=f"this session has {len(self.episode.turns)} turns, from 0"
             )
         data = {"value": value, "turn": turn, "correction": correction, "text": words or correction, "at": time.time()}
-        self.note("observation", "feedback", {**data, **({"by": "user"} if data["text"] else {})})
+        data |= {**({"metric": metric} if metric else {}), **({"by": "user"} if data["text"] else {})}
+        self.note("observation", "feedback", data)
         self.used = time.monotonic()
 
     def remember(self, text: str) -> None:

@@ -23,7 +23,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from agentfw import Session
+from agentfw import Message, Session
 from agentfw.errors import AgentfwError
 from agentfw.request import Forwarded
 from agentfw.turns.session import Reply
@@ -32,6 +32,7 @@ from ..protocols import BadRequest, ChatRequest, Protocol
 from .callers import Caller
 from .models import Model, is_away
 from .sessions.session_finder import SessionFinder
+from .variants import Variant
 
 _LONGEST_ADVICE = 60  # seconds
 
@@ -44,6 +45,21 @@ class ModelRoute(NamedTuple):
     forwarded: Forwarded | None = None
     spoken: Protocol | None = None
     """The protocol that the model's server is asked in, if the request is passed on."""
+    remembers: bool = True
+    """Whether memories take part."""
+
+    def varied(self, variant: Variant) -> ModelRoute:
+        """The same as a variant has it, which is of this model: with its prompt in the system message."""
+        found = self._replace(remembers=variant.remembers)
+        if not variant.prompt:
+            return found
+        first, *others = self.asked.messages
+        if first.role == "system":
+            messages = (replace(first, content=f"{first.content}\n\n{variant.prompt}"), *others)
+        else:
+            messages = (Message("system", variant.prompt), first, *others)
+        forwarded = self.forwarded and replace(self.forwarded, added=variant.prompt)
+        return found._replace(asked=replace(self.asked, messages=messages), forwarded=forwarded)
 
 
 Instead = Callable[[Model], Awaitable[ModelRoute | None]]
@@ -142,7 +158,8 @@ class AnswerInProgress:
             asked.messages,
             asked.actions,
             asked.sampling,
-            user="" if asked.plain else self._caller.user,  # a text has no place for what is remembered
+            # A text has no place for what is remembered.
+            user=self._caller.user if route.remembers and not asked.plain else "",
             stop=asked.stop,
             schema=asked.schema,
             tell=self._tell if asked.stream else None,

@@ -87,7 +87,8 @@ def problem_of_error(error: AgentfwError) -> BadRequest:
     if isinstance(error, RequestRefusedError):
         return BadRequest(words, 400)
     if isinstance(error, BudgetSpentError):
-        return BadRequest(words, 429, code="insufficient_quota")
+        # Clients of OpenAI and Anthropic try again otherwise, and it would be refused again.
+        return BadRequest(words, 429, code="insufficient_quota", headers={"x-should-retry": "false"})
     if isinstance(error, EndpointError):
         return BadRequest(words, 502, code="policy_unreachable")
     if isinstance(error, PluginError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import sys
 import time
@@ -18,18 +19,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentfw import Memory, Policy, Session
 from agentfw.errors import AgentfwError, MissingExtraError, in_words
 
 from ..protocols import About, BadRequest, Body, Protocol, protocols
 from ..protocols.chat import ChatCompletions, read_chat, recorded
+from ..rewards.measured import METRIC_NAME
 from .answering import AnswerInProgress, AnswersInProgress, HungUp, Line, ModelRoute
 from .callers import Caller, Callers, caller_of
 from .learning.learning import Learning
+from .learning.ratings import why_ignored
 from .models import OWN, Model, Models
-from .sessions.session_finder import SessionFinder
+from .reading import PART_OF
+from .sessions.session_finder import SESSION_NAME, SessionFinder
+from .variants import NOTE, Comparison, Variant, VariantFile
 
 try:
     from starlette.applications import Starlette
@@ -51,6 +56,8 @@ _CHAT = ChatCompletions()
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 Handler = Callable[[Request], Awaitable[Response]]
 
+_SUB_AGENT, _PARENT = "x-claude-code-agent-id", "x-parent-session-id"
+"""Headers of Claude Code, which has the session of the agent that it works for, and of opencode, which has its own."""
 _WORDS = {
     **dict.fromkeys(("good", "yes", "like", "up", "right", "+1", "👍"), 1.0),
     **dict.fromkeys(("bad", "no", "dislike", "down", "wrong", "-1", "👎"), -1.0),
@@ -73,12 +80,14 @@ class Gateway:
         health: Health | None = None,
         memories: Sequence[Memory] = (),
         learning: Learning | None = None,
+        variants: VariantFile | None = None,
     ) -> None:
         """Without models, sessions answer with the policies that they have. Without callers, only this machine is.
 
         Without a line, all requests are answered at once. The embedding models of `memories` can be used. With
-        `learning`, each answer names the version that gave it.
+        `learning`, each answer names the version that gave it. `variants` say what differs for a share of the users.
         """
+        self.variants, self._noted = variants, dict[str, tuple[float, str]]()
         self.finder, self.models, self.max_body = finder, models or Models(), max_body
         self.callers, self.health, self.learning = callers or Callers(), health, learning
         count = None if health is None else health.figures.answer
@@ -107,7 +116,8 @@ class Gateway:
                     for path, handler in handlers.items()
                     for route in (protocol.routes(path) if path else ())
                 ]
-        routes.append(Route("/s/{session}/feedback", self._guarded("feedback", self._feedback), methods=["POST"]))
+        for path in ("/feedback", "/s/{session}/feedback"):
+            routes.append(Route(path, self._guarded("feedback", self._feedback), methods=["POST"]))
         routes.append(Route("/s/{session}/end", self._guarded("end", self._end), methods=["POST"]))
         routes += [
             Route(f"{below}/v1/{{path:path}}", self._guarded("others", endpoints.others), methods=_METHODS)
@@ -186,15 +196,29 @@ class Gateway:
 
     async def _feedback(self, request: Request) -> Response:
         body = await body_of(request, self.max_body)
-        value, turn = _feedback_value(body), body.whole("turn", 0)
-        caller, name = caller_of(request, body), request.path_params["session"]
+        caller = caller_of(request, body)
+        name = request.path_params.get("session") or body.name("session")
+        metric, turn = body.name("metric", ""), body.whole("turn", -1)
+        if metric and not METRIC_NAME.fullmatch(metric):
+            raise body.wrong("metric", "must have 1 to 100 letters, digits, dots, dashes and underscores")
+        correction = body.either("correction", "demonstration")
+        value, words = _feedback_value(body, metric, correction), body.either("words", "comment")
+        told: dict[str, Any] = {"session": name, "value": value, "turn": turn}
+        why = ""
         async with self._known(caller, name) as session:
-            words, correction = body.text("words", ""), body.text("correction", "")
-            session.feedback(value, words=words, correction=correction, turn=turn)
+            if turn == -1:
+                told["turn"] = turn = max(0, len(session.episode.turns) - 1)
+            session.feedback(value, words=words, correction=correction, turn=turn, metric=metric)
             await self.finder.keep(session)
-        if self.learning is not None:
+            if metric:
+                told["metric"] = metric
+            if self.learning is not None:
+                about = {"metric": metric, "value": value, "turn": turn}
+                why = why_ignored(session.episode, self.learning.metric, about)
+                told |= {"learned_from": not why, **({"why": why} if why else {})}
+        if self.learning is not None and not why:
             self.learning.heard()
-        return json_answer({"session": name, "value": value, "turn": turn})
+        return json_answer(told)
 
     async def _end(self, request: Request) -> Response:
         body = await body_of(request, self.max_body, optional=True)
@@ -215,16 +239,32 @@ class Gateway:
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
         if not request.state.needs_key:
             caller = self.finder.asking(caller, name)
+        comparison, variant = None if self.variants is None else self.variants.read(), Variant()
+        if comparison is not None and not asked.plain:
+            said = next((one.content for one in asked.messages if one.role == "user"), "")
+            variant = comparison.of(caller.user or f"session {name or said}", caller.space)
+            if variant.model:
+                body = Body({**body.values, "model": variant.model})
+                model = self.models.find(variant.model, protocol.name)
+                route = await self._route(protocol, given, body, request, model)
+            route = route.varied(variant)
+            asked = route.asked
+        name, parent = _part_of(request, name)
         session = await self.finder.find(caller, name, asked.messages)
         name = session.name.removeprefix(caller.space)
         headers = {"x-agentfw-session": name}
+        if parent and not session.episode.turns:
+            session.note("session", PART_OF, {"session": parent})
+        if comparison is not None:
+            headers["x-agentfw-variant"] = variant.name
+            self._vary(session, comparison, variant)
         if self.learning is not None:
             headers["x-agentfw-version"] = self.learning.served.version_of(session.name)
         answers: list[AnswerInProgress] = []
         try:
             about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
             routes = [route._replace(asked=each) for each in asked.each()]
-            instead = partial(self._instead, protocol, given, body, request) if len(routes) == 1 else None
+            instead = partial(self._instead, protocol, given, body, request, variant) if len(routes) == 1 else None
             answers += [self.answers.begin(session, caller, each, instead) for each in routes]
             request.state.answer = answers[0]
         finally:
@@ -240,6 +280,15 @@ class Gateway:
         route = answers[0].route
         writing = Writing(protocol, body, route.asked, about, spoken=route.spoken)
         return writing.whole(replies, {**headers, **self._answered_by(route)})
+
+    def _vary(self, session: Session, comparison: Comparison, variant: Variant) -> None:
+        """Note which variant a session gets."""
+        about = (comparison.began, variant.name)
+        if self._noted.get(session.name) != about:
+            self._noted[session.name] = about
+            session.note("session", NOTE, {"began": comparison.began, "variant": variant.name})
+        if self.learning is not None:
+            self.learning.served.pin(session.name, variant.version)
 
     async def _route(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> ModelRoute:
         """How a model is asked. What it can't do is refused."""
@@ -262,11 +311,11 @@ class Gateway:
         return ModelRoute(model, asked, replace(forwarded, query=query), spoken)
 
     async def _instead(
-        self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model
+        self, protocol: Protocol, given: Body, body: Body, request: Request, variant: Variant, model: Model
     ) -> ModelRoute | None:
         """How the model is asked that answers if this one is away."""
         other = self.models.instead(model)
-        return None if other is None else await self._route(protocol, given, body, request, other)
+        return None if other is None else (await self._route(protocol, given, body, request, other)).varied(variant)
 
     def _answered_by(self, route: ModelRoute) -> dict[str, str]:
         """The header that says which of several models answered."""
@@ -332,9 +381,25 @@ class Gateway:
             yield event
 
 
-def _feedback_value(body: Body) -> float:
-    """What somebody thinks of an answer, from -1 (bad) to 1 (good). One that is only corrected was bad."""
+def _part_of(request: Request, name: str) -> tuple[str, str]:
+    """The name of a request's session, and that of the session which it is a part of, if a sub-agent asks."""
+    agent = request.headers.get(_SUB_AGENT, "")
+    if name and agent and SESSION_NAME.fullmatch(f"{name}.{agent}"):
+        return f"{name}.{agent}", name
+    parent = request.headers.get(_PARENT, "")
+    return name, parent if name != parent and SESSION_NAME.fullmatch(parent) else ""
+
+
+def _feedback_value(body: Body, metric: str, correction: str) -> float:
+    """What somebody thinks of an answer, from -1 (bad) to 1 (good). One that is only corrected was bad.
+
+    With a metric, it is true, false or any number.
+    """
     given = body.values.get("value")
+    if metric and type(given) in (bool, int, float) and math.isfinite(given):
+        return given if isinstance(given, bool) else float(given)
+    if metric and not isinstance(given, str) and (given is not None or not correction):
+        raise body.wrong("value", "must be true, false or a number")
     if isinstance(given, str):
         if (found := _WORDS.get(given.strip().lower())) is None:
             raise body.wrong("value", f"must be a number from -1 to 1, or one of {', '.join(_WORDS)}")
@@ -342,7 +407,7 @@ def _feedback_value(body: Body) -> float:
     if isinstance(given, bool):
         return 1.0 if given else -1.0
     value = body.number("value", -1, 1)
-    if value is None and not body.text("correction", ""):
+    if value is None and not correction:
         raise body.wrong("value", "is required, unless there is a correction")
     return -1.0 if value is None else value
 

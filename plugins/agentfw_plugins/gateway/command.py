@@ -27,7 +27,10 @@ from agentfw.printing.out import Out, shown_path
 from ..command_options import json_option
 from .keys_command import key_file_option, keys, keys_at
 from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
+from .replay import replay
 from .sessions.sessions_command import sessions
+from .usage import usage
+from .variants import variants
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
@@ -226,6 +229,7 @@ def serve(
     learn_every: int,
     learn_spec: Path | None,
     canary: float | None,
+    metric: str,
     out: Out,
 ) -> None:
     """Serve a policy over HTTP, and record each session as an episode.
@@ -331,7 +335,16 @@ def serve(
     if replicas is not None:
         raise UsageError("--replicas is about gateways on Ray", fix="add --engine ray, or leave it out")
     live = opened(root, resume, again="" if fresh else "free" if shared else "newest", **given)
-    learning = learning_of(live, learn, every=learn_every, spec=learn_spec, canary=canary, shared=shared, tell=out.note)
+    learning = learning_of(
+        live,
+        learn,
+        every=learn_every,
+        spec=learn_spec,
+        canary=canary,
+        metric=metric,
+        shared=shared,
+        tell=out.note,
+    )
     limits = limits_of(live, limits, names, max_concurrency)
     start = Start(live, limits, key_env, has_keys)
     starting, fronts, remembered = ExitStack(), list[str](), ""
@@ -377,7 +390,7 @@ def serve(
         out.note(_told_at_the_end(live, shared))
 
 
-for subcommand in (keys, sessions, versions, rollback, forget_feedback):
+for subcommand in (keys, replay, sessions, usage, variants, versions, rollback, forget_feedback):
     serve.add_command(subcommand)
 
 
@@ -386,7 +399,8 @@ for subcommand in (keys, sessions, versions, rollback, forget_feedback):
 @click.argument("value", required=False)
 @click.option("--correction", default="", help="The answer that should have been given.")
 @click.option("--words", default="", help="What is good or bad about it.")
-@click.option("--turn", type=int, help="Number of the answer, from 0. Default: the whole session.")
+@click.option("--turn", type=int, help="Number of the answer, from 0, or -1 for the last. Default: the whole session.")
+@click.option("--metric", default="", metavar="NAME", help="Metric that VALUE is of: true, false, or any number.")
 @click.option("--end", "ends", is_flag=True, help="End the session, so that it is scored and learned from.")
 @click.option("--url", default=f"http://127.0.0.1:{_PORT}", show_default=True, help="Address of the gateway.")
 @_key_option
@@ -397,19 +411,23 @@ def feedback(
     correction: str,
     words: str,
     turn: int | None,
+    metric: str,
     ends: bool,
     url: str,
     key_env: str,
     out: Out,
 ) -> None:
-    """Say what you think of the answers of SESSION: good, bad, or a number from -1 to 1."""
+    """Say what you think of the answers of SESSION: good, bad, or a number from -1 to 1.
+
+    With --metric, the feedback has a name, and VALUE is true, false or any number.
+    """
     if value is None and not correction and not ends:
         raise UsageError("there is no feedback", fix=f"agentfw feedback {session} good")
     key = os.environ.get(key_env, "").strip()
     address = f"{'' if '://' in url else 'http://'}{url.rstrip('/')}/s/{session}"
     results: list[dict[str, Any]] = []
     if value is not None or correction:
-        body = {"value": _number(value), "correction": correction, "words": words, "turn": turn}
+        body = {"value": _number(value), "correction": correction, "words": words, "turn": turn, "metric": metric}
         results.append(_posted(f"{address}/feedback", body, key))
     if ends:
         results.append(_posted(f"{address}/end", {}, key))
@@ -430,6 +448,8 @@ def _told_at_the_end(live: LiveRun, shared: str) -> str:
 
 
 def _number(value: str | None) -> str | float | None:
+    if value in ("true", "false"):
+        return value == "true"
     try:
         return value if value is None else float(value)
     except ValueError:

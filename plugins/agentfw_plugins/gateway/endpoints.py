@@ -21,6 +21,7 @@ from starlette.responses import Response, StreamingResponse
 
 from agentfw import Memory, Policy
 from agentfw import Request as Asking
+from agentfw.episode import Task
 from agentfw.errors import AgentfwError, UpstreamError
 from agentfw.request import Forwarded
 
@@ -163,7 +164,7 @@ class Endpoints:
 
     def _count(self, request: Request, body: Body, hint: str = "") -> None:
         """Let a request in, as one for an answer."""
-        caller = caller_of(request, body, hint)
+        caller = request.state.caller = caller_of(request, body, hint)
         self._callers.count(caller, self._line.of(caller.client))
 
     async def _passed(
@@ -173,7 +174,7 @@ class Endpoints:
         forwarded = self._models.forwarded(model, protocol, path, name, body, request)
         try:
             async with self._line.place(request.state.caller.client):
-                passed = await policy.forward(Asking([]), forwarded)
+                passed = await policy.forward(_asking(request), forwarded)
         except UpstreamError:
             request.state.native = True
             raise
@@ -184,6 +185,12 @@ class Endpoints:
         async with self._line.place("memories"):
             found = await memory.embed(texts)
         return json_answer(protocol.write_vectors(found.vectors, model, body))
+
+
+def _asking(request: Request) -> Asking:
+    """A request without a conversation, which is counted as its caller's."""
+    caller = request.state.caller
+    return Asking([], task=Task(0, 0, user=caller.user, query=caller.space))
 
 
 async def _stop(request: Request, task: asyncio.Task[None]) -> None:

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.runs import LiveRun
 
+from ..hooks.ledger import FILE, Ledger
 from ..protocols import BadRequest
+from .usage import SpentFigures
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
     from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+    from prometheus_client.registry import Collector
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -47,6 +50,7 @@ class Health:
         self.figures.show("places", "Maximum number of answers at once", lambda: line.at_once)
         self.figures.show("requests_waiting", "Requests that wait for the policy", lambda: line.length)
         self.figures.show("sayings_waiting", "Messages of users that no memory has heard yet", live.hearing.waiting)
+        self.figures.add(SpentFigures(Ledger(live.folder.path.parent / FILE)))
         self.figures.show("ready", "1 if the gateway takes requests", lambda: not self.hindrance)
 
     @property
@@ -94,6 +98,10 @@ class Figures:
     def show(self, name: str, words: str, value: Callable[[], float]) -> None:
         """Show a value as it is whenever somebody looks."""
         Gauge(f"agentfw_{name}", words, registry=self._all).set_function(value)
+
+    def add(self, collector: Collector) -> None:
+        """Show the figures of a collector."""
+        self._all.register(collector)
 
     def request(self, what: str, status: int, seconds: float) -> None:
         self._requests.labels(what, str(status)).inc()

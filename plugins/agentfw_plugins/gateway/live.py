@@ -42,7 +42,11 @@ from .logins import Logins
 from .models import OWN, served_models
 from .page import Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
+from .variants import FILE as VARIANTS
+from .variants import VariantFile, decide_when_clear
 
+_COUNTS = "budget"
+"""The hook that every gateway has, limits or not."""
 _PASSED_ON = 1000
 """Maximum number of answers at once in front of a provider, who has limits of its own."""
 
@@ -129,6 +133,9 @@ def spec_values(
     chosen = {"policy": policy, "model": model, "memories": tuple(memories), "tools": tuple(tools)}
     chosen |= {"rewards": tuple(rewards), "hooks": tuple(hooks)}
     values: dict[str, Any] = chosen_values(host, started, None, spec, runs=runs, options=chosen)
+    named = [each if isinstance(each, str) else each["name"] for each in values.get("hooks", ())]
+    if start == "serve" and _COUNTS not in named:
+        values = {**values, "hooks": [*values.get("hooks", ()), _COUNTS]}
     if models:
         values = {**values, "models": [_model(text, host, runs) for text in models]}
     values = apply_assignments(values, parse_assignments(assignments))
@@ -232,11 +239,13 @@ async def gateway_of(
     health = Health(live, line)
     if learning is not None:
         await learning.ready()
+        finder.reading.learning = learning
     callers = Callers(
         limits.keys,
         KeyFile(limits.key_file) if limits.key_file else None,
         own_header=limits.upstream_key == "callers",
     )
+    variants = VariantFile(live.folder.path.parent / VARIANTS)
     gateway = Gateway(
         finder,
         models=served_models(live, limits.models, limits.upstream_key),
@@ -247,10 +256,12 @@ async def gateway_of(
         health=health,
         memories=[memory for memory in live.assembly.memories if memory.overrides("embed")],
         learning=learning,
+        variants=variants,
     )
 
     async def care() -> None:
-        await asyncio.gather(finder.end_idle(), *([] if learning is None else [learning.run()]))
+        looking = decide_when_clear(variants, live.folder.path)
+        await asyncio.gather(finder.end_idle(), looking, *([] if learning is None else [learning.run()]))
 
     caring = asyncio.create_task(care())
     yield gateway, health, caring

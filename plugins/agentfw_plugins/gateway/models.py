@@ -159,7 +159,8 @@ def served_models(live: LiveRun, names: Sequence[str], key: Literal["own", "eith
     assembly, spec = live.assembly, live.assembly.spec
     # Where the gateway has to call tools of a memory itself, or a hook decides, it has to read each answer.
     acts = assembly.decisions.reads or any(memory.overrides("tools") for memory in assembly.memories)
-    own = Model("", assembly.policy, assembly.policy.forwards and not acts, spec.fallback, _protocol_of(spec.policy))
+    surrounded = assembly.surrounded(assembly.policy)
+    own = Model("", surrounded, assembly.policy.forwards and not acts, spec.fallback, _protocol_of(spec.policy))
     others = [
         Model(
             choice.alias,

@@ -9,7 +9,7 @@ in the gateway: the one of its key, or whom it names. Nobody is shown or changes
 
 A hook may ask whether a tool may be called. Whoever runs the gateway can answer, and so can the user of the session.
 
-    GET /questions    POST /questions/NUMBER {"allow": true}
+    GET /usage        GET /questions    POST /questions/NUMBER {"allow": true}
 
     GET /memory    PATCH /memory/ITEM {"text": "..."}    DELETE /memory/ITEM    DELETE /memory
 """
@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from importlib.resources import files
 
 from starlette.requests import Request
@@ -29,6 +30,7 @@ from agentfw import Tool
 from agentfw.errors import UnknownNameError
 from agentfw.report import web_page
 
+from ..hooks.ledger import FILE, Ledger
 from ..protocols import BadRequest, Body
 from ..view.app import Viewer
 from ..view.index import Index
@@ -36,6 +38,7 @@ from .answers import body_of, json_answer
 from .callers import caller_of
 from .logins import Handler, Logins
 from .sessions.session_finder import LiveSessionFinder
+from .usage import spent
 
 _VIEW = "/view"
 """Where the recorded episodes are: all sessions as `agentfw view` shows them, also while they go on."""
@@ -63,6 +66,7 @@ class Page:
             ("GET", "/s/{session}", self._session),
             ("GET", "/tools", self._list_tools),
             ("POST", "/s/{session}/call", self._call),
+            ("GET", "/usage", partial(spent, Ledger(folder.path.parent / FILE))),
             ("GET", "/questions", self._list_questions),
             ("POST", "/questions/{number:int}", self._answer_question),
             ("GET", "/memory", self._list_memory),

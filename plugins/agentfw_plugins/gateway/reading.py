@@ -13,18 +13,25 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentfw import Episode, Message, Turn
-from agentfw.episode import Call, Event
+from agentfw.episode import Call
 from agentfw.runs import LiveRun, read_sessions
 
 from ..protocols import BadRequest
+from ..rewards.measured import is_feedback
 from ..view.pages import because
 from .callers import Caller
+from .learning.ratings import why_ignored
+
+if TYPE_CHECKING:
+    from .learning.learning import Learning
 
 _PAGE = 100
 _BEGINNING = 120
+PART_OF = "part_of"
+"""The event of a session of a sub-agent, with the session that it works for."""
 
 
 class Reading:
@@ -34,6 +41,8 @@ class Reading:
         self.live = live
         self._ended: dict[str, dict[str, Any]] = {}
         """What the list says of sessions that have ended, by name."""
+        self.learning: Learning | None = None
+        """What says whether feedback teaches a version, if versions are made."""
 
     def ended(self, episode: Episode, reward: float) -> None:
         """Keep what the list says of a session, which is in memory no more."""
@@ -68,7 +77,11 @@ class Reading:
             raise BadRequest("there is no such session", 404, code="no_such_session")
         if not caller.may_see(episode.task.user):
             raise BadRequest("this session belongs to another user", 403, code="another_user")
-        return {**_listed(episode, reward), **_told(episode), "session": shown}
+        listed = _listed(episode, reward)
+        if self.learning is not None:
+            metric = self.learning.metric
+            listed["feedback"] = [{**one, "why": why_ignored(episode, metric, one)} for one in listed["feedback"]]
+        return {**listed, **_told(episode), "session": shown}
 
     async def _load(self) -> None:
         """Read what the list says of sessions that ended in an earlier process."""
@@ -93,9 +106,10 @@ def _listed(episode: Episode, reward: float | None = None) -> dict[str, Any]:
         "session": episode.task.query,
         "number": episode.task.index,
         "user": episode.task.user,
+        "part_of": next((one.data["session"] for one in episode.events if one.name == PART_OF), ""),
         "begins": " ".join(first[: 4 * _BEGINNING].split())[:_BEGINNING],
         "answers": len(episode.turns),
-        "feedback": [event.data for event in episode.events if _is_feedback(event)],
+        "feedback": [event.data for event in episode.events if is_feedback(event)],
         "finish": episode.finish,
         "reward": reward,
     }
@@ -158,10 +172,6 @@ def _told(episode: Episode) -> dict[str, Any]:
 def _recalled(episode: Episode) -> list[Mapping[str, Any]]:
     """What was recalled in a session. `message` is the one that told the policy."""
     return [event.data for event in episode.events if (event.kind, event.name) == ("memory", "recalled")]
-
-
-def _is_feedback(event: Event) -> bool:
-    return event.kind == "observation" and event.name == "feedback"
 
 
 def _is_answer(message: Message, turn: Turn, said: str) -> bool:

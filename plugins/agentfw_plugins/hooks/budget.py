@@ -1,137 +1,201 @@
-"""The hook `budget`: limits on the tokens and the money of each user, of each key of a gateway, and of the run.
+"""The hook `budget`: counts what users, keys of a gateway and the run spend, and refuses what is beyond their limits.
 
-    agentfw serve --policy openai --hook budget --set hook.budget.user_tokens=200000 --set hook.budget.key_money=5
+    agentfw serve --set hook.budget.day.user_money=1 --set hook.budget.keys.team.month_money=20
+    agentfw run inbox --hook budget --set hook.budget.run_tokens=200000
 
-A request beyond a limit is refused: a gateway answers 429, and a run stops in good order and can be resumed with a
-higher one. Answers that are on their way may exceed a limit. What was spent is kept in `budget.jsonl` in the run's
-folder, so a gateway that is resumed goes on counting. Gateways that share sessions count each for itself.
+Every gateway has it, and counts with it. What is beyond a limit is refused: a gateway answers 429, and a run stops in
+good order and can be resumed with a higher one. A limit is exceeded by at most one answer: while the answers on their
+way may take what is left, the next one waits for them. How much they may take is reckoned from their texts and
+`max_tokens` (32,000 without), and is at least what the largest answer so far took.
 
-A price is that of the policy (`policy.price`), else that of the model in `prices`, else that in the package
-`genai-prices`, if it is installed.
+What was spent is kept in `usage.db` in the directory of runs, for all gateways and chats of it together, and for each
+run of another kind by itself. Days and months are those of UTC. The prices are those of the policy.
 """
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from agentfw import Request, Settings, Task, Turn, hookimpl
-from agentfw.errors import BudgetSpentError, UsageError
+from agentfw import Request, Settings, Task, hookimpl
+from agentfw.episode import Usage
+from agentfw.errors import BudgetSpentError, StorageError, UsageError
 from agentfw.hookspecs import Hook, ObservedRun
-from agentfw.policy import Price
-from agentfw.runs import make_private
 from agentfw.settings import OPERATIONAL
+
+from .ledger import FILE, Account, Ledger, today
 
 _Tokens = Annotated[int | None, OPERATIONAL]
 _Money = Annotated[float | None, OPERATIONAL]
+_PATIENCE = 60.0  # seconds that a request waits for those on their way
+_SESSIONS = "sessions"
+"""The environment of gateways and chats."""
 
 
-class BudgetSettings(Settings):
-    """Settings of the hook `budget`. At least one limit is needed to have an effect."""
+class Limits(Settings):
+    user_tokens: _Tokens = Field(None, ge=0, description="Maximum number of tokens of one user")
+    user_money: _Money = Field(None, ge=0, description="Maximum cost of one user")
+    key_tokens: _Tokens = Field(None, ge=0, description="Maximum number of tokens of one key of a gateway")
+    key_money: _Money = Field(None, ge=0, description="Maximum cost of one key of a gateway")
+    run_tokens: _Tokens = Field(None, ge=0, description="Maximum number of tokens of the run, or of all gateways")
+    run_money: _Money = Field(None, ge=0, description="Maximum cost of the run, or of all gateways")
 
-    user_tokens: _Tokens = Field(None, ge=1, description="Maximum number of tokens of one user")
-    user_money: _Money = Field(None, gt=0, description="Maximum cost of one user")
-    key_tokens: _Tokens = Field(None, ge=1, description="Maximum number of tokens of one key of a gateway")
-    key_money: _Money = Field(None, gt=0, description="Maximum cost of one key of a gateway")
-    run_tokens: _Tokens = Field(None, ge=1, description="Maximum number of tokens of the run")
-    run_money: _Money = Field(None, gt=0, description="Maximum cost of the run")
-    prices: dict[str, Price] = Field(default_factory=dict, description="Prices per million tokens, by model")
+
+class Allowance(Settings):
+    tokens: _Tokens = Field(None, ge=0, description="Maximum number of tokens")
+    money: _Money = Field(None, ge=0, description="Maximum cost")
+    day_tokens: _Tokens = Field(None, ge=0, description="Maximum number of tokens in a day")
+    day_money: _Money = Field(None, ge=0, description="Maximum cost in a day")
+    month_tokens: _Tokens = Field(None, ge=0, description="Maximum number of tokens in a month")
+    month_money: _Money = Field(None, ge=0, description="Maximum cost in a month")
+
+
+class BudgetSettings(Limits):
+    """Settings of the hook `budget`. Without a limit it only counts."""
+
+    day: Annotated[Limits, OPERATIONAL] = Field(default_factory=Limits, description="Limits of each day")
+    month: Annotated[Limits, OPERATIONAL] = Field(default_factory=Limits, description="Limits of each month")
+    users: Annotated[dict[str, Allowance], OPERATIONAL] = Field(
+        default_factory=dict, description="Limits of single users, by name, in the place of the general ones"
+    )
+    keys: Annotated[dict[str, Allowance], OPERATIONAL] = Field(
+        default_factory=dict, description="Limits of single keys, by name, in the place of the general ones"
+    )
+
+
+class Limit(NamedTuple):
+    """One limit that holds for a request."""
+
+    whose: str
+    """`user`, `key` or `run`."""
+    name: str
+    period: str
+    """`day`, `month`, or empty for ever."""
+    unit: str
+    most: float
+    setting: str
+
+    @property
+    def title(self) -> str:
+        payer = "the run" if self.whose == "run" else f"{self.whose} {self.name}"
+        return f"{payer} for this {self.period} (UTC)" if self.period else payer
 
 
 class Budget(Hook):
-    """Counts what each turn took, and refuses requests beyond a limit."""
+    """Counts what each request took, and refuses those beyond a limit."""
 
     changes_requests = False
 
     def __init__(self, settings: BudgetSettings) -> None:
         self._settings = settings
-        self._tasks: dict[str, Task] = {}
-        self._spent: defaultdict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
-        """Tokens and money, by whose they are: `user ada`, `key team`, `the run`."""
-        self._file: Path | None = None
-        self._limits_money = any(getattr(settings, f"{whose}_money") is not None for whose in ("user", "key", "run"))
+        self._ledger: Ledger | None = None
+        self._unwritten: list[tuple[Account, str, Usage, bool]] = []
+        """What couldn't be written. Nothing else is asked until it can be."""
+        self._on_their_way: dict[object, tuple[Account, Usage]] = {}
+        """What the requests that are being answered take at most, by the asyncio task that asks."""
+        self._largest: dict[str, float] = {}
+        """What the largest answer took so far, in tokens and money. The first one is given alone."""
+        self._answered = asyncio.Event()
 
     @hookimpl
     def agentfw_run_started(self, run: ObservedRun) -> None:
-        self._file = run.folder.path / "budget.jsonl"
-        if self._file.exists():
-            for line in self._file.read_text("utf-8").splitlines(keepends=True):
-                if line.endswith("\n"):  # one that was cut short by a kill isn't counted
-                    self._count(*json.loads(line))
+        self._ledger = Ledger(run.folder.path.parent / FILE)
 
     @hookimpl(tryfirst=True)
-    def agentfw_request(self, run: ObservedRun, request: Request) -> None:
-        self._tasks[request.task.id] = request.task
-        if self._limits_money and run.spec.policy.name != "scripted":
-            self._price(run, "")  # raises if it isn't known
-        for whose in _payers(request.task):
-            kind = whose.removeprefix("the ").partition(" ")[0]
-            for unit, spent in zip(("tokens", "money"), self._spent[whose], strict=True):
-                limit = getattr(self._settings, f"{kind}_{unit}")
-                if limit is not None and spent >= limit:
-                    key = f"hook.budget.{kind}_{unit}"
-                    text = f"the budget of {whose} is spent: {spent:,.12g} of {limit:,.12g} {unit}"
-                    raise BudgetSpentError(text, fix=f"raise the limit {key}", change=f"{key}={2 * limit:.12g}")
+    async def agentfw_request(self, run: ObservedRun, request: Request, model: str, most: Callable[[], Usage]) -> None:
+        self._write()
+        account = self._account(run, request.task)
+        limits = list(self._limits(account))
+        if not limits:
+            return
+        needed = most()
+        if needed.cost is None and any(limit.unit == "money" for limit in limits):
+            fix = f"set it: --set 'policy.prices.\"{model}\".prompt=1.25' and .sampled, or pip install genai-prices"
+            raise UsageError(f"budget: the price of the model {model} isn't known", fix=fix)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                while (limit := self._may_exceed(account, limits, needed)) is not None:
+                    self._answered.clear()
+                    await self._answered.wait()
+        except TimeoutError:
+            text = f"the answers on their way may take what is left of the budget of {limit.title if limit else ''}"
+            raise BudgetSpentError(text, fix="ask again when they are done") from None
+        self._on_their_way[asyncio.current_task()] = account, needed
 
     @hookimpl
-    def agentfw_turn(self, run: ObservedRun, episode_id: str, turn: Turn) -> None:
-        price = self._price(run, turn.model) if self._limits_money else None
-        usage = turn.usage
-        cost = usage.cost or (price.cost(usage) if price is not None else 0.0) or 0.0
-        tokens = turn.count if usage.tokens is None else usage.tokens
-        payers = list(_payers(self._tasks[episode_id]))
-        self._count(payers, tokens, cost)
-        if self._file is not None:
-            make_private(self._file)
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([payers, tokens, cost]) + "\n")
+    def agentfw_answered(self, run: ObservedRun, request: Request, model: str, usage: Usage, counted: bool) -> None:
+        self._on_their_way.pop(asyncio.current_task(), None)
+        if usage.tokens:
+            for unit in ("tokens", "money"):
+                self._largest[unit] = max(self._largest.get(unit, 0), _amount(usage, unit))
+        if usage.tokens or not counted:
+            self._unwritten.append((self._account(run, request.task), model, usage, counted))
+            with suppress(StorageError):  # the next request is told
+                self._write()
+        self._answered.set()
 
-    def _count(self, payers: list[str], tokens: int, cost: float) -> None:
-        for whose in payers:
-            before = self._spent[whose]
-            self._spent[whose] = before[0] + tokens, before[1] + cost
+    def _write(self) -> None:
+        while self._unwritten and self._ledger is not None:
+            account, model, usage, counted = self._unwritten[0]
+            self._ledger.add(account, model, usage, counted=counted)
+            del self._unwritten[0]
 
-    def _price(self, run: ObservedRun, model: str) -> Price:
-        """The price of a model. Raises UsageError if nobody knows it, because a limit on money couldn't be kept."""
-        policy = next((each for each in run.spec.models if each.alias == model), run.spec.policy)
-        given = getattr(policy.checked, "price", None)
-        name = str(getattr(policy.checked, "model", "") or policy.name)
-        if isinstance(given, Price):
-            return given
-        if name in self._settings.prices:
-            return self._settings.prices[name]
-        if not hasattr(policy.checked, "price"):
-            return Price(prompt=0.0, sampled=0.0)  # a model of one's own
-        found = _listed_price(name)
-        if found is None:
-            fix = f"set it: --set 'hook.budget.prices.\"{name}\".prompt=1.25' and .sampled, or pip install genai-prices"
-            raise UsageError(f"budget: the price of the model {name} isn't known", fix=fix)
+    def _may_exceed(self, account: Account, limits: list[Limit], needed: Usage) -> Limit | None:
+        """The limit that this request may exceed together with those on their way. Raises if one is spent."""
+        found = None
+        for limit in limits:
+            spent = self._spent(account, limit)
+            if spent >= limit.most:
+                told, most = (f"{value:,.12g}" for value in (round(spent, 6), limit.most))
+                text = f"the budget of {limit.title} is spent: {told} of {most} {limit.unit}"
+                change = f"{limit.setting}={2 * limit.most or 1:.12g}"
+                raise BudgetSpentError(text, fix=f"raise the limit {limit.setting}", change=change)
+            others = [most for whose, most in self._on_their_way.values() if _pays(limit, whose)]
+            least = self._largest.get(limit.unit, limit.most)
+            may_take = sum(max(least, _amount(one, limit.unit)) for one in (*others, needed))
+            if others and spent + may_take > limit.most:
+                found = limit
         return found
 
+    def _spent(self, account: Account, limit: Limit) -> float:
+        if self._ledger is None:
+            return 0.0
+        since = {"day": today(), "month": f"{today()[:7]}-01"}.get(limit.period, "")
+        row = self._ledger.spent(limit.whose, limit.name, book=account.book, since=since)
+        return row.money if limit.unit == "money" else row.tokens
 
-def _payers(task: Task) -> Iterator[str]:
-    """Whose budget a request counts for. The name of a session begins with that of the key that it came with."""
-    yield "the run"
-    if task.user:
-        yield f"user {task.user}"
-    key, colon, _ = task.query.partition(":")
-    if colon:
-        yield f"key {key}"
+    def _account(self, run: ObservedRun, task: Task) -> Account:
+        """Whose a request is. The name of a session begins with that of the key that it came with."""
+        if run.spec.environment.name != _SESSIONS:
+            return Account(task.user, book=str(run.id))
+        key, colon, _ = task.query.partition(":")
+        return Account(task.user, key if colon else "", task.query)
+
+    def _limits(self, account: Account) -> Iterator[Limit]:
+        """The limits that hold for an answer."""
+        own = {"user": self._settings.users, "key": self._settings.keys}
+        for whose, name in (("run", "run"), ("user", account.user), ("key", account.key)):
+            allowance = own.get(whose, {}).get(name)
+            for period in ("", "day", "month") if name else ():
+                for unit in ("tokens", "money"):
+                    if allowance is not None:
+                        place, field = f"{whose}s.{name}", f"{period}_{unit}".removeprefix("_")
+                        most = getattr(allowance, field)
+                    else:
+                        place, field = period, f"{whose}_{unit}"
+                        most = getattr(getattr(self._settings, period) if period else self._settings, field)
+                    if most is not None:
+                        setting = ".".join(filter(None, ("hook.budget", place, field)))
+                        yield Limit(whose, name, period, unit, most, setting)
 
 
-def _listed_price(model: str) -> Price | None:
-    try:
-        from genai_prices import Usage, calc_price
-    except ImportError:
-        return None
-    try:
-        prompt = calc_price(Usage(input_tokens=1_000_000), model_ref=model).total_price
-        sampled = calc_price(Usage(output_tokens=1_000_000), model_ref=model).total_price
-    except LookupError:
-        return None
-    return Price(prompt=float(prompt), sampled=float(sampled))
+def _pays(limit: Limit, account: Account) -> bool:
+    return limit.whose == "run" or getattr(account, limit.whose) == limit.name
+
+
+def _amount(usage: Usage, unit: str) -> float:
+    return (usage.cost if unit == "money" else usage.tokens) or 0.0

@@ -19,7 +19,7 @@ REGISTRATION = Registration(
         Component(
             "budget",
             f"{_HERE}.budget:Budget",
-            "Limits tokens and money of each user, of each key of a gateway, and of the run",
+            "Counts tokens and money of each user, key of a gateway and run, and limits them",
             settings=f"{_HERE}.budget:BudgetSettings",
         ),
         Component(

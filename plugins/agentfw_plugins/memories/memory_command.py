@@ -446,7 +446,7 @@ def import_(words: tuple[str, ...], owner: str, yes: bool, embedder: str, store:
         with translated_errors():
             skills = [as_new_skill(one, owner=owner, reviewed=True) for one in read_skill_folders(path)]
         with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
-            added = {"path": str(path), "skills": len(graph.add_skills(skills))}
+            added = {"path": str(path), "skills": len(graph.add_all(skills))}
         _answered(out, added, printed.said(f"{{skills:,}} skills imported into {store}, tenant {tenant}"))
         return
     if path.is_dir():

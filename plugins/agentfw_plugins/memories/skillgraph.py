@@ -371,7 +371,7 @@ class SkillGraphMemory(Memory):
         said = [str(data.get("said") or data.get("text", "")) for data in theirs]
         about = dict.fromkeys(str(one) for event in observed for one in _listed(event.data.get("scenarios")))
         scenarios = tuple(filter(_is_name, about or (episode.environment,)))
-        rated = any(event.name == "feedback" for event in observed)
+        rated = any(event.name == "feedback" and not event.data.get("metric") for event in observed)
         asked = next((one.content for one in reversed(episode.messages) if rated and one.role == "user"), "")
         recalled = self._recalled(episode)
         return Trajectory(
@@ -408,7 +408,8 @@ class SkillGraphMemory(Memory):
 
 def _case(episode: Episode, rated: bool) -> tuple[str, str]:
     """What was answered, and what the user would have answered instead: to a rated answer, or in the only turn."""
-    newest = next((one.data for one in reversed(episode.events) if rated and one.name == "feedback"), {})
+    given = (one.data for one in reversed(episode.events) if rated and one.name == "feedback")
+    newest = next((data for data in given if not data.get("metric")), {})
     if not episode.turns or not (rated or len(episode.turns) == 1):
         return "", ""
     place = newest.get("turn")

@@ -31,6 +31,8 @@ from ..models.conversation import tagged
 from .protocol import Malformed, StreamReader, objects, table
 
 _AS_TOLD = CallsInText(frozenset(("tags",)))  # see agentfw_plugins.models.conversation
+_MOST_TOKENS = 10**9
+"""No answer takes more tokens."""
 
 
 class StreamedReply:
@@ -170,9 +172,14 @@ def read_generation(reply: object, names: Collection[str], *, native: bool = Tru
 
 
 def read_usage(reply: Mapping[str, Any]) -> Usage:
-    """How many tokens a server says that an answer took. A value that is no count is taken for unknown."""
+    """How many tokens a server says that an answer took. A value that is no count is taken for unknown.
+
+    More cached tokens than the prompt has are none: who says that would be charged less than it costs.
+    """
     usage = table(reply.get("usage"))
     details = table(usage.get("prompt_tokens_details"))
+    prompt, sampled = (_tokens(usage.get(f"{name}_tokens")) for name in ("prompt", "completion"))
+    written, written_long = (_tokens(details.get(f"{name}_tokens")) or 0 for name in ("written", "written_long"))
     # Where servers report it: OpenAI and vLLM, Moonshot, DeepSeek.
     found = (
         details.get("cached_tokens"),
@@ -180,11 +187,13 @@ def read_usage(reply: Mapping[str, Any]) -> Usage:
         usage.get("prompt_cache_hit_tokens"),
     )
     cached = next((tokens for tokens in map(_tokens, found) if tokens is not None), None)
-    return Usage(_tokens(usage.get("prompt_tokens")), cached, _tokens(usage.get("completion_tokens")))
+    if prompt is None or (cached or 0) + written > prompt or written_long > written:
+        return Usage(prompt, cached if prompt is None or (cached or 0) <= prompt else None, sampled)
+    return Usage(prompt, cached, sampled, written=written, written_long=written_long)
 
 
 def _tokens(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
 
 
 def _text(content: object) -> str:

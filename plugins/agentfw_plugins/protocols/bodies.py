@@ -128,6 +128,13 @@ class Body:
             return None
         raise self.wrong(key, f"must be a number from {low:g} to {high:g}")
 
+    def either(self, first: str, second: str) -> str:
+        """A text that may have either of two names. Empty if it isn't there."""
+        texts = {self.text(first, ""), self.text(second, "")} - {""}
+        if len(texts) > 1:
+            raise self.wrong(first, f"and {second} say different things")
+        return next(iter(texts), "")
+
     def whole(self, key: str, low: int, high: int = 2**63 - 1) -> int | None:
         value = self.values.get(key)
         if value is None:

@@ -141,7 +141,9 @@ def read_chat(body: Body, *, follows_schemas: bool = False) -> ChatRequest:
     if body.lenient:
         if not messages:
             raise body.wrong("messages", "must be a list of messages")
-        sampling = Sampling(body.number("temperature", 0, 2), body.number("top_p", 0, 1))
+        limits = (body.values.get(name) for name in ("max_tokens", "max_completion_tokens"))
+        most = min((limit for limit in limits if type(limit) is int and limit > 0), default=None)
+        sampling = Sampling(body.number("temperature", 0, 2), body.number("top_p", 0, 1), most)
         return ChatRequest(
             body.text("model", ""), messages, tuple(actions.values()), sampling, stream=body.flag("stream"), user=user
         )

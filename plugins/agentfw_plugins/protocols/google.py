@@ -464,10 +464,10 @@ def _blocked(whole: Json) -> bool:
 def _top_of(whole: Json) -> Json:
     top = {"id": f"chatcmpl-{whole.get('responseId') or ''}", "model": whole.get("modelVersion")}
     usage = table(whole.get("usageMetadata"))
-    sampled_too = [usage.get(name) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
+    sampled_too = [usage.get(name) or 0 for name in ("candidatesTokenCount", "thoughtsTokenCount")]
     counts = {
         "prompt_tokens": usage.get("promptTokenCount"),
-        "completion_tokens": sum(one for one in sampled_too if isinstance(one, int)),
+        "completion_tokens": sum(sampled_too) if all(type(one) is int and one >= 0 for one in sampled_too) else None,
         "total_tokens": usage.get("totalTokenCount"),
         "prompt_tokens_details": {"cached_tokens": usage.get("cachedContentTokenCount") or 0},
         "completion_tokens_details": {"reasoning_tokens": usage.get("thoughtsTokenCount") or 0},

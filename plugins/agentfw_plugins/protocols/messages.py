@@ -432,10 +432,15 @@ def _top_of(message: Json) -> Json:
 
 def _counts(usage: Json) -> Json:
     """The token counts as those of a chat completion, whose prompt has the cached ones too."""
-    read = number(usage.get("cache_read_input_tokens"))
-    prompt = number(usage.get("input_tokens")) + read + number(usage.get("cache_creation_input_tokens"))
-    counts = {"prompt_tokens": prompt if usage else None, "completion_tokens": usage.get("output_tokens")}
-    return {**counts, "prompt_tokens_details": {"cached_tokens": read}}
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    parts = [usage.get(name) or 0 for name in names]
+    is_told = "input_tokens" in usage and all(type(part) is int and part >= 0 for part in parts)
+    details = {"cached_tokens": parts[1]}
+    if parts[2]:
+        long = table(usage.get("cache_creation")).get("ephemeral_1h_input_tokens") or 0
+        details |= {"written_tokens": parts[2], "written_long_tokens": long}
+    counts = {"prompt_tokens": sum(parts) if is_told else None, "completion_tokens": usage.get("output_tokens")}
+    return {**counts, "prompt_tokens_details": details}
 
 
 def _head(reply: Mapping[str, Any], body: Body) -> Json:

@@ -127,7 +127,8 @@ class JudgedReward(RewardModel, Generic[Judge]):
             )
         except RequestRefusedError as error:
             raise JudgeRefused(str(error)) from error
-        return Answer(generation.text, JudgeUsage(*astuple(self.policy.priced(generation.usage))))
+        usage = self.policy.priced(generation.usage, generation.version)
+        return Answer(generation.text, JudgeUsage(usage.prompt, usage.cached, usage.sampled, usage.cost))
 
 
 @contextmanager

@@ -6,12 +6,19 @@ class Correct(Measured):
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
 
 from agentfw import Episode, RewardModel, Score
+from agentfw.episode import Event
+from agentfw.errors import UsageError
 from agentfw.scores import Track
 
-__all__ = ["Feedback", "Format", "Measured", "Utility", "feedback_of"]
+__all__ = ["METRIC_NAME", "Feedback", "Format", "Measured", "Metric", "Utility", "feedback_of", "is_feedback"]
+
+METRIC_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_TEST = re.compile(r"(?P<name>[^<>=]*)(?:(?P<sign>>=|<=)(?P<bound>-?\d+(?:\.\d+)?))?")
 
 
 class Measured(RewardModel):
@@ -63,7 +70,7 @@ class Feedback(RewardModel):
     """What the user said, from -1 (bad) to 1 (good): one score for each answer that was rated, and one for the session.
 
     The newest feedback on an answer counts, and so does the newest on the session as a whole. A session that nobody has
-    rated has no score.
+    rated has no score. Feedback with a metric is a component of its name, `metric:NAME`, that isn't in the reward.
     """
 
     components = ("feedback",)
@@ -71,16 +78,60 @@ class Feedback(RewardModel):
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         scores: list[Score] = []
         for episode in group:
-            newest = {turn: value for turn, value, _ in feedback_of(episode)}
-            scores += [Score(episode.id, "feedback", value, "personal", turn=turn) for turn, value in newest.items()]
+            newest = {
+                (event.data.get("metric") or "", _turn_of(event, episode)): float(event.data["value"])
+                for event in episode.events
+                if is_feedback(event)
+            }
+            for (metric, turn), value in newest.items():
+                name = f"metric:{metric}" if metric else "feedback"
+                scores.append(Score(episode.id, name, value, "personal", turn=turn, counts=not metric))
         return scores
 
 
-def feedback_of(episode: Episode) -> Iterator[tuple[int | None, float, str]]:
-    """The feedback on an episode in its order: the turn (None for all), the value and the correction."""
+class Metric(NamedTuple):
+    """The feedback that is looked at, and when it is good.
+
+    >>> Metric.read("stars>=4").liking(5), Metric.read("solved").liking(False), Metric.read("").liking(0.5)
+    (1.0, -1.0, 0.5)
+    """
+
+    name: str = ""
+    """Empty for feedback without a metric: whether somebody likes an answer."""
+    sign: str = ""
+    bound: float = 0.0
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read NAME, NAME>=NUMBER or NAME<=NUMBER."""
+        found = _TEST.fullmatch(text.replace(" ", ""))
+        if found is None or (text and not METRIC_NAME.fullmatch(found["name"])):
+            raise UsageError(f'"{text}" names no metric', fix='use its name, or a bound, such as "stars>=4"')
+        return cls(found["name"], found["sign"] or "", float(found["bound"] or 0))
+
+    def liking(self, value: float) -> float:
+        """A value as what is thought of an answer, from -1 (bad) to 1 (good)."""
+        if self.sign:
+            return 1.0 if (value >= self.bound if self.sign == ">=" else value <= self.bound) else -1.0
+        return (1.0 if value else -1.0) if isinstance(value, bool) else max(-1.0, min(1.0, float(value)))
+
+
+def feedback_of(episode: Episode, metric: Metric | None = None) -> Iterator[tuple[int | None, float, str]]:
+    """The feedback on an episode in its order: the turn (None for all), the value from -1 to 1, and the correction."""
+    metric = metric or Metric()
     for event in episode.events:
-        value = event.data.get("value")
-        if event.kind == "observation" and event.name == "feedback" and isinstance(value, (int, float)):
-            turn = event.data.get("turn")
-            known = isinstance(turn, int) and 0 <= turn < len(episode.turns)
-            yield turn if known else None, float(value), str(event.data.get("correction") or "")
+        if is_feedback(event, metric.name):
+            value, correction = metric.liking(event.data["value"]), str(event.data.get("correction") or "")
+            yield _turn_of(event, episode), value, correction
+
+
+def is_feedback(event: Event, metric: str | None = None) -> bool:
+    """Whether an event is feedback, on a metric if one is given. It is empty for feedback that names none."""
+    is_named = (event.kind, event.name) == ("observation", "feedback")
+    is_rated = is_named and isinstance(event.data.get("value"), int | float)
+    return is_rated and metric in (None, event.data.get("metric") or "")
+
+
+def _turn_of(event: Event, episode: Episode) -> int | None:
+    turn = event.data.get("turn")
+    return turn if isinstance(turn, int) and 0 <= turn < len(episode.turns) else None

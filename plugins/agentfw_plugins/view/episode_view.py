@@ -22,6 +22,7 @@ from agentfw.errors import AgentfwError
 from agentfw.runs import RunFolder, decisions
 from agentfw.turns.session import extended
 
+from ..rewards.measured import is_feedback
 from .index import Index
 from .index_rows import read_line
 from .search import Row
@@ -200,7 +201,7 @@ class EpisodeView:
     def feedback(self) -> list[Mapping[str, Any]]:
         """What somebody thinks of the whole session."""
         events = self.episode.events if self.episode else []
-        return [event.data for event in events if _is_feedback(event) and event.data.get("turn") is None]
+        return [event.data for event in events if is_feedback(event) and event.data.get("turn") is None]
 
     def decisions(self, turn: Turn) -> list[str]:
         """What hooks decided about a turn and its calls."""
@@ -225,7 +226,7 @@ class EpisodeView:
             before = turn.prompt_ids + turn.token_ids
             advantage = advantages.get(turn.index)
             found.append(ShownTurn(turn, new, turn.prompt_ids[shared:], said, calls, advantage=advantage))
-        for event in filter(_is_feedback, episode.events):
+        for event in filter(is_feedback, episode.events):
             rated = event.data.get("turn")
             if isinstance(rated, int) and 0 <= rated < len(found):
                 found[rated].feedback.append(event.data)
@@ -260,11 +261,6 @@ def read_episode(raw: bytes) -> Episode:
     for news in parts[1:]:
         whole = extended(whole, news)
     return whole
-
-
-def _is_feedback(event: Event) -> bool:
-    rated = event.data.get("value")
-    return (event.kind, event.name) == ("observation", "feedback") and isinstance(rated, int | float)
 
 
 def _read(path: Path) -> bytes:

@@ -143,7 +143,8 @@ class Rows:
         self.rows, self.run, self.number, self.place = rows, run, number, place
         self.headline, self.began = str(about.get("headline", "")), str(about.get("created", ""))
         self.is_live = not (about.get("episodes") or about.get("updates"))
-        """Whether its episodes are sessions. No other run plays the same ones."""
+        """Whether its episodes are sessions. No other run has the same ones, unless it asks their questions again."""
+        self.origin = str(about.get("replay_of") or self.began)
 
     def take(self, journal: str, line: Line) -> int | None:
         """Write what a line says. Returns the number of the episode that it is about."""
@@ -206,8 +207,8 @@ class Rows:
         return {"headline": _number(outcome.get(self.headline))}
 
     def _write(self, name: str, row: dict[str, Any]) -> int:
-        if self.is_live:
-            row["task"] = None
+        if self.is_live and "query" in row:
+            row["task"] = f"{self.origin}/{row['query']}"
         row = {"place": self.number, "run": self.run, "episode": name, "began": self.began, **row}
         for tool in str(row.get("tools", "")).split():
             self.rows.execute("INSERT OR IGNORE INTO tools VALUES (?)", (tool,))

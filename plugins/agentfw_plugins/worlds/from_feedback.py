@@ -36,7 +36,7 @@ from agentfw.seeds import Seeds
 from agentfw.turns.session import SessionEnvironment
 
 from ..rewards import translated_errors
-from ..rewards.measured import feedback_of
+from ..rewards.measured import Metric, feedback_of
 from ..task_files import SHARES
 
 if TYPE_CHECKING:
@@ -69,12 +69,13 @@ class Example:
         return self.value > 0
 
 
-def read_examples(runs: Sequence[Path], good: float) -> list[Example]:
+def read_examples(runs: Sequence[Path], good: float, metric: str = "") -> list[Example]:
     """The examples of some runs, in an order that depends on what is in them and not on the order of the runs.
 
-    `good` is the minimum feedback of a good answer. A bad one has at most minus that.
+    `good` is the minimum feedback of a good answer. A bad one has at most minus that. `metric` is what it is about.
     """
-    found = {_mark(example): example for run in runs for example in _of_run(run, good)}
+    looked = Metric.read(metric)
+    found = {_mark(example): example for run in runs for example in _of_run(run, good, looked)}
     begun = {_begin(example) for example in found.values() if example.wanted}
     if len(begun) < LEAST:
         bad = sum(not example.wanted for example in found.values())
@@ -105,17 +106,17 @@ def _begin(example: Example) -> bytes:
     return blake2b(first.encode(errors="replace"), digest_size=16).digest()
 
 
-def _of_run(run: Path, good: float) -> Iterator[Example]:
+def _of_run(run: Path, good: float, metric: Metric) -> Iterator[Example]:
     folder = RunFolder.open(run)
     ended = {episode.id: episode for episode in folder.episodes()}
     going_on = {episode.id: episode for episode in read_sessions(run)}
     for episode in {**going_on, **ended}.values():
-        yield from _of_episode(episode, good)
+        yield from _of_episode(episode, good, metric)
 
 
-def _of_episode(episode: Episode, good: float) -> Iterator[Example]:
+def _of_episode(episode: Episode, good: float, metric: Metric) -> Iterator[Example]:
     newest: dict[int | None, tuple[float, str]] = {}
-    for about, value, correction in feedback_of(episode):
+    for about, value, correction in feedback_of(episode, metric):
         newest[about] = value, correction
     about_all = newest.pop(None, None)
     for turn in episode.turns:
@@ -155,6 +156,9 @@ class FromFeedbackSettings(Settings):
     runs: tuple[str, ...] = Field(min_length=1, description="Directories of the runs to learn from.")
     good: float = Field(
         0.5, gt=0, le=1, description="Minimum feedback of a good answer. A bad one has at most minus that."
+    )
+    metric: str = Field(
+        "", description="Metric of the feedback, or a bound of it, such as `stars>=4`. Default: feedback without one."
     )
     answers: Literal["wanted", "rated"] = Field(
         "wanted",
@@ -216,18 +220,21 @@ class FromFeedback(SessionEnvironment):
 
 
 def _examples_of(settings: FromFeedbackSettings) -> list[Example]:
-    return _cached_examples(settings.runs, settings.good)
+    return _cached_examples(settings.runs, settings.good, settings.metric)
 
 
 @lru_cache(maxsize=4)
-def _cached_examples(runs: tuple[str, ...], good: float) -> list[Example]:
-    return read_examples([Path(run) for run in runs], good)
+def _cached_examples(runs: tuple[str, ...], good: float, metric: str) -> list[Example]:
+    return read_examples([Path(run) for run in runs], good, metric)
 
 
 class FeedbackPreferenceSettings(Settings):
     runs: tuple[str, ...] = Field(min_length=1, description="Directories of the runs whose feedback is fitted on.")
     good: float = Field(
         0.5, gt=0, le=1, description="Minimum feedback of a good answer. A bad one has at most minus that."
+    )
+    metric: str = Field(
+        "", description="Metric of the feedback, or a bound of it, such as `stars>=4`. Default: feedback without one."
     )
     dimensions: int = Field(32, ge=1, description="Size of the fitted vectors.")
     epochs: int = Field(100, ge=1, description="Maximum number of epochs of the fit.")
@@ -245,7 +252,8 @@ class FeedbackPreference(RewardModel):
 
         home = folder / "feedback_preference"
         if not home.exists():
-            examples = read_examples([Path(run) for run in self.settings.runs], self.settings.good)
+            runs = [Path(run) for run in self.settings.runs]
+            examples = read_examples(runs, self.settings.good, self.settings.metric)
             self._fit(split_of(examples, "train")).save(home)
         self._preference = Preference(PreferenceSettings(model=str(home), text="said"))
 

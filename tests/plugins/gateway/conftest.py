@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import agentfw
 
 from agentfw import Intervention, Moment
 from agentfw.runs import LiveRun
@@ -18,6 +19,8 @@ from agentfw_plugins.gateway.live import Limits, Stop, opened, serve_until
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+
+__all__ = ["Served", "agentfw", "gateway", "rule", "serve", "served"]
 
 
 def rule(moment: Moment) -> Iterator[Intervention | str]:

@@ -23,7 +23,7 @@ from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.learning.comparison import LEVEL, Comparison, compare
 from agentfw_plugins.gateway.learning.learning import Learning
 from agentfw_plugins.gateway.learning.ratings import Rating, rated
-from agentfw_plugins.gateway.learning.trial import judge
+from agentfw_plugins.gateway.learning.trainer import judge
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
 from agentfw_plugins.gateway.live import opened
 from agentfw_plugins.rewards.measured import feedback_of

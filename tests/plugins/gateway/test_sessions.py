@@ -311,3 +311,25 @@ def test_a_locked_store_keeps_nobody_waiting_who_does_not_use_it(serve: Callable
         assert models == [200] * 3
         assert waited
         assert waiting.result()["session"] == "later"
+
+
+def test_a_sub_agent_has_a_session_of_its_own_below_that_of_its_agent(serve: Callable[..., Served]) -> None:
+    gateway = serve()
+    address = f"{gateway.url}/v1"
+    asked = body("Look into it")
+
+    main = ask(address, body("Fix the test"), {"x-agentfw-session": "work"})
+    claude = ask(address, asked, {"x-agentfw-session": "work", "x-claude-code-agent-id": "a1b2"})
+    again = ask(address, body("And now?"), {"x-agentfw-session": "work", "x-claude-code-agent-id": "a1b2"})
+    opencode = ask(address, asked, {"x-agentfw-session": "ses_2", "x-parent-session-id": "work"})
+    strange = ask(address, asked, {"x-agentfw-session": "odd", "x-claude-code-agent-id": "a b/../c"})
+
+    names = [one["session"] for one in (main, claude, again, opencode, strange)]
+    assert names == ["work", "work.a1b2", "work.a1b2", "ses_2", "odd"]
+    rows = httpx.get(f"{gateway.url}/sessions").json()["sessions"]
+    assert {row["session"]: row["part_of"] for row in rows} == {
+        "work": "",
+        "work.a1b2": "work",
+        "ses_2": "work",
+        "odd": "",
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import run
@@ -46,7 +45,7 @@ def test_a_price_that_nobody_knows_is_an_error_before_anything_is_asked(tmp_path
     assert server.bodies == []
 
 
-def test_a_user_is_refused_and_another_is_not_also_after_a_restart(tmp_path: Path) -> None:
+def test_a_user_is_refused_and_another_is_not_also_after_a_restart(tmp_path: Path, agentfw: Agentfw) -> None:
     with serving(completion("fine")) as (address, server):
         command = [
             executable,
@@ -68,9 +67,11 @@ def test_a_user_is_refused_and_another_is_not_also_after_a_restart(tmp_path: Pat
     assert [done.returncode for done in said] == [0, 1, 0]
     assert "the budget of user ada is spent: 28 of 20 tokens" in said[1].stderr
     assert len(server.bodies) == 3
-    (file,) = (tmp_path / "runs").rglob("budget.jsonl")
-    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    assert lines[0] == [["the run", "user ada"], 14, 0.0]
+    told = agentfw("serve", "usage", "--by", "user", "--json")
+    assert [(row["name"], row["requests"], row["tokens"]) for row in told.json["rows"]] == [
+        ("ada", 2, 28),
+        ("bob", 1, 14),
+    ]
 
 
 def test_a_gateway_answers_429_to_the_key_that_has_spent_its_budget_and_goes_on_for_the_other(

@@ -114,7 +114,7 @@ def test_one_spec_runs_on_every_kind_of_server_and_tells_its_cost(
     page = (run / "report.html").read_text()
     assert len(server.answered) == 6
     if cost is None:
-        assert summary["usage"] == dict.fromkeys(("prompt", "cached", "sampled", "cost"))
+        assert {summary["usage"][name] for name in ("prompt", "cached", "sampled", "cost")} == {None}
         assert "unknown" in page
         assert "tokens and cost unknown" in err
     else:

@@ -418,10 +418,11 @@ def _with_tasks(file: str, values: SpecValues) -> SpecValues:
     return values.then("command line", {**values, "environment": with_settings(choice, tasks=os.path.abspath(file))})
 
 
-def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = None) -> Start:
+def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = None, metric: str = "") -> Start:
     """Trainings that learn from what was recorded in these runs.
 
-    They are the setting `runs` of the environment, and of each reward that has one in the spec. A name may also be an
+    They are the setting `runs` of the environment, and of each reward that has one in the spec, and so is `metric`,
+    the feedback that is learned from, if it isn't empty. A name may also be an
     address such as postgresql://..., if an entry point of the group `agentfw.recordings` is called as it begins. This
     is a function that makes runs of what is there: `copied(address, host, directory_of_runs)` returns their folders.
     """
@@ -436,13 +437,14 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
         environment = _kept(values.get("environment"), _name_in(values.get("environment")))
         rewards = values.get("rewards", [])
         listed = rewards if isinstance(rewards, list) else [rewards]
+        about = {"runs": folders, **({"metric": metric} if metric else {})}
         scored = [
-            with_settings(choice, runs=folders)
+            with_settings(choice, **about)
             if (isinstance(choice, dict) and "runs" in choice.get("settings", {}))
             else choice
             for choice in listed
         ]
-        played = with_settings(environment, runs=folders)
+        played = with_settings(environment, **about)
         return values.then("--from", {**values, "environment": played, "rewards": scored})
 
     return start

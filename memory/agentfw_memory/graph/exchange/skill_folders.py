@@ -2,7 +2,7 @@
 
     for skill in read_skill_folders("skills"):
         print(skill.name, skill.description)
-    graph.add_skills(as_new_skill(skill, owner="ana") for skill in read_skill_folders("skills"))
+    graph.add_all(as_new_skill(skill, owner="ana") for skill in read_skill_folders("skills"))
 
 In a graph, a skill is one text: name, description and instructions, so that all three are searched. What a graph knows
 of a skill is in the `metadata` of its file: `owner`, `visibility`, `tools` and `scenarios` (lists as JSON), `since`,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentfw.errors import UsageError
-from agentfw.printing.out import Out
+from agentfw.printing.out import Out, counted
 
 from ...command_options import json_option
 
@@ -46,6 +46,13 @@ def learning_options(command: Command) -> Command:
                 help="Number of newly rated answers that a new version takes.",
             ),
             click.option(
+                "--metric",
+                default="",
+                metavar="NAME",
+                help="Metric of the feedback that versions learn from, or a bound of it, such as stars>=4. Default: "
+                "feedback without a metric.",
+            ),
+            click.option(
                 "--learn-spec",
                 type=click.Path(path_type=Path, exists=True),
                 help="Spec file (TOML) of the training. Default: train-from-feedback.",
@@ -68,20 +75,21 @@ def learning_of(
     every: int,
     spec: Path | None,
     canary: float | None,
+    metric: str,
     shared: str,
     tell: Callable[[str], object],
 ) -> Learning | None:
     """What makes a gateway learn. One that learned earlier goes on serving what it learned, also without --learn."""
     from .learning import Learning
 
-    if not learn and (spec or canary is not None):
-        raise UsageError("--learn-spec and --canary are about versions that are trained", fix="add --learn")
+    if not learn and (spec or metric or canary is not None):
+        raise UsageError("--learn-spec, --metric and --canary are about versions that are trained", fix="add --learn")
     learning = Learning(live, tell, _versions_of(live, shared))
     if not (learn or learning.file.exists):
         learning.file.close()
         return None
     if learn:
-        learning.start(every=every, share=CANARY if canary is None else canary, spec=spec)
+        learning.start(every=every, share=CANARY if canary is None else canary, spec=spec, metric=metric)
     return learning
 
 
@@ -139,14 +147,15 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
     """List the versions that a gateway has made of its feedback, and why each is served or not."""
     from dataclasses import asdict
 
-    from .ratings import fresh, read_ratings
+    from .ratings import fresh, left_out, read_ratings
     from .version_file import named
 
     file = _file(run, runs, shared)
-    state = file.read()
-    waiting = fresh(read_ratings(file.episodes(), state.removals), state.since)
+    state, episodes = (file.read(), list(file.episodes()))
+    waiting = fresh(read_ratings(episodes, state.removals, state.metric), state.since)
+    ignored = left_out(episodes, state.removals, state.metric)
     if out.json:
-        out.data({**asdict(state), "waiting": waiting})
+        out.data({**asdict(state), "waiting": waiting, "ignored": dict(ignored)})
         return
     rows = [["*" if state.served == 0 else "", named(0), "the policy as it came", "", "", ""]]
     for one in state.versions:
@@ -156,6 +165,8 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
     out.table(["", "version", "outcome", "made", "ratings", "why"], rows, right=(4,))
     for gone in state.removals:
         out.line("left out: " + ", ".join(f"{name} {said}" for name, said in asdict(gone).items() if said))
+    for why, count in ignored.most_common():
+        out.line(f"{counted(count, 'rated answer')} not learned from: {why}")
     if state.said:
         out.line(f"last attempt: {state.said}")
     if state.canary:
@@ -209,7 +220,7 @@ def forget_feedback(
     file = _file(run, runs, shared)
     removal = Removal(user, session, since.timestamp() if since else None, until.timestamp() if until else time.time())
     with file.change() as state:
-        ratings = read_ratings(file.episodes(), state.removals)
+        ratings = read_ratings(file.episodes(), state.removals, state.metric)
         gone = [one for one in ratings if removal.holds(one.user, one.session, one.at)]
         withdrawn = state.remove(removal, {one.session for one in gone})
         served = state.served

@@ -21,6 +21,7 @@ from agentfw import Policy
 from agentfw.errors import AgentfwError
 from agentfw.runs import LiveRun
 
+from ...rewards.measured import Metric
 from .ratings import Rating, fresh, read_ratings
 from .served_versions import ServedVersions, check_learns
 from .trainer import BUSY
@@ -40,16 +41,17 @@ class Learning:
     def __init__(self, live: LiveRun, tell: Callable[[str], object], file: VersionFile) -> None:
         self.live, self.tell, self.file = live, tell, file
         self.spec: Path | None = None
-        self._wished = (0, 0.0)
+        self._wished = (0, 0.0, "")
         self.trains, self.waiting, self._tries, self._enough, self._judged = False, 0, 0, 0, 0
         self._heard = self._untold = 0
         self._leads, self._asked = False, -math.inf
         self.trainer: asyncio.subprocess.Process | None = None
 
-    def start(self, *, every: int, share: float, spec: Path | None = None) -> None:
+    def start(self, *, every: int, share: float, spec: Path | None = None, metric: str = "") -> None:
         """Train versions. Without this, those that there are already are served."""
         check_learns(self.live.assembly.policy.inside, self.live.assembly.spec.policy.name)
-        self.trains, self.spec, self._wished = True, spec, (every, share)
+        Metric.read(metric)  # raises if it is none
+        self.trains, self.spec, self._wished = True, spec, (every, share, metric)
 
     async def ready(self) -> None:
         """Serve the version that the file names. Call this before the first request."""
@@ -72,7 +74,12 @@ class Learning:
     def _begin(self) -> None:
         self.file.create()
         with self.file.change() as state:
-            state.every, state.share = self._wished
+            state.every, state.share, state.metric = self._wished
+
+    @property
+    def metric(self) -> str:
+        """The feedback that versions learn from."""
+        return self.served.state.metric
 
     def heard(self) -> None:
         """Feedback has come in, and is on disk."""
@@ -183,4 +190,4 @@ class Learning:
 
 
 def _ratings(file: VersionFile, state: State) -> list[Rating]:
-    return read_ratings(file.episodes(), state.removals)
+    return read_ratings(file.episodes(), state.removals, state.metric)

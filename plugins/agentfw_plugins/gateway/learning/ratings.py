@@ -6,15 +6,16 @@ or more is good, and -0.5 or less is bad.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from agentfw import Episode
+from agentfw import Episode, Turn
 from agentfw.episode import Event
 
-from ...rewards.measured import feedback_of
+from ...rewards.measured import Metric, feedback_of, is_feedback
 from .version_file import Removal
 
 MOST = 400
@@ -41,9 +42,9 @@ class Rating(NamedTuple):
     """Whether it came to its end. What was cut off at its maximum length is compared and judged, but not trained on."""
 
 
-def read_ratings(episodes: Iterable[Episode], removals: Sequence[Removal] = ()) -> list[Rating]:
-    """All ratings of these sessions that weren't taken out, the newest last."""
-    found = [one for episode in episodes for one in rated(without_removed(episode, removals))]
+def read_ratings(episodes: Iterable[Episode], removals: Sequence[Removal] = (), metric: str = "") -> list[Rating]:
+    """All ratings of these sessions that weren't taken out, the newest last. `metric` is what they are about."""
+    found = [one for episode in episodes for one in rated(without_removed(episode, removals), Metric.read(metric))]
     return sorted(found, key=lambda one: one.at)
 
 
@@ -52,7 +53,7 @@ def without_removed(episode: Episode, removals: Sequence[Removal]) -> Episode:
 
     def is_removed(event: Event) -> bool:
         task, at = episode.task, float(event.data.get("at", 0.0))
-        return _is_feedback(event) and any(gone.holds(task.user, task.query, at) for gone in removals)
+        return is_feedback(event) and any(gone.holds(task.user, task.query, at) for gone in removals)
 
     return replace(episode, events=[event for event in episode.events if not is_removed(event)])
 
@@ -62,26 +63,61 @@ def fresh(ratings: Sequence[Rating], seen: float) -> int:
     return sum(one.at > seen for one in ratings)
 
 
-def rated(episode: Episode) -> Iterator[Rating]:
-    """The rated answers of a session. Answers that were interrupted or have no tokens don't count."""
-    times = _times(episode)
-    newest = {about: (value, at) for (about, value, _), at in zip(feedback_of(episode), times, strict=True)}
+def rated(episode: Episode, metric: Metric | None = None) -> Iterator[Rating]:
+    """The rated answers of a session that count."""
     first = next((one.content for one in episode.messages if one.role == "user"), "")
     held_out = blake2b(first.encode(errors="replace"), digest_size=8).digest()[0] % _HELD_OUT == 0
-    for turn in episode.turns:
-        value, at = newest.get(turn.index) or newest.get(None) or (0.0, 0.0)
-        if abs(value) >= _CLEAR and turn.token_ids and turn.finish in ("stop", "length"):
+    for turn, value, at in _values(episode, metric or Metric()):
+        if not why_not(turn, value):
             task = episode.task
             ids = turn.prompt_ids, turn.token_ids
             yield Rating(task.query, task.user, at, value > 0, turn.version, *ids, held_out, turn.finish == "stop")
 
 
-def _times(episode: Episode) -> Iterator[float]:
-    """When each feedback was given. Runs of earlier versions don't say."""
-    for event in filter(_is_feedback, episode.events):
-        yield float(event.data.get("at", 0.0))
+def left_out(episodes: Iterable[Episode], removals: Sequence[Removal], metric: str) -> Counter[str]:
+    """How many rated answers teach no version, by why."""
+    found = Counter[str]()
+    for episode in episodes:
+        for turn, value, _ in _values(without_removed(episode, removals), Metric.read(metric)):
+            found[why_not(turn, value) or why_not_taught(turn)] += 1
+    del found[""]
+    return found
 
 
-def _is_feedback(event: Event) -> bool:
-    is_named = (event.kind, event.name) == ("observation", "feedback")
-    return is_named and isinstance(event.data.get("value"), int | float)
+def why_not(turn: Turn, value: float) -> str:
+    """Why the rating of an answer doesn't count for a version, in words. Empty if it does."""
+    if abs(value) < _CLEAR:
+        return f"it is neither good ({_CLEAR:g} or more) nor bad ({-_CLEAR:g} or less)"
+    if turn.finish not in ("stop", "length"):
+        return "the answer was interrupted"
+    if not turn.token_ids:
+        return "the tokens of the answer aren't recorded: its model doesn't give them"
+    return ""
+
+
+def why_not_taught(turn: Turn) -> str:
+    """Why versions are compared by an answer and don't learn from it. Empty if they do."""
+    return "" if turn.finish == "stop" else "the answer was cut off at its maximum of tokens: raise max_tokens"
+
+
+def why_ignored(episode: Episode, metric: str, about: Mapping[str, Any]) -> str:
+    """Why feedback teaches no version, where versions learn from `metric`. `about` is the data of its event."""
+    looked = Metric.read(metric)
+    if (about.get("metric") or "") != looked.name:
+        return f"versions learn from {f'the metric {looked.name}' if looked.name else 'feedback without a metric'}"
+    place, value = about.get("turn"), looked.liking(about["value"])
+    turns = episode.turns if place is None else episode.turns[place : place + 1]
+    if not turns:
+        return "there is no answer yet"
+    whys = [why_not(turn, value) or why_not_taught(turn) for turn in turns]
+    return "" if "" in whys else whys[0]
+
+
+def _values(episode: Episode, metric: Metric) -> Iterator[tuple[Turn, float, float]]:
+    """The answers that were rated, with what is thought of them and since when. Their own rating comes first."""
+    times = [float(one.data.get("at", 0.0)) for one in episode.events if is_feedback(one, metric.name)]
+    given = zip(feedback_of(episode, metric), times, strict=True)
+    newest = {about: (value, at) for (about, value, _), at in given}
+    for turn in episode.turns:
+        if (found := newest.get(turn.index) or newest.get(None)) is not None:
+            yield (turn, *found)

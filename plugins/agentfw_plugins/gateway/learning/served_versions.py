@@ -27,12 +27,16 @@ class ServedVersions(Policy):
         self.price, self.follows_schemas, self.state = base.price, base.follows_schemas, file.read()
         self.continues = base.continues
         self._made = {0: base}
+        self._pinned: dict[str, int] = {}
+        """The versions that sessions get whatever is served, by name. Each is there after the next `refresh`."""
         self._asked = Counter[int]()
 
     async def refresh(self) -> bool:
         """Serve what the file says. Returns whether that changed."""
         state = await asyncio.to_thread(self._file.read)
-        wanted = {state.served, state.canary}
+        known = {0, *(one.number for one in state.versions)}
+        self._pinned = {session: number for session, number in self._pinned.items() if number in known}
+        wanted = {state.served, state.canary, *self._pinned.values()}
         for number in wanted - self._made.keys():
             adapter = await asyncio.to_thread(self._file.fetch, state.version(number))
             if not adapter.exists():
@@ -52,7 +56,19 @@ class ServedVersions(Policy):
 
     def version_of(self, session: str) -> str:
         """The version that a session gets now."""
-        return named(self.state.for_session(session))
+        return named(self._number_for(session))
+
+    def pin(self, session: str, version: str) -> None:
+        """Let a session get this version, if there is one of that name that was served, or else what is served."""
+        found = {named(one.number): one.number for one in self.state.versions if one.adapter} | {named(0): 0}
+        if version in found:
+            self._pinned[session] = found[version]
+        else:
+            self._pinned.pop(session, None)
+
+    def _number_for(self, session: str) -> int:
+        pinned = self._pinned.get(session)
+        return pinned if pinned in self._made and pinned is not None else self.state.for_session(session)
 
     async def generate(self, request: Request) -> Generation:
         async with self._of(request) as (policy, version):
@@ -67,7 +83,7 @@ class ServedVersions(Policy):
 
     @asynccontextmanager
     async def _of(self, request: Request) -> AsyncIterator[tuple[Policy, str]]:
-        number = self.state.for_session(request.task.query)
+        number = self._number_for(request.task.query)
         self._asked[number] += 1
         try:
             yield self._made[number], named(number)
@@ -83,8 +99,8 @@ class ServedVersions(Policy):
     def generation_time(self, generation: Generation, time_per_token: Time) -> Time:
         return self.base.generation_time(generation, time_per_token)
 
-    def priced(self, usage: Usage) -> Usage:
-        return self.base.priced(usage)
+    def priced(self, usage: Usage, *models: str) -> Usage:
+        return self.base.priced(usage, *models)
 
     async def close(self) -> None:
         await asyncio.gather(*(policy.close() for policy in self._made.values()))

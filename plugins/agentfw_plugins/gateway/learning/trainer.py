@@ -26,6 +26,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from agentfw import Host, Policy, Run
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.host import HostOptions, find_project
@@ -39,9 +41,8 @@ from agentfw.runs import (
     write_whole,
 )
 
-from .comparison import LEAST, Comparison, compare
+from .comparison import LEAST, Comparison, compare, shuffled
 from .ratings import MOST, Rating, fresh, read_ratings, without_removed
-from .trial import judge
 from .version_file import CANARY, REJECTED, SERVED, TRAINER, State, Version, VersionFile, named
 
 BUSY = 75
@@ -82,7 +83,7 @@ def attempt(file: VersionFile, spec: Path | None = None) -> None:
     """Judge the canary, or else train a version and compare it."""
     state = file.read()
     _clear(file, state)
-    ratings = read_ratings(file.episodes(), state.removals)
+    ratings = read_ratings(file.episodes(), state.removals, state.metric)
     seen = max((one.at for one in ratings), default=state.seen)
     if state.canary:
         judge(file, ratings)
@@ -109,6 +110,30 @@ def attempt(file: VersionFile, spec: Path | None = None) -> None:
             now.served = version.number
 
 
+def judge(file: VersionFile, ratings: Sequence[Rating]) -> None:
+    """End the trial of a canary when as many answers are rated as a new version takes, and some of each version.
+
+    What nobody has rated, the test on held-out answers can't see. So a version that passed it is served beside the one
+    that it would replace, to users at the same time. It replaces it only if its answers are liked at least as often.
+    """
+    with file.change() as state:
+        during = [one for one in ratings if one.at > state.since]
+        own = [one.liked for one in during if one.version == named(state.canary)]
+        others = [one.liked for one in during if one.version == named(state.served)]
+        if len(during) < state.every or min(len(own), len(others)) < LEAST:
+            state.said = f"{named(state.canary)} is on trial: {len(own)} of its answers are rated, {len(others)} others"
+            return
+        values = np.asarray([*others, *own], float)
+        difference, p_value = shuffled(values, np.arange(len(values)) < len(others))
+        why = (
+            f"liked {np.mean(own):.2f} of {len(own)} answers of the canary and {np.mean(others):.2f} of {len(others)} "
+            f"others in the same time (worse: p = {p_value:.4f})"
+        )
+        canary = state.version(state.canary)
+        state.judge(worse=difference > 0, why=why)
+        state.said = f"{named(canary.number)} {canary.outcome}: {why}"
+
+
 async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec: Path | None) -> Version:
     held_out = [one for one in ratings if one.held_out]
     taught = [one for one in ratings if one.whole and not one.held_out]
@@ -124,7 +149,8 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
         served = named(state.served)
         adapters = adapters_of(file, state, {served, *(one.version for one in held_out)})
         before = adapters[served]
-        values = start_from_runs([str(copied(file, state, taught, room / "recorded"))], room)(host, None, spec)
+        recorded = str(copied(file, state, taught, room / "recorded"))
+        values = start_from_runs([recorded], room, metric=state.metric)(host, None, spec)
         goes_on = before is not None and _can_go_on(host, chosen, values)
         start = with_adapter(chosen, before) if before is not None and goes_on else chosen
         adapter = await trained(host, values, start, taught, room)

@@ -91,6 +91,8 @@ class State:
     removals: list[Removal] = field(default_factory=list)
     said: str = ""
     """What came of the last attempt."""
+    metric: str = ""
+    """The feedback that versions learn from, as `Metric.read` reads it."""
 
     @property
     def since(self) -> float:

@@ -34,7 +34,7 @@ ENDED, IDLE, CLOSED = "ended", "idle", "closed"
 _ANSWERED = "answered"
 """Notes where a conversation without a name can go on from, so that it does in the next process, too."""
 _UNNAMED = "auto-"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class _Answer(NamedTuple):
@@ -156,7 +156,7 @@ class LiveSessionFinder:
         """What the record will call a new session."""
         if not name:
             return f"{caller.space}{_UNNAMED}{secrets.token_hex(6)}"
-        if not _NAME.fullmatch(name):
+        if not SESSION_NAME.fullmatch(name):
             raise BadRequest(
                 "a session's name has 1 to 100 letters, digits, dots, dashes and underscores", field="session"
             )

@@ -8,9 +8,11 @@ This module is imported for --help, so each command imports what it needs.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,9 +24,13 @@ from agentfw.printing.out import Out, counted
 from ...command_options import json_option
 
 if TYPE_CHECKING:
+    from agentfw import Episode
+
     from .session_journal import Chosen
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_ROWS = 5000
+"""Number of rows in a group of a Parquet file."""
 
 
 @click.group()
@@ -66,13 +72,12 @@ def export(where: str, file: Path, user: str, space: str, before: datetime | Non
 
     All sessions, or those for which all the given options hold.
     """
-    from .session_export import write_parquet
     from .session_journal import SessionJournal
 
     journal = SessionJournal(where)
     try:
         with out.progress("exporting"):
-            count = write_parquet(journal.sessions(_chosen(user, space, before)), file)
+            count = _write_parquet(journal.sessions(_chosen(user, space, before)), file)
     finally:
         journal.close()
     if out.json:
@@ -111,3 +116,77 @@ def delete(where: str, user: str, space: str, before: datetime | None, yes: bool
     out.line(f"{counted(deleted, 'session')} deleted")
     if left:
         out.warning(f"{counted(left, 'session')} in use and not deleted; run the same command again later")
+
+
+# -- Parquet -----------------------------------------------------------------------------------------------------------
+
+
+def _write_parquet(episodes: Iterable[Episode], file: Path) -> int:
+    """Write the answers of these sessions, each with its exact tokens and what was thought of it. Returns their number.
+
+    The file is written in groups of rows, so there may be more than memory holds. It has its name when it is complete.
+    """
+    from agentfw.errors import MissingExtraError, StorageError, disk_fix
+    from agentfw.runs import make_private
+
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError("writing Parquet", "parquet", module=error.name or "pyarrow") from None
+    text, number = pyarrow.string(), pyarrow.int32()
+    schema = pyarrow.schema(
+        {
+            "session": text,
+            "user": text,
+            "turn": number,
+            "question": text,
+            "answer": text,
+            "version": text,
+            "finish": text,
+            "feedback": pyarrow.float64(),
+            "correction": text,
+            "prompt_ids": pyarrow.list_(number),
+            "token_ids": pyarrow.list_(number),
+            "logprobs": pyarrow.list_(pyarrow.float32()),
+        }
+    )
+    rows, count = (row for episode in episodes for row in _rows(episode)), 0
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}.new")
+    try:
+        make_private(unfinished)
+        with parquet.ParquetWriter(unfinished, schema) as writer:
+            while some := list(islice(rows, _ROWS)):
+                writer.write_table(pyarrow.Table.from_pylist(some, schema))
+                count += len(some)
+        unfinished.replace(file)
+    except OSError as error:
+        raise StorageError(f"can't write {file}: {error.strerror or error}", fix=disk_fix(error)) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return count
+
+
+def _rows(episode: Episode) -> Iterator[dict[str, Any]]:
+    from ...rewards.measured import feedback_of
+
+    newest = {turn: (value, correction) for turn, value, correction in feedback_of(episode)}
+    for turn in episode.turns:
+        # As in a training, what is said of the whole session holds for every answer, and corrects the last one.
+        whole, corrected = newest.get(None, (None, ""))
+        value, correction = newest.get(turn.index, (whole, corrected if turn is episode.turns[-1] else ""))
+        asked = (episode.messages[place] for place in reversed(turn.shown))
+        yield {
+            "session": episode.task.query,
+            "user": episode.task.user,
+            "turn": turn.index,
+            "question": next((one.content for one in asked if one.role == "user"), ""),
+            "answer": turn.text,
+            "version": turn.version,
+            "finish": turn.finish,
+            "feedback": value,
+            "correction": correction,
+            "prompt_ids": turn.prompt_ids,
+            "token_ids": turn.token_ids,
+            "logprobs": turn.logprobs,
+        }

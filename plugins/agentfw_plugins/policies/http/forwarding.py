@@ -210,8 +210,8 @@ class Forwarder:
         named = {} if "{model}" in forwarded.path else {"model": model}
         body = protocol.with_sampling({**asked, **named}, forwarded.sampling, run_wins=forwarded.run_wins)
         body |= self._extra_body
-        if forwarded.recalled:
-            body = protocol.with_recalled(body, forwarded.recalled)
+        if added_text := "\n\n".join(filter(None, (forwarded.added, forwarded.recalled))):
+            body = protocol.with_recalled(body, added_text)
         if tokens:
             body |= _FOR_TOKENS
         added = _Added(tokens and not asked.get("logprobs"), tokens and not asked.get("return_token_ids"))

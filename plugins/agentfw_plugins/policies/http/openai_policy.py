@@ -24,6 +24,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
@@ -31,6 +32,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from agentfw import Generation, Policy, Request, Settings
+from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, SettingsError, UpstreamError, nearest
 from agentfw.policy import Price
 from agentfw.request import Forwarded, Passed
@@ -42,6 +44,7 @@ from ...protocols.answers import StreamedReply, read_generation
 from ...protocols.chat import write_chat
 from .endpoint import Endpoint, Refused, key_in
 from .forwarding import Forwarder
+from .prices import Prices
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +110,14 @@ class OpenAISettings(Settings):
     price: Annotated[Price | None, OPERATIONAL] = Field(
         None,
         description="Prices per million tokens, in any currency: `prompt`, `sampled` and, if there is one, `cached`. "
-        "Default: the cost is unknown.",
+        "Default: those in the list of the package `genai-prices`, if it knows the model; else the cost is unknown.",
+    )
+    prices: Annotated[dict[str, Price], OPERATIONAL] = Field(
+        default_factory=dict, description="Prices of single models, by name, where they differ from `price`."
+    )
+    price_list: Annotated[str, OPERATIONAL] = Field(
+        "",
+        description="Provider whose list prices hold, such as `openai`. Default: the one with this address.",
     )
     extra_body: dict[str, Any] = Field(
         default_factory=dict, description="Additional fields of the request, for options of this server."
@@ -149,7 +159,11 @@ class OpenAIPolicy(Policy):
     follows_schemas = True
 
     def __init__(self, settings: OpenAISettings) -> None:
-        self.settings, self.price = settings, settings.price
+        self.settings = settings
+        self._prices = Prices(
+            price=settings.price, own=settings.prices, provider=settings.price_list, url=settings.base_url
+        )
+        self.price = self._prices.of(settings.model)
         self._model, self._protocol = settings.model, protocol_named(settings.protocol)
         self._refused: set[str] = set()
         self._kept: _KeptAnswers | None = None
@@ -229,6 +243,9 @@ class OpenAIPolicy(Policy):
                 fix="use a server that knows return_token_ids, such as a recent vLLM, or set token_ids to auto",
             )
         return generation
+
+    def priced(self, usage: Usage, *models: str) -> Usage:
+        return replace(usage, cost=self._prices.cost(usage, *models, self.settings.model))
 
     async def close(self) -> None:
         await self._endpoint.close()

@@ -1,0 +1,173 @@
+"""`agentfw serve replay`: the questions of recorded sessions, asked again of another variant.
+
+    agentfw serve replay last --variant terse:prompt=terse.md
+    agentfw serve replay last --variant big:model=gpt-5 --user ada --limit 50
+
+Each question is asked with the conversation as it was recorded up to it, so that answers can be compared one by one.
+Calls are not carried out. The answers are a run of their own, whose sessions have the names and numbers of the old
+ones, by which `agentfw view` puts the two beside each other. This module is imported for --help, so the command imports
+what it needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import click
+
+from agentfw.errors import AgentfwError, UsageError
+from agentfw.printing.out import Out, counted
+
+from ..command_options import json_option
+
+if TYPE_CHECKING:
+    from agentfw import Episode, Message, Turn
+    from agentfw.runs import LiveRun, RunFolder
+
+    from .variants import Variant
+
+_AT_ONCE = 8
+_VIEW = "http://127.0.0.1:8766"
+
+
+@click.command()
+@click.argument("run")
+@click.option(
+    "--variant",
+    "text",
+    required=True,
+    metavar="NAME:KEY=VALUE,...",
+    help="Variant that answers, with model=NAME, prompt=FILE and version=vN.",
+)
+@click.option("--user", help="Only the sessions of this user.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of sessions, the newest ones. Default: all.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
+@click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+@json_option
+def replay(
+    run: str,
+    text: str,
+    user: str | None,
+    limit: int | None,
+    assignments: tuple[str, ...],
+    runs: Path | None,
+    out: Out,
+) -> None:
+    """Ask the questions of a recorded gateway RUN again, of another variant."""
+    from agentfw import Host
+    from agentfw.host import HostOptions, find_project, runs_directory
+    from agentfw.runs import LiveRun, find_run, parse_spec, read_sessions
+
+    from .variants import read_variants
+
+    root = runs_directory(runs)
+    source = find_run(root, run)
+    variant = read_variants([text])[1]
+    if not variant.remembers:
+        raise UsageError(
+            "memory can't be left out of recorded conversations: what was recalled is in their messages",
+            fix="compare it in service: agentfw serve variants start",
+        )
+    episodes = [one for one in read_sessions(source.path) if one.turns and user in (None, one.task.user)]
+    episodes = episodes[-limit:] if limit else episodes
+    if not episodes:
+        raise UsageError(f"{source.path} has no such sessions", fix="name a run of agentfw serve or agentfw chat")
+    values = _spec(source, variant, assignments)
+    live = LiveRun.create(parse_spec(values), Host.load(HostOptions.from_environment(project=find_project())), root)
+    live.folder.rewrite({**live.folder.about, "replay_of": source.about["created"]})  # by which the view pairs them
+    with out.progress(f"asking {counted(sum(len(one.turns) for one in episodes), 'question')} again"):
+        new, failures = asyncio.run(_asked_again(live, episodes, variant))
+    names = {"left": source.path.name, "right": live.folder.path.name}
+    pairs = [(old, turn) for before, after in new for old, turn in zip(before.turns, after.turns, strict=False)]
+    told: dict[str, Any] = {
+        "run": live.folder.path.name,
+        "folder": str(live.folder.path),
+        "sessions": len(new),
+        "answers": len(pairs),
+        "same": sum(old.text == turn.text and old.calls == turn.calls for old, turn in pairs),
+        "failed": len(failures),
+        "cost": sum(turn.usage.cost or 0.0 for _, turn in pairs),
+        "cost before": sum(old.usage.cost or 0.0 for old, _ in pairs),
+        "compare": f"{_VIEW}/runs?{urlencode(names)}",
+    }
+    if out.json:
+        out.data(told)
+        return
+    out.line(f"{counted(len(pairs), 'answer')} of {variant.name} in {live.folder.path}/, {told['same']} as before")
+    for failure in sorted({*failures}):
+        out.warning(failure)
+    out.line(f"compare: agentfw view --runs {root}   then open {told['compare']}")
+
+
+def _spec(source: RunFolder, variant: Variant, assignments: tuple[str, ...]) -> dict[str, Any]:
+    """What the recorded run says, with what differs in the variant."""
+    from agentfw.boundary.settings_input import parse_assignments
+    from agentfw.runs import apply_assignments
+
+    from .learning.version_file import VersionFile, named
+
+    spec = source.about["spec"]
+    policy = {"name": spec["policy"]["name"], "settings": dict(spec["policy"].get("settings", {}))}
+    if variant.model:
+        policy["settings"]["model"] = variant.model
+    if variant.version:
+        file = VersionFile(source.path)
+        known = {named(one.number): one for one in (file.read().versions if file.exists else ()) if one.adapter}
+        if variant.version not in known:
+            raise UsageError(
+                f"{source.path} has no version {variant.version} that was served", fix="see: agentfw serve versions"
+            )
+        policy["settings"]["adapter"] = str(file.fetch(known[variant.version]))
+    values = {"environment": spec["environment"]["name"], "policy": policy, "seed": spec["seed"], "hooks": ["budget"]}
+    return dict(apply_assignments(values, parse_assignments(assignments)))
+
+
+async def _asked_again(
+    live: LiveRun, episodes: list[Episode], variant: Variant
+) -> tuple[list[tuple[Episode, Episode]], list[str]]:
+    """The recorded sessions, each with the new one, and what went wrong."""
+    failures, places = list[str](), asyncio.Semaphore(_AT_ONCE)
+
+    async def again(episode: Episode) -> tuple[Episode, Episode]:
+        async with places:
+            session = live.begin(episode.task.query, episode.task.user, episode.task.index)
+            for turn in episode.turns:
+                try:
+                    await session.answer(
+                        _messages(episode, turn, variant),
+                        _actions(episode, turn),
+                        replace(session.sampling, max_tokens=turn.max_tokens),
+                        stop=turn.stop,
+                        carries_out=False,
+                    )
+                except AgentfwError as error:
+                    failures.append(error.message)
+                    break  # the next answers would stand beside other questions
+                await live.keep(session)
+            await live.conclude(session)
+            return episode, session.episode
+
+    async with live:
+        found = await asyncio.gather(*(again(episode) for episode in episodes))
+    return list(found), failures
+
+
+def _messages(episode: Episode, turn: Turn, variant: Variant) -> list[Message]:
+    from agentfw import Message
+
+    messages = [episode.messages[place] for place in turn.shown]
+    if variant.prompt and messages[0].role == "system":
+        messages[0] = replace(messages[0], content=f"{messages[0].content}\n\n{variant.prompt}")
+    elif variant.prompt:
+        messages.insert(0, Message("system", variant.prompt))
+    return messages
+
+
+def _actions(episode: Episode, turn: Turn) -> list[Any]:
+    from agentfw.request import Action
+
+    return [Action(**action) for action in episode.actions.get(turn.seat, ())]

@@ -1,0 +1,409 @@
+"""Variants of what a gateway does, each for a share of the users, compared by what these think of the answers.
+
+    agentfw serve variants start --variant terse:prompt=terse.md --variant big:model=gpt-5,weight=0.2 --sessions 300
+    agentfw serve variants
+    agentfw serve variants end
+
+A variant is another model, a text that is added to the system message, no memory, or a version of the policy. The
+gateway as it is is the variant `control`. A user gets the same variant as long as the comparison lasts; a session of
+nobody stays with one.
+
+What is compared is the mean of a metric over rated sessions. One may look at the result at any time, and the gateway
+does after each session: it ends the comparison by itself when the result is clear. The test is made for that. With as
+many rated sessions as were planned, the z-value of a difference wanders like a Brownian motion B(t), t from 0 to 1,
+which it is at z * sqrt(t). By the reflection principle, |B| ever passes 2.24 with a probability of 0.05. A confidence
+sequence or a mixture test, which need no plan, were simulated beside it (benchmarks/variants.py): they find a
+difference of 0.15 within the planned sessions much less often. Sessions of one user are alike, so variances are those
+of sums by user (cluster-robust), with the degrees of freedom that the users come to. With several variants, each is
+compared with `control`, at the level divided by their number; with `per_team`, for each key of the gateway by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import click
+
+from agentfw import Episode
+from agentfw.errors import StorageError, UsageError
+from agentfw.printing.out import Out
+from agentfw.runs import make_folder, read_sessions, write_whole
+
+from ..command_options import json_option
+from ..rewards.measured import Metric, is_feedback
+
+CONTROL, FILE, LEVEL = "control", "variants.json", 0.05
+NOTE = "variant"
+"""The event of a session that says which variant it gets."""
+_LOOK = 2.0  # seconds between two looks at what was rated
+_LEAST_USERS = 3.0
+"""Of each variant. With fewer, nobody knows how much users differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What differs from the gateway as it is."""
+
+    name: str = CONTROL
+    weight: float = 0.0
+    """Its share of the users."""
+    model: str = ""
+    prompt: str = ""
+    """Text that is added to the system message."""
+    remembers: bool = True
+    version: str = ""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """A comparison that goes on, or has ended."""
+
+    variants: list[Variant]
+    metric: str = ""
+    sessions: int = 300
+    """Planned number of rated sessions, of each team with `per_team`."""
+    per_team: bool = False
+    began: float = field(default_factory=time.time)
+    decided: dict[str, str] = field(default_factory=dict)
+    """The variant that all get now, by team. The empty name stands for all teams."""
+
+    def team(self, space: str) -> str:
+        return space.removesuffix(":") if self.per_team else ""
+
+    def of(self, who: str, space: str) -> Variant:
+        """The variant of a user, or of a session of nobody."""
+        name = self.decided.get(self.team(space), "")
+        if not name:
+            digest = blake2b(f"{self.began} {space}{who}".encode(errors="replace"), digest_size=8).digest()
+            drawn = int.from_bytes(digest) / 2**64
+            for one in self.variants:
+                drawn -= one.weight
+                if drawn < 0:
+                    return one
+        return next((one for one in self.variants if one.name == name), self.variants[0])
+
+
+class VariantFile:
+    """The newest comparison of a directory of runs. Each look sees the file as it is by then."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read: tuple[int, int] | None = None
+        self._found: Comparison | None = None
+
+    def read(self) -> Comparison | None:
+        try:
+            about = self.path.stat()
+            if self._read != (about.st_mtime_ns, about.st_ino):
+                values = json.loads(self.path.read_text("utf-8"))
+                values["variants"] = [Variant(**one) for one in values["variants"]]
+                self._found, self._read = Comparison(**values), (about.st_mtime_ns, about.st_ino)
+        except FileNotFoundError:
+            self._found = self._read = None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StorageError(f"can't read the variants in {self.path}: {error}", fix="move the file away") from error
+        return self._found
+
+    def write(self, comparison: Comparison) -> None:
+        make_folder(self.path.parent)
+        write_whole(self.path, json.dumps(asdict(comparison), indent=2) + "\n", mode=0o600)
+
+
+def read_variants(texts: Sequence[str]) -> list[Variant]:
+    """The variants of a command, with the control in the first place. Those without a weight get equal shares."""
+    variants = [_variant(text) for text in texts]
+    names = [one.name for one in variants]
+    if CONTROL in names or len({*names}) < len(names):
+        raise UsageError(f"two variants have the same name, or one is called {CONTROL}", fix="give each its own name")
+    given = sum(one.weight for one in variants)
+    free = [one for one in variants if not one.weight]
+    if given > 1 or (given == 1 and free) or any(one.weight < 0 for one in variants):
+        raise UsageError(f"the weights come to {given:g}", fix="what is left of 1 is for control and those without one")
+    share = (1 - given) / (len(free) + 1)
+    weighted = [Variant(**{**asdict(one), "weight": one.weight or share}) for one in variants]
+    return [Variant(weight=max(0.0, 1 - sum(one.weight for one in weighted))), *weighted]
+
+
+def _variant(text: str) -> Variant:
+    name, _, settings = text.partition(":")
+    values: dict[str, object] = {}
+    for setting in filter(None, settings.split(",")):
+        key, _, value = setting.partition("=")
+        if key == "prompt":
+            try:
+                values[key] = Path(value).read_text("utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise UsageError(f"can't read the prompt {value}: {error}", fix="give the path of a text") from None
+        elif key == "memory" and value in ("on", "off"):
+            values["remembers"] = value == "on"
+        elif key == "weight":
+            try:
+                values[key] = float(value)
+            except ValueError:
+                raise UsageError(f"{setting} is no weight", fix="use a number from 0 to 1") from None
+        elif key in ("model", "version") and value:
+            values[key] = value
+        else:
+            raise UsageError(
+                f'"{setting}" says nothing about a variant',
+                fix="use model=NAME, prompt=FILE, memory=off, version=vN and weight=SHARE, with commas between them",
+            )
+    if not name or not (values.keys() - {"weight"}):
+        raise UsageError(f'"{text}" is no variant', fix="write NAME:model=MODEL, or NAME:prompt=FILE")
+    return Variant(name, **values)  # type: ignore[arg-type]
+
+
+class Rated(NamedTuple):
+    """What came of one session."""
+
+    team: str
+    user: str
+    variant: str
+    value: float
+
+
+class Result(NamedTuple):
+    """One variant beside the control."""
+
+    team: str
+    variant: str
+    sessions: int
+    users: int
+    mean: float
+    difference: float
+    """From the control."""
+    z: float
+    needed: float
+    """The z-value that is clear now."""
+
+    @property
+    def clear(self) -> bool:
+        return abs(self.z) >= self.needed
+
+
+def rated_sessions(episodes: Iterable[Episode], comparison: Comparison) -> Iterator[Rated]:
+    """The sessions of a comparison that were rated, each by the mean of its ratings."""
+    metric = Metric.read(comparison.metric)
+    for episode in episodes:
+        notes = [one.data for one in episode.events if (one.kind, one.name) == ("session", NOTE)]
+        if not notes or notes[-1].get("began") != comparison.began:
+            continue
+        newest = {
+            one.data.get("turn"): _outcome(metric, one.data["value"])
+            for one in episode.events
+            if is_feedback(one, metric.name)
+        }
+        if newest:
+            space, colon, _ = episode.task.query.rpartition(":")
+            user = episode.task.user or f"session {episode.task.query}"
+            team = comparison.team(f"{space}{colon}")
+            yield Rated(team, f"{space}:{user}", notes[-1]["variant"], sum(newest.values()) / len(newest))
+
+
+def _outcome(metric: Metric, value: float) -> float:
+    """A value as it is compared: the share that is liked, or the number itself."""
+    if metric.name and not metric.sign:
+        return float(value)
+    return (metric.liking(value) + 1) / 2
+
+
+def results(rated: Sequence[Rated], comparison: Comparison) -> list[Result]:
+    """Each variant beside the control, by team."""
+    found = []
+    clear = NormalDist().inv_cdf(1 - LEVEL / (4 * max(1, len(comparison.variants) - 1)))
+    for team in sorted({one.team for one in rated} or {""}):
+        own = [one for one in rated if one.team == team]
+        values = [one.value for one in own]
+        spread = max(values, default=0.0) - min(values, default=0.0)
+        control = _Arm.of((one for one in own if one.variant == CONTROL), spread)
+        for variant in comparison.variants:
+            arm = _Arm.of((one for one in own if one.variant == variant.name), spread)
+            z = 0.0 if variant.name == CONTROL else _z(control, arm)
+            done = (control.sessions + arm.sessions) * len(comparison.variants) / 2 / comparison.sessions
+            needed = clear / math.sqrt(min(1.0, done)) if done else math.inf
+            difference = arm.mean - control.mean
+            found.append(Result(team, variant.name, arm.sessions, arm.users, arm.mean, difference, z, needed))
+    return found
+
+
+class _Arm(NamedTuple):
+    sessions: int
+    users: int
+    mean: float
+    variance: float
+    """Of the mean."""
+    effective: float
+    """Number of users, as if all had equally many sessions."""
+
+    @classmethod
+    def of(cls, rated: Iterable[Rated], spread: float) -> _Arm:
+        """`spread` is how far apart values are at most."""
+        sums: dict[str, list[float]] = {}
+        for one in rated:
+            sums.setdefault(one.user, []).append(one.value)
+        count = sum(map(len, sums.values()))
+        if not count:
+            return cls(0, 0, math.nan, math.inf, 0.0)
+        mean = sum(map(sum, sums.values())) / count
+        effective = count**2 / sum(len(values) ** 2 for values in sums.values())
+        squares = sum((sum(values) - len(values) * mean) ** 2 for values in sums.values())
+        variance = squares / count**2 * effective / (effective - 1) if effective > 1 else math.inf
+        # Where everybody says the same, it isn't known to be nothing.
+        variance = max(variance, (spread / effective) ** 2 / 4)
+        return cls(count, len(sums), mean, variance, effective)
+
+
+def _z(control: _Arm, other: _Arm) -> float:
+    """The z-value of the difference of two means: that of a t-value, by Wallace's approximation."""
+    variance = control.variance + other.variance
+    if min(control.effective, other.effective) < _LEAST_USERS or not 0 < variance < math.inf:
+        return 0.0
+    t, freedom = (other.mean - control.mean) / math.sqrt(variance), control.effective + other.effective - 2
+    z = (8 * freedom + 1) / (8 * freedom + 3) * math.sqrt(freedom * math.log1p(t * t / freedom))
+    return math.copysign(z, t)
+
+
+def decisions(found: Sequence[Result], comparison: Comparison) -> Mapping[str, str]:
+    """What is clear now: the variant that all users of a team get from now on, by team."""
+    decided = {}
+    for team in {one.team for one in found} - comparison.decided.keys():
+        own = [one for one in found if one.team == team]
+        others = [one for one in own if one.variant != CONTROL]
+        better = [one for one in others if one.clear and one.difference > 0]
+        done = sum(one.sessions for one in own) >= comparison.sessions
+        if better:
+            decided[team] = max(better, key=lambda one: one.mean).variant
+        elif done or all(one.clear for one in others):
+            decided[team] = CONTROL
+    return decided
+
+
+async def decide_when_clear(file: VariantFile, folder: Path) -> None:
+    """Look at the comparison again and again, and end it when it is clear, for ever."""
+    seen: tuple[object, ...] = ()
+    while True:
+        await asyncio.sleep(_LOOK)
+        comparison, turns = file.read(), folder / "turns.jsonl"
+        if comparison is None or not turns.exists():
+            continue
+        news = (comparison.began, turns.stat().st_size)
+        if news != seen:
+            seen = news
+            await asyncio.to_thread(_decide, file, comparison)
+
+
+def _decide(file: VariantFile, comparison: Comparison) -> None:
+    decided = decisions(results(list(_rated_below(file.path.parent, comparison)), comparison), comparison)
+    if decided:
+        comparison.decided |= decided
+        file.write(comparison)
+
+
+def _rated_below(runs: Path, comparison: Comparison) -> Iterator[Rated]:
+    """The rated sessions of all runs that went on since a comparison began."""
+    for turns in sorted(runs.glob("*/turns.jsonl")):
+        if turns.stat().st_mtime >= comparison.began:
+            yield from rated_sessions(read_sessions(turns.parent), comparison)
+
+
+_runs_option = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+
+
+def _file(runs: Path | None) -> VariantFile:
+    from agentfw.host import runs_directory
+
+    return VariantFile(runs_directory(runs) / FILE)
+
+
+@click.group(invoke_without_command=True)
+@_runs_option
+@json_option
+@click.pass_context
+def variants(context: click.Context, runs: Path | None, out: Out) -> None:
+    """Compare variants of a gateway, each with a share of the users, or show how a comparison goes."""
+    if context.invoked_subcommand is not None:
+        return
+    file = _file(runs)
+    comparison = file.read()
+    if comparison is None:
+        raise UsageError("nothing is compared", fix="agentfw serve variants start --variant terse:prompt=FILE")
+    found = results(list(_rated_below(file.path.parent, comparison)), comparison)
+    if out.json:
+        out.data({**asdict(comparison), "results": [_plain(one) for one in found]})
+        return
+    weights = {one.name: f"{one.weight:.0%}" for one in comparison.variants}
+    rows = []
+    for one in found:
+        told = ["", "", ""]
+        if one.variant != CONTROL and one.sessions:
+            told = [f"{one.difference:+.3f}", f"{one.z:+.2f}", f"{one.needed:.2f}{' clear' if one.clear else ''}"]
+        mean = f"{one.mean:.3f}" if one.sessions else ""
+        served = "*" if comparison.decided.get(one.team, "") == one.variant else ""
+        rows.append(
+            [served, one.team, one.variant, weights[one.variant], str(one.sessions), str(one.users), mean, *told]
+        )
+    columns = ["", "team", "variant", "share", "sessions", "users", comparison.metric or "liked"]
+    out.table([*columns, "difference", "z", "clear from"], rows, right=(3, 4, 5, 6, 7, 8))
+    for team, name in comparison.decided.items():
+        out.line(f"{team or 'all users'} get {name} now")
+
+
+def _plain(result: Result) -> dict[str, Any]:
+    """A result as JSON values, in which there is no infinity."""
+    values = {**result._asdict(), "clear": result.clear}
+    return {name: None if isinstance(one, float) and not math.isfinite(one) else one for name, one in values.items()}
+
+
+@variants.command()
+@click.option(
+    "--variant",
+    "texts",
+    multiple=True,
+    required=True,
+    metavar="NAME:KEY=VALUE,...",
+    help="Variant, with model=NAME, prompt=FILE, memory=off, version=vN and weight=SHARE. Can be repeated.",
+)
+@click.option("--metric", default="", metavar="NAME", help="Metric to compare, or a bound of it, such as stars>=4.")
+@click.option("--sessions", type=click.IntRange(20), default=300, show_default=True, help="Planned rated sessions.")
+@click.option("--per-team", is_flag=True, help="Compare and decide for each key of the gateway by itself.")
+@_runs_option
+@json_option
+def start(texts: tuple[str, ...], metric: str, sessions: int, per_team: bool, runs: Path | None, out: Out) -> None:
+    """Begin a comparison. A gateway of this directory of runs follows at once."""
+    Metric.read(metric)
+    comparison = Comparison(read_variants(texts), metric, sessions, per_team)
+    _file(runs).write(comparison)
+    if out.json:
+        out.data(asdict(comparison))
+    else:
+        shares = ", ".join(f"{one.name} {one.weight:.0%}" for one in comparison.variants)
+        out.line(f"compared until it is clear, or {sessions} sessions are rated: {shares}")
+
+
+@variants.command()
+@click.option("--serve", "name", default=CONTROL, show_default=True, help="Variant that all users get from now on.")
+@_runs_option
+@json_option
+def end(name: str, runs: Path | None, out: Out) -> None:
+    """End a comparison before it is clear."""
+    file = _file(runs)
+    comparison = file.read()
+    if comparison is None:
+        raise UsageError("nothing is compared", fix="agentfw serve variants start --variant terse:prompt=FILE")
+    if name not in [one.name for one in comparison.variants]:
+        raise UsageError(f'there is no variant "{name}"', fix="see: agentfw serve variants")
+    comparison.per_team, comparison.decided = False, {"": name}
+    file.write(comparison)
+    if out.json:
+        out.data(asdict(comparison))
+    else:
+        out.line(f"all users get {name} now")

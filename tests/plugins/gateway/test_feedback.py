@@ -1,0 +1,163 @@
+"""Feedback has a name, and each rating that teaches no version says why."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from command_line import Agentfw
+
+from agentfw import Episode
+from agentfw.episode import Event, Task, Turn
+from agentfw_plugins.gateway.learning.ratings import left_out, read_ratings, why_ignored
+from agentfw_plugins.rewards.measured import Feedback, Metric, feedback_of
+from agentfw_plugins.worlds.from_feedback import read_examples
+
+from .conftest import Served
+from .test_sessions import body
+
+Serve = Callable[..., Served]
+
+
+def ask(gateway: Served, session: str) -> None:
+    httpx.post(f"{gateway.session(session)}/chat/completions", json=body("Which tea?")).raise_for_status()
+
+
+def give(gateway: Served, **feedback: Any) -> httpx.Response:
+    return httpx.post(f"{gateway.url}/feedback", json={"session": "tea", **feedback})
+
+
+def test_feedback_with_a_metric_is_kept_beside_the_thumbs(serve: Serve) -> None:
+    gateway = serve()
+    ask(gateway, "tea")
+
+    solved = give(gateway, metric="solved", value=True, comment="at once")
+    stars = give(gateway, metric="stars", value=4, turn=-1, demonstration="A green one.")
+    thumb = give(gateway, value="bad", turn=0)
+
+    assert solved.json() == {"session": "tea", "value": True, "turn": None, "metric": "solved"}
+    assert (stars.json()["turn"], thumb.json()["value"]) == (0, -1.0)
+    shown = httpx.get(f"{gateway.url}/s/tea").json()["feedback"]
+    assert [(one.get("metric", ""), one["value"], one["text"]) for one in shown] == [
+        ("solved", True, "at once"),
+        ("stars", 4.0, "A green one."),
+        ("", -1.0, ""),
+    ]
+    page = " ".join(httpx.get(f"{gateway.url}/view/episode/{gateway.live.folder.path.name}/00000-0").text.split())
+    assert "solved: true: at once" in page
+    assert "stars: 4, corrected: A green one." in page
+    episode = gateway.live.sessions["tea"].episode
+    assert list(feedback_of(episode)) == [(0, -1.0, "")]
+    assert list(feedback_of(episode, Metric.read("solved"))) == [(None, 1.0, "")]
+    assert list(feedback_of(episode, Metric.read("stars>=5"))) == [(0, -1.0, "A green one.")]
+
+
+@pytest.mark.parametrize(
+    ("feedback", "field"),
+    [
+        ({"metric": "a b", "value": 1}, "metric"),
+        ({"metric": "stars", "value": [4]}, "value"),
+        ({"metric": "stars"}, "value"),
+        ({"value": 4}, "value"),
+        ({"value": 1, "words": "a", "comment": "b"}, "words"),
+        ({"value": 1, "correction": "a", "demonstration": "b"}, "correction"),
+        ({"value": 1, "turn": -2}, "turn"),
+    ],
+)
+def test_feedback_that_says_nothing_clear_is_refused_by_the_fields_name(
+    gateway: Served, feedback: dict[str, Any], field: str
+) -> None:
+    ask(gateway, "refused")
+
+    answer = httpx.post(f"{gateway.url}/feedback", json={"session": "refused", **feedback})
+
+    assert answer.status_code == 400
+    assert field in answer.json()["error"]["message"]
+
+
+def test_a_metric_is_given_on_the_command_line(gateway: Served, agentfw: Agentfw) -> None:
+    ask(gateway, "by-command")
+
+    agentfw("feedback", "by-command", "false", "--metric", "solved", "--url", gateway.url)
+    agentfw("feedback", "by-command", "4.5", "--metric", "stars", "--turn", "-1", "--url", gateway.url)
+
+    episode = gateway.live.sessions["by-command"].episode
+    found = [(one.data["metric"], one.data["value"]) for one in episode.events if one.name == "feedback"]
+    assert found == [("solved", False), ("stars", 4.5)]
+
+
+def rated(*answers: tuple[str, tuple[int, ...]], **feedback: Any) -> Episode:
+    """A session whose answers ended like this and have these tokens, and what was said of them."""
+    turns = [Turn(i, 0, 1, text="yes", finish=finish, token_ids=ids) for i, (finish, ids) in enumerate(answers)]
+    events = [Event(0, "observation", "feedback", {"turn": None, "at": 1.0, **feedback})]
+    return Episode(Task(0, seed=7, query="tea"), turns=turns, events=events)
+
+
+@pytest.mark.parametrize(
+    ("episode", "metric", "why"),
+    [
+        (rated(("stop", (1,)), value=1.0), "", ""),
+        (rated(("stop", (1,)), value=0.2), "", "neither good"),
+        (rated(("length", (1,)), value=1.0), "", "cut off at its maximum of tokens"),
+        (rated(("stop", ()), value=1.0), "", "tokens of the answer aren't recorded"),
+        (rated(("interrupted", (1,)), value=1.0), "", "interrupted"),
+        (rated(value=1.0), "", "no answer yet"),
+        (rated(("stop", (1,)), value=1.0), "solved", "learn from the metric solved"),
+        (rated(("stop", (1,)), value=True, metric="solved"), "", "feedback without a metric"),
+        (rated(("stop", (1,)), value=False, metric="solved"), "solved", ""),
+        (rated(("stop", (1,)), value=2, metric="stars"), "stars>=4", ""),
+    ],
+)
+def test_a_rating_that_teaches_no_version_says_why(episode: Episode, metric: str, why: str) -> None:
+    about = next(event.data for event in episode.events if event.name == "feedback")
+
+    found = why_ignored(episode, metric, about)
+
+    assert why in found
+    assert bool(found) == bool(why)
+
+
+def test_versions_learn_from_the_metric_that_is_named_and_the_others_are_counted() -> None:
+    episodes = [
+        rated(("stop", (1,)), ("length", (2,)), value=5, metric="stars"),
+        rated(("stop", (1,)), value=-1.0),
+        rated(("stop", (1,)), value=1, metric="stars"),
+    ]
+
+    ratings = read_ratings(episodes, metric="stars>=4")
+
+    assert [one.liked for one in ratings] == [True, True, False]
+    assert dict(left_out(episodes, (), "stars>=4")) == {
+        "the answer was cut off at its maximum of tokens: raise max_tokens": 1
+    }
+
+
+def test_metrics_are_components_that_are_in_no_reward() -> None:
+    episode = rated(("stop", (1,)), value=4, metric="stars")
+    episode.events += rated(("stop", (1,)), value=1.0).events
+
+    scores = asyncio.run(Feedback().score([episode]))
+
+    assert [(one.component, one.value, one.counts) for one in scores] == [
+        ("metric:stars", 4.0, False),
+        ("feedback", 1.0, True),
+    ]
+
+
+def test_a_training_takes_the_metric_for_its_examples(serve: Serve, tmp_path: Path) -> None:
+    gateway = serve()
+    for number in range(10):
+        httpx.post(
+            f"{gateway.session(f's{number}')}/chat/completions",
+            json={"model": "scripted", "messages": [{"role": "user", "content": f"Tea {number}?"}]},
+        ).raise_for_status()
+        give(gateway, session=f"s{number}", metric="stars", value=number % 5 + 1)
+        give(gateway, session=f"s{number}", value=-1)
+
+    examples = read_examples([gateway.live.folder.path], 0.5, "stars>=3")
+
+    assert sorted(example.value for example in examples) == [-1.0] * 4 + [1.0] * 6

@@ -1,0 +1,339 @@
+"""What answers took is counted as the provider counts it, in tokens and money, and budgets hold."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+import pytest
+from command_line import Agentfw
+
+from agentfw_plugins.gateway.keys import KeyFile
+from agentfw_plugins.gateway.live import Limits
+
+from .conftest import Served, served
+from .counting_provider import Charge, Provider, counting
+
+FIXED = Charge("gpt-5", 1000, 400, 0, 0, 200, 150)
+PRICE = 0.0033  # dollars, of the answer above
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with counting() as running:
+        yield running
+
+
+@pytest.fixture
+def front(tmp_path: Path, provider: Provider) -> Iterator[Callable[..., Served]]:
+    """Starts gateways before the provider, which speaks all protocols."""
+    with ExitStack() as stack:
+
+        def start(*budget: str, limits: Limits | None = None, price_list: str = "openai", **more: Any) -> Served:
+            settings = [f"policy.base_url={provider.url}", f"policy.price_list={price_list}"]
+            settings += ['policy.apis=["responses", "messages"]', *(f"hook.budget.{one}" for one in budget)]
+            options = {"policy": "openai", "assignments": settings, **more}
+            return stack.enter_context(served(tmp_path / "runs", limits, **options))
+
+        yield start
+
+
+def fixed(provider: Provider) -> None:
+    provider._draw = lambda model, draw: FIXED  # the same for each answer
+
+
+def client(gateway: Served, session: str = "tea", key: str = "none") -> openai.OpenAI:
+    return openai.OpenAI(base_url=gateway.session(session), api_key=key, max_retries=0)
+
+
+def say(gateway: Served, user: str = "", *, session: str = "tea", key: str = "none", **more: Any) -> Any:
+    """Ask for one answer, of at most so many tokens that budgets know what it takes."""
+    asked = {"model": "gpt-5", "messages": [{"role": "user", "content": "Fine?"}], "max_completion_tokens": 200}
+    completions: Any = client(gateway, session, key).chat.completions
+    return completions.create(**asked, **({"user": user} if user else {}), **more)
+
+
+def spent(gateway: Served, by: str = "model", **more: str) -> dict[str, Any]:
+    found: dict[str, Any] = httpx.get(f"{gateway.url}/usage", params={"by": by, **more}).raise_for_status().json()
+    return found
+
+
+def test_each_protocol_is_counted_as_its_provider_counts(front: Callable[..., Served], provider: Provider) -> None:
+    gateway = front(price_list="anthropic")
+    messages: Any = [{"role": "user", "content": "Fine?"}]
+    own = client(gateway)
+    claude = anthropic.Anthropic(base_url=f"{gateway.url}/s/tea", api_key="none", max_retries=0)
+    asked: dict[str, Any] = {"model": "claude-sonnet-4-5", "max_tokens": 500, "messages": messages}
+
+    own.chat.completions.create(model="gpt-5", messages=messages)
+    list(own.chat.completions.create(model="gpt-5", messages=messages, stream=True))
+    own.responses.create(model="gpt-5", input="Fine?")
+    list(own.responses.create(model="gpt-5", input="Fine?", stream=True))
+    claude.messages.create(**asked)
+    with claude.messages.stream(**asked) as stream:
+        stream.until_done()
+
+    turns = gateway.live.sessions["tea"].episode.turns
+    recorded = [(turn.usage.prompt, turn.usage.cached, turn.usage.sampled) for turn in turns]
+    assert recorded == [(one.prompt, one.cached, one.sampled) for one in provider.charged]
+    bill = [one for one in provider.charged if one.model.startswith("claude")]
+    rows = {row["name"]: row for row in spent(gateway)["rows"]}
+    paid = rows["claude-sonnet-4-5"]
+    assert (paid["requests"], paid["prompt"]) == (2, sum(one.prompt for one in bill))
+    assert paid["written"] == sum(one.written + one.written_long for one in bill)
+    assert paid["money"] == pytest.approx(float(sum((one.money for one in bill), Decimal())))
+    assert (rows["gpt-5"]["requests"], rows["gpt-5"]["unpriced"]) == (4, 4)  # on no list of this provider
+
+
+def test_it_is_told_by_user_key_session_and_day_on_the_command_line_and_in_the_metrics(
+    front: Callable[..., Served], provider: Provider, agentfw: Agentfw
+) -> None:
+    fixed(provider)
+    gateway = front()
+    say(gateway, "ada")
+    say(gateway, "ada", session="trip")
+    say(gateway, "bob", session="trip-of-bob")
+
+    by_user = agentfw("serve", "usage", "--by", "user", "--json").json
+    by_session = agentfw("serve", "usage", "--by", "session", "--user", "ada", "--json").json
+    table = agentfw("serve", "usage", "--by", "user")
+    figures = httpx.get(f"{gateway.url}/metrics").text
+
+    assert [(row["name"], row["requests"], row["prompt"], row["sampled"]) for row in by_user["rows"]] == [
+        ("ada", 2, 2800, 400),
+        ("bob", 1, 1400, 200),
+    ]
+    assert {row["name"] for row in by_session["rows"]} == {"tea", "trip"}
+    assert by_user["total"]["money"] == pytest.approx(3 * PRICE)
+    assert {"ada", "bob", "total", "0.0099"} <= set(table.out.split())
+    assert 'agentfw_model_tokens_total{kind="prompt",model="gpt-5"} 4200.0' in figures
+    assert float(figures.partition('agentfw_cost_total{model="gpt-5"} ')[2].split()[0]) == pytest.approx(3 * PRICE)
+    assert not {"ada", "bob", "tea", "trip"} & set(figures.replace('"', " ").split())
+    assert spent(gateway, "user", user="bob")["total"]["requests"] == 1
+    assert agentfw("serve", "usage", "--since", "2999-01-01").out.startswith("Nothing was spent since")
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda usage: None,
+        lambda usage: {**usage, "prompt_tokens": -5},
+        lambda usage: {**usage, "prompt_tokens": "many"},
+        lambda usage: {**usage, "completion_tokens": 10**30},
+        lambda usage: ["a lot"],
+    ],
+)
+def test_an_upstream_that_lies_about_usage_leaves_nothing_wrong_behind(
+    front: Callable[..., Served], provider: Provider, lie: Callable[[dict[str, Any]], Any]
+) -> None:
+    fixed(provider)
+    provider.lies = lie
+    gateway = front("user_tokens=1000000")
+
+    answer = httpx.post(
+        f"{gateway.session('tea')}/chat/completions",
+        json={"model": "gpt-5", "user": "ada", "messages": [{"role": "user", "content": "Fine?"}]},
+    )
+
+    assert answer.json()["choices"][0]["message"]["content"] == "Fine."
+    [turn] = gateway.live.sessions["tea"].episode.turns
+    assert turn.usage.tokens is None
+    [row] = spent(gateway)["rows"]
+    assert (row["requests"], row["estimated"]) == (1, 1)
+    assert 0 < row["tokens"] < 300  # what isn't told is reckoned by the length of the texts
+
+
+def test_embeddings_are_counted_and_limited_as_answers_are(front: Callable[..., Served], provider: Provider) -> None:
+    gateway = front("user_tokens=16")
+    embeddings: Any = client(gateway).embeddings
+
+    for _ in range(2):
+        embeddings.create(model="gpt-5", input="tea", user="ada")
+    with pytest.raises(openai.RateLimitError, match="16 of 16 tokens"):
+        embeddings.create(model="gpt-5", input="tea", user="ada")
+
+    assert [(row["name"], row["prompt"]) for row in spent(gateway, "user")["rows"]] == [("ada", 16)]
+    assert len(list(client(gateway).models.list())) > 0  # lists are free
+
+
+def test_more_cached_tokens_than_there_are_make_nothing_cheaper(
+    front: Callable[..., Served], provider: Provider
+) -> None:
+    fixed(provider)
+    provider.lies = lambda usage: {**usage, "prompt_tokens_details": {"cached_tokens": 10**6}}
+    gateway = front()
+
+    say(gateway)
+
+    assert spent(gateway)["total"]["money"] == pytest.approx((1400 * 1.25 + 200 * 10) / 1e6)
+
+
+def test_who_has_spent_their_budget_is_refused_by_name_and_others_are_not(
+    front: Callable[..., Served], provider: Provider
+) -> None:
+    fixed(provider)
+    gateway = front("day.user_money=0.005", "users.guest.tokens=0")
+
+    for _ in range(2):
+        say(gateway, "ada")
+    with pytest.raises(openai.RateLimitError) as refused:
+        say(gateway, "ada", stream=True)
+    with pytest.raises(openai.RateLimitError) as never:
+        say(gateway, "guest", session="guests")
+    say(gateway, "bob", session="bobs")
+
+    assert refused.value.status_code == 429
+    assert "the budget of user ada for this day (UTC) is spent: 0.0066 of 0.005 money" in refused.value.message
+    assert "hook.budget.day.user_money" in refused.value.message
+    assert "the budget of user guest is spent: 0 of 0 tokens" in never.value.message
+    assert len(provider.charged) == 3
+    assert {row["name"]: row["requests"] for row in spent(gateway, "user")["rows"]} == {"ada": 2, "bob": 1}
+
+
+def test_many_requests_at_once_exceed_a_budget_by_one_answer_at_most(
+    front: Callable[..., Served], provider: Provider
+) -> None:
+    fixed(provider)
+    provider.seconds = 0.1
+    gateway = front("user_tokens=5000")
+
+    def ask(number: int) -> int:
+        try:
+            say(gateway, "ada", session=f"s{number}")
+        except openai.RateLimitError:
+            return 429
+        return 200
+
+    with ThreadPoolExecutor(12) as pool:
+        statuses = list(pool.map(ask, range(24)))
+
+    assert statuses.count(200) == 4  # 1,600 tokens each: the fourth begins below the limit
+    assert spent(gateway)["total"]["tokens"] == 6400
+
+
+def test_a_budget_outlasts_the_record(front: Callable[..., Served], provider: Provider, tmp_path: Path) -> None:
+    fixed(provider)
+    with ExitStack() as stack:
+        settings = [f"policy.base_url={provider.url}", "policy.model=gpt-5", "hook.budget.user_tokens=1600"]
+        first = stack.enter_context(served(tmp_path / "runs", policy="openai", assignments=settings))
+        say(first, "ada")
+    again = front("user_tokens=1600")
+
+    with pytest.raises(openai.RateLimitError, match="1,600 of 1,600 tokens"):
+        say(again, "ada")
+
+
+def test_a_stream_that_its_client_leaves_is_counted_too(front: Callable[..., Served], provider: Provider) -> None:
+    fixed(provider)
+    provider.seconds = 2.0
+    gateway = front("user_tokens=1000")
+    body = {"model": "gpt-5", "user": "ada", "stream": True, "messages": [{"role": "user", "content": "Fine? " * 100}]}
+
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{gateway.session('tea')}/chat/completions", json=body, timeout=0.5)
+    end = time.monotonic() + 30
+    while not spent(gateway)["rows"] and time.monotonic() < end:
+        time.sleep(0.05)
+
+    [row] = spent(gateway)["rows"]
+    assert (row["requests"], row["estimated"]) == (1, 1)
+    assert row["prompt"] == 150
+
+
+def test_a_money_limit_without_a_price_is_refused_before_anything_is_asked(
+    front: Callable[..., Served], provider: Provider
+) -> None:
+    gateway = front("user_money=1")
+
+    with pytest.raises(openai.ConflictError, match="the price of the model nobody-knows-it isn't known"):
+        client(gateway).chat.completions.create(
+            model="nobody-knows-it", user="ada", messages=[{"role": "user", "content": "Fine?"}]
+        )
+
+    assert provider.charged == []
+
+
+def test_an_own_price_holds_for_the_name_that_was_asked(front: Callable[..., Served], provider: Provider) -> None:
+    fixed(provider)
+    gateway = front(assignments=[f"policy.base_url={provider.url}", *_price("mine", prompt=2, sampled=4)])
+
+    client(gateway).chat.completions.create(model="mine", messages=[{"role": "user", "content": "Fine?"}])
+
+    assert spent(gateway)["total"]["money"] == pytest.approx((1400 * 2 + 200 * 4) / 1e6)
+
+
+def _price(model: str, **prices: float) -> list[str]:
+    return [f"policy.prices.{model}.{kind}={price}" for kind, price in prices.items()]
+
+
+def test_a_key_is_shown_what_was_spent_with_it_alone(
+    front: Callable[..., Served], provider: Provider, tmp_path: Path
+) -> None:
+    fixed(provider)
+    keys = KeyFile(tmp_path / "keys.json")
+    ada, bob = keys.add("ada"), keys.add("bob")
+    gateway = front("keys.ada.day_tokens=1", limits=Limits(keys=("the-operators",), key_file=keys.path))
+    say(gateway, key=ada)
+    say(gateway, key=bob)
+    with pytest.raises(openai.RateLimitError, match="the budget of key ada for this day"):
+        say(gateway, key=ada)
+
+    def told(key: str) -> dict[str, int]:
+        headers = {"authorization": f"Bearer {key}"}
+        found = httpx.get(f"{gateway.url}/usage?by=key", headers=headers).raise_for_status()
+        return {row["name"]: row["requests"] for row in found.json()["rows"]}
+
+    assert told(ada) == {"ada": 1}
+    assert told("the-operators") == {"ada": 1, "bob": 1}
+    assert httpx.get(f"{gateway.url}/usage").status_code == 401
+    assert httpx.get(f"{gateway.url}/usage?by=nobody", headers={"authorization": f"Bearer {ada}"}).status_code == 400
+
+
+def test_a_stream_keeps_its_bytes_and_the_record_its_counts(front: Callable[..., Served], provider: Provider) -> None:
+    fixed(provider)
+    gateway = front()
+
+    answer = httpx.post(
+        f"{gateway.session('tea')}/chat/completions",
+        json={"model": "gpt-5", "stream": True, "messages": [{"role": "user", "content": "Fine?"}]},
+    )
+
+    events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+    assert not any(event.get("usage") for event in events)  # nobody asked for it
+    assert gateway.live.sessions["tea"].episode.turns[0].usage.cost == pytest.approx(PRICE)
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_was_spent(
+    front: Callable[..., Served], provider: Provider, chromium: Callable[..., Any]
+) -> None:
+    fixed(provider)
+    gateway = front()
+    say(gateway, "ada")
+    say(gateway, "bob", session="bobs")
+    browser = chromium()
+    browser.open(f"{gateway.url}/")
+    browser.wait("element('list').textContent.includes('tea')")
+
+    browser.evaluate("element('usage').click()")
+    browser.wait("element('spent').open && element('sums').querySelector('table')")
+    by_model = browser.evaluate("element('sums').innerText")
+    browser.evaluate("element('by').value = 'user'; element('by').onchange()")
+    browser.wait("element('sums').innerText.includes('ada')")
+    by_user = browser.evaluate("element('sums').innerText")
+    browser.evaluate("element('user').value = 'bob'; element('by').onchange()")
+    browser.wait("!element('sums').innerText.includes('ada')")
+
+    assert "gpt-5" in by_model
+    assert "0.0066" in by_model
+    assert "bob" in by_user
+    assert [one for one in browser.problems if not one.startswith(f"{gateway.url}/")] == []

@@ -1,0 +1,178 @@
+"""Variants of a gateway: who gets which, what differs, and when a comparison is clear."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from chat_server import completion
+from command_line import Agentfw
+
+from agentfw.errors import UsageError
+from agentfw_plugins.gateway.variants import (
+    CONTROL,
+    Comparison,
+    Rated,
+    Variant,
+    VariantFile,
+    decisions,
+    read_variants,
+    results,
+)
+
+from .conftest import Served
+from .test_sessions import body
+from .upstream import passing
+
+Serve = Callable[..., Served]
+
+
+def ask(gateway: Served, user: str, session: str = "", said: str = "Which tea?") -> httpx.Response:
+    address = gateway.session(session) if session else f"{gateway.url}/v1"
+    return httpx.post(f"{address}/chat/completions", json=body(said, user=user)).raise_for_status()
+
+
+def rated(count: int, liked: dict[str, float], *, users: int = 40, seed: int = 7) -> list[Rated]:
+    """Sessions of users who each have a variant, and like so many of its answers."""
+    draw, names = random.Random(seed), [*liked]
+    return [
+        Rated("", f"u{user}", names[user % len(names)], float(draw.random() < liked[names[user % len(names)]]))
+        for user in (draw.randrange(users) for _ in range(count))
+    ]
+
+
+def test_a_user_keeps_the_variant_and_the_shares_are_kept() -> None:
+    comparison = Comparison(read_variants(["big:model=big,weight=0.25"]), began=1.0)
+
+    given = [comparison.of(f"user{number}", "").name for number in range(2000)]
+
+    assert given == [comparison.of(f"user{number}", "").name for number in range(2000)]
+    assert 0.2 < given.count("big") / 2000 < 0.3
+    assert given.count(CONTROL) + given.count("big") == 2000
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["terse"], "is no variant"),
+        (["terse:weight=0.5"], "is no variant"),
+        (["terse:speed=1"], "says nothing about a variant"),
+        (["terse:prompt=missing.md"], "can't read the prompt"),
+        (["control:model=big"], "is called control"),
+        (["a:model=x,weight=0.7", "b:model=y,weight=0.7"], "the weights come to 1.4"),
+    ],
+)
+def test_what_is_no_variant_is_refused(texts: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read_variants(texts)
+
+
+def test_a_prompt_reaches_the_server_of_those_who_get_it_and_the_conversation_goes_on(tmp_path: Path) -> None:
+    with passing(tmp_path / "runs", completion("fine"), counts=True) as gateway:
+        file = VariantFile(tmp_path / "runs" / "variants.json")
+        file.write(Comparison([Variant(weight=0.0), Variant("terse", 1.0, prompt="Be terse.", model="small")]))
+
+        first = ask(gateway, "ada")
+        messages = [*body("Which tea?")["messages"], {"role": "assistant", "content": "fine"}]
+        again = httpx.post(f"{gateway.url}/v1/chat/completions", json=body(*messages, "And now?", user="ada"))
+        plain = ask(gateway, "ada", "tea")
+
+    assert first.headers["x-agentfw-variant"] == plain.headers["x-agentfw-variant"] == "terse"
+    assert again.headers["x-agentfw-session"] == first.headers["x-agentfw-session"]
+    for asked in gateway.asked:
+        assert asked["messages"][0] == {"role": "system", "content": "Be terse."}
+        assert asked["model"] == "served"  # the policy of this gateway has one model
+
+
+def test_who_has_the_variant_without_memory_is_not_remembered(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "keeps.py").write_text(
+        "from agentfw import Memory\n\n\nclass Keeps(Memory):\n    async def recall(self, query):\n"
+        "        from agentfw.memory import Recollection\n        return [Recollection('r', 'You like oolong.', 1.0)]\n"
+    )
+    gateway = serve(memories=[f"{tmp_path}/keeps.py"])
+    VariantFile(tmp_path / "runs" / "variants.json").write(
+        Comparison([Variant(weight=0.0), Variant("forgets", 1.0, remembers=False)])
+    )
+
+    ask(gateway, "ada", "tea")
+
+    assert "oolong" not in json.dumps(gateway.live.sessions["tea"].episode.to_record())
+
+
+def test_a_difference_is_clear_and_no_difference_is_not() -> None:
+    comparison = Comparison(read_variants(["terse:model=x"]))
+
+    [_, better] = results(rated(300, {CONTROL: 0.4, "terse": 0.75}), comparison)
+    [_, same] = results(rated(300, {CONTROL: 0.5, "terse": 0.5}), comparison)
+    [_, early] = results(rated(20, {CONTROL: 0.4, "terse": 0.75}), comparison)
+
+    assert better.clear
+    assert better.difference > 0.2
+    assert not same.clear
+    assert not early.clear
+    assert early.needed > 8
+
+
+def test_many_sessions_of_few_users_say_little() -> None:
+    comparison = Comparison(read_variants(["terse:model=x"]))
+
+    [_, few] = results(rated(300, {CONTROL: 0.4, "terse": 0.75}, users=4), comparison)
+
+    assert not few.clear
+
+
+def test_what_is_clear_ends_the_comparison_for_its_team_alone() -> None:
+    comparison = Comparison(read_variants(["terse:model=x"]), per_team=True)
+    here = [one._replace(team="here") for one in rated(300, {CONTROL: 0.3, "terse": 0.8})]
+    there = [one._replace(team="there") for one in rated(100, {CONTROL: 0.5, "terse": 0.5})]
+
+    decided = decisions(results([*here, *there], comparison), comparison)
+    comparison.decided |= decided
+
+    assert decided == {"here": "terse"}
+    assert comparison.of("anybody", "here:").name == "terse"
+    assert {comparison.of(f"u{number}", "there:").name for number in range(50)} == {CONTROL, "terse"}
+
+
+def test_a_planned_comparison_without_a_clear_difference_goes_back_to_the_control() -> None:
+    comparison = Comparison(read_variants(["terse:model=x"]), sessions=200)
+    alike = rated(200, {CONTROL: 0.5, "terse": 0.5}, seed=8)
+
+    assert decisions(results(alike, comparison), comparison) == {"": CONTROL}
+    assert decisions(results(alike[:-1], comparison), comparison) == {}
+
+
+def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
+    serve: Serve, agentfw: Agentfw, tmp_path: Path
+) -> None:
+    gateway = serve()
+    (tmp_path / "terse.md").write_text("Be terse.\n")
+    begun = agentfw("serve", "variants", "start", "--variant", "terse:prompt=terse.md", "--sessions", "40")
+    liked: dict[str, Any] = {"terse": True, CONTROL: False}
+    for number in range(30):
+        answer = ask(gateway, f"u{number}", f"s{number}")
+        value = liked[answer.headers["x-agentfw-variant"]]
+        httpx.post(f"{gateway.url}/feedback", json={"session": f"s{number}", "value": value}).raise_for_status()
+
+    shown = agentfw("serve", "variants", "--json").json
+    end = time.monotonic() + 60
+    while not shown["decided"] and time.monotonic() < end:
+        time.sleep(0.2)
+        shown = agentfw("serve", "variants", "--json").json
+    table = agentfw("serve", "variants")
+    after = {ask(gateway, f"v{number}").headers["x-agentfw-variant"] for number in range(20)}
+    ended = agentfw("serve", "variants", "end", "--serve", CONTROL)
+
+    assert "control 50%, terse 50%" in begun.out
+    assert shown["decided"] == {"": "terse"}
+    assert "all users get terse now" in table.out
+    assert after == {"terse"}
+    assert "all users get control now" in ended.out
+    assert ask(gateway, "w").headers["x-agentfw-variant"] == CONTROL
+    assert sum(one["sessions"] for one in shown["results"]) == 30
