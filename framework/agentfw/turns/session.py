@@ -172,6 +172,7 @@ class Session:
         sampling: Sampling | None = None,
         *,
         user: str = "",
+        said: Sequence[Sequence[str]] | None = None,
         stop: Sequence[str] = (),
         schema: Mapping[str, Any] | None = None,
         tell: Callable[[str], object] | None = None,
@@ -190,7 +191,9 @@ class Session:
         answers in place of the session's own, and `model` is its name in the record.
 
         Memories take part only where the request names the user. They are asked once for each conversation, so that
-        its later turns share their prefix. Without `carries_out`, calls of the session's own tools are in the reply.
+        its later turns share their prefix. `said` is what the user said in each message, several texts or none where a
+        program wrote the messages. Default: the messages of the user are what they said. Without `carries_out`, calls
+        of the session's own tools are in the reply.
         """
         if self.over:
             raise UsageError("this session has ended", fix="begin a new session")
@@ -203,7 +206,7 @@ class Session:
             goal = next((one.content for one in messages if one.role == "system"), "")
             given = (goal, actions, sampling or Sampling(), stop, schema, tell, demonstration, forwarded)
             options = _Options(*given, plain, policy or self.policy, model)
-            reply = await self._answer(messages, user, options, carries_out)
+            reply = await self._answer(messages, user, said, options, carries_out)
             self.failure = None
             return reply
         except AgentfwError as error:
@@ -234,16 +237,25 @@ class Session:
     async def _decided(self, call: Call) -> tuple[bool, str] | None:
         return None if self.before_call is None else await self.before_call(self.episode.task, call, self.note)
 
-    async def _answer(self, messages: Sequence[Message], user: str, options: _Options, carries_out: bool) -> Reply:
+    async def _answer(
+        self,
+        messages: Sequence[Message],
+        user: str,
+        said: Sequence[Sequence[str]] | None,
+        options: _Options,
+        carries_out: bool,
+    ) -> Reply:
         await self._join(user)
-        recalled = await self._recall(messages, user)
+        said = [(one.content,) for one in messages] if said is None else said
+        said = [texts for one, texts in zip(messages, said, strict=True) if one.role == "user"]
+        recalled = await self._recall(messages, user, said)
         remembers = self._remembers(user)
         path = self._tree.path(self._recalled.shown_in(messages) if remembers else messages)
         self._show(path)
         for one in recalled:
             self.note("memory", "recalled", {**one.to_record(), "message": path[0].place})
         if remembers:
-            self._note_said(path)
+            self._note_said(path, said)
         own, given, told = self.tools(user) if options.schema is None else {}, options.actions, ""
         if options.forwarded is not None:
             own, recalled_text = {}, self._recalled.text(messages)
@@ -410,23 +422,32 @@ class Session:
                 if self.builder.task is None:
                     await self.builder.join(self.episode.task, goes_on=self._goes_on)
 
-    async def _recall(self, messages: Sequence[Message], user: str) -> Sequence[Recollection]:
+    async def _recall(
+        self, messages: Sequence[Message], user: str, said: Sequence[Sequence[str]]
+    ) -> Sequence[Recollection]:
         """What the memories recall for a conversation that is new."""
-        first = self._recalled.first_of_user(messages)
-        if first is None or not self._remembers(user) or messages in self._recalled:
+        texts = next(filter(None, said), ())
+        if not texts or not self._remembers(user) or messages in self._recalled:
             return ()
-        found = await self.builder.recall(messages[first].content, self.now)
+        found = await self.builder.recall("\n\n".join(texts), self.now)
         self._recalled.add(messages, found)
         return found
 
-    def _note_said(self, path: Sequence[Node]) -> None:
-        """Note what the user says with this request. What is older in the conversation was said before."""
+    def _note_said(self, path: Sequence[Node], said: Sequence[Sequence[str]]) -> None:
+        """Note what the user says with this request. What is older in the conversation was said before.
+
+        `said` has the texts of each message of the user.
+        """
         new = after_answer(path)
         before = path[new - 1].place if new else None
-        for node in path[new:]:
-            if node.message.role == "user" and node.place not in self._said:
+        asked = [node for node in path if node.message.role == "user"]
+        for node, texts in zip(asked, said, strict=True):
+            if texts and node in path[new:] and node.place not in self._said:
                 self._said.add(node.place)
-                self.note("memory", "said", {"message": node.place, "answer_to": before, "at": time.time()})
+                about: dict[str, Any] = {"message": node.place, "answer_to": before, "at": time.time()}
+                if tuple(texts) != (node.message.content,):
+                    about["texts"] = list(texts)
+                self.note("memory", "said", about)
 
     # -- the record ----------------------------------------------------------------------------------------------------
 

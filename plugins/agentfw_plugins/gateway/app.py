@@ -29,6 +29,7 @@ from .answering import AnswerInProgress, AnswersInProgress, HungUp, Line, ModelR
 from .callers import Caller, Callers, caller_of
 from .learning.learning import Learning
 from .models import OWN, Model, Models
+from .profiles import Sent, told_by
 from .sessions.session_finder import SessionFinder
 
 try:
@@ -208,14 +209,24 @@ class Gateway:
         body = protocol.addressed(given, {**request.query_params, **request.path_params}, streams=streams)
         route = await self._route(protocol, given, body, request, self.models.find(body.name("model"), protocol.name))
         asked = route.asked
-        caller = caller_of(request, body, asked.user)
+        told = told_by(Sent(request.headers, given.values, asked))
+        # A field that programs are known to put a session's id into is no user.
+        caller = caller_of(request, body, "" if told.program else asked.user)
         if route.spoken is protocol and caller.key is not None:
             protocol.refuse_foreign(body)
         self.callers.count(caller, self.answers.line.of(caller.client))
-        name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
+        name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
         if not request.state.needs_key:
             caller = self.finder.asking(caller, name)
-        session = await self.finder.find(caller, name, asked.messages)
+        if not caller.user:  # whoever has this device
+            caller = caller.named("", told.user)
+        try:
+            session = await self.finder.find(caller, name, asked.messages)
+        except BadRequest as error:
+            if name != told.session or error.status not in (403, 410):
+                raise
+            # The program can't choose another name for a session that is over, or another user's.
+            session = await self.finder.find(caller, "", asked.messages)
         name = session.name.removeprefix(caller.space)
         headers = {"x-agentfw-session": name}
         if self.learning is not None:
@@ -225,7 +236,7 @@ class Gateway:
             about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
             routes = [route._replace(asked=each) for each in asked.each()]
             instead = partial(self._instead, protocol, given, body, request) if len(routes) == 1 else None
-            answers += [self.answers.begin(session, caller, each, instead) for each in routes]
+            answers += [self.answers.begin(session, caller, each, instead, told) for each in routes]
             request.state.answer = answers[0]
         finally:
             attending = asyncio.create_task(self._attend(request, session, answers))

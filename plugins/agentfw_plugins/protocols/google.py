@@ -24,6 +24,7 @@ from .protocol import (
     call_deltas,
     choice_of,
     chosen_in,
+    content_of,
     counts_in,
     event,
     functions_of,
@@ -33,7 +34,6 @@ from .protocol import (
     sampled,
     table,
     text,
-    text_alone,
 )
 
 _CONFIG = {
@@ -310,7 +310,7 @@ def _messages(content: Body, before: list[Json]) -> list[Json]:
         else:
             parts.append(_part(part))
     if parts or calls or not results:
-        message: Json = {"role": role, "content": text_alone(parts) if parts or not calls else None}
+        message: Json = {"role": role, "content": content_of(role, parts) if parts or not calls else None}
         message |= {"tool_calls": calls} if calls else {}
         results.append(message | ({"reasoning_content": thoughts} if thoughts else {}))
     return results

@@ -28,6 +28,8 @@ from agentfw.request import Sampling
 from .bodies import BadRequest, Body
 
 Json = dict[str, Any]
+BETWEEN_PARTS = "\n\n"
+"""What stands between the parts of a user's message where it has to be one text."""
 
 
 class Malformed(Exception):
@@ -247,11 +249,16 @@ def rest_of(body: Body, known: Mapping[str, str]) -> Json:
     return {name: value for key, value in body.values.items() if value is not None and (name := known.get(key, key))}
 
 
-def text_alone(parts: Sequence[Mapping[str, Any]]) -> Any:
+def text_alone(parts: Sequence[Mapping[str, Any]], between: str = "") -> Any:
     """A message's content: text alone as text, as most servers want it."""
     if all(set(part) == {"type", "text"} and part["type"] == "text" for part in parts):
-        return "".join(part["text"] for part in parts)
+        return between.join(part["text"] for part in parts)
     return list(parts)
+
+
+def content_of(role: str, parts: Sequence[Mapping[str, Any]]) -> Any:
+    """A message's content. The parts of a user's stay apart: a program puts others' words beside theirs."""
+    return list(parts) if role == "user" and len(parts) > 1 else text_alone(parts)
 
 
 def with_text(content: object, recalled: str) -> object:

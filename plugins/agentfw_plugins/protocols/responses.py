@@ -17,6 +17,7 @@ from .protocol import (
     choice_of,
     chosen_in,
     chunk_of,
+    content_of,
     counts_in,
     event,
     functions_of,
@@ -202,7 +203,7 @@ def _conversation(items: list[Body]) -> list[Json]:
             role = item.text("role")
             if role not in _ROLES:
                 item.left_out(item.wrong("role", f"must be {', '.join(_ROLES)}"))
-            given = text_alone([_read_part(part) for part in item.parts("content")])
+            given = content_of(role, [_read_part(part) for part in item.parts("content")])
             if role == "assistant" and thoughts:
                 answer()["content"] = given
             else:
