@@ -210,6 +210,8 @@ class Gateway:
         route = await self._route(protocol, given, body, request, self.models.find(body.name("model"), protocol.name))
         asked = route.asked
         told = told_by(Sent(request.headers, given.values, asked))
+        if self.health is not None:
+            self.health.figures.masked(told.masked)
         # A field that programs are known to put a session's id into is no user.
         caller = caller_of(request, body, "" if told.program else asked.user)
         if route.spoken is protocol and caller.key is not None:

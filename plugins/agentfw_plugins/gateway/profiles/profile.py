@@ -1,7 +1,7 @@
 """What a program's request says of its user, and how that is told by structure where nobody knows the program.
 
 A message of the role user has more than what a person typed: reminders, files, results of tools, instructions of the
-repository. Memories hear what was typed, part by part, and nothing else.
+repository. Memories hear what was typed, part by part, and nothing else; secrets in it are masked.
 
     told = Profile().told(Sent(headers, body, asked))
     told.said[-1]       # what was typed in the last message
@@ -10,9 +10,12 @@ repository. Memories hear what was typed, part by part, and nothing else.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
+
+from agentfw_memory.writing.secrets import masked
 
 from ...protocols import ChatRequest
 
@@ -69,6 +72,8 @@ class Told(NamedTuple):
     session: str = ""
     said: tuple[tuple[str, ...], ...] = ()
     """What was typed in each message, part by part. Nothing in those up to the last answer."""
+    masked: Mapping[str, int] = {}
+    """How many secrets of each kind were masked in what was typed."""
     is_side_work: bool = False
     """Whether the program asks for itself: a title, a summary, the task of a sub-agent."""
 
@@ -123,14 +128,19 @@ class Profile:
         return "\n\n".join(map(typed, found)) if found else typed(part)
 
     def told(self, sent: Sent) -> Told:
-        side, said = self.is_side_work(sent), [()] * len(sent.asked.messages)  # type: list[tuple[str, ...]]
+        side, counts = self.is_side_work(sent), Counter[str]()
+        said = [tuple[str, ...]()] * len(sent.asked.messages)
         for place in sent.new if not side else ():
             if sent.asked.messages[place].role == "user":
-                said[place] = tuple(self._said(sent.asked.parts[place]))
+                found = [masked(text) for text in self._said(sent.asked.parts[place])]
+                said[place] = tuple(one.text for one in found)
+                for one in found:
+                    counts.update(one.counts)
         session = self.session(sent)
         if session and not _NAME.fullmatch(session):
             session = blake2b(session.encode(errors="replace"), digest_size=12).hexdigest()
-        return Told(self.name, self.user(sent)[:100], f"{self.name}-{session}" if session else "", tuple(said), side)
+        named = f"{self.name}-{session}" if session else ""
+        return Told(self.name, self.user(sent)[:100], named, tuple(said), counts, side)
 
     def _said(self, parts: tuple[str, ...]) -> Iterator[str]:
         parts = parts[-_MOST_PARTS:]
