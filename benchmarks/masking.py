@@ -16,6 +16,7 @@ import json
 import random
 import re
 import string
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import NamedTuple
 import click
 import httpx
 
-from agentfw_benchmarks import TESTS, print_markdown, tell
+from agentfw_benchmarks import TESTS, print_markdown
 from agentfw_benchmarks.figures import share_of
 from agentfw_memory.writing.secrets import masked
 
@@ -130,7 +131,6 @@ def card(rng: random.Random) -> str:
 
 def through_a_gateway(all_forms: list[Form]) -> tuple[list[bool], list[bool]]:
     """For each form, whether its secret is in a later prompt, and whether it is masked in the record."""
-    import sys
 
     sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
     from chat_server import completion, serving  # type: ignore[import-not-found]
@@ -186,7 +186,7 @@ def main(count: int, ordinary: tuple[Path, ...]) -> None:
     print_markdown(("forms", "messages", "in a later prompt", "masked in the record"), rows)
     for form, is_hidden, is_leaked in zip(all_forms, hidden, leaked, strict=True):
         if form.seen and (is_leaked or not is_hidden):
-            tell(f"missed: {form.text}")
+            print(f"missed: {form.text}", file=sys.stderr)
     for path in ordinary:
         lost = total = 0
         for line in path.read_text("utf-8", "replace").splitlines():

@@ -36,7 +36,8 @@ _KEY = re.compile(
     r"|\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]+)?"  # JSON web tokens
     r"|(?i:\b(?:bearer|basic)\s+)(?P<bearer>[\w.~+/-]{16,}=*)"
     r"|(?i:\b(?:AccountKey|SharedAccessKey|sig)=)(?P<azure>[\w+/%]{16,}=*)"
-    r"|(?<=://)[^\s:/@]+:(?P<url>[^\s/@]+)(?=@)"
+    r"|(?<=://)[^\s:/@]+:(?P<url>[^\s/]+)(?=@[\w.-])"
+    r"|(?i:\b(?:user(?:name)?|login)[ :=]+[^\s,;]+[,; ]+(?:and )?(?:password|passwd|pwd|pw)[ :=]+)(?P<login>[^\s,;]{3,})"
 )
 _CALLED = (
     r"(?<![^\W_])(?:pass(?:word|wort|phrase|code)?s?|passwd|pwd|kennwort|mot de passe|contraseña|senha|palavra-passe"
@@ -68,7 +69,7 @@ _CARD = re.compile(r"(?<![\d.-])\d(?:[ -]?\d){12,18}(?![\d-]|\.\d)")
 _LONG = re.compile(r"(?<![\w+/.-])[A-Za-z0-9+/_-]{20,}={0,2}(?![\w+/=-])")
 _MASK = re.compile(r"\[masked: [a-z]+\]")
 _WORDS = re.compile(
-    r"(?:required|wrong|correct|incorrect|expired|invalid|empty|missing|needed|not|too|very|a|an|the|my|your|in|on|at|"
+    r"(?:required|wrong|correct|incorrect|expired|invalid|empty|missing|needed|not|too|very|here|there|which|a|an|the|my|your|in|on|at|"
     r"that|this|stored|kept|used|only|never|always|being|about|changed|reset|set|safe|secure|weak|strong|protected|"
     r"hashed|encrypted|ignored|optional|one|something|what|out|up|to|be|is|for|and|or|of|it|we|you|i|so|all|no|yes|"
     r"null|none|true|false|undefined|str|string|int|bytes|default|nicht|falsch|leer|pas|un|une|el|la|le|les|das|der|die)"
@@ -133,11 +134,12 @@ def _is_password(match: re.Match[str]) -> bool:
     if not value or _WORDS.match(value) or _MASK.search(match[0]):
         return False
     odd = re.search(r"\d|[^\w\s-]|[a-z][A-Z]", value) and not re.fullmatch(r"\d{1,2}|\W+|\w+\(.*", value)
-    if match["called"] is None:
+    if match["bare"]:
         return bool(odd) and not re.fullmatch(r"\d{3}", value)
-    written = re.search(r"[:=：]\s*$", match[0][: match.start("called") - match.start()])
+    written = match["called"] and re.search(r"[:=：]\s*$", match[0][: match.start("called") - match.start()])
     # Of a token or a secret, something is said more often than it is told, unless it looks like one.
-    return bool(odd or written or (_PASSWORDS.match(match[0]) and not match["about"].strip()))
+    is_named = _PASSWORDS.search(match[0]) if match["before"] else _PASSWORDS.match(match[0])
+    return bool(odd or written or (is_named and not (match["about"] or "").strip()))
 
 
 def _is_card(text: str) -> bool:
