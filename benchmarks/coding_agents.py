@@ -111,7 +111,7 @@ def filled(request: Mapping[str, Any], typed: str, foreign: str, session: str, u
         text = text.replace(json.dumps(old, ensure_ascii=False)[1:-1], json.dumps(typed, ensure_ascii=False)[1:-1])
     for old in (RULES, FILE):
         text = text.replace(old, foreign)
-    ids = {found: "" for found in re.findall(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", text)}
+    ids = dict.fromkeys(re.findall(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", text), "")
     for found in ids:
         text = text.replace(found, f"{session[:8]:0<8}-{found[9:]}")
     text = re.sub(r"ses_\w+", f"ses_{session}", text)
@@ -122,7 +122,8 @@ def filled(request: Mapping[str, Any], typed: str, foreign: str, session: str, u
 
 def first_requests(requests: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The request with what was typed first, and the last one after a tool's result."""
-    with_typed = [one for one in requests if TYPED[0] in json.dumps(one["body"]) and "title" not in str(one["body"])[:900]]
+    asks = [one for one in requests if "title" not in json.dumps(one["body"])[:900]]
+    with_typed = [one for one in asks if TYPED[0] in json.dumps(one["body"])]
     with_second = [one for one in requests if "I prefer type hints" in json.dumps(one["body"])]
     return with_typed[0], with_second[-1]
 
@@ -195,7 +196,9 @@ def main(context: click.Context, users: int) -> None:
 
 
 @main.command()
-@click.option("--programs", type=click.Path(exists=True, path_type=Path), required=True, help="Where they are installed.")
+@click.option(
+    "--programs", type=click.Path(exists=True, path_type=Path), required=True, help="Where they are installed."
+)
 @click.argument("names", nargs=-1)
 def record(programs: Path, names: tuple[str, ...]) -> None:
     """Run the programs, and keep what they ask as fixtures of the tests."""

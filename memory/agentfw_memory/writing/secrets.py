@@ -37,7 +37,8 @@ _KEY = re.compile(
     r"|(?i:\b(?:bearer|basic)\s+)(?P<bearer>[\w.~+/-]{16,}=*)"
     r"|(?i:\b(?:AccountKey|SharedAccessKey|sig)=)(?P<azure>[\w+/%]{16,}=*)"
     r"|(?<=://)[^\s:/@]+:(?P<url>[^\s/]+)(?=@[\w.-])"
-    r"|(?i:\b(?:user(?:name)?|login)[ :=]+[^\s,;]+[,; ]+(?:and )?(?:password|passwd|pwd|pw)[ :=]+)(?P<login>[^\s,;]{3,})"
+    r"|(?i:\b(?:user(?:name)?|login)[ :=]+[^\s,;]+[,; ]+(?:and )?(?:password|passwd|pwd|pw)[ :=]+)"
+    r"(?P<login>[^\s,;]{3,})"
 )
 _CALLED = (
     r"(?<![^\W_])(?:pass(?:word|wort|phrase|code)?s?|passwd|pwd|kennwort|mot de passe|contraseña|senha|palavra-passe"

@@ -146,8 +146,11 @@ class Profile:
         parts = parts[-_MOST_PARTS:]
         if any(f"<{name}>" in part for part in parts for name in self.inside):
             parts = tuple(part for part in parts if any(f"<{name}>" in part for name in self.inside))
+        result_follows = False
         for part in parts:
-            text = self.typed(part).strip()
+            text = "" if result_follows else self.typed(part).strip()
+            header = _RESULT.match(part)  # some send it as a part of its own
+            result_follows = header is not None and not part[header.end() :].strip(" :")
             if len(text) > _LONGEST:
                 yield _whole(text[:_FIRST], at_end=True)
                 text = _whole(text[-(_LONGEST - _FIRST) :], at_end=False)
