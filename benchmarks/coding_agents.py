@@ -24,7 +24,9 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,8 @@ import httpx
 from agentfw_benchmarks import TESTS, print_markdown
 from agentfw_benchmarks.agent_programs import PROGRAMS, Asked, Program, ask, provider
 from agentfw_benchmarks.figures import share_of
+from agentfw_plugins.gateway.profiles import Sent, told_by
+from agentfw_plugins.protocols import ChatRequest
 
 FIXTURES = TESTS / "plugins" / "gateway" / "recorded_agents"
 TYPED = ("I live in Ghent and I prefer short functions.", "Now fix the test.\n\nI prefer type hints.")
@@ -79,6 +83,7 @@ def _struck(asked: Asked, folder: str) -> dict[str, Any]:
     text = json.dumps({"path": asked.path, "headers": headers, "body": body}, ensure_ascii=False)
     text = text.replace(folder, "/home/ada")
     found: dict[str, Any] = json.loads(text)
+    found["body"].get("systemInstruction", {}).pop("role", None)
     for key in ("system", "systemInstruction", "messages", "input"):
         if key in found["body"]:
             found["body"][key] = _shortened(found["body"][key])
@@ -105,8 +110,15 @@ def fixtures() -> dict[str, list[dict[str, Any]]]:
 
 
 def filled(request: Mapping[str, Any], typed: str, foreign: str, session: str, user: str) -> dict[str, Any]:
-    """A recorded request with other words, in a session and of a device of its own."""
+    """A recorded request with other words, in a session and of a device of its own.
+
+    A program that doesn't tell its device has its user in a header.
+    """
     text = json.dumps(request, ensure_ascii=False)
+    device = told_by(Sent(request["headers"], request["body"], ChatRequest("", ()))).user.removeprefix("device-")
+    own = blake2b(user.encode(), digest_size=16).hexdigest()
+    if device:
+        text = text.replace(device, own)
     for old in sorted(TYPED, key=len, reverse=True):
         text = text.replace(json.dumps(old, ensure_ascii=False)[1:-1], json.dumps(typed, ensure_ascii=False)[1:-1])
     for old in (RULES, FILE):
@@ -116,7 +128,8 @@ def filled(request: Mapping[str, Any], typed: str, foreign: str, session: str, u
         text = text.replace(found, f"{session[:8]:0<8}-{found[9:]}")
     text = re.sub(r"ses_\w+", f"ses_{session}", text)
     filled_in: dict[str, Any] = json.loads(text)
-    filled_in["headers"]["x-agentfw-user"] = user
+    if not device:
+        filled_in["headers"]["x-agentfw-user"] = user
     return filled_in
 
 
@@ -131,37 +144,77 @@ def first_requests(requests: list[dict[str, Any]]) -> tuple[dict[str, Any], dict
 def measured(users: int) -> list[tuple[str, int, int, int, int]]:
     """For each program: own facts told and found, foreign ones looked for and found."""
     found = []
-    sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
-    from conftest import served  # type: ignore[import-not-found]
-
     for name, requests in fixtures().items():
         begins, goes_on = first_requests(requests)
-        with tempfile.TemporaryDirectory() as folder, provider() as (url, asked):
-            settings = [f"policy.base_url={url}/v1", "policy.model=m"]
-            given = {"policy": "openai", "memories": ["skillgraph"], "assignments": settings}
-            with served(Path(folder), **given) as gateway, httpx.Client(base_url=gateway.url, timeout=120) as client:
-                told = own = looked = foreign = 0
-                for number in range(users):
-                    user = f"{name}-{number}"
-                    facts = [
-                        (form.format(values[number % len(values)]), question, values[number % len(values)])
-                        for form, question, values in OWN
-                    ]
-                    others = " ".join(form.format(number) for form in FOREIGN)
-                    first = f"Rename the class.\n\n{facts[0][0]} {facts[1][0]}"
-                    second = f"{facts[2][0]} Fix the build. {facts[3][0]}"
-                    _send(client, filled(begins, first, others, f"a{number}", user))
-                    _send(client, filled(goes_on, second, others, f"b{number}", user))
-                    _heard(client, user)
-                    for place, (_, question, value) in enumerate(facts):
-                        before = len(asked)
-                        _send(client, filled(begins, question, "", f"c{number}{place}", user))
-                        prompt = json.dumps([one.body for one in asked[before:]])
-                        told, own = told + 1, own + (value in prompt)
-                        looked += 1
-                        foreign += bool(re.search(rf"(?:Madrid|Zeno|Zenith|Lisbon|tabs|unittest){number}\b", prompt))
+        with gateway() as (url, asked), httpx.Client(base_url=url, timeout=120) as client:
+            told = own = looked = foreign = 0
+            for number in range(users):
+                user = f"{name}-{number}"
+                facts = [
+                    (form.format(values[number % len(values)]), question, values[number % len(values)])
+                    for form, question, values in OWN
+                ]
+                others = " ".join(form.format(number) for form in FOREIGN)
+                first = f"Rename the class.\n\n{facts[0][0]} {facts[1][0]}"
+                second = f"{facts[2][0]} Fix the build. {facts[3][0]}"
+                _send(client, filled(begins, first, others, f"a{number}", user))
+                _send(client, filled(goes_on, second, others, f"b{number}", user))
+                _heard(client, user)
+                for place, (_, question, value) in enumerate(facts):
+                    before = len(asked)
+                    _send(client, filled(begins, question, "", f"c{number}{place}", user))
+                    prompt = json.dumps([one.body for one in asked[before:]])
+                    told, own = told + 1, own + (value in prompt)
+                    looked += 1
+                    foreign += bool(re.search(rf"(?:Madrid|Zeno|Zenith|Lisbon|tabs|unittest){number}\b", prompt))
         found.append((name, told, own, looked, foreign))
     return found
+
+
+def measured_by_themselves(path: str) -> Iterator[tuple[str, int, int, int, int]]:
+    """The same for the programs themselves, with one user."""
+    facts = [(form.format(values[0]), question, values[0]) for form, question, values in OWN]
+    others = " ".join(form.format(0) for form in FOREIGN)
+    for name, program in PROGRAMS.items():
+        with tempfile.TemporaryDirectory() as folder, gateway(reads=f"{folder}/work/notes.md") as (url, asked):
+            home, work = Path(folder) / "home", Path(folder) / "work"
+            home.mkdir()
+            work.mkdir()
+            if program.rules:
+                (work / program.rules).write_text(f"# Rules\n\n{others}\n")
+            (work / "notes.md").write_text(f"{others}\n")
+            with httpx.Client(base_url=url, timeout=120) as client:
+                for first, second in (facts[:2], facts[2:]):
+                    text = f"Read notes.md.\n\n{first[0]} {second[0]}"
+                    ask(program, url, text, home=home, work=work, path=path)
+                    _heard(client, "the user")
+                own = foreign = 0
+                for _, question, value in facts:
+                    before = len(asked)
+                    ask(program, url, question, home=home, work=work, path=path)
+                    prompt = json.dumps([one.body for one in asked[before:]])
+                    recalled = re.search(r"You remember:(.*?)\"", prompt, re.DOTALL)
+                    own += recalled is not None and value in recalled[1]
+                    foreign += recalled is not None and bool(
+                        re.search(r"Madrid|Zeno|Lisbon|tabs|unittest", recalled[1])
+                    )
+        yield name, len(facts), own, len(facts), foreign
+
+
+@contextmanager
+def gateway(reads: str = "") -> Iterator[tuple[str, list[Asked]]]:
+    """The address of a gateway with a memory in front of a provider, and what the provider is asked."""
+    sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
+    from agentfw_plugins.gateway.live import Limits
+    from conftest import served  # type: ignore[import-not-found]
+
+    with tempfile.TemporaryDirectory() as folder, provider(reads) as (url, asked):
+        settings = [f"policy.base_url={url}/v1", "policy.model=m"]
+        given = {"policy": "openai", "memories": ["skillgraph"], "assignments": settings}
+        # A program that runs by itself is its owner's.
+        limits = Limits(default_user="me", upstream_key="either") if reads else Limits()
+        with served(Path(folder), limits, **given) as running:
+            yield running.url, asked
 
 
 def _send(client: httpx.Client, request: Mapping[str, Any]) -> None:
@@ -182,8 +235,9 @@ def _heard(client: httpx.Client, user: str) -> None:
 
 @click.group(invoke_without_command=True)
 @click.option("--users", default=13, show_default=True, help="Number of users of each program.")
+@click.option("--programs", type=click.Path(exists=True, path_type=Path), help="Run the programs that are there, too.")
 @click.pass_context
-def main(context: click.Context, users: int) -> None:
+def main(context: click.Context, users: int, programs: Path | None) -> None:
     """Measure what is remembered of the users of coding agents."""
     if context.invoked_subcommand is not None:
         return
@@ -192,7 +246,15 @@ def main(context: click.Context, users: int) -> None:
         rows.append((name, share_of(counts[1], counts[0]), f"{counts[3]} of {counts[2]}"))
         totals = [one + other for one, other in zip(totals, counts, strict=True)]
     rows.append(("all", share_of(totals[1], totals[0]), f"{totals[3]} of {totals[2]}"))
-    print_markdown(("program", "own facts in the next session", "foreign ones"), rows)
+    heads = ("program", "own facts in the next session", "foreign ones")
+    print_markdown(heads, rows)
+    if programs is not None:
+        alone = measured_by_themselves(_where(programs))
+        print_markdown(heads, [(name, f"{own} of {told}", f"{other} of {of}") for name, told, own, of, other in alone])
+
+
+def _where(programs: Path) -> str:
+    return os.pathsep.join(map(str, (programs / "node_modules" / ".bin", programs / "aider" / "bin")))
 
 
 @main.command()
@@ -202,10 +264,9 @@ def main(context: click.Context, users: int) -> None:
 @click.argument("names", nargs=-1)
 def record(programs: Path, names: tuple[str, ...]) -> None:
     """Run the programs, and keep what they ask as fixtures of the tests."""
-    path = os.pathsep.join(map(str, (programs / "node_modules" / ".bin", programs / "aider" / "bin")))
     FIXTURES.mkdir(exist_ok=True)
     for name in names or PROGRAMS:
-        requests = recorded(PROGRAMS[name], path)
+        requests = recorded(PROGRAMS[name], _where(programs))
         (FIXTURES / f"{name}.json").write_text(json.dumps(requests, indent=1, ensure_ascii=False) + "\n", "utf-8")
         click.echo(f"{name}: {len(requests)} requests", err=True)
 
