@@ -105,8 +105,12 @@ def _shortened(value: Any) -> Any:
 
 
 def fixtures() -> dict[str, list[dict[str, Any]]]:
-    """The requests of each program, by its name."""
-    return {file.stem: json.loads(file.read_text("utf-8")) for file in sorted(FIXTURES.glob("*.json"))}
+    """The requests of each program, by its name, and one that somebody sends without any."""
+    plain = {"path": "/v1/chat/completions", "headers": {}, "body": {"model": "m", "messages": []}}
+    said = [{**plain, "body": {"model": "m", "messages": [{"role": "user", "content": text}]}} for text in TYPED]
+    return {"without a program": said} | {
+        file.stem: json.loads(file.read_text("utf-8")) for file in sorted(FIXTURES.glob("*.json"))
+    }
 
 
 def filled(request: Mapping[str, Any], typed: str, foreign: str, session: str, user: str) -> dict[str, Any]:

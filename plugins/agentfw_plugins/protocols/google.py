@@ -84,6 +84,7 @@ class Google(Protocol):
     stream_path = "models/{model}:streamGenerateContent?alt=sse"
     count_path = "models/{model}:countTokens"
     key_header = "x-goog-api-key"
+    conversation = "contents"
     has_seed = True
     fields: Mapping[str, str] = {
         **{chat: f"generationConfig.{own}" for chat, own in _CONFIG.items()},

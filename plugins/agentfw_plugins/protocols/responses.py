@@ -75,6 +75,7 @@ class Responses(Protocol):
     """The protocol of /v1/responses."""
 
     name, path = "responses", "responses"
+    conversation, text_part = "input", "input_text"
     limits = ("max_output_tokens",)
     fields: Mapping[str, str] = {
         "messages": "input",
