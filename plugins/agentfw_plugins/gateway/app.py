@@ -88,7 +88,10 @@ class Gateway:
         endpoints = Endpoints(self.models, self.callers, self.answers.line, memories=memories, max_body=max_body)
         routes = []
         for below in ("", "/s/{session}"):
-            routes.append(Route(f"{below}/v1/models", self._guarded("models", endpoints.models), methods=["GET"]))
+            routes += [
+                Route(f"{below}/{version}/models", self._guarded("models", endpoints.models), methods=["GET"])
+                for version in ("v1", "v1beta")
+            ]
             routes.append(
                 Route(f"{below}/v1/models/{{name:path}}", self._guarded("models", endpoints.model), methods=["GET"])
             )
