@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .profile import Profile, Sent
+from . import Profile, Sent
 
 
 def _starts(*forms: str) -> re.Pattern[str]:
