@@ -214,7 +214,11 @@ def provider(reads: str = "") -> Iterator[tuple[str, list[Asked]]]:
         def log_message(self, format: str, *arguments: Any) -> None:
             pass
 
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Listener(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            pass  # a program that hung up
+
+    listener = Listener(("127.0.0.1", 0), Handler)
     listener.daemon_threads = True
     thread = threading.Thread(target=listener.serve_forever, args=(0.05,))
     thread.start()
