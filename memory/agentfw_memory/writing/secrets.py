@@ -37,8 +37,6 @@ _KEY = re.compile(
     r"|(?i:\b(?:bearer|basic)\s+)(?P<bearer>[\w.~+/-]{16,}=*)"
     r"|(?i:\b(?:AccountKey|SharedAccessKey|sig)=)(?P<azure>[\w+/%]{16,}=*)"
     r"|(?<=://)[^\s:/@]+:(?P<url>[^\s/]+)(?=@[\w.-])"
-    r"|(?i:\b(?:user(?:name)?|login)[ :=]+[^\s,;]+[,; ]+(?:and )?(?:password|passwd|pwd|pw)[ :=]+)"
-    r"(?P<login>[^\s,;]{3,})"
 )
 _CALLED = (
     r"(?<![^\W_])(?:pass(?:word|wort|phrase|code)?s?|passwd|pwd|kennwort|mot de passe|contraseña|senha|palavra-passe"
@@ -63,7 +61,8 @@ _PASSWORD = re.compile(
 )
 _PHRASE = re.compile(
     r"\b(?:passphrase|(?:seed|recovery|mnemonic|backup|secret)[ _-]?(?:phrase|words?))\s*(?:is|:|=|are)\s*:?\s*"
-    r"(?P<words>(?:[a-z]+[ ,-]+){3,23}[a-z]+)",
+    r"(?P<words>(?:[a-z]+[ ,-]+){3,23}[a-z]+)"
+    r"|\b(?:user(?:name)?|login)[ :=]+[^\s,;]+[,; ]+(?:and )?(?:password|passwd|pwd|pw)[ :=]+(?P<login>[^\s,;]{3,})",
     re.IGNORECASE,
 )
 _CARD = re.compile(r"(?<![\d.-])\d(?:[ -]?\d){12,18}(?![\d-]|\.\d)")
