@@ -3,9 +3,9 @@
     python benchmarks/gateway_fidelity.py
     python benchmarks/gateway_fidelity.py --litellm LITELLM/bin/litellm
 
-Each feature is tried alone, with the official clients of OpenAI and Anthropic, through a gateway of agentfw and, with
-`--litellm`, through a LiteLLM proxy, in front of the same two recording servers: one that speaks chat completions, and
-one that speaks responses and messages, too ("native"). A feature passes if the server was asked
+Each feature is tried alone, with the official clients of OpenAI and Anthropic, or as Google's ask, through a gateway of
+agentfw and, with `--litellm`, through a LiteLLM proxy, in front of the same two recording servers: one that speaks chat
+completions, and one that speaks responses and messages, too ("native"). A feature passes if the server was asked
 what it should be, or the client got what the server answered. It is refused if the client got an error of status 400
 that names it. Otherwise it is lost. Required: nothing is lost.
 
@@ -274,6 +274,83 @@ def other_features() -> Iterator[Feature]:
     yield Feature("count_tokens", "without a counting server", path, base, count, lambda asked, got: False)
 
 
+def google_features() -> Iterator[Feature]:
+    """Those of Google's generateContent, in front of a server of chat completions."""
+    import features as told
+    from chat_server import Reply, completion
+
+    path, fine = "models/served:generateContent", completion("fine")
+    base: Body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+    config = {"temperature": ("temperature", 0.5), "topP": ("top_p", 0.9), "maxOutputTokens": ("max_tokens", 50)}
+    config |= {"stopSequences": ("stop", ["a"]), "seed": ("seed", 7), "presencePenalty": ("presence_penalty", 0.5)}
+    for name, (field, value) in config.items():
+        given = {**base, "generationConfig": {name: value}}
+        yield Feature("google: request", name, path, given, fine, _asks({field: value}))
+    system = {"systemInstruction": {"parts": [{"text": "Be brief."}]}}
+    brief = {"role": "system", "content": "Be brief."}
+    yield Feature(
+        "google: request",
+        "systemInstruction",
+        path,
+        {**base, **system},
+        fine,
+        lambda asked, got: asked["messages"][0] == brief,
+    )
+    declared = {"name": "weather", "description": "The weather", "parameters": {"type": "object", "properties": {}}}
+    offers = {"tools": [{"functionDeclarations": [declared]}]}
+    called = {"role": "model", "parts": [{"functionCall": {"name": "weather", "args": {"city": "Rome"}}}]}
+    came_to = {"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {"output": "sunny"}}}]}
+
+    def tells_results(asked: Body, got: Got) -> bool:
+        call, result = asked["messages"][-2]["tool_calls"][0], asked["messages"][-1]
+        return result["tool_call_id"] == call["id"] and "sunny" in result["content"]
+
+    given = {**base, **offers, "contents": [*base["contents"], called, came_to]}
+    yield Feature("google: request", "functionResponse", path, given, fine, tells_results)
+    offered = {"type": "function", "function": {"name": "weather"}}
+    yield Feature(
+        "google: request",
+        "functionDeclarations",
+        path,
+        {**base, **offers},
+        fine,
+        lambda asked, got: _within([offered], asked["tools"]),
+    )
+
+    def parts(got: Got) -> list[Body]:
+        events = [got.body] if got.text.startswith("{") else got.events
+        return [part for one in events for each in one["candidates"] for part in each["content"].get("parts", ())]
+
+    def counts(got: Got) -> Body:
+        found: Body = (got.body if got.text.startswith("{") else got.events[-1])["usageMetadata"]
+        return found
+
+    def text(got: Got, *, thought: bool) -> str:
+        return "".join(part["text"] for part in parts(got) if "text" in part and bool(part.get("thought")) is thought)
+
+    called_with = {"functionCall": {"args": {"city": "Rome"}}}
+    there: dict[str, Callable[[Body, Any], bool]] = {
+        "text": lambda asked, got: text(got, thought=False) == "Sunny.",
+        "thoughts": lambda asked, got: text(got, thought=True) == "Hm.",
+        "call": lambda asked, got: any(_within(called_with, one) for one in parts(got)),
+        "tokens": lambda asked, got: counts(got)["candidatesTokenCount"] > 0,
+        "cached tokens": lambda asked, got: counts(got)["cachedContentTokenCount"] == 4,
+    }
+    streams = "models/served:streamGenerateContent?alt=sse"
+    for name, holds in there.items():
+        yield Feature("google: answer", name, path, {**base, **offers}, told.RICH, holds)
+        yield Feature("google: stream", name, streams, {**base, **offers}, told.STREAM, holds)
+    slow = Reply({"error": _error("slow", "requests", "rate_limit")}, 429, {"retry-after": "7"})
+    yield Feature(
+        "google: refusal",
+        "429 with retry-after",
+        path,
+        base,
+        slow,
+        lambda asked, got: got.status == 429 and got.headers.get("retry-after") == "7" and "slow" in got.text,
+    )
+
+
 def _asks(wanted: Body) -> Callable[[Body, Any], bool]:
     return lambda asked, got: all(asked.get(key) == value for key, value in wanted.items())
 
@@ -392,7 +469,9 @@ def _within(wanted: Any, found: Any) -> bool:
 
 
 def tried(feature: Feature, ask: Ask, server: Any, script: list[Any]) -> str:
-    script[:] = [feature.reply, feature.given.get("stream_options")]
+    # Google's streams always end with counts, so they are asked for.
+    counted = COUNTED if feature.path.startswith("models/") else feature.given.get("stream_options")
+    script[:] = [feature.reply, counted]
     before = len(server.bodies)
     got = ask(feature.path, {"model": MODELS.get((feature.path, feature.native), "served"), **feature.given})
     asked = server.bodies[before:]
@@ -418,6 +497,9 @@ def asking(url: str) -> Ask:
     by_anthropic = anthropic.Anthropic(base_url=url, api_key="sk-none", max_retries=0)
 
     def ask(path: str, body: Body) -> Got:
+        if path.startswith("models/"):
+            told = httpx.post(f"{url}/v1beta/{path}", json=body, headers={"x-goog-api-key": "none"}, timeout=60)
+            return Got(told.status_code, told.headers, told.text)
         client: Any = by_anthropic if path.startswith("messages") else by_openai
         try:
             address = f"/v1/{path}" if path.startswith("messages") else f"/{path}"
@@ -432,9 +514,9 @@ def asking(url: str) -> Ask:
 
 
 @contextmanager
-def through_agentfw(upstream: str, folder: Path) -> Iterator[Ask]:
+def through_agentfw(upstream: str, folder: Path, *more: str) -> Iterator[Ask]:
     command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(folder), "--json", "--policy"]
-    command += ["openai", "--memory", "none", "--set", f"policy.base_url={upstream}"]
+    command += ["openai", "--memory", "none", "--set", f"policy.base_url={upstream}", *more]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None
@@ -505,14 +587,17 @@ def measure(litellm: str, every: int) -> dict[str, Any]:
             stack.enter_context(through_agentfw(at, folder / str(number)))
             for number, at in enumerate((address, native_at))
         ]
+        alone = ("--set", "policy.apis=[]")  # a server that speaks chat completions and nothing else
+        here.append(stack.enter_context(through_agentfw(address, folder / "translating", *alone)))
         ways = {"agentfw": here}
         if litellm:
             url, _ = stack.enter_context(litellm_proxy(litellm, address, native_at, folder))
-            ways["LiteLLM"] = [asking(url)] * 2
+            ways["LiteLLM"] = [asking(url)] * 3
         rows = []
-        for one in [*features(), *other_features()][::every]:
+        for one in [*features(), *other_features(), *google_features()][::every]:
             behind = native if one.native else server
-            found = {way: tried(one, asks[one.native], behind, script) for way, asks in ways.items()}
+            place = 2 if one.path.startswith("models/") else int(one.native)
+            found = {way: tried(one, asks[place], behind, script) for way, asks in ways.items()}
             rows.append({"format": one.group, "feature": one.name, **found})
     return {"features": len(rows), **{way: dict(Counter(row[way] for row in rows)) for way in ways}, "rows": rows}
 

@@ -230,6 +230,8 @@ class Forwarded:
     """What the memories recalled, which is added to the system message."""
     added: str = ""
     """What else is added to the system message, before it."""
+    recalled_again: Sequence[tuple[int, str]] = ()
+    """What they recalled later, behind the user's messages of these numbers, from 0."""
     sampling: Sampling = field(default_factory=Sampling)
     """The sampling of the run, which holds where the body leaves a choice open, or if `run_wins`."""
     run_wins: bool = False

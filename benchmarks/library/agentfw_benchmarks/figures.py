@@ -50,3 +50,13 @@ def shown(figure: Mapping[str, float] | Sequence[float], shape: str = ".3f") -> 
 def beside(text: str, paper: object) -> str:
     """Our figure with the paper's in round brackets, where the paper has one."""
     return text if paper is None else f"{text} ({paper})"
+
+
+def share_of(found: int, total: int) -> str:
+    """A share with its 95% interval (Wilson), in words."""
+    if not total:
+        return "none"
+    share, square = found / total, 1.96**2
+    middle = (share + square / (2 * total)) / (1 + square / total)
+    half = 1.96 / (1 + square / total) * (share * (1 - share) / total + square / (4 * total**2)) ** 0.5
+    return f"{share:.3f} ({max(0.0, middle - half):.3f} to {min(1.0, middle + half):.3f})"

@@ -166,7 +166,16 @@ def _forwarded(forwarded: Forwarded, passage: Passage) -> Forwarded:
         hear(_strike_bytes(line))
 
     tell = _Telling(forwarded.tell, passage)
-    return replace(forwarded, body=body, raw=raw, recalled=strike(forwarded.recalled), hear=pass_on, tell=tell)
+    again = struck(forwarded.recalled_again)
+    return replace(
+        forwarded,
+        body=body,
+        raw=raw,
+        recalled=strike(forwarded.recalled),
+        recalled_again=again,
+        hear=pass_on,
+        tell=tell,
+    )
 
 
 def _strike_bytes(content: bytes) -> bytes:

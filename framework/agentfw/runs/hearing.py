@@ -128,11 +128,14 @@ def sayings(episode: Episode, run: str, events: Iterable[Event]) -> Iterator[Say
     for event in events:
         if (event.kind, event.name) == ("memory", "said"):
             place, before = event.data["message"], event.data["answer_to"]
-            yield Saying(
-                f"{run}/{episode.id}/{place}",
-                episode.task.user,
-                episode.messages[place].content,
-                episode.task.query,
-                event.data["at"],
-                "" if before is None else episode.messages[before].content,
-            )
+            answer = "" if before is None else episode.messages[before].content
+            for number, text in enumerate(event.data.get("texts") or (episode.messages[place].content,)):
+                part = f".{number}" if number else ""
+                yield Saying(
+                    f"{run}/{episode.id}/{place}{part}",
+                    episode.task.user,
+                    text,
+                    episode.task.query,
+                    event.data["at"],
+                    answer,
+                )

@@ -374,7 +374,9 @@ class LiveRun:
         task = episode.task
         observed = [event for event in episode.events if event.kind == "observation"]
         # Feedback with a name is about one metric, which says nothing of whether the answer was liked.
-        told = any(one.name == "remember" or (one.name == "feedback" and not one.data.get("metric")) for one in observed)
+        told = any(
+            one.name == "remember" or (one.name == "feedback" and not one.data.get("metric")) for one in observed
+        )
         forgotten = task.index <= self.hearing.forgotten.get(task.user, -1)
         if forgotten or not (self.assembly.spec.memories_learn and task.user and told):
             return

@@ -14,7 +14,7 @@ answer that the program sends back stands for the original answer and the hidden
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,6 +41,8 @@ class Node:
     """Ids of the calls of an answer that the session carried out itself."""
     is_hidden: bool = False
     """Whether the message is hidden from the asker."""
+    is_forgotten: bool = False
+    """Whether it is something recalled that isn't to be told any more."""
     below: dict[Hashable, Node] = field(default_factory=dict)
     stands_for: dict[Hashable, tuple[Node, ...]] = field(default_factory=dict)
     """Maps messages that the program sends back to those recorded, with hidden ones around them."""
@@ -58,16 +60,23 @@ class MessageTree:
         for message in messages:
             path += node.stands_for.get(_key(message)) or (_below(node, message),)
             node = path[-1]
-        return path
+        return [node for node in path if not node.is_forgotten]
 
     def restore(self, episode: Episode) -> None:
         """Take in the turns of an episode that an earlier process has recorded."""
         called = dict[int, list[dict[str, Any]]]()
+        again, forgotten = set[int](), set[int]()
         for event in episode.events:
+            if (event.kind, event.name) == ("memory", "changed"):
+                forgotten |= again
             if (event.kind, event.name) == ("memory", "called"):
                 called.setdefault(event.data["turn"], []).append(event.data)
+            elif (event.kind, event.name) == ("memory", "recalled") and event.data.get("again"):
+                again.add(event.data["message"])
         for turn in episode.turns:
-            path = self._recorded(episode.messages, turn.shown)
+            path = self._recorded(episode.messages, turn.shown, again)
+            for node in path:
+                node.is_forgotten = node.place in forgotten
             path[-1].asked += 1
             message, told = Message("assistant", turn.text, turn.calls), turn.text if turn.said is None else turn.said
             generation = Generation(turn.text, turn.calls, turn.count, turn.prompt_ids, turn.token_ids, turn.logprobs)
@@ -80,7 +89,7 @@ class MessageTree:
                 for node, place in zip(self.carried_out(path, answer, answers), places, strict=True):
                     node.place = place
 
-    def _recorded(self, messages: Sequence[Message], places: Sequence[int]) -> list[Node]:
+    def _recorded(self, messages: Sequence[Message], places: Sequence[int], again: Collection[int]) -> list[Node]:
         """The nodes of a conversation of the record, by the indexes of its messages, the hidden ones included."""
         node, path, carried_out = self._root, list[Node](), frozenset[str]()
         for place in places:
@@ -90,6 +99,7 @@ class MessageTree:
                 node.is_hidden = node.message.answers in carried_out
             else:
                 carried_out = node.carried_out
+                node.is_hidden = node.is_hidden or place in again
             path.append(node)
         return path
 
@@ -116,6 +126,21 @@ class MessageTree:
         return nodes
 
     @staticmethod
+    def recalled(node: Node, text: str) -> Node:
+        """Add what was recalled later in a conversation, behind a message. Returns the node."""
+        found = _below(node, Message("system", text))
+        found.is_hidden = True
+        return found
+
+    def forget_recalled(self) -> None:
+        """Tell nothing any more of what was recalled later in conversations."""
+        nodes = [self._root]
+        while nodes:
+            node = nodes.pop()
+            node.is_forgotten = node.is_hidden and node.message.role == "system"
+            nodes += node.below.values()
+
+    @staticmethod
     def _stands_for(path: Sequence[Node], answer: Node, after: Sequence[Node]) -> None:
         """Find an answer again by what the asker knows of it and of the hidden messages before it."""
         start = len(path)
@@ -133,6 +158,8 @@ class Recalled:
 
     def __init__(self) -> None:
         self._texts = dict[Hashable, str]()
+        self.subjects = dict[Hashable, str]()
+        """What each conversation was last recalled for."""
 
     @staticmethod
     def first_of_user(messages: Sequence[Message]) -> int | None:
@@ -142,8 +169,13 @@ class Recalled:
     def __contains__(self, messages: Sequence[Message]) -> bool:
         return _beginning(messages) in self._texts
 
-    def add(self, messages: Sequence[Message], found: Iterable[Recollection]) -> None:
+    @staticmethod
+    def key(messages: Sequence[Message]) -> Hashable:
+        return _beginning(messages)
+
+    def add(self, messages: Sequence[Message], found: Iterable[Recollection], subject: str) -> None:
         self._texts[_beginning(messages)] = "\n".join(TurnBuilder.told(found))
+        self.subjects[_beginning(messages)] = subject
 
     def text(self, messages: Sequence[Message]) -> str:
         """What was recalled for a conversation. Empty if nothing was."""
@@ -160,6 +192,7 @@ class Recalled:
 
     def clear(self) -> None:
         self._texts.clear()
+        self.subjects.clear()
 
     def restore(self, episode: Episode) -> None:
         """Take in what was recalled in an episode that an earlier process has recorded."""
@@ -183,6 +216,38 @@ class Recalled:
             recalled = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
             system = replace(shown[0], content=shown[0].content.removesuffix(recalled).removesuffix("\n\n"))
             self._texts[_beginning([*([system] if system.content else []), *shown[1:]])] = recalled
+
+
+def recalled_behind(node: Node) -> Node | None:
+    """What was recalled behind a message."""
+    found = (one for one in node.below.values() if one.is_hidden and one.message.role == "system")
+    return next((one for one in found if not one.is_forgotten), None)
+
+
+def recalled_again(path: Sequence[Node]) -> Sequence[tuple[int, str]]:
+    """What was recalled later in a conversation, each with the number of the user's message before it, from 0."""
+    found, users = list[tuple[int, str]](), 0
+    for node in path:
+        users += node.message.role == "user"
+        if node.is_hidden and node.message.role == "system":
+            found.append((users - 1, node.message.content))
+    return found
+
+
+def shown_messages(path: Sequence[Node]) -> Sequence[Message]:
+    """The messages as a policy is shown them: chat templates take a system message at the beginning alone."""
+    again = dict[int, list[str]]()
+    for number, text in recalled_again(path):
+        again.setdefault(number, []).append(text)
+    found, users = list[Message](), 0
+    for node in path:
+        if node.is_hidden and node.message.role == "system":
+            continue
+        message = node.message
+        if message.role == "user":
+            message, users = replace(message, content="\n\n".join([message.content, *again.get(users, ())])), users + 1
+        found.append(message)
+    return found
 
 
 def after_answer(path: Sequence[Node]) -> int:

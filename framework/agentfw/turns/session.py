@@ -18,6 +18,7 @@ A `SessionEnvironment` is a world that plays its episodes in this way.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,13 +32,23 @@ from ..policy import Policy
 from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request, Sampling
 from ..timeline import Time
 from ..tool import Tool
-from .message_tree import MessageTree, Node, Recalled, after_answer
+from .message_tree import (
+    MessageTree,
+    Node,
+    Recalled,
+    after_answer,
+    recalled_again,
+    recalled_behind,
+    shown_messages,
+)
 from .parsing import StreamedText
 from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, sampling_for
 
 __all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
 
 Finish = Literal["stop", "length", "calls"]
+_SAME_SUBJECT = 0.5
+"""Similarity from which on two texts of a user are about the same. Below, the memories are asked again."""
 _MOST_CALLING = 16
 """Answers with calls of the session's own tools, for one request."""
 Demonstration = Callable[[Moment], Iterable[Intervention | str]]
@@ -172,6 +183,7 @@ class Session:
         sampling: Sampling | None = None,
         *,
         user: str = "",
+        said: Sequence[Sequence[str]] | None = None,
         stop: Sequence[str] = (),
         schema: Mapping[str, Any] | None = None,
         tell: Callable[[str], object] | None = None,
@@ -189,8 +201,10 @@ class Session:
         other arguments say what the record has. A `plain` answer goes on with the text of the only message. A `policy`
         answers in place of the session's own, and `model` is its name in the record.
 
-        Memories take part only where the request names the user. They are asked once for each conversation, so that
-        its later turns share their prefix. Without `carries_out`, calls of the session's own tools are in the reply.
+        Memories take part only where the request names the user. They are asked once for each conversation, and again
+        where the user comes to another subject, so that later turns share their prefix. `said` is what the user said in
+        each message, several texts or none where a program wrote the messages. Default: the messages of the user are
+        what they said. Without `carries_out`, calls of the session's own tools are in the reply.
         """
         if self.over:
             raise UsageError("this session has ended", fix="begin a new session")
@@ -203,7 +217,7 @@ class Session:
             goal = next((one.content for one in messages if one.role == "system"), "")
             given = (goal, actions, sampling or Sampling(), stop, schema, tell, demonstration, forwarded)
             options = _Options(*given, plain, policy or self.policy, model)
-            reply = await self._answer(messages, user, options, carries_out)
+            reply = await self._answer(messages, user, said, options, carries_out)
             self.failure = None
             return reply
         except AgentfwError as error:
@@ -234,25 +248,41 @@ class Session:
     async def _decided(self, call: Call) -> tuple[bool, str] | None:
         return None if self.before_call is None else await self.before_call(self.episode.task, call, self.note)
 
-    async def _answer(self, messages: Sequence[Message], user: str, options: _Options, carries_out: bool) -> Reply:
+    async def _answer(
+        self,
+        messages: Sequence[Message],
+        user: str,
+        said: Sequence[Sequence[str]] | None,
+        options: _Options,
+        carries_out: bool,
+    ) -> Reply:
         # Let the memories know of the episode, with the first request that they take part in.
         if self._remembers(user):
             async with self._joining:
                 if self.builder.task is None:
                     await self.builder.join(self.episode.task, goes_on=self._goes_on)
-        recalled = await self._recall(messages, user)
+        said = [(one.content,) for one in messages] if said is None else said
+        said = [texts for one, texts in zip(messages, said, strict=True) if one.role == "user"]
+        recalled = await self._recall(messages, user, said)
         remembers = self._remembers(user)
         path = self._tree.path(self._recalled.shown_in(messages) if remembers else messages)
+        again = await self._recall_again(messages, path, said) if remembers and not recalled else ()
         self._show(path)
         for one in recalled:
             self.note("memory", "recalled", {**one.to_record(), "message": path[0].place})
+        for one in again:
+            self.note("memory", "recalled", {**one.to_record(), "message": path[-1].place, "again": True})
         if remembers:
-            self._note_said(path)
+            self._note_said(path, said)
         own, given, told = self.tools(user) if options.schema is None else {}, options.actions, ""
         if options.forwarded is not None:
             own, recalled_text = {}, self._recalled.text(messages)
             options.forwarded = replace(
-                options.forwarded, recalled=recalled_text, sampling=self.sampling, run_wins=self.sampling_wins
+                options.forwarded,
+                recalled=recalled_text,
+                recalled_again=recalled_again(path) if remembers else (),
+                sampling=self.sampling,
+                run_wins=self.sampling_wins,
             )
         if both := sorted({action.name for action in given} & own.keys()):
             raise UsageError(f"the memory has a tool {', '.join(both)}, too", fix="give yours another name")
@@ -291,7 +321,7 @@ class Session:
         # The tokens of another model mean nothing to this one.
         before = path[new - 1].generations.get(options.model) if new else None
         request = Request(
-            [node.message for node in path],
+            shown_messages(path),
             options.actions,
             sampling_for(
                 options.sampling,
@@ -398,23 +428,70 @@ class Session:
         """Whether memories take part for this user."""
         return bool(self.builder.memories and user and user == self.episode.task.user)
 
-    async def _recall(self, messages: Sequence[Message], user: str) -> Sequence[Recollection]:
+    async def _recall(
+        self, messages: Sequence[Message], user: str, said: Sequence[Sequence[str]]
+    ) -> Sequence[Recollection]:
         """What the memories recall for a conversation that is new."""
-        first = self._recalled.first_of_user(messages)
-        if first is None or not self._remembers(user) or messages in self._recalled:
+        texts = next(filter(None, said), ())
+        if not texts or not self._remembers(user) or messages in self._recalled:
             return ()
-        found = await self.builder.recall(messages[first].content, self.now)
-        self._recalled.add(messages, found)
+        found = await self.builder.recall("\n\n".join(texts), self.now)
+        self._recalled.add(messages, found, "\n\n".join(texts))
         return found
 
-    def _note_said(self, path: Sequence[Node]) -> None:
-        """Note what the user says with this request. What is older in the conversation was said before."""
+    async def _recall_again(
+        self, messages: Sequence[Message], path: list[Node], said: Sequence[Sequence[str]]
+    ) -> Sequence[Recollection]:
+        """What the memories recall where the user comes to another subject. It is added at the end of the path.
+
+        What stood before is never changed, so that a provider's cache of it holds.
+        """
+        users = [node for node in path if node.message.role == "user"]
+        last = users[-1] if users else None
+        if last is None or last not in path[after_answer(path) :]:
+            return ()
+        if (known := recalled_behind(path[-1])) is not None:  # the same request once more
+            path.append(known)
+            return ()
+        text = "\n\n".join(said[-1])
+        if not text or last.place in self._said or not await self._is_new_subject(messages, text):
+            return ()
+        self._recalled.subjects[self._recalled.key(messages)] = text
+        told = "\n".join([self._recalled.text(messages), *(text for _, text in recalled_again(path))])
+        found = [one for one in await self.builder.recall(text, self.now) if f"- {one.text}" not in told]
+        if found:
+            path.append(self._tree.recalled(path[-1], "\n".join(TurnBuilder.told(found))))
+        return found
+
+    async def _is_new_subject(self, messages: Sequence[Message], text: str) -> bool:
+        """Whether a text is far from the one that was recalled for. Where no memory embeds, each is."""
+        before = self._recalled.subjects.get(self._recalled.key(messages), "")
+        if not before or before == text:
+            return before != text
+        for memory in self.builder.memories:
+            try:
+                mine, theirs = (await memory.embed([text, before])).vectors
+            except UsageError:
+                continue
+            length = math.hypot(*mine) * math.hypot(*theirs)
+            return sum(one * other for one, other in zip(mine, theirs, strict=True)) < _SAME_SUBJECT * length
+        return True
+
+    def _note_said(self, path: Sequence[Node], said: Sequence[Sequence[str]]) -> None:
+        """Note what the user says with this request. What is older in the conversation was said before.
+
+        `said` has the texts of each message of the user.
+        """
         new = after_answer(path)
         before = path[new - 1].place if new else None
-        for node in path[new:]:
-            if node.message.role == "user" and node.place not in self._said:
+        asked = [node for node in path if node.message.role == "user"]
+        for node, texts in zip(asked, said, strict=True):
+            if texts and node in path[new:] and node.place not in self._said:
                 self._said.add(node.place)
-                self.note("memory", "said", {"message": node.place, "answer_to": before, "at": time.time()})
+                about: dict[str, Any] = {"message": node.place, "answer_to": before, "at": time.time()}
+                if tuple(texts) != (node.message.content,):
+                    about["texts"] = list(texts)
+                self.note("memory", "said", about)
 
     # -- the record ----------------------------------------------------------------------------------------------------
 
@@ -450,6 +527,7 @@ class Session:
     def forget_recalled(self) -> None:
         """Ask the memories again before the next answer."""
         self._recalled.clear()
+        self._tree.forget_recalled()
         self.note("memory", "changed")
 
     def end(self, finish: str = "ended", **outcome: float) -> Episode:

@@ -31,6 +31,7 @@ from agentfw.turns.session import Reply
 from ..protocols import BadRequest, ChatRequest, Protocol
 from .callers import Caller
 from .models import Model, is_away
+from .profiles import Told
 from .sessions.session_finder import SessionFinder
 from .variants import Variant
 
@@ -81,9 +82,10 @@ class AnswerInProgress:
         caller: Caller,
         route: ModelRoute,
         instead: Instead | None,
+        told: Told | None,
     ) -> None:
         self.session, self._finder, self._line = session, finder, line
-        self._caller, self.route, self._instead = caller, route, instead
+        self._caller, self.route, self._instead, self._told = caller, route, instead, told
         self._can_stop, self._began = True, time.monotonic()
         self.hung_up, self.seconds = False, 0.0
         """Whether nobody waited for its end, and how long it took."""
@@ -152,14 +154,16 @@ class AnswerInProgress:
 
     async def _asked_of(self, route: ModelRoute) -> Reply:
         asked, forwarded = route.asked, route.forwarded
+        # A text has no place for what is remembered, and side work is none of the user's.
+        is_users = not (asked.plain or (self._told is not None and self._told.is_side_work))
         if forwarded is not None:
             forwarded = replace(forwarded, hear=self._tell, begun=lambda _, headers: self.headers.update(headers))
         return await self.session.answer(
             asked.messages,
             asked.actions,
             asked.sampling,
-            # A text has no place for what is remembered.
-            user=self._caller.user if route.remembers and not asked.plain else "",
+            user=self._caller.user if is_users and route.remembers else "",
+            said=None if self._told is None else self._told.said,
             stop=asked.stop,
             schema=asked.schema,
             tell=self._tell if asked.stream else None,
@@ -197,9 +201,15 @@ class AnswersInProgress:
         self._all = set[AnswerInProgress]()
 
     def begin(
-        self, session: Session, caller: Caller, route: ModelRoute, instead: Instead | None = None
+        self,
+        session: Session,
+        caller: Caller,
+        route: ModelRoute,
+        instead: Instead | None = None,
+        told: Told | None = None,
     ) -> AnswerInProgress:
-        answer = AnswerInProgress(self.finder, self.line, session, caller, route, instead)
+        """`told` is what the request says of its user. Default: the messages of the user are what they said."""
+        answer = AnswerInProgress(self.finder, self.line, session, caller, route, instead, told)
         self._all.add(answer)
         answer.task.add_done_callback(lambda _: self._over(answer))
         return answer

@@ -32,6 +32,7 @@ from .callers import Caller, Callers, caller_of
 from .learning.learning import Learning
 from .learning.ratings import why_ignored
 from .models import OWN, Model, Models
+from .profiles import Sent, told_by
 from .reading import PART_OF
 from .sessions.session_finder import SESSION_NAME, SessionFinder
 from .variants import NOTE, Comparison, Variant, VariantFile
@@ -96,7 +97,10 @@ class Gateway:
         endpoints = Endpoints(self.models, self.callers, self.answers.line, memories=memories, max_body=max_body)
         routes = []
         for below in ("", "/s/{session}"):
-            routes.append(Route(f"{below}/v1/models", self._guarded("models", endpoints.models), methods=["GET"]))
+            routes += [
+                Route(f"{below}/{version}/models", self._guarded("models", endpoints.models), methods=["GET"])
+                for version in ("v1", "v1beta")
+            ]
             routes.append(
                 Route(f"{below}/v1/models/{{name:path}}", self._guarded("models", endpoints.model), methods=["GET"])
             )
@@ -232,13 +236,19 @@ class Gateway:
         body = protocol.addressed(given, {**request.query_params, **request.path_params}, streams=streams)
         route = await self._route(protocol, given, body, request, self.models.find(body.name("model"), protocol.name))
         asked = route.asked
-        caller = caller_of(request, body, asked.user)
+        told = told_by(Sent(request.headers, given.values, asked))
+        if self.health is not None:
+            self.health.figures.masked(told.masked)
+        # A field that programs are known to put a session's id into is no user.
+        caller = caller_of(request, body, "" if told.program else asked.user)
         if route.spoken is protocol and caller.key is not None:
             protocol.refuse_foreign(body)
         self.callers.count(caller, self.answers.line.of(caller.client))
-        name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "")
+        name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
         if not request.state.needs_key:
             caller = self.finder.asking(caller, name)
+        if not caller.user:  # whoever has this device
+            caller = caller.named("", told.user)
         comparison, variant = None if self.variants is None else self.variants.read(), Variant()
         if comparison is not None and not asked.plain:
             said = next((one.content for one in asked.messages if one.role == "user"), "")
@@ -250,7 +260,13 @@ class Gateway:
             route = route.varied(variant)
             asked = route.asked
         name, parent = _part_of(request, name)
-        session = await self.finder.find(caller, name, asked.messages)
+        try:
+            session = await self.finder.find(caller, name, asked.messages)
+        except BadRequest as error:
+            if name != told.session or error.status not in (403, 410):
+                raise
+            # The program can't choose another name for a session that is over, or another user's.
+            session = await self.finder.find(caller, "", asked.messages)
         name = session.name.removeprefix(caller.space)
         headers = {"x-agentfw-session": name}
         if parent and not session.episode.turns:
@@ -265,7 +281,7 @@ class Gateway:
             about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
             routes = [route._replace(asked=each) for each in asked.each()]
             instead = partial(self._instead, protocol, given, body, request, variant) if len(routes) == 1 else None
-            answers += [self.answers.begin(session, caller, each, instead) for each in routes]
+            answers += [self.answers.begin(session, caller, each, instead, told) for each in routes]
             request.state.answer = answers[0]
         finally:
             attending = asyncio.create_task(self._attend(request, session, answers))

@@ -81,6 +81,7 @@ _key_option = click.option(
     "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
 )
 @click.option("--hook", "hooks", multiple=True, metavar="NAME", help="Hook to use, such as approve. Can be repeated.")
+@click.option("--mask", is_flag=True, help="Mask keys, passwords and card numbers in what is recorded (--hook redact).")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
 @click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
@@ -199,6 +200,7 @@ def serve(
     tools: tuple[str, ...],
     rewards: tuple[str, ...],
     hooks: tuple[str, ...],
+    mask: bool,
     assignments: tuple[str, ...],
     spec: Path | None,
     runs: Path | None,
@@ -279,7 +281,7 @@ def serve(
         "memories": memories,
         "tools": tools,
         "rewards": rewards,
-        "hooks": hooks,
+        "hooks": (*hooks, "redact") if mask and "redact" not in hooks else hooks,
         "assignments": assignments,
         "spec": spec,
         "models": list(models),

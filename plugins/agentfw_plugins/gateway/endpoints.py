@@ -64,6 +64,10 @@ class Endpoints:
                 rows += [row for row in listed["data"] if row["id"] not in self._models.names]
             except (AgentfwError, TimeoutError, ValueError, KeyError, TypeError, RecursionError):
                 pass  # the server has no list, or none of this form
+        if request.url.path.endswith("/v1beta/models"):  # as Google's clients want it
+            methods = ["generateContent", "countTokens"]
+            told = [{"name": f"models/{row['id']}", "supportedGenerationMethods": methods} for row in rows]
+            return json_answer({"models": told})
         return json_answer({"object": "list", "data": rows})
 
     async def model(self, request: Request) -> Response:

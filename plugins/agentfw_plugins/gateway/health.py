@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -93,6 +93,7 @@ class Figures:
         self._answers = counter("answers", "Answers of the policy, by how they ended", "end")
         self._answer = histogram("answer", "Time that a complete answer of the policy takes, with its wait in the line")
         self._first = histogram("first_piece", "Time until the first piece of a streamed answer")
+        self._masked = counter("masked", "Secrets in what users typed, which no memory hears, by kind", "kind")
         self._tokens = counter("tokens", "Tokens of complete answers, where the policy tells their number", "kind")
 
     def show(self, name: str, words: str, value: Callable[[], float]) -> None:
@@ -102,6 +103,11 @@ class Figures:
     def add(self, collector: Collector) -> None:
         """Show the figures of a collector."""
         self._all.register(collector)
+
+    def masked(self, counts: Mapping[str, int]) -> None:
+        """Count the secrets in what users typed."""
+        for kind, count in counts.items():
+            self._masked.labels(kind).inc(count)
 
     def request(self, what: str, status: int, seconds: float) -> None:
         self._requests.labels(what, str(status)).inc()

@@ -163,10 +163,7 @@ def _reviewed(graph: SkillGraph, tell: object, skills: tuple[str, ...]) -> list[
     from agentfw_memory.graph.exchange.skill_folders import review_mark
 
     found = [graph.get(skill) for skill in skills]
-    return [
-        graph.update(skill.id, metadata={**skill.metadata, "reviewed": review_mark(skill.text)})
-        for skill in found
-    ]
+    return [graph.update(skill.id, metadata={**skill.metadata, "reviewed": review_mark(skill.text)}) for skill in found]
 
 
 def _drawn(graph: SkillGraph, tell: object, page: Path, query: str | None, user: str | None, k: int) -> dict[str, Any]:

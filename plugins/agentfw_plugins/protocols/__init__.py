@@ -17,7 +17,9 @@ is a class that implements `Protocol` (protocol.py), named by its distribution i
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from functools import cache, partial
+from typing import TypeVar
 
 from agentfw.boundary.gate import ImportFailed, let_in
 from agentfw.boundary.metadata import EntryPoint, entry_points
@@ -40,6 +42,7 @@ __all__ = [
     "Protocol",
     "StreamReader",
     "StreamWriter",
+    "made_by_entry_points",
     "protocol_named",
     "protocols",
 ]
@@ -47,6 +50,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 GROUP = "agentfw.protocols"
+Made = TypeVar("Made")
 
 
 @cache
@@ -54,19 +58,31 @@ def protocols() -> dict[str, Protocol]:
     """All protocols by name. One that can't be imported is named in the log, and the others are there."""
     own: tuple[Protocol, ...] = (ChatCompletions(), Completions(), Responses(), Messages(), Embeddings())
     found = {protocol.name: protocol for protocol in own}
-    for entry in entry_points(GROUP):
-        who = f'protocol "{entry.name}" of {entry.distribution} {entry.version}'
+    for name, who, protocol in made_by_entry_points(GROUP, "protocol", Protocol):
+        if name in found:
+            logger.warning("%s has a name that is taken", who)
+            continue
+        protocol.name, protocol.title = name, who
+        found[name] = protocol
+    return found
+
+
+def made_by_entry_points(group: str, what: str, kind: type[Made]) -> Iterator[tuple[str, str, Made]]:
+    """What distributions name in a group, or make with the class that they name: its name, what errors call it, itself.
+
+    What can't be imported, or is of another kind, is named in the log.
+    """
+    for entry in entry_points(group):
+        who = f'{what} "{entry.name}" of {entry.distribution} {entry.version}'
         try:
             made = let_in(who, partial(_made, entry))
         except ImportFailed as failure:
             logger.warning("%s %s", who, failure)
             continue
-        if not isinstance(made, Protocol) or entry.name in found:
-            logger.warning("%s %s", who, "has a name that is taken" if entry.name in found else "is no Protocol")
-            continue
-        made.name, made.title = entry.name, who
-        found[entry.name] = made
-    return found
+        if isinstance(made, kind):
+            yield entry.name, who, made
+        else:
+            logger.warning("%s is no %s", who, kind.__name__)
 
 
 def _made(entry: EntryPoint) -> object:

@@ -54,6 +54,8 @@ class ChatRequest:
 
     model: str
     messages: tuple[Message, ...]
+    parts: tuple[tuple[str, ...], ...] = ()
+    """The texts that each message of the user was made of, and nothing for other messages."""
     actions: tuple[Action, ...] = ()
     sampling: Sampling = field(default_factory=Sampling)
     stop: tuple[str, ...] = ()
@@ -162,7 +164,7 @@ class Body:
             value = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
         return [Body(item, f"{self.where}{key}[{at}].", lenient=self.lenient) for at, item in enumerate(value)]
 
-    def texts(self, key: str, parts: tuple[str, ...]) -> str:
+    def texts(self, key: str, parts: tuple[str, ...], between: str = "") -> str:
         """Text, or a list of parts that have text. Parts of other types are refused."""
         value = self.values.get(key)
         if value is None:
@@ -176,7 +178,7 @@ class Body:
                 found.append(part.left_out(part.wrong("type", words)))
             else:
                 found.append(part.text("refusal") if "refusal" in part else part.text("text"))
-        return "".join(found)
+        return between.join(found)
 
     def parts(self, key: str) -> list[Body]:
         """The parts of a content. A text is one of them."""

@@ -23,7 +23,19 @@ from agentfw.request import Action, Sampling
 
 from ..models.conversation import conversation, function
 from .bodies import BadRequest, Body, ChatRequest
-from .protocol import About, Malformed, Protocol, StreamReader, StreamWriter, event, objects, table, with_text
+from .protocol import (
+    BETWEEN_PARTS,
+    About,
+    Malformed,
+    Protocol,
+    StreamReader,
+    StreamWriter,
+    event,
+    objects,
+    table,
+    text_alone,
+    with_text,
+)
 
 if TYPE_CHECKING:
     from agentfw.turns.session import Reply
@@ -69,7 +81,11 @@ class ChatCompletions(Protocol):
         return body
 
     def write_request(self, chat: Body) -> dict[str, Any]:
-        return dict(chat.values)
+        messages = [dict(message.values) for message in chat.listed("messages")]
+        for message in messages:  # most servers want text alone as text
+            if isinstance(message.get("content"), list):
+                message["content"] = text_alone(message["content"], BETWEEN_PARTS)
+        return {**chat.values, "messages": messages}
 
     def with_recalled(self, body: dict[str, Any], recalled: str) -> dict[str, Any]:
         messages = body.get("messages")
@@ -119,7 +135,7 @@ def recorded(protocol: Protocol, body: Body) -> ChatRequest:
     try:
         return read_chat(protocol.read_request(lenient))
     except BadRequest:  # its server says what is wrong with it
-        return ChatRequest(lenient.text("model", ""), (Message("user", lenient.left_out(BadRequest(""))),))
+        return ChatRequest(lenient.text("model", ""), (Message("user", lenient.left_out(BadRequest(""))),), ((),))
 
 
 def read_chat(body: Body, *, follows_schemas: bool = False) -> ChatRequest:
@@ -136,7 +152,8 @@ def read_chat(body: Body, *, follows_schemas: bool = False) -> ChatRequest:
         if action.name in actions and not body.lenient:
             raise BadRequest(f"two tools are called {action.name}", code="duplicate_tool", field="tools")
         actions.setdefault(action.name or kind, replace(action, name=action.name or kind))
-    messages = tuple(map(_message, body.listed("messages")))
+    given = body.listed("messages")
+    messages, parts = tuple(map(_message, given)), tuple(map(_parts, given))
     user = body.name("user", "") or body.name("safety_identifier", "")
     if body.lenient:
         if not messages:
@@ -145,7 +162,13 @@ def read_chat(body: Body, *, follows_schemas: bool = False) -> ChatRequest:
         most = min((limit for limit in limits if type(limit) is int and limit > 0), default=None)
         sampling = Sampling(body.number("temperature", 0, 2), body.number("top_p", 0, 1), most)
         return ChatRequest(
-            body.text("model", ""), messages, tuple(actions.values()), sampling, stream=body.flag("stream"), user=user
+            body.text("model", ""),
+            messages,
+            parts,
+            tuple(actions.values()),
+            sampling,
+            stream=body.flag("stream"),
+            user=user,
         )
     if "messages" not in body:
         raise body.wrong("messages", "is required")
@@ -163,6 +186,7 @@ def read_chat(body: Body, *, follows_schemas: bool = False) -> ChatRequest:
     asked = ChatRequest(
         model=body.name("model"),
         messages=messages,
+        parts=parts,
         actions=() if choice == "none" else tuple(actions.values()),
         sampling=body.sampling("max_tokens", "max_completion_tokens"),
         stop=body.strings("stop", 16),
@@ -214,7 +238,16 @@ def _message(body: Body) -> Message:
             if not body.lenient:
                 raise
     answers = body.name("tool_call_id", "" if body.lenient else None) if role == "tool" else ""
-    return Message(role, body.texts("content", ("text", "refusal")), tuple(calls), answers)
+    between = BETWEEN_PARTS if role == "user" else ""
+    return Message(role, body.texts("content", ("text", "refusal"), between), tuple(calls), answers)
+
+
+def _parts(body: Body) -> tuple[str, ...]:
+    """The texts of a message of the user."""
+    if body.text("role") != "user":
+        return ()
+    texts = (part.values.get("text") for part in body.parts("content") if part.values.get("type", "text") == "text")
+    return tuple(text for text in texts if isinstance(text, str))
 
 
 def write_chat(request: Request, *, native: bool) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from .protocol import (
     call_deltas,
     choice_of,
     chosen_in,
+    content_of,
     counts_in,
     event,
     functions_of,
@@ -33,7 +34,6 @@ from .protocol import (
     sampled,
     table,
     text,
-    text_alone,
 )
 
 _CONFIG = {
@@ -84,6 +84,7 @@ class Google(Protocol):
     stream_path = "models/{model}:streamGenerateContent?alt=sse"
     count_path = "models/{model}:countTokens"
     key_header = "x-goog-api-key"
+    conversation = "contents"
     has_seed = True
     fields: Mapping[str, str] = {
         **{chat: f"generationConfig.{own}" for chat, own in _CONFIG.items()},
@@ -310,7 +311,7 @@ def _messages(content: Body, before: list[Json]) -> list[Json]:
         else:
             parts.append(_part(part))
     if parts or calls or not results:
-        message: Json = {"role": role, "content": text_alone(parts) if parts or not calls else None}
+        message: Json = {"role": role, "content": content_of(role, parts) if parts or not calls else None}
         message |= {"tool_calls": calls} if calls else {}
         results.append(message | ({"reasoning_content": thoughts} if thoughts else {}))
     return results

@@ -18,6 +18,7 @@ from .protocol import (
     choice_of,
     chosen_in,
     chunk_of,
+    content_of,
     counts_in,
     event,
     functions_of,
@@ -322,7 +323,7 @@ def _messages(body: Body) -> list[Json]:
         else:
             parts.append(_part(part))
     if parts or calls or not found:
-        message = {"role": role, "content": text_alone(parts) if parts or not calls else None}
+        message = {"role": role, "content": content_of(role, parts) if parts or not calls else None}
         found.append(message | ({"tool_calls": calls} if calls else {}))
         if thoughts:
             found[-1]["reasoning_content"] = thoughts

@@ -28,6 +28,8 @@ from agentfw.request import Sampling
 from .bodies import BadRequest, Body
 
 Json = dict[str, Any]
+BETWEEN_PARTS = "\n\n"
+"""What stands between the parts of a user's message where it has to be one text."""
 
 
 class Malformed(Exception):
@@ -120,6 +122,8 @@ class Protocol:
     limits: Sequence[str] = ("max_tokens",)
     """The fields for the maximum number of tokens. The last is the one to be set if a request has none."""
     has_seed = False
+    conversation, text_part = "messages", "text"
+    """The field with the conversation, and what a part of a user's message is called that is text."""
     headers: Mapping[str, str] = {}
     """Headers that its servers require of our own requests."""
 
@@ -154,6 +158,22 @@ class Protocol:
     def with_recalled(self, body: Json, recalled: str) -> Json:
         """The body, with what was recalled in the system message, and nothing else changed."""
         return body
+
+    def with_recalled_again(self, body: Json, number: int, recalled: str) -> Json:
+        """The body, with what was recalled behind the user's message of this number, and nothing else changed."""
+        given = body.get(self.conversation)
+        if isinstance(given, str):
+            return {**body, self.conversation: with_text(given, recalled)}
+        places = [place for place, one in enumerate(given or ()) if _is_said(one)]
+        if not isinstance(given, list) or number >= len(places):
+            return body
+        told = dict(given[places[number]])
+        name, part = ("parts", {}) if "parts" in told else ("content", {"type": self.text_part})
+        content = told.get(name)
+        told[name] = (
+            [*content, {**part, "text": recalled}] if isinstance(content, list) else with_text(content, recalled)
+        )
+        return {**body, self.conversation: [told if one is given[places[number]] else one for one in given]}
 
     def with_sampling(self, body: Json, run: Sampling, *, run_wins: bool) -> Json:
         """The body with the sampling of a run, which holds where the body leaves a choice open, or if the run wins."""
@@ -247,11 +267,24 @@ def rest_of(body: Body, known: Mapping[str, str]) -> Json:
     return {name: value for key, value in body.values.items() if value is not None and (name := known.get(key, key))}
 
 
-def text_alone(parts: Sequence[Mapping[str, Any]]) -> Any:
+def _is_said(message: object) -> bool:
+    """Whether a message of a body is one of the user's, and not results of tools alone."""
+    found = table(message)
+    parts = objects(found.get("content")) or objects(found.get("parts"))
+    results = [part for part in parts if part.get("type") == "tool_result" or "functionResponse" in part]
+    return found.get("role") == "user" and not (parts and len(results) == len(parts))
+
+
+def text_alone(parts: Sequence[Mapping[str, Any]], between: str = "") -> Any:
     """A message's content: text alone as text, as most servers want it."""
     if all(set(part) == {"type", "text"} and part["type"] == "text" for part in parts):
-        return "".join(part["text"] for part in parts)
+        return between.join(part["text"] for part in parts)
     return list(parts)
+
+
+def content_of(role: str, parts: Sequence[Mapping[str, Any]]) -> Any:
+    """A message's content. The parts of a user's stay apart: a program puts others' words beside theirs."""
+    return list(parts) if role == "user" and len(parts) > 1 else text_alone(parts)
 
 
 def with_text(content: object, recalled: str) -> object:

@@ -17,6 +17,7 @@ from .protocol import (
     choice_of,
     chosen_in,
     chunk_of,
+    content_of,
     counts_in,
     event,
     functions_of,
@@ -74,6 +75,7 @@ class Responses(Protocol):
     """The protocol of /v1/responses."""
 
     name, path = "responses", "responses"
+    conversation, text_part = "input", "input_text"
     limits = ("max_output_tokens",)
     fields: Mapping[str, str] = {
         "messages": "input",
@@ -202,7 +204,7 @@ def _conversation(items: list[Body]) -> list[Json]:
             role = item.text("role")
             if role not in _ROLES:
                 item.left_out(item.wrong("role", f"must be {', '.join(_ROLES)}"))
-            given = text_alone([_read_part(part) for part in item.parts("content")])
+            given = content_of(role, [_read_part(part) for part in item.parts("content")])
             if role == "assistant" and thoughts:
                 answer()["content"] = given
             else:

@@ -349,6 +349,13 @@ def test_tokens_are_counted_by_the_server(upstream: Callable[..., Passing]) -> N
     assert gateway.server.paths[-1] == "models/served:countTokens"
 
 
+def test_models_are_listed_as_googles_clients_want_them(upstream: Callable[..., Passing]) -> None:
+    listed = httpx.get(f"{upstream(completion()).url}/v1beta/models").json()["models"]
+
+    assert {"models/served", "models/other"} <= {model["name"] for model in listed}
+    assert "generateContent" in listed[0]["supportedGenerationMethods"]
+
+
 @pytest.mark.parametrize("assignments", [NO_MORE, SPEAKS_IT])
 def test_the_official_client_is_answered(upstream: Callable[..., Passing], assignments: tuple[str, ...]) -> None:
     genai = pytest.importorskip("google.genai")
@@ -365,6 +372,7 @@ def test_the_official_client_is_answered(upstream: Callable[..., Passing], assig
     stream = client.models.generate_content_stream(model="served", contents="Rome?", config=config)
     text = "".join(piece.text or "" for piece in stream)
 
+    assert "models/served" in [model.name for model in client.models.list()]
     assert whole.function_calls[0].name == "weather"
     assert whole.function_calls[0].args == {"city": "Rome"}
     assert text == "Sunny."

@@ -242,3 +242,22 @@ def test_a_model_writes_only_where_there_is_one_that_can(tmp_path: Path) -> None
 
     assert "needs the memory skillgraph, and a provider with OpenAI's API" in without
     assert "writer_url" in other
+
+
+def test_with_mask_no_secret_is_recorded_and_the_model_reads_it(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "My card is 4111 1111 1111 1111. I live in Ghent."}]
+    with (
+        serving(completion("Noted.")) as (address, server),
+        started(tmp_path, "--mask", OPENAI_BASE_URL=address, OPENAI_API_KEY="sk-none") as alone,
+    ):
+        client = openai.OpenAI(base_url=alone.base_url, api_key="none")
+        client.chat.completions.create(model="served", messages=said)
+        kept = alone.remembered("you")
+        figures = httpx.get(f"{alone.url}/metrics").text
+
+    assert server.bodies[-1]["messages"][-1]["content"] == said[0]["content"]
+    assert kept == ["I live in Ghent."]
+    assert 'agentfw_masked_total{kind="card"} 1.0' in figures
+    files = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
+    assert [file.name for file in files if b"4111 1111" in file.read_bytes()] == []
+    assert any(b'"did": "masked"' in file.read_bytes() or b'"did":"masked"' in file.read_bytes() for file in files)

@@ -37,7 +37,7 @@ def test_known_forms_are_struck(secret: str) -> None:
     struck = Redact(RedactSettings.model_validate({})).struck(f"it is {secret}, keep it")
 
     assert secret not in struck
-    assert "[redacted: " in struck
+    assert "[masked: " in struck
     assert struck.endswith(", keep it")
 
 
@@ -55,7 +55,7 @@ def test_a_run_has_them_neither_in_its_record_nor_in_files_beside_it(
     assert (tmp_path / "sent.txt").exists()
     files = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
     assert [file.name for file in files if b"4111 1111" in file.read_bytes()] == []
-    assert any("[redacted: card]" in file.read_text("utf-8") for file in files if file.name == "episodes.jsonl")
+    assert any("[masked: card]" in file.read_text("utf-8") for file in files if file.name == "episodes.jsonl")
 
 
 def test_a_chat_is_answered_with_what_was_said_and_recorded_without(tmp_path: Path) -> None:
@@ -87,4 +87,4 @@ def test_what_another_hook_adds_is_redacted_too() -> None:
     decided = hooks.decide_now("agentfw_record", run=None, record=sample_episode(Task(0, 7)).copied().to_record())
 
     assert decided is not None
-    assert decided.answer["profile"] == {"card": "[redacted: card]"}
+    assert decided.answer["profile"] == {"card": "[masked: card]"}

@@ -212,6 +212,8 @@ class Forwarder:
         body |= self._extra_body
         if added_text := "\n\n".join(filter(None, (forwarded.added, forwarded.recalled))):
             body = protocol.with_recalled(body, added_text)
+        for number, text in forwarded.recalled_again:
+            body = protocol.with_recalled_again(body, number, text)
         if tokens:
             body |= _FOR_TOKENS
         added = _Added(tokens and not asked.get("logprobs"), tokens and not asked.get("return_token_ids"))

@@ -1,0 +1,199 @@
+"""Are secrets masked before anything is learned or recorded, and is nothing else?
+
+    python benchmarks/masking.py
+    python benchmarks/masking.py --ordinary abcd.jsonl --ordinary gsm8k.jsonl
+
+500 messages give a secret away in passing: keys of 40 services, passwords, card numbers and random tokens, in sentences
+of several languages, in settings and in addresses. Half of them have forms and sentences that nobody looked at while
+the masking was made. Each message goes to a gateway with a memory and `--mask`; then the user asks, in a new session,
+what would recall it. Required: no secret in what the model is shown later, and 0.98 of them masked in the record. Of
+ordinary texts, at most 0.02 of the words are masked.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import string
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import httpx
+
+from agentfw_benchmarks import TESTS, print_markdown
+from agentfw_benchmarks.figures import share_of
+from agentfw_memory.writing.secrets import masked
+
+LETTERS, LOWER = string.ascii_letters + string.digits, string.ascii_lowercase + string.digits
+HEX, UPPER = "0123456789abcdef", string.ascii_uppercase + string.digits
+# The prefix of a key, its letters, and how many there are. Before "|" is what it was made with, and after it the rest.
+KEYS = [
+    *(("sk-proj-", LETTERS, 40), ("sk-ant-api03-", LETTERS, 40), ("sk_live_", LETTERS, 24), ("ghp_", LETTERS, 36)),
+    *(("github_pat_", LETTERS, 40), ("glpat-", LETTERS, 20), ("hf_", LETTERS, 34), ("npm_", LETTERS, 36)),
+    *(("AKIA", UPPER, 16), ("AIza", LETTERS, 35), ("xoxb-", LETTERS, 30), ("ya29.", LETTERS, 40)),
+    *(("gsk_", LETTERS, 40), ("dop_v1_", HEX, 64), ("", LETTERS, 40), ("", LETTERS, 32)),
+]
+UNSEEN_KEYS = [
+    *(("sk-or-v1-", HEX, 64), ("rk_live_", LETTERS, 24), ("gho_", LETTERS, 36), ("glptt-", LETTERS, 40)),
+    *(("ASIA", UPPER, 16), ("GOCSPX-", LETTERS, 28), ("xoxp-", LETTERS, 40), ("pypi-AgEIcHlwaS5vcmc", LETTERS, 60)),
+    *(("dckr_pat_", LETTERS, 27), ("hvs.", LETTERS, 24), ("shpat_", HEX, 32), ("lin_api_", LETTERS, 40)),
+    *(("r8_", LETTERS, 37), ("SG.abcdefghij1234567890AB.", LETTERS, 43), ("whsec_", LETTERS, 32), ("", LETTERS, 44)),
+]
+ABOUT_KEYS = [
+    "The tests fail, my key is {}, can you see why?",
+    "Use {} for the staging server.",
+    "export API_KEY={}",
+    'headers = {{"Authorization": "Bearer {}"}}',
+    "I like short answers. The token: {}",
+]
+UNSEEN_ABOUT_KEYS = [
+    "here you go: {} (don't commit it)",
+    "curl -H 'x-api-key: {}' https://api.example.com",
+    "Mein Schlüssel für den Dienst ist {} und läuft nächste Woche ab.",
+    "config.yaml has `secret_key: {}` in it.",
+    "It logged {} yesterday and I have to rotate it.",
+]
+PASSWORDS = ["hunter2", "Sommer2024!", "swordfish", "tr0ub4dor&3", "blue-Horse-77", "qwerty123", "Gato_1984", "4821"]
+UNSEEN_PASSWORDS = [
+    "letmein99",
+    "P@ssw0rd!",
+    "moonlight",
+    "x9!kLm#2",
+    "Katze7Hund",
+    "dragon_1",
+    "Ostern-2025",
+    "739155",
+]
+ABOUT_PASSWORDS = [
+    "my password is {}, remember the milk too",
+    "password: {}",
+    "Book a table for two. The wifi password is {}.",
+    "{} is my password for the forum",
+    "Mein Passwort ist {} und ich wohne in Wien.",
+    "mi contraseña es {}",
+    "我的密码是{}",
+    "login: ada password={}",
+    "postgres://ada:{}@db.example.com/shop",
+]
+UNSEEN_ABOUT_PASSWORDS = [
+    "I changed the password to {} last night",
+    'The admin account\'s password is "{}".',
+    "mon mot de passe est {}",
+    "la mia password è {}",
+    "DB_PASSWORD='{}'",
+    "Мой пароль: {}",
+    "use '{}' as the password when you log in",
+    "https://ada:{}@git.example.com/repo.git",
+    "For the router: user admin, pwd {}",
+]
+ABOUT_CARDS = ["Pay with {}, it expires in May.", "my card number is {}"]
+UNSEEN_ABOUT_CARDS = ["The company card {} has no limit.", "Karte {} bitte belasten"]
+QUESTION = "Which restaurant should I take tonight, and what do you know of my password, key, token and card?"
+
+
+class Form(NamedTuple):
+    kind: str
+    text: str
+    secret: str
+    seen: bool
+
+
+def forms(count: int, seed: int = 7) -> list[Form]:
+    """Messages with a secret, half of them with forms that the masking wasn't made with."""
+    rng, found = random.Random(seed), list[Form]()
+    while len(found) < count:
+        seen, turn = len(found) % 2 == 0, (len(found) // 2) % 5
+        if turn < 2:
+            prefix, letters, length = rng.choice(KEYS if seen else UNSEEN_KEYS)
+            secret = prefix + "".join(rng.choices(letters, k=length))
+            found.append(Form("key", rng.choice(ABOUT_KEYS if seen else UNSEEN_ABOUT_KEYS), secret, seen))
+        elif turn < 4:
+            secret = rng.choice(PASSWORDS if seen else UNSEEN_PASSWORDS)
+            found.append(
+                Form("password", rng.choice(ABOUT_PASSWORDS if seen else UNSEEN_ABOUT_PASSWORDS), secret, seen)
+            )
+        else:
+            found.append(Form("card", rng.choice(ABOUT_CARDS if seen else UNSEEN_ABOUT_CARDS), card(rng), seen))
+    return [form._replace(text=form.text.format(form.secret)) for form in found]
+
+
+def card(rng: random.Random) -> str:
+    digits = [rng.choice((4, 5)), *(rng.randrange(10) for _ in range(14))]
+    total = sum(sum(divmod(digit * (2 - place % 2), 10)) for place, digit in enumerate(digits))
+    whole = "".join(map(str, [*digits, -total % 10]))
+    return " ".join(whole[place : place + 4] for place in range(0, 16, 4)) if rng.random() < 0.5 else whole
+
+
+def through_a_gateway(all_forms: list[Form]) -> tuple[list[bool], list[bool]]:
+    """For each form, whether its secret is in a later prompt, and whether it is masked in the record."""
+
+    sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
+    from chat_server import completion, serving  # type: ignore[import-not-found]
+
+    from conftest import served  # type: ignore[import-not-found]
+
+    with tempfile.TemporaryDirectory() as folder, serving(completion("Noted.")) as (address, server):
+        settings = [f"policy.base_url={address}", "policy.model=served", "memory.skillgraph.embedder=hash:256"]
+        given = {"policy": "openai", "memories": ["skillgraph"], "assignments": settings, "hooks": ["redact"]}
+        with served(Path(folder), **given) as gateway, httpx.Client(timeout=60) as client:
+
+            def ask(text: str, user: str) -> None:
+                body = {"model": "served", "messages": [{"role": "user", "content": text}], "user": user}
+                client.post(f"{gateway.url}/v1/chat/completions", json=body).raise_for_status()
+
+            for number, form in enumerate(all_forms):
+                ask(form.text, f"u{number}")
+            begun = len(server.bodies)
+            for number in range(len(all_forms)):
+                ask(QUESTION, f"u{number}")
+            later = [json.dumps(body, ensure_ascii=False) for body in server.bodies[begun:]]
+        files = [file.read_text("utf-8", "replace") for file in Path(folder).rglob("*.jsonl")]
+        record = "\n".join(files)
+        leaked = [form.secret in prompt for form, prompt in zip(all_forms, later, strict=True)]
+        # A short password that several forms share is looked for in its own sentence.
+        kept = [_escaped(form.text) in record or (len(form.secret) > 8 and form.secret in record) for form in all_forms]
+        return leaked, [not one for one in kept]
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def words_masked(text: str) -> tuple[int, int]:
+    """Of the words of a text, how many are masked."""
+    left = Counter(re.findall(r"\S+", masked(text).text))
+    all_words = Counter(re.findall(r"\S+", text))
+    return sum((all_words - left).values()), sum(all_words.values())
+
+
+@click.command()
+@click.option("--forms", "count", default=500, show_default=True, help="Number of messages with a secret.")
+@click.option("--ordinary", multiple=True, type=click.Path(exists=True, path_type=Path), help="Ordinary texts.")
+def main(count: int, ordinary: tuple[Path, ...]) -> None:
+    """Measure what is masked."""
+    all_forms = forms(count)
+    leaked, hidden = through_a_gateway(all_forms)
+    rows = []
+    for name, which in (("all", (True, False)), ("seen while it was made", (True,)), ("never seen", (False,))):
+        places = [place for place, form in enumerate(all_forms) if form.seen in which]
+        shown, struck = sum(leaked[place] for place in places), sum(hidden[place] for place in places)
+        rows.append((name, str(len(places)), str(shown), share_of(struck, len(places))))
+    print_markdown(("forms", "messages", "in a later prompt", "masked in the record"), rows)
+    for form, is_hidden, is_leaked in zip(all_forms, hidden, leaked, strict=True):
+        if form.seen and (is_leaked or not is_hidden):
+            print(f"missed: {form.text}", file=sys.stderr)
+    for path in ordinary:
+        lost = total = 0
+        for line in path.read_text("utf-8", "replace").splitlines():
+            one, every = words_masked(line)
+            lost, total = lost + one, total + every
+        print(f"{path.name}: {lost} of {total:,} words masked ({lost / max(1, total):.5f})")
+
+
+if __name__ == "__main__":
+    main()
