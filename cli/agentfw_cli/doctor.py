@@ -4,13 +4,19 @@ Its output can be pasted into a public issue: secrets are never shown.
 
     agentfw doctor --json
     agentfw doctor --settings inbox
+    agentfw doctor gpu
+
+A topic, such as `gpu`, is examined by the entry point of this name in the group `agentfw.doctors`: a function that is
+given the chosen rows and yields one after the other.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,12 +42,26 @@ _LOGIN = re.compile(r"(?<=//)[^/@\s]+@")
     metavar="[NAME]",
     help="Show the settings of `agentfw run NAME` instead, and where each comes from. NAME can be a spec file.",
 )
+@click.argument("topic", required=False)
+@click.option("--row", "rows", multiple=True, metavar="NAME", help="Examine only this of the topic; repeat for more.")
+@click.option("--runs", "runs", metavar="DIR", help="Directory of runs, where what was found is kept.")
 @host_options
 @json_option
-def doctor(settings_of: str | None, blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
+def doctor(
+    settings_of: str | None,
+    topic: str | None,
+    rows: tuple[str, ...],
+    runs: str | None,
+    blocked: tuple[str, ...],
+    strict: bool,
+    as_json: bool,
+) -> int:
     """Show what is installed, where, and what is missing.
 
     Secrets are never shown. The exit code is 3 when a plugin is broken.
+
+    \b
+    agentfw doctor gpu    what the GPU of this machine does for a training, in five minutes
     """
     import platform
 
@@ -51,6 +71,8 @@ def doctor(settings_of: str | None, blocked: tuple[str, ...], strict: bool, as_j
     from agentfw.host.installing import tool_environment_warning
 
     out = Out(json=as_json)
+    if topic is not None:
+        return _examine(topic, rows, runs_folder(runs), out)
     if settings_of is not None:
         _show_settings(settings_of, load_host(out, blocked, strict), out)
         return 0
@@ -110,6 +132,46 @@ def doctor(settings_of: str | None, blocked: tuple[str, ...], strict: bool, as_j
     return 3 if problems else 0
 
 
+def _examine(topic: str, rows: tuple[str, ...], runs: Path, out: Out) -> int:
+    """Examine one topic. Each row is printed and kept as it ends; 1 if one of them failed."""
+    from agentfw.boundary.gate import function_at
+    from agentfw.boundary.metadata import entry_points
+    from agentfw.errors import AgentfwError, SettingsError, UsageError
+
+    topics = {entry.name: entry for entry in entry_points("agentfw.doctors")}
+    if topic not in topics:
+        raise UsageError(f"there is no topic {topic}", fix=f"agentfw doctor {' or '.join(topics)}")
+    examine = function_at(topics[topic].value.partition("[")[0].strip(), f"the topic {topic}")
+    found: list[dict[str, Any]] = []
+    kept = runs / f"{topic}.json"
+    try:
+        for row in examine(rows):
+            found.append(row)
+            runs.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+            if not out.json:
+                _show_row(row, out)
+    except SettingsError as error:  # it isn't what was typed that is wrong, but the machine
+        raise AgentfwError(error.message, fix=error.fix) from None
+    if out.json:
+        out.data(found)
+    else:
+        out.note(f"kept in {kept}")
+    return int(any("failed" in row for row in found))
+
+
+def _show_row(row: dict[str, Any], out: Out, indent: str = "") -> None:
+    for name, value in row.items():
+        if isinstance(value, dict):
+            out.line(f"{indent}  {name}")
+            _show_row(value, out, indent + "  ")
+        elif isinstance(value, list):
+            for each in value:
+                out.line(f"{indent}  {name}: {'  '.join(f'{key} {one}' for key, one in each.items())}")
+        else:
+            out.line(value if name == "row" else f"{indent}  {name}: {value}")
+
+
 def _lacks(distribution: str, extra: str) -> bool:
     """Whether something that an extra asks for isn't installed."""
     from importlib.metadata import requires
@@ -130,8 +192,6 @@ def _lacks(distribution: str, extra: str) -> bool:
 
 def _show_settings(name: str, host: Host, out: Out) -> None:
     """What all layers say of a run, each value with the layer that it comes from."""
-    from pathlib import Path
-
     from agentfw.boundary.secrets import is_secret_name
     from agentfw.runs.spec.resolution import to_json
     from agentfw.runs.spec.start import chosen_values, start_of_run

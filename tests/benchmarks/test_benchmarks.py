@@ -210,48 +210,6 @@ def test_what_a_start_costs_is_measured(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.slow
-def test_rows_for_a_gpu_run_in_small_without_one(capsys: pytest.CaptureFixture[str]) -> None:
-    for module in ("peft", "transformers", "bitsandbytes"):
-        pytest.importorskip(module)
-    names = ["flex", "train"]  # the others are those of trl_side_by_side with another model
-
-    result = load("gpu_rows").main(["--device", "cpu", "--small", "--json", "--rows", *names])
-
-    assert json.loads(capsys.readouterr().out) == result
-    rows = {row["row"]: row for row in result["rows"]}
-    assert [name for name in names if "failed" in rows[name]] == []
-    assert max(each["output, tree from fp32"] for each in rows["flex"]["trees"]) < 0.01
-    assert [update["proven"] for update in rows["train"]["updates"]] == [1]
-
-
-@pytest.mark.slow
-def test_rows_of_a_pretrained_model_for_a_gpu_run_in_small_without_one(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    for module in ("peft", "transformers", "bitsandbytes", "openai"):
-        pytest.importorskip(module)
-    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
-
-    result = load("gpu_rows").main(["--device", "cpu", "--small", "--json", "--real", "--model", str(model)])
-
-    assert json.loads(capsys.readouterr().out) == result
-    compared, *trained = result["rows"]
-    assert [row["precision"] for row in compared["rows"]] == ["bf16", "nf4"]
-    assert compared["rows"][1]["most"] < 1e-4
-    assert [row["row"] for row in trained] == ["additions_bf16", "additions_nf4"]
-    assert [row for row in trained if "failed" in row] == []
-
-
-def test_rows_for_a_gpu_say_what_to_do_where_there_is_none() -> None:
-    torch = pytest.importorskip("torch")
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-
-    with pytest.raises(SystemExit, match="--device cpu --small"):
-        load("gpu_rows").main(["--rows", "flex"])
-
-
-@pytest.mark.slow
 def test_no_secret_is_found_that_the_run_was_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("secrets_struck").main(["--placements", "100", "--json"])
     assert json.loads(capsys.readouterr().out) == result

@@ -20,7 +20,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
     def make(*cards: tuple[int, int], visible: str | None = None) -> None:
         lines = [
-            f"{number}, GPU-{number}{number}, NVIDIA H100 80GB HBM3, {total * 1024}, {free * 1024}"
+            f"{number}, GPU-{number}{number}, NVIDIA H100 80GB HBM3, {total * 1024}, {free * 1024}, 575.57.08"
             for number, (total, free) in enumerate(cards)
         ]
         asked = tmp_path / "nvidia-smi"

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from ..errors import SettingsError
 
-_ASKED = "--query-gpu=index,uuid,name,memory.total,memory.free"
+_ASKED = "--query-gpu=index,uuid,name,memory.total,memory.free,driver_version"
 _FREE = 0.5
 """Share of a card's memory that must be free: less is another program's."""
 _LEARNING = 4
@@ -40,6 +40,7 @@ class Card(NamedTuple):
     model: str = ""
     memory: float = 0.0
     free: float = 0.0
+    driver: str = ""
 
     def words(self) -> str:
         return f"{self.name} ({self.model}, {self.memory:.0f} GB)" if self.memory else self.name
@@ -110,9 +111,9 @@ def found() -> list[Card]:
     if asked is not None and allowed != []:
         told = subprocess.run([asked, _ASKED, "--format=csv,noheader,nounits"], capture_output=True, text=True)
         for line in told.stdout.splitlines() if not told.returncode else ():
-            index, uuid, model, total, free = (part.strip() for part in line.split(","))
+            index, uuid, model, total, free, driver = (part.strip() for part in line.split(","))
             for name in (index, uuid):
-                known[name] = Card(name, model.removeprefix("NVIDIA "), float(total) / 1024, float(free) / 1024)
+                known[name] = Card(name, model.removeprefix("NVIDIA "), float(total) / 1024, float(free) / 1024, driver)
     if allowed is not None:
         return [known.get(name, Card(name)) for name in allowed]
     if known:

@@ -51,7 +51,7 @@ except ImportError as error:
 
 logger = logging.getLogger(__name__)
 
-_NUDGES = 4
+_NUDGES = 2
 """How often rounding is tried. One of them may hardly change a token that another changes a hundred times as much."""
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import copy
 import logging
 import os
-import re
 import threading
 import warnings
 from collections.abc import Callable, Hashable
@@ -29,6 +28,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import StringConstraints
 
+from agentfw.engine.cards import found
 from agentfw.errors import MissingExtraError, SettingsError
 
 from .checkpoint import count_weights
@@ -41,10 +41,6 @@ Device = Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")]
 """`cuda:1` is the second GPU that this process sees."""
 
 Precision = Literal["auto", "fp32", "bf16", "nf4"]
-
-_CARDS = "nvidia[0-9]*"
-"""The files of GPUs in /dev."""
-_DRIVER = Path("/proc/driver/nvidia/version")
 
 _BYTES = {"nf4": 0.6, "bf16": 2.0, "fp32": 4.0}
 """Bytes of a weight. Four bits have scales beside them, and embeddings have more bits."""
@@ -62,21 +58,16 @@ def choose_device(device: Device) -> str:
         return device
     if torch.cuda.is_available():
         return "cuda" if device == "auto" else device
-    if any(Path("/dev").glob(_CARDS)):
-        driver = next(iter(re.findall(r"Module +([\d.]+)", _text(_DRIVER))), "unknown")
+    if there := found():
         built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPUs alone"
         raise SettingsError(
             f"this machine has a GPU, but torch can't use it: torch {torch.__version__} is built for {built}, and the "
-            f"driver is {driver}",
+            f"driver is {there[0].driver or 'unknown'}",
             fix="install a torch for this driver (https://pytorch.org/get-started/locally), or set device to cpu",
         )
     if device == "auto":
         return "cpu"
     raise SettingsError(f"device is {device}, but torch finds no GPU", fix="set device to auto or cpu")
-
-
-def _text(path: Path) -> str:
-    return path.read_text("utf-8", "replace") if path.is_file() else ""
 
 
 def has_weights(folder: Path) -> bool:

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -224,9 +225,9 @@ _LONGEST = 64
 """Maximum number of tokens of an answer that are compared."""
 _MOST = 16
 """Maximum number of answers that are compared."""
-_ENOUGH = 512
-"""Number of compared tokens from which no further answer is added."""
-_COMPUTED = 4096
+_ENOUGH = 192
+"""Number of compared tokens from which no further answer is added: three times those of which one can be sure."""
+_COMPUTED = 1024
 """Maximum number of tokens that are computed, prompts included, unless the first answer alone has more."""
 
 
@@ -250,15 +251,20 @@ class Proof:
         if self.probes:
             return
         turns = [turn for episode in records.episodes() for turn in episode.turns if turn.token_ids]
-        # The longest of them, as many as are useful.
         probes = {Probe(turn.prompt_ids, turn.token_ids[:_LONGEST]) for turn in turns}
+        sharing = Counter(probe.prompt_ids for probe in probes)
+
+        def cost(probe: Probe) -> float:
+            """Tokens to compute for each that is compared. Answers to one prompt share it."""
+            return len(probe.prompt_ids) / sharing[probe.prompt_ids] / len(probe.token_ids)
+
+        # Those that cost least, as many as are useful.
         chosen: list[Probe] = []
         compared = computed = 0
-        for probe in sorted(probes, key=lambda each: (-len(each.token_ids), each.prompt_ids, each.token_ids)):
-            compared, computed = (
-                compared + len(probe.token_ids),
-                computed + len(probe.prompt_ids) + len(probe.token_ids),
-            )
+        for probe in sorted(probes, key=lambda each: (cost(each), each.prompt_ids, each.token_ids)):
+            compared += len(probe.token_ids)
+            shared = any(probe.prompt_ids == other.prompt_ids for other in chosen)
+            computed += len(probe.token_ids) + (0 if shared else len(probe.prompt_ids))
             if chosen and computed > _COMPUTED:
                 break
             chosen.append(probe)

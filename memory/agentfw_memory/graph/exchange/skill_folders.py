@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.records import NewSkill, Skill, SkillHistory
+from agentfw_memory.graph.records import NewSkill, Skill, SkillHistory, Visibility
 
 FILE = "SKILL.md"
 SUCCESS = 0.5
@@ -125,7 +125,7 @@ def as_new_skill(skill: AgentSkill, *, owner: str = "", reviewed: bool = False) 
     about: dict[str, Any] = {} if made_here else {"skill": skill.name, "description": skill.description}
     about |= {key: value for key, value in known.items() if key != "reviewed"}
     about |= {"reviewed": review_mark(text)} if reviewed else {}
-    visibility = "shared" if shared else "private"
+    visibility: Visibility = "shared" if shared else "private"
     return NewSkill(whose, text, tools, scenarios, visibility, valid_from, metadata=about)
 
 

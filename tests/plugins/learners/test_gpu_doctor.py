@@ -1,0 +1,58 @@
+"""`agentfw doctor gpu`: its rows in small on a CPU, and what it says where there is no card, or an old driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentfw.errors import SettingsError, UsageError
+from agentfw_plugins.learners.gpu_doctor import ROWS, examine
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+RESULTS = Path(__file__).parents[3] / "docs" / "results" / "gpu.md"
+
+
+@pytest.mark.slow
+def test_rows_run_in_small_without_a_card() -> None:
+    rows = {row.pop("row"): row for row in examine(["card", "copies", "flex", "train"], "cpu", "small")}
+
+    assert {name: row["failed"] for name, row in rows.items() if "failed" in row} == {}
+    assert rows["card"]["card"] == "none"
+    assert rows["copies"]["to the card"] > 0
+    assert max(each["output"] for each in rows["flex"]["apart from fp32"]) < 0.01
+    assert (rows["train"]["updates"], rows["train"]["proven"]) == (3, True)
+
+
+def test_without_a_card_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+
+    with pytest.raises(SettingsError, match="this machine has no GPU"):
+        next(examine())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch can use the GPU of this machine")
+def test_a_driver_that_torch_cant_use_is_named_with_the_versions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = tmp_path / "nvidia-smi"
+    asked.write_text("#!/bin/sh\necho '0, GPU-1, NVIDIA H100, 81559, 81000, 470.82.01'\n")
+    asked.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    with pytest.raises(SettingsError, match=r"torch can't use it: torch .* the driver is 470\.82\.01"):
+        next(examine())
+
+
+def test_a_row_that_isnt_there_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is no row flexx"):
+        next(examine(["flexx"]))
+
+
+def test_the_page_names_every_row() -> None:
+    page = RESULTS.read_text("utf-8")
+
+    assert [row for row in ROWS if f"- `{row}`" not in page] == []
