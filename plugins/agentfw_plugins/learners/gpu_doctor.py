@@ -28,7 +28,7 @@ from ..models import choose_device, locate
 
 Row = dict[str, Any]
 _LIMIT = 240
-"""Seconds of one row."""
+"""Seconds of one row on a GPU."""
 _MEGABYTE = 2**20
 
 
@@ -73,7 +73,8 @@ def examine(rows: Sequence[str] = (), device: str = "cuda", size: str = "large")
         began = time.perf_counter()
         words = [sys.executable, "-m", __name__, name, device, size]
         try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT)
+            limit = None if device == "cpu" else _LIMIT
+            done = subprocess.run(words, capture_output=True, text=True, timeout=limit)
         except subprocess.TimeoutExpired:
             yield {"row": name, "failed": f"it took more than {_LIMIT} s"}
             continue
@@ -242,7 +243,9 @@ def _training(device: str, sizes: Sizes, policy: Sequence[str]) -> Row:
         asked = [json.dumps({"prompt": f"Tell me about meeting {number}."}) for number in range(8)]
         (home / "tasks.jsonl").write_text("\n".join(asked) + "\n", "utf-8")
         words = ["train", str(home / "tasks.jsonl"), "--model", str(model), "--reward", f"{home}/reward.py:short"]
-        given = ["samples=4", "tasks=4", "evaluation.tasks=4", "evaluation.every=100", "sampling.max_tokens=32"]
+        given = ["samples=2", "tasks=2", "evaluation.tasks=2", "evaluation.every=100", "sampling.max_tokens=8"]
+        if sizes is _LARGE:
+            given = ["samples=8", "tasks=8", "evaluation.tasks=8", "evaluation.every=100", "sampling.max_tokens=128"]
         words += ["--updates", "3", "--runs", str(home / "runs"), "--quiet", *policy]
         words += [word for each in [*given, f"learner.device={device}"] for word in ("--set", each)]
         done = subprocess.run([sys.executable, "-m", "agentfw", *words], capture_output=True, text=True)
