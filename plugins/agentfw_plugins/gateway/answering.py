@@ -53,6 +53,7 @@ class ModelRoute(NamedTuple):
         found = self._replace(remembers=variant.remembers)
         if not variant.prompt:
             return found
+        messages: tuple[Message, ...]
         first, *others = self.asked.messages
         if first.role == "system":
             messages = (replace(first, content=f"{first.content}\n\n{variant.prompt}"), *others)
