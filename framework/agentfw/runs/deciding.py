@@ -217,7 +217,11 @@ class _Asked(Layer):
         said, generations, spent = list[str](), tuple[Generation, ...](), False
 
         def listening(tell: Callable[[str], object]) -> Callable[[str], object]:
-            return lambda text: (said.append(text), tell(text))
+            def heard(text: str) -> None:
+                said.append(text)
+                tell(text)
+
+            return heard
 
         def most() -> Usage:
             sampled = request.sampling.max_tokens or _LONGEST

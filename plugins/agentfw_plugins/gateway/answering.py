@@ -54,6 +54,7 @@ class ModelRoute(NamedTuple):
         found = self._replace(remembers=variant.remembers)
         if not variant.prompt:
             return found
+        messages: tuple[Message, ...]
         first, *others = self.asked.messages
         if first.role == "system":
             messages = (replace(first, content=f"{first.content}\n\n{variant.prompt}"), *others)
@@ -155,6 +156,9 @@ class AnswerInProgress:
     async def _asked_of(self, route: ModelRoute) -> Reply:
         asked, forwarded = route.asked, route.forwarded
         # A text has no place for what is remembered, and side work is none of the user's.
+        said = None
+        if self._told is not None:  # a variant's prompt may stand before what the program has sent
+            said = (*[()] * (len(asked.messages) - len(self._told.said)), *self._told.said)
         is_users = not (asked.plain or (self._told is not None and self._told.is_side_work))
         if forwarded is not None:
             forwarded = replace(forwarded, hear=self._tell, begun=lambda _, headers: self.headers.update(headers))
@@ -163,7 +167,7 @@ class AnswerInProgress:
             asked.actions,
             asked.sampling,
             user=self._caller.user if is_users and route.remembers else "",
-            said=None if self._told is None else self._told.said,
+            said=said,
             stop=asked.stop,
             schema=asked.schema,
             tell=self._tell if asked.stream else None,

@@ -83,6 +83,7 @@ class Ledger:
             f"ON CONFLICT ({', '.join(_NAMES)}) DO UPDATE SET {_ADDED}"
         )
         with self._open(makes=True) as connection:
+            assert connection is not None
             connection.execute(statement, [*row, *figures])
 
     def spent(self, whose: str, name: str, *, book: str = "", since: str = "") -> Row:
@@ -112,13 +113,13 @@ class Ledger:
             return [Row(*row) for row in found]
 
     @contextmanager
-    def _open(self, *, makes: bool = False) -> Iterator[sqlite3.Connection]:
+    def _open(self, *, makes: bool = False) -> Iterator[sqlite3.Connection | None]:
         """The connection, and None if there is no file and none is to be made."""
         with self._lock:
             try:
                 if self._connection is None and (makes or self.path.exists()):
                     self._connection = self._made()
-                yield self._connection  # type: ignore[misc]
+                yield self._connection
             except (sqlite3.Error, OSError) as error:
                 fix = disk_fix(error) if isinstance(error, OSError) else "see to the file, or move it away"
                 raise StorageError(f"can't keep what was spent in {self.path}: {error}", fix=fix) from error

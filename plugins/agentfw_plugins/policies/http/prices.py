@@ -72,7 +72,7 @@ def _listed(model: str, provider: str | None, url: str) -> Any:
         from genai_prices import calc_price
     except ImportError:
         return None
-    whose = {"provider_id": provider} if provider else {"provider_api_url": url}
+    whose: dict[str, Any] = {"provider_id": provider} if provider else {"provider_api_url": url}
 
     def cost(usage: Usage) -> float:
         counts = {
