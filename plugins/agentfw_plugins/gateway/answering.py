@@ -155,10 +155,10 @@ class AnswerInProgress:
 
     async def _asked_of(self, route: ModelRoute) -> Reply:
         asked, forwarded = route.asked, route.forwarded
-        # A text has no place for what is remembered, and side work is none of the user's.
         said = None
         if self._told is not None:  # a variant's prompt may stand before what the program has sent
             said = (*[()] * (len(asked.messages) - len(self._told.said)), *self._told.said)
+        # A text has no place for what is remembered, and side work is none of the user's.
         is_users = not (asked.plain or (self._told is not None and self._told.is_side_work))
         if forwarded is not None:
             forwarded = replace(forwarded, hear=self._tell, begun=lambda _, headers: self.headers.update(headers))
