@@ -487,8 +487,7 @@ def _must_exist(store: str, tenant: str) -> None:
     server = store.startswith(_SERVERS)
     if not server and not Path(store.rpartition("://")[2]).is_file():
         raise UsageError(
-            f"there is no store {store}",
-            fix="pass --store PATH: that of agentfw serve is runs/memory.db, of a run RUN/skills.db",
+            f"there is no store {store}", fix="pass --store PATH: agentfw serve has runs/memory.db, a run RUN/skills.db"
         )
     with translated_errors():
         known = SkillGraph.tenants(store)
