@@ -59,7 +59,7 @@ def _share(record: Record, of: str, each: str) -> float | None:
 
 
 def _reward(record: Record) -> float | None:
-    return None if record.get("unrated") else record["reward"]
+    return None if record.get("unrated") else float(record["reward"])
 
 
 def _utility(record: Record) -> float | None:
