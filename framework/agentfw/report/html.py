@@ -38,7 +38,6 @@ from agentfw.report.axis import number_labels, rounded
 from agentfw.report.canvas import AXIS, DARK, FAINT, FONTS, GRID, INK, MUTED, SERIES, SURFACE, Canvas, printable
 from agentfw.report.statistics import Interval
 
-_ID = 24  # characters; a longer word may break
 _HEAD = """<!doctype html>
 <html lang="en">
 <head>
@@ -192,7 +191,7 @@ class Page:
             for side, (text, key) in zip(sides, line, strict=True):
                 value = "" if key is None else f' data-value="{key!r}"'
                 # An id that breaks at its hyphen is two to the eye.
-                kind = side or (' class="id"' if "-" in text and " " not in text and len(text) <= _ID else "")
+                kind = side or (' class="id"' if "-" in text and " " not in text and len(text) <= 24 else "")
                 row += f"<td{kind}{value}>{_text(text)}</td>"
             body.append(f"<tr>{row}</tr>\n")
         drawn = f"<table><thead><tr>{''.join(head)}</tr></thead>\n<tbody>{''.join(body)}</tbody></table>"

@@ -25,8 +25,7 @@ from agentfw.report.canvas import AXIS, FAINT, GRID, INK, MUTED, SERIES, SURFACE
 MARK_ROW, CROWDED_ROW, SPAN_ROW, LABEL_ROW, LANE_GAP = 20.0, 13.0, 18.0, 17.0, 14.0
 DEEPEST = 4
 """Rows for overlapping spans. Further spans share the last row, translucent."""
-_NARROW = 500.0
-"""Below this width names that don't fit beside their lanes stand above them."""
+_NARROW = 500.0  # pixels; below, names that don't fit beside their lanes stand above them
 CROWDED = 6.0
 """Average pixels that a mark needs. With less room, marks become strokes, and each kind gets its own row."""
 
@@ -223,8 +222,7 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
                 stroke = [(cluster.x, row_top + 2), (cluster.x, row_top + CROWDED_ROW - 2)]
                 canvas.line(stroke, colour=_colour(cluster.kind), width=1.25, opacity=0.8)
                 continue
-            time = cluster.marks[0].time
-            busy = any(span.start <= time <= _end(span) for span in placed.lane.spans)
+            busy = any(span.start <= cluster.marks[0].time <= _end(span) for span in placed.lane.spans)
             if cluster.kind == "interruption" and busy:
                 # An interruption crosses the spans in progress.
                 foot = y + MARK_ROW + SPAN_ROW * len(placed.rows) - 1

@@ -391,6 +391,9 @@ class LiveRun:
         kept = read_sessions(self.folder.path)
         for episode in kept:
             self.hearing.take(episode)
+            if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
+                user = episode.task.user  # of what another gateway was told, this session alone may know
+                self.hearing.forgotten[user] = max(episode.task.index, self.hearing.forgotten.get(user, -1))
         done = set[str]()
         for episode, line in records.replay():
             done.add(episode.id)

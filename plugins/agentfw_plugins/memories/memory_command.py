@@ -535,7 +535,7 @@ def _must_exist(store: str, tenant: str) -> None:
     server = store.startswith(_SERVERS)
     if not server and not Path(store.rpartition("://")[2]).is_file():
         raise UsageError(
-            f"there is no store {store}", fix="pass --store PATH; the store of a run is skills.db in the run's folder"
+            f"there is no store {store}", fix="pass --store PATH: agentfw serve has runs/memory.db, a run RUN/skills.db"
         )
     with translated_errors():
         known = SkillGraph.tenants(store)

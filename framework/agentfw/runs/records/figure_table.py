@@ -59,7 +59,7 @@ def _share(record: Record, of: str, each: str) -> float | None:
 
 
 def _reward(record: Record) -> float | None:
-    return None if record.get("unrated") else record["reward"]
+    return None if record.get("unrated") else float(record["reward"])
 
 
 def _utility(record: Record) -> float | None:
@@ -69,7 +69,7 @@ def _utility(record: Record) -> float | None:
 
 _EPISODE = (
     Figure("reward", "reward", _reward, better="higher", meaning="sum of the weighted scores"),
-    Figure("utility", "utility", _utility, better="higher", listed=False, meaning="worth, as the environment says"),
+    Figure("utility", "utility", _utility, better="higher", listed=False, meaning="what the episode was worth"),
     Figure("turns", "turns", lambda record: record.get("turns"), digits=",.0f", averaged=False),
     Figure("calls", "calls", lambda record: record.get("tool_calls"), digits=",.0f", averaged=False),
     Figure("tokens", "tokens", lambda record: record.get("tokens"), digits=",.0f", averaged=False),

@@ -133,7 +133,7 @@ def _by_round(headline: str, records: Sequence[Mapping[str, Any]]) -> _Curve:
     span = max(1, min(10, len(by_round(records)) // 4))
     smooth = []
     for record in records:
-        numbers, values = zip(*record["headline_by_round"], strict=True) if record["headline_by_round"] else ((), ())
+        numbers, values = ([pair[place] for pair in record["headline_by_round"]] for place in (0, 1))
         smooth.append({"headline_by_round": list(zip(numbers, _smoothed(values, span), strict=True))})
     rounds = by_round(smooth)
     series = Series(headline, [sum(some) / len(some) for some in rounds.values()], x=list(rounds))
