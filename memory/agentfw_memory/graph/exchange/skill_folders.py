@@ -125,8 +125,7 @@ def as_new_skill(skill: AgentSkill, *, owner: str = "", reviewed: bool = False) 
     about: dict[str, Any] = {} if made_here else {"skill": skill.name, "description": skill.description}
     about |= {key: value for key, value in known.items() if key != "reviewed"}
     about |= {"reviewed": review_mark(text)} if reviewed else {}
-    visibility = "shared" if shared else "private"
-    return NewSkill(whose, text, tools, scenarios, visibility, valid_from, metadata=about)
+    return NewSkill(whose, text, tools, scenarios, "shared" if shared else "private", valid_from, metadata=about)
 
 
 def _names(text: str, skill: AgentSkill) -> tuple[str, ...]:
