@@ -121,7 +121,8 @@ def _terms(text: str) -> list[str]:
     import snowballstemmer
 
     tokens = bm25s.tokenize([text], stopwords="en", return_ids=False, show_progress=False)
-    return snowballstemmer.stemmer("english").stemWords(tokens[0]) or ["-"]
+    found: list[str] = snowballstemmer.stemmer("english").stemWords(tokens[0])
+    return found or ["-"]
 
 
 def text_of(skill: Skill, seen: str) -> str:

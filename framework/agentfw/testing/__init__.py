@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, Subject
     from .contracts import check_component, contract, contract_tests, fresh_host, made_by, run_contract
-    from .fake_model import FakeModel
+    from .fixtures import FakeModel
     from .samples import sample_episode, sample_group
 
 __all__ = [
@@ -48,7 +48,7 @@ __all__ = [
 _MODULES = {
     "checks": ("BrokenPromise", "CheckFunction", "CheckResult", "DoesNotApply", "Subject"),
     "contracts": ("check_component", "contract", "contract_tests", "fresh_host", "made_by", "run_contract"),
-    "fake_model": ("FakeModel",),
+    "fixtures": ("FakeModel",),
     "samples": ("sample_episode", "sample_group"),
 }
 

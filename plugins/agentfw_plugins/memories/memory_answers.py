@@ -22,6 +22,11 @@ def said(words: str) -> Callable[..., None]:
     return show
 
 
+def exported(out: Out, answer: Mapping[str, Any], **given: Any) -> None:
+    counts = f"{answer['rows']:,} rows" if "rows" in answer else f"{answer['skills']:,} reviewed skills"
+    out.line(f"{counts} written to {answer['path']}")
+
+
 def counted(done: str) -> Callable[..., None]:
     """Return what prints how much of what was deleted."""
 

@@ -149,14 +149,14 @@ def _prepared(graph: SkillGraph, tell: object) -> dict[str, Any]:
 def _exported(graph: SkillGraph, tell: object, path: Path, skills: bool) -> dict[str, Any]:
     with _writing(path):
         if not skills:
-            return {"path": str(path), "count": graph.admin.export_jsonl(path), "what": "rows"}
+            return {"path": str(path), "rows": graph.admin.export_jsonl(path)}
         from agentfw_memory.graph.exchange.skill_folders import is_reviewed, write_skill_folders
 
         every = [skill for owner in graph.admin.owners() for skill in graph.skills(owner=owner)]
         reviewed = [(skill, graph.history(skill.id)) for skill in every if is_reviewed(skill)]
         if left_out := len(every) - len(reviewed):
             Out().note(f"{left_out:,} that nobody has reviewed are left out; review them: agentfw memory review ID")
-        return {"path": str(path), "count": len(write_skill_folders(path, reviewed)), "what": "reviewed skills"}
+        return {"path": str(path), "skills": len(write_skill_folders(path, reviewed))}
 
 
 def _reviewed(graph: SkillGraph, tell: object, skills: tuple[str, ...]) -> list[Any]:
@@ -327,7 +327,7 @@ COMMANDS = (
             option("--skills", is_flag=True, help="Write each reviewed skill as a folder with a SKILL.md."),
         ),
         _exported,
-        printed.said("{count:,} {what} written to {path}"),
+        printed.exported,
         doing="exporting",
     ),
     Subcommand(

@@ -47,7 +47,8 @@ class MCPToolbox(Toolbox):
         self.settings = settings
         self._link: Link | None = None
         self._open = False
-        self._policy, self._samples = None, 0
+        self._policy: Policy | None = None
+        self._samples = 0
         if settings.sampling is not None:
             if host is None:
                 raise UsageError("the setting sampling names a policy, and there is no host", fix="pass host=")
@@ -156,7 +157,7 @@ class MCPToolbox(Toolbox):
             self._link = Link(self.settings, None if self._policy is None else self._sampled)
         return self._link
 
-    async def _sampled(self, context: object, asked: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
+    async def _sampled(self, context: object, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
         """Let the policy answer a server that asks for a sample."""
         from mcp.types import INTERNAL_ERROR, CreateMessageResult, ErrorData, TextContent
 
@@ -164,14 +165,14 @@ class MCPToolbox(Toolbox):
         if self._samples > _MOST_SAMPLES:
             return ErrorData(code=INTERNAL_ERROR, message=f"no more than {_MOST_SAMPLES} samples are made")
         assert self._policy is not None
-        messages = [Message("system", asked.system_prompt)] if asked.system_prompt else []
-        for one in asked.messages:
+        messages = [Message("system", params.system_prompt)] if params.system_prompt else []
+        for one in params.messages:
             blocks = one.content if isinstance(one.content, list) else [one.content]
             messages.append(Message(one.role, "\n".join(map(_shown, blocks))))
-        sampling = Sampling(temperature=asked.temperature, max_tokens=asked.max_tokens)
+        sampling = Sampling(temperature=params.temperature, max_tokens=params.max_tokens)
         try:
             answer = await self._policy.generate(
-                Request(messages, sampling=sampling, stop=tuple(asked.stop_sequences or ()))
+                Request(messages, sampling=sampling, stop=tuple(params.stop_sequences or ()))
             )
         except AgentfwError as error:
             return ErrorData(code=INTERNAL_ERROR, message=error.message)

@@ -296,7 +296,8 @@ class Link:
 
 async def _listed(list_page: Callable[..., Awaitable[Any]], what: str) -> Sequence[Any]:
     """All pages of a list."""
-    found, cursor = [], None
+    found: list[Any] = []
+    cursor: str | None = None
     while True:
         page = await list_page(cursor=cursor)
         found += getattr(page, what)

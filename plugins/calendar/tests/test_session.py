@@ -209,13 +209,13 @@ def test_the_policy_of_a_session_has_the_layers_of_settings_of_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "agentfw.toml").write_text("[defaults]\npolicy = {name = 'tiny', settings = {batch = 2}}\n")
+    (tmp_path / "agentfw.toml").write_text("[defaults]\npolicy = {name = 'openai', settings = {model = 'small'}}\n")
     monkeypatch.setenv("AGENTFW_SEED", "11")
 
-    spec = assembled("tiny", ("policy.max_tokens=9",)).spec
+    spec = assembled("openai", ("policy.base_url=http://127.0.0.1:9/v1",)).spec
 
     assert spec.seed == 11
-    assert spec.policy.settings == {"batch": 2, "max_tokens": 9}
+    assert spec.policy.settings == {"model": "small", "base_url": "http://127.0.0.1:9/v1"}
 
 
 def test_a_policy_that_never_decides_leaves_it_to_the_person(sessions: Sessions, ics_file: IcsFile) -> None:

@@ -114,8 +114,12 @@ def test_an_agent_is_told_the_descriptions_and_reads_instructions_and_files(
         ("use_skill", {"name": "letters"}),
         ("read_skill_file", {"skill": "letters", "file": "start.txt"}),
         ("read_skill_file", {"skill": "letters", "file": "../forms/SKILL.md"}),
+        ("read_skill_file", {"skill": "letters", "file": "secret.txt"}),
         ("use_skill", {"name": "leters"}),
     ]
+
+    (tmp_path / "secret.txt").write_text("a password")
+    (skills / "letters" / "secret.txt").symlink_to(tmp_path / "secret.txt")
 
     told = play(calls, "--skill", "skills", "--yes")
 
@@ -125,7 +129,8 @@ def test_an_agent_is_told_the_descriptions_and_reads_instructions_and_files(
     assert told[0] == "See start.txt.\n\nFiles of this skill: start.txt"
     assert told[1] == "Dear NAME,"
     assert "has no file" in told[2]
-    assert "letters" in told[3]
+    assert "has no file" in told[3]
+    assert "letters" in told[4]
 
 
 @pytest.mark.slow

@@ -58,7 +58,8 @@ class AgentSkill:
 def read_skill_folders(folder: str | Path) -> list[AgentSkill]:
     """Return the skills of a folder: its own SKILL.md, or all of those in folders below it, by their paths."""
     top = Path(folder)
-    files = [top / FILE] if (top / FILE).is_file() else [path for path in _walked(top) if path.name == FILE]
+    files = [path for path in _walked(top) if path.name == FILE]
+    files = [top / FILE] if top / FILE in files else files
     if not files:
         raise BadInputError(f"{folder} has no {FILE}", fix=f"name a folder of skills, each a folder with a {FILE}")
     return [read_skill(file) for file in files]
@@ -100,10 +101,11 @@ def _head(text: str) -> dict[str, Any]:
 
 
 def _walked(folder: Path) -> Iterator[Path]:
-    """The files below a folder, sorted. Hidden ones and what links lead to are left out."""
+    """The files below a folder, sorted. Hidden ones and links are left out: these may lead out of the folder."""
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(here, name) for name in sorted(files) if not name.startswith("."))
+        whole = (Path(here, name) for name in sorted(files) if not name.startswith("."))
+        yield from (path for path in whole if not path.is_symlink())
 
 
 def as_new_skill(skill: AgentSkill, *, owner: str = "", reviewed: bool = False) -> NewSkill:
