@@ -412,7 +412,7 @@ def _feedback_value(body: Body, metric: str, correction: str) -> float:
     With a metric, it is true, false or any number.
     """
     given = body.values.get("value")
-    if metric and type(given) in (bool, int, float) and math.isfinite(given):
+    if metric and isinstance(given, bool | int | float) and math.isfinite(given):
         return given if isinstance(given, bool) else float(given)
     if metric and not isinstance(given, str) and (given is not None or not correction):
         raise body.wrong("value", "must be true, false or a number")

@@ -65,7 +65,9 @@ def application(recipe: Recipe) -> Starlette:
         live = LiveRun.create(parse_spec(recipe.values), host, Path(recipe.runs))
         limits = limits_of(live, recipe.limits, recipe.names, recipe.at_once)
         # It serves what gateways with --learn have learned that share these sessions.
-        learning = learning_of(live, False, every=1, spec=None, canary=None, shared=limits.shared, tell=logger.info)
+        learning = learning_of(
+            live, False, every=1, spec=None, canary=None, metric="", shared=limits.shared, tell=logger.info
+        )
         async with live, gateway_of(live, limits, learning) as (gateway, health, caring):
             app.state.health, app.state.caring = health, caring
             app.mount("/", gateway.app)
