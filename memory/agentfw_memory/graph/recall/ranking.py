@@ -19,7 +19,6 @@ users and skills, where the paper's also hold tools, scenarios and trajectories 
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -333,9 +332,9 @@ def rank(
     numbers, worth, alike = pool[kept], score[kept], terms["query"][kept]
     if settings.conflicts_with == "candidates":
         conflicts = _related(cache.conflicts, candidates, numbers)
-        best = np.lexsort((-numbers, -alike, -(worth - settings.conflict_weight * conflicts)))[:k]
     else:
-        best, conflicts = _selected(cache, numbers, alike, worth, settings.conflict_weight, k)
+        conflicts = _contradicted(cache, numbers, alike, worth)
+    best = np.lexsort((-numbers, -alike, -(worth - settings.conflict_weight * conflicts)))[:k]
     places, conflicts = kept[best], conflicts[best]
     penalties = -settings.conflict_weight * conflicts
     return [
@@ -404,26 +403,15 @@ def _related(relation: Mapping[int, Iterable[int]], candidates: Integers, pool: 
     return found
 
 
-def _selected(
-    cache: GraphCache, pool: Integers, by_query: Scores, score: Scores, penalty: float, k: int
-) -> tuple[Integers, Scores]:
-    """Select greedily: the best remaining skill each time, less the penalty if it contradicts a selected one."""
-    conflicts, numbers = np.zeros(len(pool)), pool.tolist()
-    if cache.conflicts.keys().isdisjoint(numbers):
-        return np.lexsort((-pool, -by_query, -score))[:k], conflicts
-    places = {number: place for place, number in enumerate(numbers)}
-    queue = [(-worth, -alike, -number, 0.0) for worth, alike, number in zip(score, by_query, numbers, strict=True)]
-    heapq.heapify(queue)
-    selected: list[int] = []
-    while queue and len(selected) < k:
-        _, _, negative, reduced = heapq.heappop(queue)  # of equals, the newest comes first
-        place = places[-negative]
-        if reduced != conflicts[place]:
-            continue  # its reduced score is in the queue too
-        selected.append(place)
-        for rival in cache.conflicts.get(-negative, ()):
-            other = places.get(rival)
-            if other is not None and other not in selected and not conflicts[other]:
-                conflicts[other] = 1.0
-                heapq.heappush(queue, (penalty - score[other], -by_query[other], -rival, 1.0))
-    return np.array(selected, np.int64), conflicts
+def _contradicted(cache: GraphCache, pool: Integers, by_query: Scores, score: Scores) -> Scores:
+    """Return 1 for each skill that contradicts a better one which contradicts none itself, otherwise 0."""
+    found = np.zeros(len(pool))
+    if not cache.conflicts.keys().isdisjoint(pool.tolist()):
+        kept: set[int] = set()
+        for place in np.lexsort((-pool, -by_query, -score)).tolist():
+            number = int(pool[place])
+            if kept.isdisjoint(cache.conflicts.get(number, ())):
+                kept.add(number)
+            else:
+                found[place] = 1.0
+    return found
