@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,9 +64,8 @@ FEW = 20
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 
-CONNECTIONS = ("time", "owner")
+Connection = Literal["time", "owner"]
 """How a skill may be connected to a candidate."""
-TIME, OWNER = range(len(CONNECTIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,23 +182,7 @@ class Found:
     """How a skill that isn't a candidate was found: through which candidate, and how the two are connected."""
 
     candidate: int
-    connection: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """The skills that may be recalled: the candidates, followed by what is connected to them."""
-
-    numbers: Integers
-    through: Integers
-    """By skill: the place of the candidate that it was found through, or -1 for a candidate."""
-    connections: Integers
-    """By skill: the place in CONNECTIONS of how the two are connected."""
-
-    def found(self, place: int) -> Found | None:
-        """Return how the skill at a place was found."""
-        through = int(self.through[place])
-        return Found(int(self.numbers[through]), CONNECTIONS[self.connections[place]]) if through >= 0 else None
+    connection: Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,32 +214,26 @@ def connected(
     user: int | None,
     settings: GraphSettings,
     allowed: Bools | None = None,
-) -> Pool:
-    """Return the candidates, and the skills that are connected to them: each once, by its first connection.
+) -> dict[int, Found | None]:
+    """Return the candidates, and then the skills that are connected to them, each with its first connection.
 
     `around` has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
     returned.
     """
-    groups: list[tuple[int, int, Integers]] = []
-    near: list[tuple[int, int, int]] = []
-    if settings.time_hop:
-        near = [(place, TIME, other) for place, beside in enumerate(around.tolist()) for other in beside if other >= 0]
+    first = candidates.tolist()
+    found: dict[int, Found | None] = dict.fromkeys(first)
+    for number, beside in zip(first, around.tolist(), strict=True) if settings.time_hop else ():
+        for other in beside:
+            if other >= 0:
+                found.setdefault(other, Found(number, "time"))
     if settings.siblings:
         owners: dict[int, int] = {}
-        for place, owner in enumerate(cache.owner[candidates].tolist()):
-            owners.setdefault(owner, place)
-        groups = [(place, OWNER, cache.siblings(owner, user)) for owner, place in owners.items()]
-    connections = np.array(near, np.int64).reshape(-1, 3).T
-    connections = connections[:, cache.seen_by(user, connections[2])]
-    places, kinds = np.array([(place, kind) for place, kind, _ in groups], np.int64).reshape(-1, 2).T
-    sizes = [len(others) for *_, others in groups]
-    numbers = np.concatenate([candidates, connections[2], *(others for *_, others in groups)])
-    through = np.concatenate([np.full(len(candidates), -1), connections[0], np.repeat(places, sizes)])
-    kinds = np.concatenate([np.zeros(len(candidates), np.int64), connections[1], np.repeat(kinds, sizes)])
-    once = np.flatnonzero(cache.first_places(numbers) == np.arange(len(numbers)))
-    if allowed is not None:
-        once = once[allowed[numbers[once]]]
-    return Pool(numbers[once], through[once], kinds[once])
+        for number, owner in zip(first, cache.owner[candidates].tolist(), strict=True):
+            owners.setdefault(owner, number)
+        for owner, number in owners.items():
+            for other in cache.siblings(owner, user).tolist():
+                found.setdefault(other, Found(number, "owner"))
+    return found if allowed is None else {one: how for one, how in found.items() if allowed[one]}
 
 
 def chosen(similarity: Similarity, settings: GraphSettings, asked: Asked) -> Integers:
@@ -287,7 +264,7 @@ def rank(
     beside = settings.neighbour_weight or settings.time_hop
     around = cache.around(candidates, user) if beside else np.empty((len(candidates), 0), np.int64)
     found = connected(cache, candidates, around, user, settings, allowed)
-    pool = found.numbers
+    pool = np.fromiter(found, np.int64)
     pairs = Neighbours.of(cache, pool, around)
     vectors = cache.vectors(pairs.everything)
     similar = similarity.of(pairs.everything, vectors)
@@ -338,14 +315,13 @@ def rank(
     places, conflicts = kept[best], conflicts[best]
     penalties = -settings.conflict_weight * conflicts
     return [
-        Ranked(number, one, likely, terms_of, points_of, found.found(place))
-        for number, one, likely, terms_of, points_of, place in zip(
+        Ranked(number, one, likely, terms_of, points_of, found[number])
+        for number, one, likely, terms_of, points_of in zip(
             pool[places].tolist(),
             (score[places] + penalties).tolist(),
             relevance[places].tolist(),
             _rows({**{name: values[places] for name, values in terms.items()}, "conflict": conflicts}),
             _rows({**{name: values[places] for name, values in points.items()}, "conflict": penalties}),
-            places.tolist(),
             strict=True,
         )
     ]
