@@ -185,28 +185,6 @@ class Found:
     connection: Connection
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """Candidates and the skills just before and after them, as places in one array of skills."""
-
-    everything: Integers
-    """The pool, which begins with the candidates, and the neighbours that aren't in it."""
-    candidates: Integers
-    others: Integers
-    outside: Bools
-    """Which of the others aren't candidates."""
-
-    @classmethod
-    def of(cls, cache: GraphCache, pool: Integers, around: Integers) -> Neighbours:
-        """Take the skills around each candidate, or -1 for none, to those of the pool."""
-        there = around >= 0
-        numbers = np.concatenate([pool, around[there]])
-        firsts = cache.first_places(numbers)
-        once = firsts == np.arange(len(numbers))
-        others = (np.cumsum(once) - 1)[firsts[len(pool) :]]
-        return cls(numbers[once], np.repeat(np.arange(len(around)), there.sum(1)), others, others >= len(around))
-
-
 def connected(
     cache: GraphCache,
     candidates: Integers,
@@ -265,9 +243,17 @@ def rank(
     around = cache.around(candidates, user) if beside else np.empty((len(candidates), 0), np.int64)
     found = connected(cache, candidates, around, user, settings, allowed)
     pool = np.fromiter(found, np.int64)
-    pairs = Neighbours.of(cache, pool, around)
-    vectors = cache.vectors(pairs.everything)
-    similar = similarity.of(pairs.everything, vectors)
+    # Neighbours that aren't in the pool are looked at, too. The pool begins with the candidates.
+    place_of = {number: place for place, number in enumerate(found)}
+    pairs = [
+        (place, place_of.setdefault(other, len(place_of)))
+        for place, beside in enumerate(around.tolist())
+        for other in beside
+        if other >= 0
+    ]
+    everything = np.fromiter(place_of, np.int64)
+    vectors = cache.vectors(everything)
+    similar = similarity.of(everything, vectors)
     by_query = _total(similar.values(), len(vectors))
     person = cache.user_vector(user) if user is not None else None
     # A profile was written to be recalled by. That one's own skills say what one asks for has to show.
@@ -279,7 +265,7 @@ def rank(
         "query": by_query[: len(pool)],
         "user": none if person is None else products(vectors[: len(pool)], person),
         "community": none if membership is None or user is None else membership.together(user, pool),
-        "neighbours": _sums(by_query, pairs, len(pool)) * brevity,
+        "neighbours": _sums(by_query, pairs, len(candidates))[: len(pool)] * brevity,
         "owner": np.isin(cache.owner[pool], owners).astype(np.float64) if owners else none,
         "time": _within(cache, pool, times) if times else none,
         "context": np.array([context.get(one, 0.0) for one in pool.tolist()]) if context else none,
@@ -340,15 +326,16 @@ def _rows(columns: Mapping[str, Scores]) -> Iterator[dict[str, float]]:
         yield dict(zip(columns, row, strict=True))
 
 
-def _sums(by_query: Scores, pairs: Neighbours, count: int) -> Scores:
-    """Return for each of the first skills the sum of its neighbours' similarities to the query, where above average.
+def _sums(by_query: Scores, pairs: Sequence[tuple[int, int]], candidates: int) -> Scores:
+    """Return for each skill the sum of its neighbours' similarities to the query, where above average.
 
     Only neighbours of candidates are known, so a skill that isn't one gains from the candidates beside it.
     """
-    similarity, outside = np.maximum(by_query, 0.0), pairs.outside
-    gaining = np.concatenate([pairs.candidates, pairs.others[outside]])
-    beside = np.concatenate([pairs.others, pairs.candidates[outside]])
-    return np.asarray(np.bincount(gaining, similarity[beside], len(by_query)), np.float64)[:count]
+    similarity = np.maximum(by_query, 0.0)
+    ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
+    outside = others >= candidates
+    gaining, beside = np.concatenate([ones, others[outside]]), np.concatenate([others, ones[outside]])
+    return np.asarray(np.bincount(gaining, similarity[beside], len(by_query)), np.float64)
 
 
 def _relevance(evidence: Scores, behind: Scores, meant: Bools) -> Scores:
