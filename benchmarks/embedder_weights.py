@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,30 @@ import numpy as np
 
 from agentfw_benchmarks import Options, tell
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
-from agentfw_memory.graph.index.embedders import open_embedder
+from agentfw_memory.graph.index.embedders import Embedder, embedded, open_embedder
 
 WEIGHTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 DRAWS = 1_000
+
+
+class Remembered:
+    """An embedder that embeds each text once."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder, self._known = embedder, dict[tuple[str, bool], Any]()
+        self.name, self.version, self.dimensions = embedder.name, embedder.version, embedder.dimensions
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return self._of(texts, False)
+
+    def embed_queries(self, texts: Sequence[str]) -> Any:
+        return self._of(texts, True)
+
+    def _of(self, texts: Sequence[str], query: bool) -> Any:
+        for text in texts:
+            if (text, query) not in self._known:
+                self._known[text, query] = embedded(self._embedder, [text], query=query)[0]
+        return np.array([self._known[text, query] for text in texts])
 
 
 def pairs(folder: Path) -> list[tuple[str, str]]:
@@ -53,7 +73,7 @@ def ranks(asked: list[tuple[str, str]], embedder: Any, weight: float) -> list[fl
 def measure(asked: list[tuple[str, str]], names: list[str]) -> dict[str, Any]:
     rows = []
     for name in names:
-        embedder = open_embedder(name)
+        embedder = Remembered(open_embedder(name))
         for weight in WEIGHTS:
             found = np.array(ranks(asked, embedder, weight))
             chosen, other = found[::2], found[1::2]

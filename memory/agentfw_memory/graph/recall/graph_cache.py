@@ -68,7 +68,6 @@ class GraphCache:
         self._means: dict[int, Float32Array | None] = {}
         """The vectors of users without a profile."""
         self._sums: dict[int, Floats] = {}
-        self._scratch = np.zeros(ROOM, np.int64)
         self._background: tuple[Integers, Float32Array] | None = None
         """The shared skills that stand for all of them, and their vectors."""
 
@@ -189,14 +188,6 @@ class GraphCache:
             self._background = numbers, self.vectors(numbers)
         own = drawn(self.private_skills(user), BACKGROUND)
         return [self._background[1], self.vectors(own)] if len(own) else [self._background[1]]
-
-    def first_places(self, numbers: Integers) -> Integers:
-        """Return for each of these skills the place at which it stands first among them."""
-        if len(self._scratch) < len(self.live):
-            self._scratch = grown(self._scratch, len(self.live))
-        places = np.arange(len(numbers))
-        self._scratch[numbers[::-1]] = places[::-1]  # where a skill stands twice, the last one written stays
-        return self._scratch[numbers]
 
     # Helpers
 

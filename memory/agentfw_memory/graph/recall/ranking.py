@@ -19,11 +19,10 @@ users and skills, where the paper's also hold tools, scenarios and trajectories 
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,9 +64,8 @@ FEW = 20
 ASSUMED_MEAN, ASSUMED_AS_OFTEN = 0.1, 8
 """What is assumed of the cosines of a graph with few skills, and the number of skills that outweigh it."""
 
-CONNECTIONS = ("time", "owner")
+Connection = Literal["time", "owner"]
 """How a skill may be connected to a candidate."""
-TIME, OWNER = range(len(CONNECTIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,45 +182,7 @@ class Found:
     """How a skill that isn't a candidate was found: through which candidate, and how the two are connected."""
 
     candidate: int
-    connection: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """The skills that may be recalled: the candidates, followed by what is connected to them."""
-
-    numbers: Integers
-    through: Integers
-    """By skill: the place of the candidate that it was found through, or -1 for a candidate."""
-    connections: Integers
-    """By skill: the place in CONNECTIONS of how the two are connected."""
-
-    def found(self, place: int) -> Found | None:
-        """Return how the skill at a place was found."""
-        through = int(self.through[place])
-        return Found(int(self.numbers[through]), CONNECTIONS[self.connections[place]]) if through >= 0 else None
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """Candidates and the skills just before and after them, as places in one array of skills."""
-
-    everything: Integers
-    """The pool, which begins with the candidates, and the neighbours that aren't in it."""
-    candidates: Integers
-    others: Integers
-    outside: Bools
-    """Which of the others aren't candidates."""
-
-    @classmethod
-    def of(cls, cache: GraphCache, pool: Integers, around: Integers) -> Neighbours:
-        """Take the skills around each candidate, or -1 for none, to those of the pool."""
-        there = around >= 0
-        numbers = np.concatenate([pool, around[there]])
-        firsts = cache.first_places(numbers)
-        once = firsts == np.arange(len(numbers))
-        others = (np.cumsum(once) - 1)[firsts[len(pool) :]]
-        return cls(numbers[once], np.repeat(np.arange(len(around)), there.sum(1)), others, others >= len(around))
+    connection: Connection
 
 
 def connected(
@@ -232,32 +192,26 @@ def connected(
     user: int | None,
     settings: GraphSettings,
     allowed: Bools | None = None,
-) -> Pool:
-    """Return the candidates, and the skills that are connected to them: each once, by its first connection.
+) -> dict[int, Found | None]:
+    """Return the candidates, and then the skills that are connected to them, each with its first connection.
 
     `around` has the skills just before and after each candidate, or -1. `allowed` says by number which skills may be
     returned.
     """
-    groups: list[tuple[int, int, Integers]] = []
-    near: list[tuple[int, int, int]] = []
-    if settings.time_hop:
-        near = [(place, TIME, other) for place, beside in enumerate(around.tolist()) for other in beside if other >= 0]
+    first = candidates.tolist()
+    found: dict[int, Found | None] = dict.fromkeys(first)
+    for number, beside in zip(first, around.tolist(), strict=True) if settings.time_hop else ():
+        for other in beside:
+            if other >= 0:
+                found.setdefault(other, Found(number, "time"))
     if settings.siblings:
         owners: dict[int, int] = {}
-        for place, owner in enumerate(cache.owner[candidates].tolist()):
-            owners.setdefault(owner, place)
-        groups = [(place, OWNER, cache.siblings(owner, user)) for owner, place in owners.items()]
-    connections = np.array(near, np.int64).reshape(-1, 3).T
-    connections = connections[:, cache.seen_by(user, connections[2])]
-    places, kinds = np.array([(place, kind) for place, kind, _ in groups], np.int64).reshape(-1, 2).T
-    sizes = [len(others) for *_, others in groups]
-    numbers = np.concatenate([candidates, connections[2], *(others for *_, others in groups)])
-    through = np.concatenate([np.full(len(candidates), -1), connections[0], np.repeat(places, sizes)])
-    kinds = np.concatenate([np.zeros(len(candidates), np.int64), connections[1], np.repeat(kinds, sizes)])
-    once = np.flatnonzero(cache.first_places(numbers) == np.arange(len(numbers)))
-    if allowed is not None:
-        once = once[allowed[numbers[once]]]
-    return Pool(numbers[once], through[once], kinds[once])
+        for number, owner in zip(first, cache.owner[candidates].tolist(), strict=True):
+            owners.setdefault(owner, number)
+        for owner, number in owners.items():
+            for other in cache.siblings(owner, user).tolist():
+                found.setdefault(other, Found(number, "owner"))
+    return found if allowed is None else {one: how for one, how in found.items() if allowed[one]}
 
 
 def chosen(similarity: Similarity, settings: GraphSettings, asked: Asked) -> Integers:
@@ -288,10 +242,18 @@ def rank(
     beside = settings.neighbour_weight or settings.time_hop
     around = cache.around(candidates, user) if beside else np.empty((len(candidates), 0), np.int64)
     found = connected(cache, candidates, around, user, settings, allowed)
-    pool = found.numbers
-    pairs = Neighbours.of(cache, pool, around)
-    vectors = cache.vectors(pairs.everything)
-    similar = similarity.of(pairs.everything, vectors)
+    pool = np.fromiter(found, np.int64)
+    # Neighbours that aren't in the pool are looked at, too. The pool begins with the candidates.
+    place_of = {number: place for place, number in enumerate(found)}
+    pairs = [
+        (place, place_of.setdefault(other, len(place_of)))
+        for place, beside in enumerate(around.tolist())
+        for other in beside
+        if other >= 0
+    ]
+    everything = np.fromiter(place_of, np.int64)
+    vectors = cache.vectors(everything)
+    similar = similarity.of(everything, vectors)
     by_query = _total(similar.values(), len(vectors))
     person = cache.user_vector(user) if user is not None else None
     # A profile was written to be recalled by. That one's own skills say what one asks for has to show.
@@ -303,7 +265,7 @@ def rank(
         "query": by_query[: len(pool)],
         "user": none if person is None else products(vectors[: len(pool)], person),
         "community": none if membership is None or user is None else membership.together(user, pool),
-        "neighbours": _sums(by_query, pairs, len(pool)) * brevity,
+        "neighbours": _sums(by_query, pairs, len(candidates))[: len(pool)] * brevity,
         "owner": np.isin(cache.owner[pool], owners).astype(np.float64) if owners else none,
         "time": _within(cache, pool, times) if times else none,
         "context": np.array([context.get(one, 0.0) for one in pool.tolist()]) if context else none,
@@ -333,20 +295,19 @@ def rank(
     numbers, worth, alike = pool[kept], score[kept], terms["query"][kept]
     if settings.conflicts_with == "candidates":
         conflicts = _related(cache.conflicts, candidates, numbers)
-        best = np.lexsort((-numbers, -alike, -(worth - settings.conflict_weight * conflicts)))[:k]
     else:
-        best, conflicts = _selected(cache, numbers, alike, worth, settings.conflict_weight, k)
+        conflicts = _contradicted(cache, numbers, alike, worth)
+    best = np.lexsort((-numbers, -alike, -(worth - settings.conflict_weight * conflicts)))[:k]
     places, conflicts = kept[best], conflicts[best]
     penalties = -settings.conflict_weight * conflicts
     return [
-        Ranked(number, one, likely, terms_of, points_of, found.found(place))
-        for number, one, likely, terms_of, points_of, place in zip(
+        Ranked(number, one, likely, terms_of, points_of, found[number])
+        for number, one, likely, terms_of, points_of in zip(
             pool[places].tolist(),
             (score[places] + penalties).tolist(),
             relevance[places].tolist(),
             _rows({**{name: values[places] for name, values in terms.items()}, "conflict": conflicts}),
             _rows({**{name: values[places] for name, values in points.items()}, "conflict": penalties}),
-            places.tolist(),
             strict=True,
         )
     ]
@@ -365,15 +326,16 @@ def _rows(columns: Mapping[str, Scores]) -> Iterator[dict[str, float]]:
         yield dict(zip(columns, row, strict=True))
 
 
-def _sums(by_query: Scores, pairs: Neighbours, count: int) -> Scores:
-    """Return for each of the first skills the sum of its neighbours' similarities to the query, where above average.
+def _sums(by_query: Scores, pairs: Sequence[tuple[int, int]], candidates: int) -> Scores:
+    """Return for each skill the sum of its neighbours' similarities to the query, where above average.
 
     Only neighbours of candidates are known, so a skill that isn't one gains from the candidates beside it.
     """
-    similarity, outside = np.maximum(by_query, 0.0), pairs.outside
-    gaining = np.concatenate([pairs.candidates, pairs.others[outside]])
-    beside = np.concatenate([pairs.others, pairs.candidates[outside]])
-    return np.asarray(np.bincount(gaining, similarity[beside], len(by_query)), np.float64)[:count]
+    similarity = np.maximum(by_query, 0.0)
+    ones, others = np.array(pairs, np.int64).reshape(-1, 2).T
+    outside = others >= candidates
+    gaining, beside = np.concatenate([ones, others[outside]]), np.concatenate([others, ones[outside]])
+    return np.asarray(np.bincount(gaining, similarity[beside], len(by_query)), np.float64)
 
 
 def _relevance(evidence: Scores, behind: Scores, meant: Bools) -> Scores:
@@ -404,26 +366,15 @@ def _related(relation: Mapping[int, Iterable[int]], candidates: Integers, pool: 
     return found
 
 
-def _selected(
-    cache: GraphCache, pool: Integers, by_query: Scores, score: Scores, penalty: float, k: int
-) -> tuple[Integers, Scores]:
-    """Select greedily: the best remaining skill each time, less the penalty if it contradicts a selected one."""
-    conflicts, numbers = np.zeros(len(pool)), pool.tolist()
-    if cache.conflicts.keys().isdisjoint(numbers):
-        return np.lexsort((-pool, -by_query, -score))[:k], conflicts
-    places = {number: place for place, number in enumerate(numbers)}
-    queue = [(-worth, -alike, -number, 0.0) for worth, alike, number in zip(score, by_query, numbers, strict=True)]
-    heapq.heapify(queue)
-    selected: list[int] = []
-    while queue and len(selected) < k:
-        _, _, negative, reduced = heapq.heappop(queue)  # of equals, the newest comes first
-        place = places[-negative]
-        if reduced != conflicts[place]:
-            continue  # its reduced score is in the queue too
-        selected.append(place)
-        for rival in cache.conflicts.get(-negative, ()):
-            other = places.get(rival)
-            if other is not None and other not in selected and not conflicts[other]:
-                conflicts[other] = 1.0
-                heapq.heappush(queue, (penalty - score[other], -by_query[other], -rival, 1.0))
-    return np.array(selected, np.int64), conflicts
+def _contradicted(cache: GraphCache, pool: Integers, by_query: Scores, score: Scores) -> Scores:
+    """Return 1 for each skill that contradicts a better one which contradicts none itself, otherwise 0."""
+    found = np.zeros(len(pool))
+    if not cache.conflicts.keys().isdisjoint(pool.tolist()):
+        kept: set[int] = set()
+        for place in np.lexsort((-pool, -by_query, -score)).tolist():
+            number = int(pool[place])
+            if kept.isdisjoint(cache.conflicts.get(number, ())):
+                kept.add(number)
+            else:
+                found[place] = 1.0
+    return found
