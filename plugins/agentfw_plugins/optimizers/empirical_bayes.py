@@ -19,7 +19,7 @@ Weighted by precision they are one formula, for groups of one, groups of several
     a = (tau^2 + e^2) / (tau^2 + e^2 + sigma^2 / (G - 1))     G: the user's samples in the group; a = 0 for a single one
     b = a (mean of the user's other samples) + (1 - a) h
     A = (r - b) / (d + 0.001), at most `bound` in size
-    d^2 = (2 s^2 + (G - 1) g^2) / (1 + G)                     g^2: the spread in the group, as a guess of s^2
+    d^2 = (4 s^2 + (G - 1) g^2) / (3 + G)                     g^2: the spread in the group, as a guess of s^2
 
 This is the mixture of equation 76 of the parpo-psgm paper, with its alpha derived. The logarithm of s^2, the variance
 around h, is drawn towards the population's as m is, so that nobody outweighs others by using a wide scale. Requests
@@ -31,7 +31,7 @@ the same for everybody, so on the base track all users are one. An episode witho
 that track, because nothing said isn't a reward of 0.
 
 The state is three numbers for each user: W, m, and s^2 before it is drawn. A batch is judged before it changes them. W
-loses 10% with each update (`discount`): the policy changes, and so do people. A user who hasn't been seen for long is
+loses 3% with each update (`discount`): the policy changes, and so do people. A user who hasn't been seen for long is
 forgotten, and begins again with the population. Before the first batch nothing is known, so that it is judged by its
 own other rewards.
 
@@ -70,10 +70,10 @@ from .relative import (
 _KNOWN = 1.5
 """Weight from which a user is part of the population: more than a single reward."""
 _GONE = 0.02
-"""Weight below which a user is forgotten, as a single reward is after 38 updates."""
+"""Weight below which a user is forgotten, as a single reward is after 130 updates."""
 _LEAST = 0.02
 """Smallest share of one variance in another: neither users nor requests are ever all alike."""
-_OF_USER = 2.0
+_OF_USER = 4.0
 """How many rewards of a group the user's own variance counts as, when it is weighed with the group's."""
 _FAR = 10.0
 """Most that one group says of these shares: somebody whose scale has changed must not change them for everybody."""
@@ -87,7 +87,7 @@ Rewards = Sequence[tuple[str, float]]
 class EmpiricalBayesSettings(LossSettings):
     base_weight: float = Field(0.5, ge=0, description="Weight of the base advantage.")
     personal_weight: float = Field(0.5, ge=0, description="Weight of the personal advantage.")
-    discount: float = Field(0.9, gt=0, lt=1, description="Share of a user's history that is left after an update.")
+    discount: float = Field(0.97, gt=0, lt=1, description="Share of a user's history that is left after an update.")
     bound: float = Field(5.0, gt=0, description="Maximum size of an advantage on one track.")
     aggregation: Aggregation = "episode_mean"
     kl: Kl = 0.01
