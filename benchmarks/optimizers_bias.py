@@ -73,6 +73,7 @@ OPTIMIZERS: dict[str, tuple[str, dict[str, object]]] = {
     "reinforce": ("reinforce", {}),
     "parpo": ("parpo", {}),
     "parpo, baseline=anchor": ("parpo", {"baseline": "anchor"}),
+    "parpo, base_baseline=running": ("parpo", {"base_baseline": "running"}),
     "parpo, no base track (C2)": ("parpo", {"base_weight": 0.0, "personal_weight": 1.0}),
     "parpo, no personal track (C3)": ("parpo", {"base_weight": 1.0, "personal_weight": 0.0}),
     "parpo, no anchor (C4)": ("parpo", {"baseline": "group", "scale": "group"}),

@@ -75,6 +75,8 @@ _LEAST = 0.02
 """Smallest share of one variance in another: neither users nor requests are ever all alike."""
 _OF_USER = 4.0
 """How many rewards of a group the user's own variance counts as, when it is weighed with the group's."""
+_FAR = 10.0
+"""Most that one group says of these shares: somebody whose scale has changed must not change them for everybody."""
 _SMOOTHING = 0.9
 """What is left of the estimated shares after a batch. The first batches are averaged evenly."""
 
@@ -192,9 +194,10 @@ class TrackHistories:
                     square = (_OF_USER * variance + others * within / self.noise) / (_OF_USER + others)
                     off = self.requests * variance + error
                     share = off / (off + self.noise * variance / others) if before or outside else 1.0
-                    spreads.append((within / variance, others))
+                    spreads.append((min(within / variance, _FAR), others))
                     if before:
-                        requests.append(((middle - expected) ** 2 - error) / variance - self.noise / len(rewards))
+                        gap = ((middle - expected) ** 2 - error) / variance - self.noise / len(rewards)
+                        requests.append(max(-_FAR, min(gap, _FAR)))
                 for place, reward in zip(own, rewards, strict=True):
                     rest = (middle * len(rewards) - reward) / others if others else expected
                     difference = reward - (share * rest + (1 - share) * expected)

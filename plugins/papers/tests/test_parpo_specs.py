@@ -17,7 +17,6 @@ pytestmark = pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "world"),
     [
-        ("assistant", "assistant"),
         ("tiny-assistant", "assistant"),
         ("merchant", "merchant"),
         ("merchant-tiny", "merchant"),

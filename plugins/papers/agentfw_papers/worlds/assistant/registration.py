@@ -76,7 +76,7 @@ REGISTRATION = Registration(
         NamedSpec(
             "train-assistant",
             str(_SPECS / "train-assistant.toml"),
-            "agentfw train assistant: PARPO on the linear policy",
+            "agentfw train assistant: empirical Bayes on the linear policy",
         ),
         NamedSpec(
             "tiny-assistant",

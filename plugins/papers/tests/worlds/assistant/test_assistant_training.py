@@ -22,7 +22,6 @@ def trained(folder: Path, **more: Any) -> Run:
         "environment": "assistant",
         "policy": "assistant-linear",
         "learner": "assistant-linear",
-        "optimizer": "parpo",
         "updates": 6,
         "tasks": 12,
         "samples": 4,
@@ -36,10 +35,17 @@ def trained(folder: Path, **more: Any) -> Run:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("groups", ["task", "query"])
-def test_a_training_raises_what_users_get(tmp_path: Path, groups: str) -> None:
-    tasks = {"tasks": 24, "samples": 4} if groups == "query" else {}
-    run = trained(tmp_path, groups=groups, **tasks)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "parpo"},
+        {"optimizer": "parpo", "groups": "query", "tasks": 24},
+        {"optimizer": "empirical_bayes"},
+        {"optimizer": "empirical_bayes", "tasks": 48, "samples": 1},  # each request once, as a live product would
+    ],
+)
+def test_a_training_raises_what_users_get(tmp_path: Path, settings: dict[str, Any]) -> None:
+    run = trained(tmp_path, **settings)
 
     stages = run.folder.stages()
     before, after = ([record["outcome"]["visible_judge"] for record in stages[update]] for update in (0, 6))
