@@ -256,7 +256,7 @@ def measure(users: int, path: str) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    for rows in ({**result["recorded"], "all programs": result["all"]}, result["by themselves"]):
+    for rows in filter(None, ({**result["recorded"], "all programs": result["all"]}, result["by themselves"])):
         print_markdown(
             ("program", "own facts in the next session", "foreign ones"),
             [
