@@ -115,7 +115,7 @@ class Profile:
     def is_side_work(self, sent: Sent) -> bool:
         if self.side_work is None:
             return False
-        texts = [sent.system, *(sent.asked.messages[place].content for place in sent.new)]
+        texts = [sent.system, *(part for place in sent.new for part in sent.asked.parts[place])]
         return any(self.side_work.match(text.lstrip()[:400]) for text in texts)
 
     def typed(self, part: str) -> str:
