@@ -27,6 +27,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +209,8 @@ def gateway(reads: str = "") -> Iterator[tuple[str, list[Asked]]]:
     """The address of a gateway with a memory in front of a provider, and what the provider is asked."""
     sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
     from agentfw_plugins.gateway.live import Limits
-    from conftest import served  # type: ignore[import-not-found]
+
+    served = import_module("conftest").served
 
     with tempfile.TemporaryDirectory() as folder, provider(reads) as (url, asked):
         settings = [f"policy.base_url={url}/v1", "policy.model=m"]

@@ -19,6 +19,7 @@ import string
 import sys
 import tempfile
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -132,11 +133,12 @@ def through_a_gateway(all_forms: list[Form]) -> tuple[list[bool], list[bool]]:
     """For each form, whether its secret is in a later prompt, and whether it is masked in the record."""
 
     sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
-    from chat_server import completion, serving  # type: ignore[import-not-found]
+    chat_server, served = import_module("chat_server"), import_module("conftest").served
 
-    from conftest import served  # type: ignore[import-not-found]
-
-    with tempfile.TemporaryDirectory() as folder, serving(completion("Noted.")) as (address, server):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        chat_server.serving(chat_server.completion("Noted.")) as (address, server),
+    ):
         settings = [f"policy.base_url={address}", "policy.model=served", "memory.skillgraph.embedder=hash:256"]
         given = {"policy": "openai", "memories": ["skillgraph"], "assignments": settings, "hooks": ["redact"]}
         with served(Path(folder), **given) as gateway, httpx.Client(timeout=60) as client:
