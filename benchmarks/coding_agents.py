@@ -1,7 +1,7 @@
 """Do coding agents have a memory behind a gateway: of what their user typed, and of nothing that they read?
 
     python benchmarks/coding_agents.py --programs ~/agents
-    python benchmarks/coding_agents.py record --programs ~/agents
+    python benchmarks/coding_agents.py --record --programs ~/agents
 
 Each agent has three sessions of each of so many users. In the first two, its user says things of themselves in passing,
 while rules, files and results of tools that the agent sends are full of what others say of themselves. In the third,
@@ -27,18 +27,19 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import click
 import httpx
 
-from agentfw_benchmarks import TESTS, print_markdown
+from agentfw_benchmarks import TESTS, Options, print_markdown, tell
 from agentfw_benchmarks.agent_programs import PROGRAMS, Asked, Program, ask, provider
 from agentfw_benchmarks.figures import share_of
 from agentfw_plugins.gateway.profiles import Sent, told_by
 from agentfw_plugins.protocols import ChatRequest
 
+_PLAIN = "without a program"
 FIXTURES = TESTS / "plugins" / "gateway" / "recorded_agents"
 TYPED = ("I live in Ghent and I prefer short functions.", "Now fix the test.\n\nI prefer type hints.")
 RULES, FILE = "I live in Madrid. I prefer tabs.", "I live in Lisbon."
@@ -108,9 +109,7 @@ def fixtures() -> dict[str, list[dict[str, Any]]]:
     """The requests of each program, by its name, and one that somebody sends without any."""
     plain = {"path": "/v1/chat/completions", "headers": {}, "body": {"model": "m", "messages": []}}
     said = [{**plain, "body": {"model": "m", "messages": [{"role": "user", "content": text}]}} for text in TYPED]
-    return {"without a program": said} | {
-        file.stem: json.loads(file.read_text("utf-8")) for file in sorted(FIXTURES.glob("*.json"))
-    }
+    return {_PLAIN: said} | {file.stem: json.loads(file.read_text("utf-8")) for file in sorted(FIXTURES.glob("*.json"))}
 
 
 def filled(request: Mapping[str, Any], typed: str, foreign: str, session: str, user: str) -> dict[str, Any]:
@@ -210,7 +209,8 @@ def gateway(reads: str = "") -> Iterator[tuple[str, list[Asked]]]:
     """The address of a gateway with a memory in front of a provider, and what the provider is asked."""
     sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
     from agentfw_plugins.gateway.live import Limits
-    from conftest import served  # type: ignore[import-not-found]
+
+    served = import_module("conftest").served
 
     with tempfile.TemporaryDirectory() as folder, provider(reads) as (url, asked):
         settings = [f"policy.base_url={url}/v1", "policy.model=m"]
@@ -237,42 +237,51 @@ def _heard(client: httpx.Client, user: str) -> None:
     raise TimeoutError(f"what {user} said was not heard")
 
 
-@click.group(invoke_without_command=True)
-@click.option("--users", default=13, show_default=True, help="Number of users of each program.")
-@click.option("--programs", type=click.Path(exists=True, path_type=Path), help="Run the programs that are there, too.")
-@click.pass_context
-def main(context: click.Context, users: int, programs: Path | None) -> None:
-    """Measure what is remembered of the users of coding agents."""
-    if context.invoked_subcommand is not None:
-        return
-    rows, totals = [], [0, 0, 0, 0]
-    for name, *counts in measured(users):
-        rows.append((name, share_of(counts[1], counts[0]), f"{counts[3]} of {counts[2]}"))
-        totals = [one + other for one, other in zip(totals, counts, strict=True)]
-    rows.append(("all", share_of(totals[1], totals[0]), f"{totals[3]} of {totals[2]}"))
-    heads = ("program", "own facts in the next session", "foreign ones")
-    print_markdown(heads, rows)
-    if programs is not None:
-        alone = measured_by_themselves(_where(programs))
-        print_markdown(heads, [(name, f"{own} of {told}", f"{other} of {of}") for name, told, own, of, other in alone])
-
-
-def _where(programs: Path) -> str:
-    return os.pathsep.join(map(str, (programs / "node_modules" / ".bin", programs / "aider" / "bin")))
-
-
-@main.command()
-@click.option(
-    "--programs", type=click.Path(exists=True, path_type=Path), required=True, help="Where they are installed."
-)
-@click.argument("names", nargs=-1)
-def record(programs: Path, names: tuple[str, ...]) -> None:
+def record(path: str) -> None:
     """Run the programs, and keep what they ask as fixtures of the tests."""
     FIXTURES.mkdir(exist_ok=True)
-    for name in names or PROGRAMS:
-        requests = recorded(PROGRAMS[name], _where(programs))
+    for name, program in PROGRAMS.items():
+        requests = recorded(program, path)
         (FIXTURES / f"{name}.json").write_text(json.dumps(requests, indent=1, ensure_ascii=False) + "\n", "utf-8")
-        click.echo(f"{name}: {len(requests)} requests", err=True)
+        print(f"{name}: {len(requests)} requests", file=sys.stderr)
+
+
+def measure(users: int, path: str) -> dict[str, Any]:
+    names = ("told", "own", "looked for", "foreign")
+    found = {name: dict(zip(names, counts, strict=True)) for name, *counts in measured(users)}
+    alone = measured_by_themselves(path) if path else ()
+    return {
+        "recorded": found,
+        "all": {name: sum(one[name] for key, one in found.items() if key != _PLAIN) for name in names},
+        "by themselves": {name: dict(zip(names, counts, strict=True)) for name, *counts in alone},
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    for rows in filter(None, ({**result["recorded"], "all programs": result["all"]}, result["by themselves"])):
+        print_markdown(
+            ("program", "own facts in the next session", "foreign ones"),
+            [
+                (name, share_of(row["own"], row["told"]), f"{row['foreign']} of {row['looked for']}")
+                for name, row in rows.items()
+            ],
+        )
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    options = Options(
+        __doc__,
+        users=(13, "users of each program"),
+        programs=("", "where programs are installed that are run, too"),
+        record=(False, "run these programs, and keep their requests for the tests, instead"),
+    ).parse_args(arguments)
+    folder = Path(options.programs)
+    places = (folder / "node_modules" / ".bin", folder / "aider" / "bin")
+    path = os.pathsep.join(map(str, places)) if options.programs else ""
+    if options.record:
+        record(path)
+        return {}
+    return tell(measure(options.users, path), options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Are secrets masked before anything is learned or recorded, and is nothing else?
 
     python benchmarks/masking.py
-    python benchmarks/masking.py --ordinary abcd.jsonl --ordinary gsm8k.jsonl
+    python benchmarks/masking.py --ordinary abcd.json,gsm8k.jsonl
 
 500 messages give a secret away in passing: keys of 40 services, passwords, card numbers and random tokens, in sentences
 of several languages, in settings and in addresses. Half of them have forms and sentences that nobody looked at while
@@ -19,13 +19,13 @@ import string
 import sys
 import tempfile
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import click
 import httpx
 
-from agentfw_benchmarks import TESTS, print_markdown
+from agentfw_benchmarks import TESTS, Options, print_markdown, tell
 from agentfw_benchmarks.figures import share_of
 from agentfw_memory.writing.secrets import masked
 
@@ -133,11 +133,12 @@ def through_a_gateway(all_forms: list[Form]) -> tuple[list[bool], list[bool]]:
     """For each form, whether its secret is in a later prompt, and whether it is masked in the record."""
 
     sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
-    from chat_server import completion, serving  # type: ignore[import-not-found]
+    chat_server, served = import_module("chat_server"), import_module("conftest").served
 
-    from conftest import served  # type: ignore[import-not-found]
-
-    with tempfile.TemporaryDirectory() as folder, serving(completion("Noted.")) as (address, server):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        chat_server.serving(chat_server.completion("Noted.")) as (address, server),
+    ):
         settings = [f"policy.base_url={address}", "policy.model=served", "memory.skillgraph.embedder=hash:256"]
         given = {"policy": "openai", "memories": ["skillgraph"], "assignments": settings, "hooks": ["redact"]}
         with served(Path(folder), **given) as gateway, httpx.Client(timeout=60) as client:
@@ -171,28 +172,45 @@ def words_masked(text: str) -> tuple[int, int]:
     return sum((all_words - left).values()), sum(all_words.values())
 
 
-@click.command()
-@click.option("--forms", "count", default=500, show_default=True, help="Number of messages with a secret.")
-@click.option("--ordinary", multiple=True, type=click.Path(exists=True, path_type=Path), help="Ordinary texts.")
-def main(count: int, ordinary: tuple[Path, ...]) -> None:
-    """Measure what is masked."""
+def measure(count: int, ordinary: str) -> dict[str, Any]:
     all_forms = forms(count)
     leaked, hidden = through_a_gateway(all_forms)
-    rows = []
+    rows: dict[str, Any] = {}
     for name, which in (("all", (True, False)), ("seen while it was made", (True,)), ("never seen", (False,))):
         places = [place for place, form in enumerate(all_forms) if form.seen in which]
         shown, struck = sum(leaked[place] for place in places), sum(hidden[place] for place in places)
-        rows.append((name, str(len(places)), str(shown), share_of(struck, len(places))))
+        rows[name] = {"messages": len(places), "in a later prompt": shown, "masked in the record": struck}
+    missed = [
+        form.text
+        for form, is_hidden, is_leaked in zip(all_forms, hidden, leaked, strict=True)
+        if form.seen and (is_leaked or not is_hidden)
+    ]
+    words = {}
+    for path in map(Path, filter(None, ordinary.split(","))):
+        counts = [words_masked(line) for line in path.read_text("utf-8", "replace").splitlines()]
+        words[path.name] = {"masked": sum(one for one, _ in counts), "words": sum(every for _, every in counts)}
+    return {"forms": rows, "missed of those seen": missed, "ordinary": words}
+
+
+def show(result: dict[str, Any]) -> None:
+    rows = [
+        (
+            name,
+            str(row["messages"]),
+            str(row["in a later prompt"]),
+            share_of(row["masked in the record"], row["messages"]),
+        )
+        for name, row in result["forms"].items()
+    ]
     print_markdown(("forms", "messages", "in a later prompt", "masked in the record"), rows)
-    for form, is_hidden, is_leaked in zip(all_forms, hidden, leaked, strict=True):
-        if form.seen and (is_leaked or not is_hidden):
-            print(f"missed: {form.text}", file=sys.stderr)
-    for path in ordinary:
-        lost = total = 0
-        for line in path.read_text("utf-8", "replace").splitlines():
-            one, every = words_masked(line)
-            lost, total = lost + one, total + every
-        print(f"{path.name}: {lost} of {total:,} words masked ({lost / max(1, total):.5f})")
+    print({key: value for key, value in result.items() if key != "forms"})
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    options = Options(
+        __doc__, forms=(500, "messages with a secret"), ordinary=("", "files with ordinary texts, by commas")
+    ).parse_args(arguments)
+    return tell(measure(options.forms, options.ordinary), options.json, show)
 
 
 if __name__ == "__main__":

@@ -148,3 +148,20 @@ def test_the_circle_goes_round_with_a_model_of_ones_own(
     result = load("real_circle").main([*learn, "--model", model, "--work", str(tmp_path / "work"), *size])
     assert json.loads(capsys.readouterr().out) == result
     assert len(result["thumbs up"]) == (2 if learn else 1)
+
+
+def test_what_coding_agents_are_remembered_for_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("faiss")
+    result = load("coding_agents").main(["--users", "1", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert len(result["recorded"]) == 10
+    assert result["all"]["told"] == 36
+    assert result["all"]["own"] >= 30
+    assert result["all"]["foreign"] == 0
+
+
+def test_secrets_in_passing_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("faiss")
+    result = load("masking").main(["--forms", "20", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["forms"]["all"] == {"messages": 20, "in a later prompt": 0, "masked in the record": 20}

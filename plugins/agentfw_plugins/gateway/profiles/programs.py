@@ -7,11 +7,18 @@ without a person (Cline, Roo, Continue, Open WebUI), those of their sources. A t
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
-from . import Profile, Sent
+from ...protocols import made_by_entry_points
+from .profile import Profile, Sent, Told
+
+logger = logging.getLogger(__name__)
+
+GROUP = "agentfw.profiles"
 
 
 def _starts(*forms: str) -> re.Pattern[str]:
@@ -214,7 +221,7 @@ def _table(text: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-PROGRAMS: tuple[Profile, ...] = (
+_PROGRAMS: tuple[Profile, ...] = (
     ClaudeCode(),
     Codex(),
     OpenCode(),
@@ -224,3 +231,24 @@ PROGRAMS: tuple[Profile, ...] = (
     Continue(),
     OpenWebUI(),
 )
+
+
+@cache
+def profiles() -> tuple[Profile, ...]:
+    """All profiles. One that can't be imported is named in the log, and the others are there."""
+    found = list[Profile]()
+    for name, _, profile in made_by_entry_points(GROUP, "profile", Profile):
+        profile.name = name
+        found.append(profile)
+    return (*found, *_PROGRAMS)
+
+
+def told_by(sent: Sent) -> Told:
+    """What a request says of its user, by the first profile that fits, or else by its structure."""
+    for profile in profiles():
+        try:
+            if profile.fits(sent):
+                return profile.told(sent)
+        except Exception as error:  # a request is answered, whatever a profile of others makes of it
+            logger.warning("the profile %s failed: %s: %s", profile.name, type(error).__name__, error)
+    return Profile().told(sent)
