@@ -1,7 +1,7 @@
 """The programs whose requests are known: coding agents and chats.
 
 The forms are those that the programs sent when benchmarks/coding_agents.py recorded them or, of those that don't run
-without a person (Cline, Roo, Continue, Open WebUI), those of their sources. A test reads every recorded request.
+without a person (Cline, Roo, Continue, Open WebUI), what is known of their forms. A test reads every recorded request.
 """
 
 from __future__ import annotations
