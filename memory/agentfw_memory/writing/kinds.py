@@ -27,7 +27,7 @@ Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LONGEST = 300
 """Number of characters of a sentence that are looked at."""
-KEPT_FROM = 0.42
+KEPT_FROM = 0.5
 """Probability of saying something lasting from which on a sentence is kept."""
 FORGET_FROM, FORGET_SURELY = 0.1, 0.6
 """Probability from which on a sentence asks to forget something, with one of the words for it and without."""
