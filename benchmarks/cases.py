@@ -7,7 +7,9 @@
 
 Each person files messages of many subjects into eight folders with names of their own, and half of the people exchange
 the meaning of two folders half-way. Teams of four share a convention; of the last one of each team a newcomer's first
-messages are told apart. Each message is answered, then the right folder is learned as a case. Arms: nothing, the last
+messages are told apart. Each message is answered, then the right folder is learned as a case. A team has `--subjects`
+subjects, and with `--every 4` the model is asked for every fourth message, and the others are learned as answered by
+the nearest case. Arms: nothing, the last
 six, six at random, the best six by BM25, by vectors, and by the skill graph with and without communities. `nearest` is
 the folder of the first case that an arm would show, without any model. `ceiling` is the share of messages whose folder
 is among the six shown: more than that, no model can copy.

@@ -18,7 +18,7 @@ NOON = 1_700_000_000.0
 
 @pytest.fixture
 def graph() -> Iterator[SkillGraph]:
-    """A graph whose embedder has no weights for the kinds of sentences."""
+    """A graph whose embedder has no weights of its own for the kinds of sentences."""
     with SkillGraph.open(":memory:", tenant="team", embedder="hash", clock=lambda: NOON + 3600) as opened:
         yield opened
 
@@ -122,8 +122,12 @@ def test_secrets_are_never_remembered(graph: SkillGraph, secret: str) -> None:
         ("Schreib ein Gedicht.", False),
     ],
 )
-def test_lasting_facts_are_told_from_talk_play_and_requests(sorting: SkillGraph, text: str, is_kept: bool) -> None:
-    assert bool(sorting.hear(text, user="ana").kept) == is_kept
+@pytest.mark.parametrize("embedder", ["graph", "sorting"])
+def test_lasting_facts_are_told_from_talk_play_and_requests(
+    request: pytest.FixtureRequest, embedder: str, text: str, is_kept: bool
+) -> None:
+    hearing: SkillGraph = request.getfixturevalue(embedder)
+    assert bool(hearing.hear(text, user="ana").kept) == is_kept
 
 
 def test_a_correction_comes_first_and_the_older_saying_is_marked(sorting: SkillGraph) -> None:

@@ -2,9 +2,9 @@
 
 Whether a message says yes, and nothing else, is told by a table of words.
 
-A logistic regression over the embedding of a sentence and its hashed characters, trained from written sentences in
-twelve languages by `model_making/make_memory_kinds.py`. There is one file of weights for each embedder, by its name.
-For an embedder without one, everything that is a person's own counts as a fact, and is kept.
+A logistic regression over the hashed characters of a sentence, trained from written sentences in twelve languages by
+`model_making/make_memory_kinds.py`. An embedder can have weights of its own, in a file with its name, which look at
+its vectors too. Those of `wordllama` made it no better, so it has none.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from agentfw_memory.graph.arrays import Float32Array
 
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-GRAMS = 4096
-"""Number of buckets that the pieces of a sentence are hashed into."""
 LONGEST = 300
 """Number of characters of a sentence that are looked at."""
-KEPT_FROM = 0.42
+KEPT_FROM = 0.5
 """Probability of saying something lasting from which on a sentence is kept."""
 FORGET_FROM, FORGET_SURELY = 0.1, 0.6
 """Probability from which on a sentence asks to forget something, with one of the words for it and without."""
 FOLDER = Path(__file__).parent / "kinds"
+OTHERS = "others"
+"""Name of the file for embedders without one of their own."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Kinds:
 
     def probabilities(self, sentences: Sequence[str], vectors: Float32Array) -> Float32Array:
         """Return the probability of each kind for each sentence: an array of shape (sentences, kinds)."""
-        score = (vectors - self.mean) @ self.by_vector + self.bias
+        score = (vectors[:, : len(self.mean)] - self.mean) @ self.by_vector + self.bias
         for row, sentence in zip(score, sentences, strict=True):
-            found = grams(sentence)
+            found = grams(sentence, len(self.by_grams))
             row += self.by_grams[found].sum(0) / np.sqrt(max(1, len(found)))
         score = np.exp(score - score.max(1, keepdims=True))
         return np.asarray(score / score.sum(1, keepdims=True), np.float32)
@@ -106,22 +106,28 @@ def _forget_words() -> re.Pattern[str]:
     return re.compile("|".join(rf"(?<!\w){word}" if word[0].isascii() else word for word in words), re.IGNORECASE)
 
 
-def grams(sentence: str) -> list[int]:
+def grams(sentence: str, buckets: int) -> list[int]:
     """Return the buckets of a sentence's pieces. Digits count alike, because which number it is tells no kind."""
     text = f"^{re.sub(r'[0-9]', '0', sentence.casefold().strip()[:LONGEST])}$"
     pieces = {text[start : start + size] for size in range(1, 6) for start in range(len(text) - size + 1)}
     pieces |= {text[:size] for size in range(6, 13)} | {text[-size:] for size in range(6, 10)}
     words = text.split()
     pieces |= {"^" + " ".join(words[:count]) for count in (1, 2)} | {words[-1] + "$"} if words else set()
-    return sorted({zlib.crc32(piece.encode(errors="replace")) % GRAMS for piece in pieces})
+    return sorted({zlib.crc32(piece.encode(errors="replace")) % buckets for piece in pieces})
+
+
+def file_name(embedder: str) -> str:
+    """Return the name of the file of an embedder, without its ending."""
+    return re.sub(r"[^A-Za-z0-9.-]", "_", embedder)
 
 
 @cache
 def _weights_for(embedder: str) -> Kinds | None:
-    """Return the weights for the embedder of this name, or None if there are none."""
-    place = FOLDER / f"{re.sub(r'[^A-Za-z0-9.-]', '_', embedder)}.safetensors"
-    if not place.is_file() or importlib.util.find_spec("safetensors") is None:
+    """Return the weights for the embedder of this name, or those for all others. None if they can't be read here."""
+    if importlib.util.find_spec("safetensors") is None:
         return None
+    own, others = (FOLDER / f"{name}.safetensors" for name in (file_name(embedder), OTHERS))
+    place = own if own.is_file() else others
     from safetensors.numpy import load_file
 
     return Kinds(**{name: array.astype(np.float32) for name, array in load_file(place).items()})
