@@ -108,11 +108,11 @@ def _curve_by_round(headline: str, records: Sequence[Mapping[str, Any]], count: 
     span = max(1, min(10, count // 4))
     smooth = []
     for record in records:
-        numbers, values = (
-            [number for number, _ in record["headline_by_round"]],
-            [value for _, value in record["headline_by_round"]],
+        played = record["headline_by_round"]
+        values = _smoothed([value for _, value in played], span)
+        smooth.append(
+            {"headline_by_round": [(number, value) for (number, _), value in zip(played, values, strict=True)]}
         )
-        smooth.append({"headline_by_round": list(zip(numbers, _smoothed(values, span), strict=True))})
     rounds = by_round(smooth)
     means = [sum(some) / len(some) for some in rounds.values()]
     series = Series(headline, means, x=list(rounds))
