@@ -31,9 +31,9 @@ from agentfw_rewardmodels.preference.results import (
     NearItem,
     OwnItem,
     PreferenceScore,
-    Scores,
     UserReport,
 )
+from agentfw_rewardmodels.preference.scoring import Scores
 from agentfw_rewardmodels.preference.training import Progress
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Loops: runs in which memories learn and trainings in which the policy learns, in turn, for several variants.
 
-`spec.py` says what is done, `cell.py` does it for one variant and seed, `loop.py` for all of them, `table.py` compares
-the variants, and `loop_report.py` shows that on a page. `forgetting.py` takes a user out of all of it.
+`spec.py` says what is done, `loop.py` does it, `table.py` compares the variants, and `forgetting.py` takes a user out
+of all of it.
 """
 
 from __future__ import annotations

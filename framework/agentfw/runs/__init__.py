@@ -1,8 +1,8 @@
 """Runs: playing tasks, learning from them, and storing and reporting the results.
 
-`spec/` says what to do. `assembly.py` makes the components, and `components/` watches over each call of them. `run.py`,
-`execution.py` and `play.py` do the work, `learning/` has the part that only trainings have, and `observers/` are told
-of it. `records/` is what is on disk, and `results/` what is made of that. A run with an optimizer is called a training.
+`spec/` says what to do. `assembly.py` makes the components. `run.py`, `execution.py` and `play.py` do the work,
+`learning/` has the part that only trainings have, and `observers.py` says who is told of it. `records/` is what is on
+disk, and `results/` what is made of that. A run with an optimizer is called a training.
 
 The public names besides those of `agentfw`, such as `Run` and `RunSpec`, are imported when they are first used.
 """

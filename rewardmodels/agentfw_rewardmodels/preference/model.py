@@ -39,13 +39,19 @@ from agentfw_rewardmodels.preference.results import (
     NearItem,
     OwnItem,
     PreferenceScore,
-    Scores,
     UserReport,
     by_user,
     recall_and_ndcg,
     top,
 )
-from agentfw_rewardmodels.preference.scoring import Neighbours, Scorer, UserVectors, new_user_vectors, user_vectors
+from agentfw_rewardmodels.preference.scoring import (
+    Neighbours,
+    Scorer,
+    Scores,
+    UserVectors,
+    new_user_vectors,
+    user_vectors,
+)
 from agentfw_rewardmodels.preference.training import Progress, fit
 
 By = Literal["fused", "interest", "conformity"]

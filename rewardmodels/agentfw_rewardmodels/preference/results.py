@@ -77,18 +77,6 @@ class PreferenceScore(_Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """Many scores, one entry per pair."""
-
-    score: NDArray[np.float32]
-    interest: NDArray[np.float32]
-    conformity: NDArray[np.float32]
-    interest_z: NDArray[np.float32]
-    conformity_z: NDArray[np.float32]
-    reward: NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
 class OwnItem:
     """An item that the user liked, and its closeness to the action in the collaborative space."""
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from agentfw_rewardmodels.preference.encoders import Float32Array
 from agentfw_rewardmodels.preference.formulas import Weights, action, branch, fused, gate, normalised, softmax
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.results import Scores
 
 BLOCK_SIZE = 4_000_000
 """Number of text similarities held at a time (16 MB)."""
@@ -30,6 +29,18 @@ SAMPLED = 4096
 MINIMUM_DEVIATION = 1e-3
 RESOLUTION = 10_000.0
 """Similarities are rounded to 1 / RESOLUTION."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Many scores, one entry per pair."""
+
+    score: NDArray[np.float32]
+    interest: NDArray[np.float32]
+    conformity: NDArray[np.float32]
+    interest_z: NDArray[np.float32]
+    conformity_z: NDArray[np.float32]
+    reward: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

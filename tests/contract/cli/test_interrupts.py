@@ -244,27 +244,29 @@ def test_one_signal_ends_a_run_with_a_memory_that_holds_on(start: Start, memory:
 
 
 @pytest.mark.slow
-def test_one_signal_ends_a_run_whose_tool_hangs(start: Start) -> None:
-    process = start("run", "inbox", "--policy", "caller", "--tool", "patient")
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            "--policy caller --tool patient",
+            (
+                "resume with: agentfw runs resume",
+                'tool "patient" of agentfw-busy 1.0.0 is still busy with the tool look_up',
+                "look_up, agentfw_busy.py, line",
+            ),
+        ),
+        ("--policy random --memory unmade", ('memory "unmade" of agentfw-busy 1.0.0 is busy with its creation',)),
+    ],
+    ids=["a tool that hangs", "a component that is never made"],
+)
+def test_one_signal_ends_a_run_that_waits(start: Start, settings: str, said: tuple[str, ...]) -> None:
+    process = start("run", "inbox", *settings.split())
 
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
 
     assert process.returncode == 130
-    assert "resume with: agentfw runs resume" in told
-    assert 'tool "patient" of agentfw-busy 1.0.0 is still busy with the tool look_up' in told
-    assert "look_up, agentfw_busy.py, line" in told
-
-
-@pytest.mark.slow
-def test_one_signal_ends_a_component_that_is_never_made(start: Start) -> None:
-    process = start("run", "inbox", "--policy", "random", "--memory", "unmade")
-
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-
-    assert process.returncode == 130
-    assert 'memory "unmade" of agentfw-busy 1.0.0 is busy with its creation' in told
+    assert all(text in told for text in said)
 
 
 @pytest.mark.slow

@@ -47,25 +47,13 @@ def restored(session: Session, policy: Policy) -> Session:
     return later
 
 
-def test_a_model_goes_on_from_its_own_tokens_and_from_no_other_models() -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_model_goes_on_from_its_own_tokens_and_from_no_other_models(restarts: bool) -> None:
     big, small = Numbered(1, "Yes, from big."), Numbered(2, "Yes, from small.")
     session = Session(big, Task(0, seed=7))
     first = answer(session, [user("Tea?")], big, "big")
     talk = [user("Tea?"), first.message, user("Green?")]
-
-    answer(session, talk, small, "small")
-    answer(session, talk, big, "big")
-
-    assert goes_on_from(small) == ()
-    assert goes_on_from(big) == first.turn.token_ids
-
-
-def test_also_after_a_restart_a_model_goes_on_from_its_own_tokens_only() -> None:
-    big, small = Numbered(1, "Yes, from big."), Numbered(2, "Yes, from small.")
-    session = Session(big, Task(0, seed=7))
-    first = answer(session, [user("Tea?")], big, "big")
-    talk = [user("Tea?"), first.message, user("Green?")]
-    later = restored(session, big)
+    later = restored(session, big) if restarts else session
 
     answer(later, talk, small, "small")
     answer(later, talk, big, "big")

@@ -78,8 +78,8 @@ def _page(folder: RunFolder, records: _Records) -> Page:
     # Say it at the top where updates have taught nothing, because the curves look like those of any training.
     why = [words for words in map(nothing_learned, lines) if words]
     if why:
-        reasons = "; ".join(dict.fromkeys(why))
-        page.paragraph(f"{len(why)} of {counted(len(lines), 'update')}: {reasons}. {WHY_NO_LEARNING}")
+        named = "; ".join(dict.fromkeys(why))
+        page.paragraph(f"{len(why)} of {counted(len(lines), 'update')}: {named}. {WHY_NO_LEARNING}")
     page.figure(curve(folder), narrow=curve(folder, width=_PHONE))
     if len(stages) > 1:
         _figures_by_stage(page, folder, stages)
