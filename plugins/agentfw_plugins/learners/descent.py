@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -25,8 +25,7 @@ from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 
-from ..models import checkpoint
-from ..models.sharding import whole
+from ..models.sharding import part_like, whole
 from .group import Ranks, join, leave, meeting
 from .lessons import Lesson, lesson_from
 from .losses import Figures, Terms, TokenLoss, loss_of, made, weights
@@ -281,6 +280,39 @@ def make_optimizer(network: Network) -> torch.optim.Optimizer:
     return AdamW8bit(network.parameters(), weight_decay=settings.weight_decay)
 
 
+def optimizer_state(optimizer: torch.optim.Optimizer) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Copies of the tensors of an optimizer's state, and the rest as JSON. All processes must ask together."""
+    tensors: dict[str, torch.Tensor] = {}
+    plain: dict[str, Any] = {}
+    for index, parameter in enumerate(_parameters(optimizer)):
+        for key, value in optimizer.state[parameter].items():
+            if hasattr(value, "detach"):
+                # Parameters may share a tensor (the maps of 8-bit AdamW), but a file needs separate copies.
+                tensors[f"{index}.{key}"] = whole(value.detach()).cpu().clone().contiguous()
+            else:
+                plain[f"{index}.{key}"] = value
+    return tensors, plain
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor], plain: Mapping[str, Any]
+) -> None:
+    """Take over a state. Its tensors go where their parameters are."""
+    parameters = _parameters(optimizer)
+    optimizer.state.clear()
+    for name, value in {**tensors, **plain}.items():
+        index, _, key = name.partition(".")
+        parameter = parameters[int(index)]
+        # AdamW keeps its step count on the CPU, wherever the parameter is.
+        if key != "step" and hasattr(value, "detach"):
+            value = part_like(value, parameter).to(parameter.device)
+        optimizer.state[parameter][key] = value
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
 class LearnerWorker:
     """One of the processes beside the learner's own. It does what the learner does, at the same time."""
 
@@ -304,7 +336,7 @@ class LearnerWorker:
         """Continue from a version."""
         with _leaving():
             self._descent.network.take(load(weights))
-            checkpoint.restore_optimizer(self._descent.optimizer, load(tensors), plain)
+            restore_optimizer(self._descent.optimizer, load(tensors), plain)
             self._descent.steps = steps
 
     async def learn(self, orders: list[list[list[dict[str, Any]]]], loss: dict[str, Any], rounds: int) -> None:
@@ -321,7 +353,7 @@ class LearnerWorker:
         with _leaving():
             self._descent.network.weights(of)
             if with_optimizer:
-                checkpoint.optimizer_state(self._descent.optimizer)
+                optimizer_state(self._descent.optimizer)
 
 
 @contextmanager

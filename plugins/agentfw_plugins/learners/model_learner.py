@@ -42,7 +42,14 @@ try:
     import torch
     from safetensors.torch import load_file, save, save_file
 
-    from .descent import Descent, LearnerWorker, make_optimizer, peak_memory
+    from .descent import (
+        Descent,
+        LearnerWorker,
+        make_optimizer,
+        optimizer_state,
+        peak_memory,
+        restore_optimizer,
+    )
     from .group import Group, GroupLostError, Ranks
     from .losses import made
     from .network import ADAPTER, Network, Which
@@ -145,7 +152,7 @@ class ModelLearner(Learner):
             with self._together("learn", plain, asdict(batch.loss), self._rounds):
                 figures = descent.learn(orders, batch.loss, self._rounds)
             with self._together("weights", "trained", True):
-                return figures, (descent.network.weights(), *checkpoint.optimizer_state(descent.optimizer))
+                return figures, (descent.network.weights(), *optimizer_state(descent.optimizer))
 
     def _together(self, method: str, *arguments: Any) -> AbstractContextManager[None]:
         """Let the workers do what the body does here."""
@@ -230,7 +237,7 @@ class ModelLearner(Learner):
         given = (save(weights), save(tensors)) if self._group is not None else ()
         with self._together("go_on", *given, noted["optimizer"], noted["steps"]):
             descent.network.take(weights)
-            checkpoint.restore_optimizer(descent.optimizer, tensors, noted["optimizer"])
+            restore_optimizer(descent.optimizer, tensors, noted["optimizer"])
         self._updates, descent.steps = noted["updates"], noted["steps"]
 
     def _write_start(self, weights: dict[str, Any], folder: Path, version: str) -> None:

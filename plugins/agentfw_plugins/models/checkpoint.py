@@ -37,7 +37,7 @@ from safetensors import SafetensorError
 from agentfw.errors import SettingsError, StorageError, UsageError, disk_fix
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 _SAMPLE = 1 << 20
 
@@ -102,43 +102,6 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def optimizer_state(optimizer: torch.optim.Optimizer) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Copies of the tensors of an optimizer's state, and the rest as JSON. All processes must ask together."""
-    from .sharding import whole
-
-    tensors: dict[str, torch.Tensor] = {}
-    plain: dict[str, Any] = {}
-    for index, parameter in enumerate(_parameters(optimizer)):
-        for key, value in optimizer.state[parameter].items():
-            if hasattr(value, "detach"):
-                # Parameters may share a tensor (the maps of 8-bit AdamW), but a file needs separate copies.
-                tensors[f"{index}.{key}"] = whole(value.detach()).cpu().clone().contiguous()
-            else:
-                plain[f"{index}.{key}"] = value
-    return tensors, plain
-
-
-def restore_optimizer(
-    optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor], plain: Mapping[str, Any]
-) -> None:
-    """Take over a state. Its tensors go where their parameters are."""
-    from .sharding import part_like
-
-    parameters = _parameters(optimizer)
-    optimizer.state.clear()
-    for name, value in {**tensors, **plain}.items():
-        index, _, key = name.partition(".")
-        parameter = parameters[int(index)]
-        # AdamW keeps its step count on the CPU, wherever the parameter is.
-        if key != "step" and hasattr(value, "detach"):
-            value = part_like(value, parameter).to(parameter.device)
-        optimizer.state[parameter][key] = value
-
-
-def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 _TENSOR = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")

@@ -26,8 +26,8 @@ pytest.importorskip("peft")
 
 from safetensors.torch import load_file  # noqa: E402
 
+from agentfw_plugins.learners.descent import restore_optimizer  # noqa: E402
 from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
-from agentfw_plugins.models import checkpoint  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
 PROMPT = (10, 11, 12, 13)
@@ -112,7 +112,7 @@ def test_an_optimizer_s_state_goes_where_its_parameters_are() -> None:
     optimizer = torch.optim.AdamW([parameter])
 
     state = {"0.step": torch.tensor(1.0), "0.exp_avg": torch.zeros(3), "0.exp_avg_sq": torch.zeros(3)}
-    checkpoint.restore_optimizer(optimizer, state, {})
+    restore_optimizer(optimizer, state, {})
 
     placed = {key: value.device.type for key, value in optimizer.state[parameter].items()}
     assert placed == {"step": "cpu", "exp_avg": "meta", "exp_avg_sq": "meta"}
