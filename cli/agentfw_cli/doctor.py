@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.printing.out import Out
-from agentfw_cli.common import host_options, json_option, load_host, note_problems, runs_folder
+from agentfw_cli.common import host_options, json_option, load_host, note_problems, runs_folder, runs_option
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -44,14 +44,14 @@ _LOGIN = re.compile(r"(?<=//)[^/@\s]+@")
 )
 @click.argument("topic", required=False)
 @click.option("--row", "rows", multiple=True, metavar="NAME", help="Examine only this of the topic; repeat for more.")
-@click.option("--runs", "runs", metavar="DIR", help="Directory of runs, where what was found is kept.")
+@runs_option
 @host_options
 @json_option
 def doctor(
     settings_of: str | None,
     topic: str | None,
     rows: tuple[str, ...],
-    runs: str | None,
+    runs: Path | None,
     blocked: tuple[str, ...],
     strict: bool,
     as_json: bool,
@@ -121,11 +121,11 @@ def doctor(
         out.line(f"  {problem}")
     if missing:
         out.line()
-        rows = [
+        lacking = [
             [f"{row['kind']} {row['name']}", f"pip install {with_extra(row['distribution'], row['extra'])}"]
             for row in missing
         ]
-        out.table(["not usable yet", "install"], rows)
+        out.table(["not usable yet", "install"], lacking)
     note_problems(host, out, problems)
     if warning:
         out.note(warning)

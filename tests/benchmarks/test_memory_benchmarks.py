@@ -151,7 +151,7 @@ def test_a_skill_is_chosen_better_by_whoever_knows_how_it_went_before(
         for office in ("ghent", "lyon")
         for verb in ("Write", "Send")
     ]
-    for name in sorted({task["skill"] for task in tasks}):
+    for name in sorted({str(task["skill"]) for task in tasks}):
         (tmp_path / name).mkdir()
         head = f"---\nname: {name}\ndescription: Makes a {name.partition('-')[0]}\n---\n"
         (tmp_path / name / "SKILL.md").write_text(f"{head}Ask for the {name.partition('-')[0]} first.")

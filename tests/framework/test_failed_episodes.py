@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agentfw.errors import AgentfwError, EndpointError, PluginError, RequestRefusedError, UsageError
-from agentfw.runs.records import failures
+from agentfw.runs.records.play_records import reasons
 from agentfw.runs.results.run_report import write_report
 from agentfw.scores import Score
 
@@ -122,7 +122,7 @@ def test_a_run_stops_when_too_many_fail_and_says_why(laboratory: Any, failing: A
 def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
     lines = [{"reason": f"task {number}: the prompt has {number * 7} tokens"} for number in range(3)]
 
-    found = failures.reasons([{"reason": "no answer"}, *lines])
+    found = reasons([{"reason": "no answer"}, *lines])
 
     assert found == {"task 0: the prompt has 0 tokens": 3, "no answer": 1}
 

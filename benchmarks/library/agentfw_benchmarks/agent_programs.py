@@ -182,7 +182,7 @@ def provider(reads: str = "") -> Iterator[tuple[str, list[Asked]]]:
             given = Body({**body, "stream": streams}, lenient=True)
             chat = protocol.read_request(given)
             message: Json = {"role": "assistant", "content": "Done."}
-            call = _reading(chat.values, reads) if reads else None
+            call = _reading(dict(chat.values), reads) if reads else None
             if call:
                 message = {"role": "assistant", "content": "I read it.", "tool_calls": [call]}
             finish = "tool_calls" if call else "stop"

@@ -90,7 +90,7 @@ class Ledger:
         """What a user or a key has spent since a day. `whose` is `user` or `key`; empty for all of the book."""
         with self._open() as connection:
             if connection is None:
-                return Row(name, *[0] * 7, 0.0)
+                return Row(name, 0, 0, 0, 0, 0, 0, 0, 0.0)
             where, values = "book = ? AND day >= ?", [book, since]
             if whose in GROUPS:
                 where, values = f"{where} AND {whose} = ?", [*values, name]

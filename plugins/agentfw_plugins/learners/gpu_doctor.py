@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,7 +110,7 @@ def _copies(device: str, sizes: Sizes) -> Row:
         here = torch.empty(sizes.copied * _MEGABYTE, dtype=torch.uint8, pin_memory=pinned)
         there = torch.empty_like(here, device=device)
         for name, to, source in (("to the card", there, here), ("from the card", here, there)):
-            seconds = _seconds(lambda to=to, source=source: to.copy_(source), device)
+            seconds = _seconds(partial(to.copy_, source), device)
             figures[f"{name}{', pinned' if pinned else ''}"] = round(here.nbytes / 1e9 / seconds, 2)
     return figures
 
@@ -124,7 +125,7 @@ def _flex(device: str, sizes: Sizes) -> Row:
 
     backward = device != "cpu"
     if not backward:  # torch has no backward pass of it for CPUs, and takes a minute to compile a forward one
-        tree_flex._compiled = lambda: torch.compile(flex_attention, dynamic=False, backend="eager")
+        setattr(tree_flex, "_compiled", partial(torch.compile, flex_attention, dynamic=False, backend="eager"))  # noqa: B010
     heads, key_heads, width = sizes.heads
     rows, seconds = [], 0.0
     for prompt, answer in sizes.trees:
@@ -154,7 +155,7 @@ def _flex(device: str, sizes: Sizes) -> Row:
         names = ("output", "query", "key", "value")
         apart = {name: round(_apart(a, b), 5) for name, a, b in zip(names, tree, exact, strict=False)}
         rows.append({"tokens": count, **apart})
-        seconds = _seconds(lambda run=attended, way=by_tree: run(torch.bfloat16, way), device)
+        seconds = _seconds(partial(attended, torch.bfloat16, by_tree), device)
     return {"backward": backward, "apart from fp32": rows, "the last, s": round(seconds, 4)}
 
 

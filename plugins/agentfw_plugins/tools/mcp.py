@@ -19,9 +19,9 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentfw import Host, Policy, Tool, Toolbox
+from agentfw import Host, Message, Policy, Tool, Toolbox
 from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError, UsageError, nearest
-from agentfw.request import Action, Message, Request, Sampling
+from agentfw.request import Action, Request, Sampling
 
 from .mcp_link import Answer, Link, Lost, MCPSettings, Offered
 

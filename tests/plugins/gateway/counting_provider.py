@@ -68,9 +68,10 @@ class Provider:
 
 def any_numbers(model: str, draw: random.Random) -> Charge:
     cached = draw.choice((0, draw.randrange(5000)))
-    written = [draw.choice((0, draw.randrange(2000))) for _ in range(2)] if model.startswith("claude") else [0, 0]
+    writes = model.startswith("claude")
+    written, written_long = (draw.choice((0, draw.randrange(2000))) if writes else 0 for _ in range(2))
     sampled = draw.randrange(1, 2000)
-    return Charge(model, draw.randrange(1, 3000), cached, *written, sampled, draw.randrange(sampled))
+    return Charge(model, draw.randrange(1, 3000), cached, written, written_long, sampled, draw.randrange(sampled))
 
 
 @contextmanager

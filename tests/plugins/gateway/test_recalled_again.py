@@ -121,5 +121,11 @@ def test_each_protocol_is_told_in_the_users_message(protocol: str, body: dict[st
 
 
 def test_a_message_that_is_not_there_changes_nothing() -> None:
-    for body in ({"messages": []}, {"messages": None}, {}, {"messages": [{"role": "user", "content": [RESULT]}]}):
+    bodies: list[dict[str, Any]] = [
+        {"messages": []},
+        {"messages": None},
+        {},
+        {"messages": [{"role": "user", "content": [RESULT]}]},
+    ]
+    for body in bodies:
         assert protocols()["messages"].with_recalled_again(dict(body), 0, ADDED) == body

@@ -62,7 +62,7 @@ def figures_of(model: Path, turns: list[TurnTokens], **changes: Any) -> tuple[di
     made = Network(LoraSettings(model=str(model), device="cpu", **changes), Seeds(7))
     optimizer = torch.optim.SGD(made.parameters(), lr=1e-3)
     lessons = [Lesson(turn, 1.0, (), 0, number) for number, turn in enumerate(turns)]
-    return Descent(made, optimizer, made.settings, 1e-3).learn([lessons], Loss(), 1), made
+    return Descent(made, optimizer, made.settings, 1e-3).learn([[lessons]], Loss(), 1), made
 
 
 @pytest.mark.slow

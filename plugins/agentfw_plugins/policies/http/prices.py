@@ -51,7 +51,8 @@ class Prices:
         for model in filter(None, models):
             found = _listed(model, self._provider, self._url)
             if found is not None:
-                return found(usage)
+                cost: float | None = found(usage)
+                return cost
         return None
 
     def of(self, model: str) -> Price | None:
