@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from agentfw.errors import AgentfwError, EndpointError, PluginError, RequestRefusedError, UsageError
+from agentfw.runs import play
 from agentfw.runs.records.play_records import reasons
 from agentfw.runs.results.run_report import write_report
 from agentfw.scores import Score
@@ -27,7 +28,7 @@ DOWN = EndpointError("the server answers 503", fix="start it")
 @pytest.fixture
 def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(SITE))
-    monkeypatch.setattr(failures, "_PAUSE", 0.0)
+    monkeypatch.setattr(play, "_PAUSE", 0.0)
     return importlib.import_module("agentfw_laboratory.training")
 
 
