@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from agentfw.errors import AgentfwError, EndpointError, PluginError, RequestRefusedError, UsageError
-from agentfw.runs.records import failures
+from agentfw.runs import play
+from agentfw.runs.records.play_records import reasons
 from agentfw.runs.results.run_report import write_report
 from agentfw.scores import Score
 
@@ -27,7 +28,7 @@ DOWN = EndpointError("the server answers 503", fix="start it")
 @pytest.fixture
 def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(SITE))
-    monkeypatch.setattr(failures, "_PAUSE", 0.0)
+    monkeypatch.setattr(play, "_PAUSE", 0.0)
     return importlib.import_module("agentfw_laboratory.training")
 
 
@@ -122,7 +123,7 @@ def test_a_run_stops_when_too_many_fail_and_says_why(laboratory: Any, failing: A
 def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
     lines = [{"reason": f"task {number}: the prompt has {number * 7} tokens"} for number in range(3)]
 
-    found = failures.reasons([{"reason": "no answer"}, *lines])
+    found = reasons([{"reason": "no answer"}, *lines])
 
     assert found == {"task 0: the prompt has 0 tokens": 3, "no answer": 1}
 

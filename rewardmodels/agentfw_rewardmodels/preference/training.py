@@ -232,7 +232,7 @@ class Trainer:
             )
             before = self._before()[tensor(nodes, self.device)]
             after = propagate(before, Matrix(part, self.device, symmetric=False), self.settings.layers)
-            groups = tuple(np.searchsorted(nodes, group) for group in groups)  # type: ignore[assignment]
+            groups = tuple(np.searchsorted(nodes, group) for group in groups)
         else:
             before = self._before()
             after = propagate(before, self._matrix, self.settings.layers)
