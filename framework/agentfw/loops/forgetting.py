@@ -67,7 +67,7 @@ def forget(folder: Path, user: str, host: Host) -> Receipt:
         raise UsageError(
             f"{unfinished[0].path} is not complete", fix="finish the loop first: repeat the command that began it"
         )
-    spec, runs = LoopSpec.model_validate_json(file.read_text("utf-8")), runs
+    spec = LoopSpec.model_validate_json(file.read_text("utf-8"))
     memories, models = dict[str, tuple[Memory, Path]](), dict[str, RewardModel]()
     for run in runs:
         # The memories of a run, each once for the store that it has.
@@ -76,10 +76,10 @@ def forget(folder: Path, user: str, host: Host) -> Receipt:
             kept = host.create("memory", called, settings)
             assert isinstance(kept, Memory)
             if type(kept).forget is Memory.forget:
-                raise UsageError(f"the kept {called} can't forget a user", fix="delete its data by hand")
+                raise UsageError(f"the memory {called} can't forget a user", fix="delete its data by hand")
             place = str(settings.get("path", ""))
             if place:
-                _check_inside(place, folder, f"the kept {called}")
+                _check_inside(place, folder, f"the memory {called}")
             found[f"{called} {place or run.path}"] = kept, run.path
         memories |= found
         models |= _models(run, folder, spec, host)
@@ -99,11 +99,8 @@ def forget(folder: Path, user: str, host: Host) -> Receipt:
             memories={name: count for name, count in forgot.items() if count},
             models=sum(asyncio.run(model.forget(user)) for model in models.values()),
         )
-    Loop(
-        folder,
-        spec,
-        range(1, 1 + max((int(path.name.rpartition("-")[2]) for path in folder.glob("cells/*-*")), default=1)),
-    ).write()
+    seeds = max((int(path.name.rpartition("-")[2]) for path in folder.glob("cells/*-*")), default=1)
+    Loop(folder, spec, range(1, 1 + seeds)).write()
     return receipt
 
 
@@ -162,6 +159,7 @@ def _forget_records(run: RunFolder, user: str) -> int:
                 write_whole(path, text)
                 gone += len(lines) - len(kept)
                 if place == measured and journal == "metrics":
+                    # Otherwise the evaluations that the user was in would count as incomplete.
                     about = {**run.about, "episodes": int(run.about["episodes"]) - (len(lines) - len(kept))}
                     write_whole(run.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
         for torn in place.glob("*.torn"):
