@@ -61,7 +61,7 @@ def doctor(
     Secrets are never shown. The exit code is 3 when a plugin is broken.
 
     \b
-    agentfw doctor gpu    what the GPU of this machine does for a training, in five minutes
+    agentfw doctor gpu    what the GPU of this machine does for a training
     """
     import platform
 

@@ -246,8 +246,7 @@ def agentfw_answered(run: ObservedRun, request: Request, model: str, usage: Usag
     """Observe the end of each request to a policy, also of one that failed or was stopped.
 
     Called: once for each call of `agentfw_request`, in the same asyncio task, before the answer is recorded.
-    With: run; request, as it was asked; model, the name of the model that answered; usage, zeros if nobody was asked;
-        counted, whether the server counted it: else it is estimated by the length of the texts.
+    With: run; request, as it was asked; model; usage; counted, whether the server counted it or it is estimated.
     Returns: nothing.
     Combined: return values are ignored. A plugin that raises is noted once and not called again in this run.
     Since: 0.2

@@ -96,6 +96,8 @@ def test_processes_that_play_never_get_the_learner_s_card(machine: Machine) -> N
     with pytest.raises(UsageError, match="no GPU has room"):
         engine.start("builtins:dict", name="replica 2", resources=Resources(gpus=1.0))
 
+    for each in (*played, learned):
+        each.ready.exception(60)  # by then it has its environment
     seen = [Path(f"/proc/{each._process.pid}/environ").read_text() for each in (*played, learned)]  # type: ignore[attr-defined]
     engine.close()
     assert [text.partition("CUDA_VISIBLE_DEVICES=")[2].partition("\0")[0] for text in seen] == ["6", "7", "5"]

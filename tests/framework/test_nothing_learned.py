@@ -72,7 +72,7 @@ def test_the_components_of_the_reward_are_figures_of_each_update(laboratory: Any
     for line in training.folder.updates():
         figures = line["rollouts"]
         assert figures["reward/utility"] > 0
-        assert figures["reward/format"] == 1.5, "half a point in each of three rounds"
+        assert figures["reward/format"] == pytest.approx(1.5), "half a point in each of three rounds"
         assert figures["reward"] == pytest.approx(figures["reward/utility"] + figures["reward/format"])
         assert f"reward {figures['reward']:.3g} (utility {figures['reward/utility']:.3g}, format 1.5)   " in "".join(
             shown(training)

@@ -464,7 +464,7 @@ class Session:
         return found
 
     async def _is_new_subject(self, messages: Sequence[Message], text: str) -> bool:
-        """Whether a text is far from the one that was recalled for. Where no memory embeds, each is."""
+        """Whether a text is far from the one that was recalled for. Where no memory embeds, nobody can tell."""
         before = self._recalled.subjects.get(self._recalled.key(messages), "")
         if not before or before == text:
             return before != text
@@ -475,7 +475,7 @@ class Session:
                 continue
             length = math.hypot(*mine) * math.hypot(*theirs)
             return sum(one * other for one, other in zip(mine, theirs, strict=True)) < _SAME_SUBJECT * length
-        return True
+        return False
 
     def _note_said(self, path: Sequence[Node], said: Sequence[Sequence[str]]) -> None:
         """Note what the user says with this request. What is older in the conversation was said before.

@@ -27,12 +27,13 @@ import numpy
 
 from agentfw import Episode, Learner, Turn
 from agentfw.engine import Engine, LocalEngine
+from agentfw.engine.cards import found
 from agentfw.errors import AgentfwError, MissingExtraError, SettingsError
 from agentfw.learner import Answer, Batch, Scores, Update
 from agentfw.request import Action
 from agentfw.seeds import Seeds
 
-from ..models import Chat, checkpoint, locate
+from ..models import Chat, checkpoint, choose_device, locate, require_trainable
 from ..models.conversation import tagged
 from .lessons import Lesson, check_vocabulary, read_lessons, split
 from .settings import LoraSettings, SftSettings, TrainableSettings
@@ -70,7 +71,9 @@ class ModelLearner(Learner):
     ) -> None:
         self.settings = settings
         self._ours = (
-            LocalEngine(f"0+{settings.workers}", learns=True) if engine is None and settings.workers > 1 else None
+            LocalEngine(f"0+{settings.workers}" if found() else "auto", learns=True)
+            if engine is None and settings.workers > 1
+            else None
         )
         started = engine or self._ours
         if started is not None and settings.device == "auto" and started.plan.own:
@@ -108,20 +111,19 @@ class ModelLearner(Learner):
         checkpoint.require_new(batch.folder)
         descent = self._opened()
         steps = descent.steps
-        found = read_lessons(batch, descent.network.vocabulary, self.tokens)
+        read = read_lessons(batch, descent.network.vocabulary, self.tokens)
         version = f"{self.settings.name}@{self._updates + 1}"
         seeds = self._seeds().child(self._updates)
-        orders = [split(found.lessons, self.settings.minibatches, seeds)]
+        orders = [split(read.lessons, self.settings.minibatches, seeds)]
         if self.settings.share == "replicated":
             others = [seeds.child("order", number) for number in range(2, self.settings.workers + 1)]
-            orders += [split(found.lessons, self.settings.minibatches, seed) for seed in others]
+            orders += [split(read.lessons, self.settings.minibatches, seed) for seed in others]
         try:
             try:
                 figures, saved = self._learned(descent, orders, batch)
             except GroupLostError as error:
                 logger.warning("%s; the update begins again with new workers", error)
-                self._descent = None
-                descent = self._opened()
+                descent = self._opened(anew=True)
                 figures, saved = self._learned(descent, orders, batch)
             if descent.steps == steps:
                 return None
@@ -132,8 +134,8 @@ class ModelLearner(Learner):
         self._checkpoint, self._updates = batch.folder, self._updates + 1
         seconds = time.perf_counter() - began
         figures |= {
-            "tokens_dropped": found.dropped,
-            "turns_without_tokens": found.empty,
+            "tokens_dropped": read.dropped,
+            "turns_without_tokens": read.empty,
             "tokens_per_second": figures["tokens_trained"] / seconds,
             "seconds": seconds,
             "peak_memory_mb": peak_memory(descent.network.device),
@@ -198,9 +200,9 @@ class ModelLearner(Learner):
 
     # -- weights, and what goes with them ------------------------------------------------------------------------------
 
-    def _opened(self) -> Descent:
-        """Load the state of the last complete update."""
-        if self._descent is None:
+    def _opened(self, *, anew: bool = False) -> Descent:
+        """Load the state of the last complete update, unless it is there already."""
+        if self._descent is None or anew:
             folder = locate(self.settings.model)
             self._base = checkpoint.fingerprint(folder, self.settings.seed)
             start = Path(self.settings.adapter) if self.settings.adapter else None
@@ -208,9 +210,17 @@ class ModelLearner(Learner):
                 checkpoint.require_base(start, self._base, self.settings.model)
             ranks = Ranks()
             if self._group is not None:
+                require_trainable(
+                    folder,
+                    self.settings.precision,
+                    choose_device(self.settings.device),
+                    all_weights=self.settings.weights == "all",
+                    processes=self.settings.workers if self._group.engine.one_machine or self.settings.sharded else 1,
+                    sharded=self.settings.sharded,
+                )
                 self._group.start()
                 ranks = self._group.ranks
-            begun = None if start is None else (start / ADAPTER).read_bytes()
+            begun = None if start is None or self._group is None else (start / ADAPTER).read_bytes()
             with self._together("open", begun):
                 network = Network(self.settings, self._seeds(), ranks=ranks)
                 if start is not None:

@@ -112,14 +112,8 @@ class Network:
 
     def _load(self) -> Any:
         all_weights, precision, sharded = self.settings.weights == "all", self.settings.precision, self.ranks.sharded
-        require_trainable(
-            self.folder,
-            precision,
-            self.device,
-            all_weights=all_weights,
-            processes=self.ranks.size,
-            sharded=sharded,
-        )
+        if self.ranks.size == 1:  # of several processes, the first has asked for all before it started the others
+            require_trainable(self.folder, precision, self.device, all_weights=all_weights)
         if sharded:
             return hollow(self.folder, precision, self.device, attention=self.attention)
         return load_base(

@@ -56,7 +56,7 @@ def test_a_request_reaches_the_server_as_it_is(upstream: Callable[..., Passing])
     assert "cookie" not in headers
     said = [(message.role, message.content) for message in episode(gateway).messages]
     assert said[0] == ("system", "Be brief.")
-    assert said[1][1].startswith("What is this?[image_url ")
+    assert said[1][1].startswith("What is this?\n\n[image_url ")
     assert [action["name"] for action in episode(gateway).actions[""]] == ["weather", "grep"]
 
 

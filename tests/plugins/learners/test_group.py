@@ -169,7 +169,7 @@ def test_a_worker_that_is_killed_in_an_update_costs_only_time(
     victim: Any = learner._group._workers[0]
 
     def kill(done: int, of: int, memory: float) -> None:
-        if done == 1:
+        if done == 1 and victim.alive:
             os.kill(victim._process.pid, signal.SIGKILL)
 
     second = updated(learner, replace(make_batch(*episodes(1), loss=CLIPPED, tasks=4), tell=kill))

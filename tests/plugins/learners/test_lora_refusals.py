@@ -259,7 +259,7 @@ def test_a_model_of_70_billion_weights_is_refused_with_what_it_needs_before_it_i
         learner.logprobs(PROMPT, GOOD)
 
     assert "\n" not in caught.value.message
-    assert "a model isn't divided among GPUs or machines (FSDP)" in (caught.value.fix or "")
+    assert ("divide it among processes" in caught.value.fix) == ("weights" not in changes)
 
 
 def test_a_model_that_fits_once_but_not_in_each_process_of_this_machine_is_refused_before_any_starts(
