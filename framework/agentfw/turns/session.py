@@ -454,7 +454,10 @@ class Session:
             path.append(known)
             return ()
         text = "\n\n".join(said[-1])
-        if not text or last.place in self._said or not await self._is_new_subject(messages, text):
+        # After a restart, what was recalled for isn't known any more; what was said before is near it.
+        before = self._recalled.subjects.get(self._recalled.key(messages), "")
+        before = before or "\n\n".join(node.message.content for node in users[-2:-1])
+        if not text or last.place in self._said or not await self._is_new_subject(before, text):
             return ()
         self._recalled.subjects[self._recalled.key(messages)] = text
         told = "\n".join([self._recalled.text(messages), *(text for _, text in recalled_again(path))])
@@ -463,9 +466,8 @@ class Session:
             path.append(self._tree.recalled(path[-1], "\n".join(TurnBuilder.told(found))))
         return found
 
-    async def _is_new_subject(self, messages: Sequence[Message], text: str) -> bool:
+    async def _is_new_subject(self, before: str, text: str) -> bool:
         """Whether a text is far from the one that was recalled for. Where no memory embeds, nobody can tell."""
-        before = self._recalled.subjects.get(self._recalled.key(messages), "")
         if not before or before == text:
             return before != text
         for memory in self.builder.memories:
