@@ -306,8 +306,7 @@ def agentfw_request(run: ObservedRun, request: Request, model: str, most: Callab
     """Change what a policy is asked, or keep it from being asked by raising an error of `agentfw.errors`.
 
     Called: before each request to a policy of the run, its teacher included; not for judges.
-    With: run; request, with `request.task` for the episode and its user; model, the name of the model that is asked;
-        most, which says what the answer takes at most, by its texts and `max_tokens`, and costs, if that is known.
+    With: run; request, with its task and user; model, the name; most, which says what the answer takes at most.
     Returns: the request to ask instead, or None. May be a coroutine.
     Combined: the first answer counts, and wrappers may change it. A hook that raises or hangs fails the request.
     Since: 0.2

@@ -11,11 +11,12 @@ process dies. The pool policy and the parallel learner are built on it, and work
 
 from __future__ import annotations
 
-from .cards import Plan
+from .cards import Card, Plan, found_cards
 from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
 from .local import LocalEngine, make_engine
 
 __all__ = [
+    "Card",
     "Engine",
     "EngineSettings",
     "LocalEngine",
@@ -24,5 +25,6 @@ __all__ = [
     "Remote",
     "RemoteDiedError",
     "Resources",
+    "found_cards",
     "make_engine",
 ]

@@ -60,7 +60,7 @@ class Plan(NamedTuple):
     @property
     def own(self) -> str:
         """The device of the learner's own process, as torch names it among all GPUs that this process sees."""
-        names = [card.name for card in found()]
+        names = [card.name for card in found_cards()]
         return f"cuda:{names.index(self.learning[0].name)}" if self.learning else ""
 
     def words(self) -> str:
@@ -100,7 +100,7 @@ def plan(wish: str, cards: Sequence[Card], *, learns: bool) -> Plan:
     return Plan(learning, tuple(rest[:players]) if players else learning)
 
 
-def found() -> list[Card]:
+def found_cards() -> list[Card]:
     """The GPUs that CUDA_VISIBLE_DEVICES allows, or all of this machine."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     allowed = (

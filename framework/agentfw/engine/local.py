@@ -21,8 +21,7 @@ from contextlib import ExitStack, suppress
 from functools import cached_property
 
 from ..errors import AgentfwError, UsageError
-from . import cards
-from .cards import Plan, plan
+from .cards import Plan, found_cards, plan
 from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
 from .wire import answer_of, encode, read_frame
 
@@ -100,7 +99,7 @@ class LocalEngine(Engine):
 
     @cached_property
     def plan(self) -> Plan:
-        return plan(self._gpus, cards.found(), learns=self._learns)
+        return plan(self._gpus, found_cards(), learns=self._learns)
 
     @cached_property
     def _playing(self) -> Devices:

@@ -32,21 +32,14 @@ from ..policy import Policy
 from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request, Sampling
 from ..timeline import Time
 from ..tool import Tool
-from .message_tree import (
-    MessageTree,
-    Node,
-    Recalled,
-    after_answer,
-    recalled_again,
-    recalled_behind,
-    shown_messages,
-)
+from .message_tree import MessageTree, Node, Recalled, after_answer, recalled_again, recalled_behind, shown_messages
 from .parsing import StreamedText
 from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, sampling_for
 
 __all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
 
 Finish = Literal["stop", "length", "calls"]
+_Texts = Sequence[Sequence[str]]  # what a user said in each message, text by text
 _SAME_SUBJECT = 0.5
 """Similarity from which on two texts of a user are about the same. Below, the memories are asked again."""
 _MOST_CALLING = 16
@@ -249,12 +242,7 @@ class Session:
         return None if self.before_call is None else await self.before_call(self.episode.task, call, self.note)
 
     async def _answer(
-        self,
-        messages: Sequence[Message],
-        user: str,
-        said: Sequence[Sequence[str]] | None,
-        options: _Options,
-        carries_out: bool,
+        self, messages: Sequence[Message], user: str, said: _Texts | None, options: _Options, carries_out: bool
     ) -> Reply:
         # Let the memories know of the episode, with the first request that they take part in.
         if self._remembers(user):
@@ -428,9 +416,7 @@ class Session:
         """Whether memories take part for this user."""
         return bool(self.builder.memories and user and user == self.episode.task.user)
 
-    async def _recall(
-        self, messages: Sequence[Message], user: str, said: Sequence[Sequence[str]]
-    ) -> Sequence[Recollection]:
+    async def _recall(self, messages: Sequence[Message], user: str, said: _Texts) -> Sequence[Recollection]:
         """What the memories recall for a conversation that is new."""
         texts = next(filter(None, said), ())
         if not texts or not self._remembers(user) or messages in self._recalled:
@@ -440,7 +426,7 @@ class Session:
         return found
 
     async def _recall_again(
-        self, messages: Sequence[Message], path: list[Node], said: Sequence[Sequence[str]]
+        self, messages: Sequence[Message], path: list[Node], said: _Texts
     ) -> Sequence[Recollection]:
         """What the memories recall where the user comes to another subject. It is added at the end of the path.
 
@@ -479,7 +465,7 @@ class Session:
             return sum(one * other for one, other in zip(mine, theirs, strict=True)) < _SAME_SUBJECT * length
         return False
 
-    def _note_said(self, path: Sequence[Node], said: Sequence[Sequence[str]]) -> None:
+    def _note_said(self, path: Sequence[Node], said: _Texts) -> None:
         """Note what the user says with this request. What is older in the conversation was said before.
 
         `said` has the texts of each message of the user.

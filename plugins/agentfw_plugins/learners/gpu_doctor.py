@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentfw.engine.cards import found
+from agentfw.engine import found_cards
 from agentfw.errors import SettingsError, UsageError
 
 from ..models import choose_device, locate
@@ -67,7 +67,7 @@ def examine(rows: Sequence[str] = (), device: str = "cuda", size: str = "large")
     if unknown := sorted(set(rows) - ROWS.keys()):
         raise UsageError(f"there is no row {unknown[0]}", fix=f"known rows: {', '.join(ROWS)}")
     if device != "cpu":
-        if not found():
+        if not found_cards():
             raise SettingsError("this machine has no GPU", fix="run it where there is one; trainings work on CPUs, too")
         choose_device("cuda")
     for name in rows or ROWS:

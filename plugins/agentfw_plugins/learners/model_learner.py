@@ -26,8 +26,7 @@ from typing import Any
 import numpy
 
 from agentfw import Episode, Learner, Turn
-from agentfw.engine import Engine, LocalEngine
-from agentfw.engine.cards import found
+from agentfw.engine import Engine, LocalEngine, found_cards
 from agentfw.errors import AgentfwError, MissingExtraError, SettingsError
 from agentfw.learner import Answer, Batch, Scores, Update
 from agentfw.request import Action
@@ -71,7 +70,7 @@ class ModelLearner(Learner):
     ) -> None:
         self.settings = settings
         self._ours = (
-            LocalEngine(f"0+{settings.workers}" if found() else "auto", learns=True)
+            LocalEngine(f"0+{settings.workers}" if found_cards() else "auto", learns=True)
             if engine is None and settings.workers > 1
             else None
         )

@@ -28,7 +28,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import StringConstraints
 
-from agentfw.engine.cards import found
+from agentfw.engine import found_cards
 from agentfw.errors import MissingExtraError, SettingsError
 
 from .checkpoint import count_weights
@@ -58,7 +58,7 @@ def choose_device(device: Device) -> str:
         return device
     if torch.cuda.is_available():
         return "cuda" if device == "auto" else device
-    if there := found():
+    if there := found_cards():
         built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPUs alone"
         raise SettingsError(
             f"this machine has a GPU, but torch can't use it: torch {torch.__version__} is built for {built}, and the "

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from agentfw.boundary.settings_input import validate
-from agentfw.engine.cards import Card, Plan
+from agentfw.engine import Card, Plan
 from agentfw_plugins.learners.settings import LoraSettings
 from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings, beside, engine_options
 
