@@ -68,6 +68,7 @@ def _approved() -> dict[str, str]:
 
 
 def is_approved(folder: Path) -> bool:
+    """Whether a person has approved what is in a folder now."""
     return digest_of(folder) in _approved()
 
 
