@@ -66,7 +66,7 @@ def test_settings_of_several_components_are_listed_once_with_each_default(pages:
 
     assert row.startswith("- `clip_high=0.2`, ")
     assert "`0.0004` in gspo" in row
-    assert "\n## gspo\n\nAlso the [shared settings](#shared-by-dapo-" in optimizers
+    assert "\n## gspo\n\nAlso the [shared settings](#shared-by-cispo-" in optimizers
 
 
 def test_options_of_several_commands_are_explained_once(pages: Pages) -> None:
