@@ -121,11 +121,9 @@ def doctor(
         out.line(f"  {problem}")
     if missing:
         out.line()
-        lacking = [
-            [f"{row['kind']} {row['name']}", f"pip install {with_extra(row['distribution'], row['extra'])}"]
-            for row in missing
-        ]
-        out.table(["not usable yet", "install"], lacking)
+        how = [f"pip install {with_extra(row['distribution'], row['extra'])}" for row in missing]
+        names = [f"{row['kind']} {row['name']}" for row in missing]
+        out.table(["not usable yet", "install"], [*map(list, zip(names, how, strict=True))])
     note_problems(host, out, problems)
     if warning:
         out.note(warning)
@@ -142,8 +140,7 @@ def _examine(topic: str, rows: tuple[str, ...], runs: Path, out: Out) -> int:
     if topic not in topics:
         raise UsageError(f"there is no topic {topic}", fix=f"agentfw doctor {' or '.join(topics)}")
     examine = function_at(topics[topic].value.partition("[")[0].strip(), f"the topic {topic}")
-    found: list[dict[str, Any]] = []
-    kept = runs / f"{topic}.json"
+    found, kept = list[dict[str, Any]](), runs / f"{topic}.json"
     try:
         for row in examine(rows):
             found.append(row)
