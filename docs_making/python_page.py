@@ -34,7 +34,6 @@ MODULES = {
     "agentfw.host.reward_functions": "reward functions as agentfw, TRL and verifiers have them",
     "agentfw.interfaces": "when an agent is shown what became known",
     "agentfw.learner": "what a learner is given, and what it returns",
-    "agentfw.loops": "run variants of an agent over several rounds and seeds, and compare them",
     "agentfw.memory": "what a memory is asked, and what it returns",
     "agentfw.boundary.gate": "import the function that a setting names",
     "agentfw.boundary.metadata": "read the entry points of what is installed",

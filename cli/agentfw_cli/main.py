@@ -43,8 +43,6 @@ _MORE = {
     "memory": ("", "Look into a memory, search it, change it"),
     "reward": ("", "Fit and try a reward model"),
     "feedback": ("", "Say what you think of recorded answers"),
-    "loop": ("agentfw_cli.loop:loop", "Memory, rewards and training together, for several variants"),
-    "forget": ("agentfw_cli.loop:forget", "Delete all data of a user from a loop"),
     "data": ("agentfw_cli.data:data", "Write and check the data sets of environments"),
 }
 _OWN = _COMMANDS | _MORE

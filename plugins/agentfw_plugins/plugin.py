@@ -315,7 +315,7 @@ PAPERS = KnownPlugin(
             *("train-assistant", "train-budget", "train-merchant", "train-merchant-tiny", "train-proactive"),
             *("train-proactive-llm", "train-tiny-assistant"),
         ),
-        "command": ("proactive",),
+        "command": ("forget", "loop", "proactive"),
     },
     folder="plugins/papers",
 )

@@ -14,13 +14,29 @@ from typing import TYPE_CHECKING
 import click
 
 from agentfw.printing.out import Out, shown_path
-from agentfw_cli.common import host_options, json_option, load_host, note_problems, quiet_option
+from agentfw_plugins.command_options import json_option
 
 if TYPE_CHECKING:
-    from agentfw.loops import Row
+    from agentfw import Host
+
+    from .table import Row
 
 _SPEC = "loop-"
 """What the names of specs of loops begin with; the rest is an environment."""
+
+
+def _host(out: Out) -> Host:
+    from agentfw.host import Host, HostOptions, find_project
+
+    host = Host.load(HostOptions.from_environment(project=find_project()))
+    _tell_notes(host, out)
+    return host
+
+
+def _tell_notes(host: Host, out: Out) -> None:
+    for line in host.notes:
+        out.note(f"plugin: {line}")
+    host.notes.clear()
 
 
 @click.command()
@@ -42,8 +58,6 @@ _SPEC = "loop-"
 )
 @click.option("--folder", type=click.Path(path_type=Path), help="Directory of the loop. Default: loops/ENVIRONMENT.")
 @click.option("--spec", "file", type=click.Path(path_type=Path), help="Spec of the loop (TOML).")
-@host_options
-@quiet_option
 @json_option
 def loop(
     environment: str | None,
@@ -54,10 +68,7 @@ def loop(
     jobs: int,
     folder: Path | None,
     file: Path | None,
-    blocked: tuple[str, ...],
-    strict: bool,
-    quiet: bool,
-    as_json: bool,
+    out: Out,
 ) -> None:
     """Alternate runs and trainings in ENVIRONMENT, and compare variants on held-out users.
 
@@ -70,17 +81,18 @@ def loop(
       agentfw loop assistant --variant A1 --seeds 3 --jobs 2 --folder loops/memory
     """
     from agentfw.errors import UnknownNameError, UsageError
-    from agentfw.loops import Loop, read_loop
 
-    out = Out(json=as_json, quiet=quiet)
+    from .loop import Loop
+    from .spec import read_loop
+
     home, started_in = folder and folder.absolute(), Path.cwd()
-    host = load_host(out, blocked, strict)
+    host = _host(out)
     if file is None:
         specs = host.specs()
         known = [name.removeprefix(_SPEC) for name in specs if name.startswith(_SPEC)]
         if environment is None or _SPEC + environment not in specs:
             if environment:
-                raise UnknownNameError("loop", environment, known, offered_by=host.installable(_SPEC + environment))
+                raise UnknownNameError("loop", environment, known)
             raise UsageError("no environment was named", fix=f"use {', '.join(known)}, or --spec FILE")
         file = Path(host.find_spec(_SPEC + environment).path)
     spec = read_loop(file)
@@ -91,7 +103,7 @@ def loop(
     found = Loop.at(home or started_in / "loops" / (environment or file.stem), spec, seeds, first_seed)
     with out.progress("reading what is done") as tell:
         result = found.do(host, lambda text, done, of: tell(f"{done}/{of}  {text}"), jobs=jobs)
-    note_problems(host, out)
+    _tell_notes(host, out)
     if out.json:
         out.data({"folder": str(found.path), **result.to_record()})
         return
@@ -126,9 +138,8 @@ def _compared(out: Out, head: str, figure: str, rows: Sequence[Row]) -> None:
 @click.argument("user")
 @click.option("--loop", "folder", type=click.Path(path_type=Path), required=True, help="Directory of the loop.")
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@host_options
 @json_option
-def forget(user: str, folder: Path, yes: bool, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+def forget(user: str, folder: Path, yes: bool, out: Out) -> None:
     """Delete all data of USER from a loop, and compute its tables again.
 
     USER is taken out of the memories, the reward models, the state of the optimizers and the records of all runs. The
@@ -136,9 +147,9 @@ def forget(user: str, folder: Path, yes: bool, blocked: tuple[str, ...], strict:
     `agentfw memory forget`.
     """
     from agentfw.errors import UsageError
-    from agentfw.loops import forget as forget_in_loop
 
-    out = Out(json=as_json)
+    from .forgetting import forget as forget_in_loop
+
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(
@@ -146,7 +157,7 @@ def forget(user: str, folder: Path, yes: bool, blocked: tuple[str, ...], strict:
                 fix=f"agentfw forget {user} --loop {folder} --yes",
             )
         click.confirm(f"Forget {user} in {folder}? This cannot be undone.", abort=True, err=True)
-    receipt = forget_in_loop(folder, user, load_host(out, blocked, strict))
+    receipt = forget_in_loop(folder, user, _host(out))
     if receipt.empty:
         out.note(f"no data of {user} was found; is the name right?")
     if out.json:

@@ -49,13 +49,10 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from ..boundary.settings_input import parse_assignments, validate
-from ..errors import AgentfwError, SettingsError, nearest
-from ..host import Host
-from ..runs.spec.resolution import resolve
-from ..runs.spec.run_spec import RunSpec, parse_spec
-from ..runs.spec.values import apply_assignments, read_spec
-from ..settings import Settings
+from agentfw import Host, RunSpec, Settings
+from agentfw.boundary.settings_input import parse_assignments, validate
+from agentfw.errors import AgentfwError, SettingsError, nearest
+from agentfw.runs import apply_assignments, parse_spec, read_spec, resolve
 
 Phase = Literal["live", "train", "exam"]
 _LEARNING = ("learner", "optimizer")

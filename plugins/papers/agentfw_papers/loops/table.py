@@ -16,12 +16,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..report import Number, Page, short
-from ..report.html import Cell
-from ..report.statistics import PairedDifference, paired_difference, probability
-from ..runs.records.journal import write_whole
+from agentfw.report import Number, Page, short
+from agentfw.report.statistics import PairedDifference, paired_difference, probability
+from agentfw.runs import write_whole
+
 from .spec import Contrast, LoopSpec
 
+Cell = Any
+"""What a table of a page shows: a text, a number, an interval."""
 Exams = Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]
 """The metrics of each variant's exams, each with the seed of its cell."""
 Values = Mapping[str, float]

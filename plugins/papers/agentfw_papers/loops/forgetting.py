@@ -13,19 +13,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..boundary.crossing import GuardedReward
-from ..errors import UsageError
-from ..host import Host
-from ..memory import Memory
-from ..optimizer import Optimizer
-from ..runs.records.folder import RunFolder
-from ..runs.records.journal import read_journal, write_whole
-from ..runs.records.play_records import State
-from ..scores import RewardModel
+from agentfw import Host, Memory, Optimizer, RewardModel
+from agentfw.errors import UsageError
+from agentfw.runs import RunFolder, read_journal, write_whole
+
 from .loop import Loop
 from .spec import LoopSpec
 
@@ -122,7 +117,7 @@ def _models(run: RunFolder, folder: Path, spec: LoopSpec, host: Host) -> dict[st
             assert isinstance(model, RewardModel)
             if type(model).forget is RewardModel.forget:
                 raise UsageError(f"the reward {name} can't forget a user", fix="delete its data by hand")
-            found[home] = GuardedReward(model, host.guard("reward", name, float("inf")))
+            found[home] = model
     return found
 
 
@@ -181,13 +176,15 @@ def _mentions(value: object, user: str) -> bool:
 def _forget_state(run: RunFolder, user: str, host: Host) -> bool:
     """Take a user out of the state of a training's optimizer."""
     choice = run.about["spec"].get("optimizer")
-    if not choice:
+    file = run.path / "state.json"
+    if not choice or not file.exists():
         return False
     optimizer = host.create("optimizer", str(choice["name"]), dict(choice.get("settings", {})))
     assert isinstance(optimizer, Optimizer)
-    state = State.read(run.path)
-    optimizer.restore(state.optimizer)
+    state = json.loads(file.read_text("utf-8"))
+    optimizer.restore(state["optimizer"])
     if not optimizer.forget(user):
         return False
-    replace(state, optimizer=optimizer.state()).write(run.path)
+    text = json.dumps({**state, "optimizer": optimizer.state()}, ensure_ascii=False, allow_nan=False)
+    write_whole(file, text + "\n")
     return True

@@ -17,12 +17,10 @@ from click.testing import CliRunner
 
 from agentfw import Host
 from agentfw.errors import SettingsError, UsageError
-from agentfw.loops import Loop, LoopSpec, Result, forget, table
-from agentfw.loops.spec import Contrast
-from agentfw.loops.table import by_group, contrasts, holm
 from agentfw_cli.main import cli
-
-pytest.importorskip("agentfw_papers", reason="plays the assistant of agentfw-papers")
+from agentfw_papers.loops import Loop, LoopSpec, Result, forget, table
+from agentfw_papers.loops.spec import Contrast
+from agentfw_papers.loops.table import by_group, contrasts, holm
 
 SPEC: dict[str, Any] = {
     "rounds": 2,
@@ -203,7 +201,7 @@ import json, sys
 from pathlib import Path
 from agentfw import Host
 from agentfw.host import HostOptions
-from agentfw.loops import Loop, LoopSpec
+from agentfw_papers.loops import Loop, LoopSpec
 spec = LoopSpec.model_validate(json.loads(sys.argv[2]))
 Loop.at(Path(sys.argv[1]), spec, 1).do(Host.load())
 """

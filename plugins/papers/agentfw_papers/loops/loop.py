@@ -24,14 +24,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
-from ..host import Host, HostOptions
-from ..runs.records.folder import RunFolder
-from ..runs.records.journal import make_folder, write_whole
-from ..runs.records.summary import Summary
-from ..runs.run import Run
-from ..runs.spec.run_spec import RunSpec
-from ..runs.workers import in_processes
+from agentfw import Run, RunSpec
+from agentfw.errors import UsageError
+from agentfw.host import Host, HostOptions
+from agentfw.runs import RunFolder, Summary, in_processes, make_folder, write_whole
+
 from .spec import LoopSpec
 from .table import Exams, Group, Row, by_group, contrasts, table, write_report
 
