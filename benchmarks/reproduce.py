@@ -68,7 +68,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "assistant": ("run", "assistant", "--episodes", "4", "--set", "environment.test_users=2"),
     "merchant": ("run", "merchant", "--episodes", "4", "--set", "environment.test_merchants=2"),
     "proactive": ("run", "proactive", "--episodes", "2"),
-    "training, calendar": ("train", "calendar-thought", *SMALL, *CALENDAR),
+    "training, calendar": ("train", "calendar", *SMALL, *CALENDAR),
     "training, imitation": (
         "train",
         "calendar",

@@ -21,7 +21,6 @@ _OF_CALENDAR = {
     "calendar-memory-react": "The calendar, by a language model that looks back and reasons before it decides",
     "calendar-strategyhub": "The calendar, by a language model that keeps strategies in a StrategyHub",
     "train-calendar": "agentfw train calendar: that of the PEARL paper, with four rewards and round-wise advantages",
-    "train-calendar-thought": "agentfw train calendar-thought: a model that learns from every second feedback",
 }
 _OF_OTHERS = {
     "train-from-feedback": "agentfw train --from RUN: learns from good answers and corrections",
@@ -100,12 +99,6 @@ REGISTRATION = Registration(
             "Learns a calendar's user online, as weights of the visible attributes of events",
             settings="agentfw_plugins.worlds.calendar.policies:LinearSettings",
         ),
-        Component(
-            "teacher",
-            "agentfw_plugins.worlds.calendar.policies:TeacherPolicy",
-            "Keeps what it learns of a calendar's user in the StrategyHub, thinking aloud; no model",
-            settings="agentfw_plugins.worlds.calendar.policies:TeacherSettings",
-        ),
     ],
     rewards=[
         Component(
@@ -128,11 +121,6 @@ REGISTRATION = Registration(
             "agentfw_plugins.worlds.calendar.rewards:CalendarHub",
             "Whether the memory was used for a conflict",
             settings="agentfw_plugins.worlds.calendar.rewards:CalendarHubSettings",
-        ),
-        Component(
-            "calendar_thought",
-            "agentfw_plugins.worlds.calendar.rewards:CalendarThought",
-            "Share of the written reasoning that follows from what was read",
         ),
         Component(
             "feedback_preference",

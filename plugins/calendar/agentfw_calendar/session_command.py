@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .sources import Source
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_OTHER_WORLD = ("tiny", "teacher")
+_OTHER_WORLD = ("tiny",)
 """Policies that know the events of generated organisations only, and write what they assume of those into the hub."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -4,6 +4,19 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from calendar_teacher import (
+    LABELS,
+    NAMES,
+    TeacherPolicy,
+    expected_of,
+    learned,
+    read_terms,
+    read_weights,
+    terms,
+    value,
+    write_valued,
+    write_weights,
+)
 
 from agentfw import Engagement, PolicyAgent, Task
 from agentfw.episode import Episode, Observation
@@ -12,17 +25,6 @@ from agentfw.memory import Memory
 from agentfw.report.statistics import bootstrap
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
-from agentfw_plugins.worlds.calendar.policies import TeacherPolicy, expected_of, learned
-from agentfw_plugins.worlds.calendar.scratchpad import (
-    LABELS,
-    NAMES,
-    read_terms,
-    read_weights,
-    terms,
-    value,
-    write_valued,
-    write_weights,
-)
 
 
 def keep(rounds: int, memories: Sequence[Memory], index: int = 0, split: str = "validation") -> Episode:

@@ -7,15 +7,14 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from calendar_teacher import LABELS, CalendarThought, TeacherPolicy, read_weights, write_weights
 
 from agentfw import Engagement, PolicyAgent, Task
 from agentfw.episode import Call, Episode, Turn
 from agentfw.interfaces import EventDriven
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
-from agentfw_plugins.worlds.calendar.policies import RulesPolicy, TeacherPolicy
-from agentfw_plugins.worlds.calendar.rewards import CalendarThought
-from agentfw_plugins.worlds.calendar.scratchpad import LABELS, read_weights, write_weights
+from agentfw_plugins.worlds.calendar.policies import RulesPolicy
 
 ROUNDS = 20
 STEPS = 8
