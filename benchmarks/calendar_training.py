@@ -1,4 +1,4 @@
-"""`agentfw train --spec model_making/calendar-thought.toml`: an early checkpoint of `tiny`, and what its own episodes make of it.
+"""An early checkpoint of `tiny`, and what its own episodes make of it, by `model_making/calendar-thought.toml`.
 
     python benchmarks/calendar_training.py                                  # three seeds, one after the other
     python benchmarks/calendar_training.py --seeds 1 2 3 4 5 --processes 2

@@ -62,7 +62,6 @@ MODULES = {
     "agentfw_memory": "StrategyHub and the skill graph; imports neither agentfw nor torch",
     "agentfw_rewardmodels": "the preference model; imports no agentfw",
     "agentfw_rewardmodels.rubric": "the rubric judge",
-    "agentfw_rewardmodels.keypoints": "a judge that marks each attempt by a list of points",
     "agentfw_plugins.registration": "make a plugin of folders",
     "agentfw_plugins.command_options": "the option `--json` for the command of a plugin",
     "agentfw_plugins.learners.losses": "write a loss of your own",

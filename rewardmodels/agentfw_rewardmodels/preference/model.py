@@ -20,7 +20,6 @@ import numpy as np
 
 from agentfw_rewardmodels.errors import BadInputError, FileRefusedError, UnknownUserError
 from agentfw_rewardmodels.preference.encoders import Encoder, EncoderChoice, Float32Array, open_encoder
-from agentfw_rewardmodels.preference.formulas import normalised
 from agentfw_rewardmodels.preference.input_tables import (
     popularity,
     read_interactions,
@@ -28,7 +27,6 @@ from agentfw_rewardmodels.preference.input_tables import (
     read_pairs,
     read_profile,
     read_profiles,
-    with_embeddings,
 )
 from agentfw_rewardmodels.preference.model_state import ModelState, read_model, write_model
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
@@ -100,8 +98,7 @@ class PreferenceModel:
 
         A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, or rows.
 
-        - `interactions` has the columns `user` and `item`, and optionally `value` (above 0 is a like) and `time`. Or it
-          is a `HeteroData` of PyTorch Geometric, see input_tables.py.
+        - `interactions` has the columns `user` and `item`, and optionally `value` (above 0 is a like) and `time`.
         - `items` has the columns `item` and `text`.
         - `profiles` has the column `user`, and one column for each view.
         - `validation` is like `interactions`, and used for early stopping. Default: a random share of them.
@@ -155,19 +152,6 @@ class PreferenceModel:
             users.append(user)
             texts.append(text)
         return self._scored(users, texts, None) if users else []
-
-    def score_vectors(self, users: Sequence[str], vectors: Any) -> Scores:
-        """Score actions whose texts are already encoded, one row for each user."""
-        rows = np.asarray(vectors, np.float32)
-        wanted = (len(users), self._state.texts.shape[1])
-        if rows.shape != wanted or not np.isfinite(rows).all():
-            raise BadInputError(
-                f"the vectors are an array of shape {rows.shape}",
-                fix=f"pass finite numbers, as an array of shape {wanted}",
-            )
-        self._need_texts()
-        places = self._scorer.places(np.asarray(normalised(rows), np.float32))
-        return self._scorer.scores(self._of(users, None), places)
 
     def score_items(self, users: Sequence[str], items: Sequence[str]) -> Scores:
         """Score known items by name, one for each user, for example interactions that happened."""
@@ -227,20 +211,6 @@ class PreferenceModel:
         encoder = self._open() if texts or views else self._encoder
         state = self._state.taking(read_interactions(interactions), texts, views, encoder)
         return PreferenceModel(state, encoder, self._encoder_is)
-
-    def to_hetero_data(self, data: Any) -> Any:
-        """Return a copy of a graph of PyTorch Geometric whose users and items have an `embedding`.
-
-        The dot product of a user's and an item's is the score that `recommend(by="fused")` ranks by. Nodes that the
-        model doesn't know get zeros.
-        """
-        known = [user for user, place in self._places.items() if self._known[place]]
-        of_users = self._of(known, None).fused
-        return with_embeddings(
-            data,
-            dict(zip(known, of_users, strict=True)),
-            dict(zip(self._state.items, self._item_rows, strict=True)),
-        )
 
     def without(self, user: str) -> PreferenceModel:
         """Return a model without this user: without their likes, their profile and their vectors.

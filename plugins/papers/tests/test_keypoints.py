@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from agentfw_papers.rewards.keypoints import Attempt, KeypointJudge
 from agentfw_rewardmodels import BadInputError
-from agentfw_rewardmodels.keypoints import Attempt, KeypointJudge
 from agentfw_rewardmodels.rubric import RubricJudge
 
 POINTS = {"procedure": ["booked a table", "told what was done"], "personal": ["chose a quiet place"]}
