@@ -35,7 +35,6 @@ from agentfw_calendar.people import About
 from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.sources import FileSource
-from agentfw_plugins.worlds.calendar.data_export import ics_of
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.worlds.calendar.organisation import User
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
