@@ -29,6 +29,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from generated_ics import ics_of
+
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
 from agentfw_calendar.answers import Answer, Candidate, Person, Question, TakesProposals
 from agentfw_calendar.people import About
