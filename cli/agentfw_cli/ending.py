@@ -23,6 +23,7 @@ from agentfw.errors import Interruption
 TakeLeave = Callable[[BaseException, list[str]], object]
 """Tells why the process ends, and what hangs."""
 
+_UNHANDLED = b"a timer of a plugin has sent SIGALRM, which nobody handles; the run goes on\n"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ENDING_SECONDS = 1.5
 """How long everything may take to end by itself after a signal."""
@@ -47,6 +48,9 @@ def ended_by_signals(take_leave: TakeLeave, reason: Callable[[int], BaseExceptio
 
     Python handles signals in the main thread, and only when that has the turn. The number of a signal is written to a
     pipe at once, and another thread reads it. `reason` is why the process then ends.
+
+    Two things of plugins that would end the process, or look like an end of it, are a line on stderr: a timer without a
+    handler, and an object that raises where it is deleted.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(select, "poll"):
         yield
@@ -54,6 +58,9 @@ def ended_by_signals(take_leave: TakeLeave, reason: Callable[[int], BaseExceptio
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    if signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
+        signal.signal(signal.SIGALRM, lambda number, frame: os.write(2, _UNHANDLED) and None)
+    sys.unraisablehook = _tell_ignored
     thread = threading.Thread(
         target=_end_after_signal, args=(reader, take_leave, reason), name="agentfw-signals", daemon=True
     )
@@ -63,6 +70,16 @@ def ended_by_signals(take_leave: TakeLeave, reason: Callable[[int], BaseExceptio
     finally:
         signal.set_wakeup_fd(before)
         os.close(writer)
+
+
+def _tell_ignored(ignored: sys.UnraisableHookArgs) -> None:
+    from agentfw.boundary.plugin_calls import blame
+    from agentfw.errors import in_words
+
+    distribution, place = blame(ignored.exc_value) if ignored.exc_value is not None else ("", "")
+    if not distribution:
+        return sys.__unraisablehook__(ignored)
+    sys.stderr.write(f"{distribution} raised where nobody can catch it ({place}): {in_words(ignored.exc_value)}\n")
 
 
 def _end_after_signal(reader: int, take_leave: TakeLeave, reason: Callable[[int], BaseException]) -> None:
