@@ -78,8 +78,9 @@ def _tell_ignored(ignored: sys.UnraisableHookArgs) -> None:
 
     distribution, place = blame(ignored.exc_value) if ignored.exc_value is not None else ("", "")
     if not distribution:
-        return sys.__unraisablehook__(ignored)
-    sys.stderr.write(f"{distribution} raised where nobody can catch it ({place}): {in_words(ignored.exc_value)}\n")
+        sys.__unraisablehook__(ignored)
+    else:
+        sys.stderr.write(f"{distribution} raised where nobody can catch it ({place}): {in_words(ignored.exc_value)}\n")
 
 
 def _end_after_signal(reader: int, take_leave: TakeLeave, reason: Callable[[int], BaseException]) -> None:
