@@ -48,9 +48,6 @@ def ended_by_signals(take_leave: TakeLeave, reason: Callable[[int], BaseExceptio
 
     Python handles signals in the main thread, and only when that has the turn. The number of a signal is written to a
     pipe at once, and another thread reads it. `reason` is why the process then ends.
-
-    Two things of plugins that would end the process, or look like an end of it, are a line on stderr: a timer without a
-    handler, and an object that raises where it is deleted.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(select, "poll"):
         yield
@@ -58,9 +55,6 @@ def ended_by_signals(take_leave: TakeLeave, reason: Callable[[int], BaseExceptio
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    if signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
-        signal.signal(signal.SIGALRM, lambda number, frame: os.write(2, _UNHANDLED) and None)
-    sys.unraisablehook = _tell_ignored
     thread = threading.Thread(
         target=_end_after_signal, args=(reader, take_leave, reason), name="agentfw-signals", daemon=True
     )
@@ -70,17 +64,6 @@ def ended_by_signals(take_leave: TakeLeave, reason: Callable[[int], BaseExceptio
     finally:
         signal.set_wakeup_fd(before)
         os.close(writer)
-
-
-def _tell_ignored(ignored: sys.UnraisableHookArgs) -> None:
-    from agentfw.boundary.plugin_calls import blame
-    from agentfw.errors import in_words
-
-    distribution, place = blame(ignored.exc_value) if ignored.exc_value is not None else ("", "")
-    if not distribution:
-        sys.__unraisablehook__(ignored)
-    else:
-        sys.stderr.write(f"{distribution} raised where nobody can catch it ({place}): {in_words(ignored.exc_value)}\n")
 
 
 def _end_after_signal(reader: int, take_leave: TakeLeave, reason: Callable[[int], BaseException]) -> None:
@@ -103,6 +86,30 @@ def _next_signal(reader: int, seconds: float | None) -> int | None:
         if not number or number[0] in SIGNALS:
             return number[0] if number else 0
     return None
+
+
+def tell_of_leftovers() -> None:
+    """Make a line on stderr of what plugins leave behind, and of what Python would end the process with or a traceback.
+
+    That is a timer without a handler, and an exception in a `__del__`, a thread or a task, where nobody can catch it.
+    """
+    if hasattr(signal, "SIGALRM") and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
+        signal.signal(signal.SIGALRM, lambda number, frame: os.write(2, _UNHANDLED) and None)
+    sys.unraisablehook = lambda left: told(left.exc_value) or sys.__unraisablehook__(left)
+    threading.excepthook = lambda left: told(left.exc_value) or threading.__excepthook__(left)
+
+
+def told(error: BaseException | None) -> bool:
+    """Whether an exception that nobody can catch is of a plugin, which a line has told of then."""
+    from agentfw.boundary.plugin_calls import blame
+    from agentfw.errors import in_words
+
+    if error is None or sys.unraisablehook is sys.__unraisablehook__:  # --debug shows the traceback
+        return False
+    distribution, place = blame(error)
+    if distribution:
+        sys.stderr.write(f"{distribution} raised where nobody can catch it ({place}): {in_words(error)}\n")
+    return bool(distribution)
 
 
 def leave_soon(code: int) -> None:

@@ -75,16 +75,24 @@ def test_a_thread_that_prints_beside_hooks_ends_no_run_and_gets_into_no_data(
 
 
 LEFTOVERS = """
-import signal, time
+import asyncio, signal, threading, time
 from agentfw import hookimpl
 
 class Handle:
     def __del__(self):
         raise SystemExit(3)
 
+def fall():
+    raise ValueError("spilt")
+
+async def fall_later():
+    fall()
+
 @hookimpl
 def agentfw_turn(turn):
     Handle()
+    threading.Thread(target=fall).start()
+    asyncio.get_running_loop().create_task(fall_later())
     if not signal.getitimer(signal.ITIMER_REAL)[0]:
         signal.setitimer(signal.ITIMER_REAL, 0.001)
         time.sleep(0.01)
@@ -92,7 +100,7 @@ def agentfw_turn(turn):
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such timers")
-def test_a_timer_and_a_deleted_object_of_a_plugin_are_a_line_and_end_no_run(
+def test_what_a_plugin_leaves_behind_is_a_line_and_ends_no_run(
     install: Install, tmp_path: Path, quick: tuple[str, ...]
 ) -> None:
     install("agentfw-leftovers", "[agentfw]\nleftovers = agentfw_leftovers\n", LEFTOVERS)
@@ -104,7 +112,9 @@ def test_a_timer_and_a_deleted_object_of_a_plugin_are_a_line_and_end_no_run(
     )  # fmt: skip
 
     assert ended.returncode == 0, ended.stderr[-1000:]
-    assert "agentfw-leftovers raised where nobody can catch it (__del__, line 7): SystemExit: 3" in ended.stderr
+    raised = "agentfw-leftovers raised where nobody can catch it"
+    assert f"{raised} (__del__, line 7): SystemExit: 3\n" in ended.stderr
+    assert ended.stderr.count(f"{raised} (fall, line 10): ValueError: spilt\n") >= 2
     assert "a timer of a plugin has sent SIGALRM" in ended.stderr
     assert "Traceback" not in ended.stderr
 
