@@ -217,8 +217,10 @@ def main(arguments: list[str] | None = None) -> None:
         with struck_streams(), data_kept(for_good=True):
             code = _guarded(arguments, debug=debug)
         sys.exit(code)
-    from agentfw_cli.ending import ended_by_signals, leave_soon
+    from agentfw_cli.ending import ended_by_signals, leave_soon, tell_of_leftovers
 
+    if not debug:
+        tell_of_leftovers()
     with ended_by_signals(_take_leave), struck_streams(), data_kept(for_good=True):
         code = _guarded(arguments, debug=debug)
     leave_soon(code)

@@ -240,7 +240,7 @@ def test_broken_plugins_end_and_are_named(only: str) -> None:
         str(Path(__file__).parents[2] / "benchmarks" / "plugin_zoo.py"),
         "--only",
         only,
-        "--most",
+        "--parts",
         "8",
         "--json",
     ]

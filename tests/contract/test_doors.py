@@ -193,13 +193,18 @@ def test_the_second_door_ends_with_a_trained_model_that_is_served(newcomer: Newc
 
 
 def test_the_third_door_ends_with_what_your_plugin_did(newcomer: Newcomer) -> None:
-    *before, run = door("You build for your team.")
+    *before, by_chance, run = door("You build for your team.")
     newcomer.types(*before)
-    code = newcomer.place / "our-notes" / "our_notes" / "notes.py"
+    code = newcomer.place / "our-tea" / "our_tea" / "host.py"
 
-    first = newcomer.types(run)
-    code.write_text(code.read_text("utf-8").replace("query.limit)", "0)"), "utf-8")
+    def quality(end: str) -> float:
+        found = re.search(r"^quality +(-?[\d.]+) ", end, re.M)
+        assert found is not None
+        return float(found[1])
+
+    chance, first = quality(newcomer.types(by_chance)), newcomer.types(run)
+    code.write_text(code.read_text("utf-8").replace("default=0.0", "default=1.0"), "utf-8")
     changed = newcomer.types(run)
 
-    assert re.search(r"memory our-notes +recalled in [1-9]", first)
-    assert re.search(r"memory our-notes +recalled in 0 of", changed), "what is changed has its effect in the next run"
+    assert re.search(r"policy our-tea-host +[1-9]", first)
+    assert chance < quality(changed) < quality(first), "what is changed has its effect in the next run"

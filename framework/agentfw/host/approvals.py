@@ -14,6 +14,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from ..errors import StorageError, UsageError
 from ..printing.out import Out
 from .project import user_folder
 
-__all__ = ["approve", "ask", "is_approved", "require_approved"]
+__all__ = ["approve", "ask", "ask_for_skills", "is_approved", "require_approved"]
 
 _FILE = "approved.json"
 _MOST, _LARGEST = 10_000, 100_000_000
@@ -83,6 +84,13 @@ def approve(folder: Path) -> None:
         partial.replace(file)
     except OSError as error:
         raise StorageError(f"can't write {file}: {error.strerror}", fix="make its folder writable") from error
+
+
+def ask_for_skills(skills: Sequence[str], out: Out, *, yes: bool = False) -> None:
+    """Ask about each folder of `--skill`. What is no folder is the name of a distribution, and needs no approval."""
+    for folder in map(Path, skills):
+        if folder.is_dir():
+            ask(folder, out, yes=yes)
 
 
 def ask(folder: Path, out: Out, *, yes: bool = False) -> None:

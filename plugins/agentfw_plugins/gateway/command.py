@@ -24,7 +24,7 @@ import click
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError
 from agentfw.printing.out import Out, shown_path
 
-from ..command_options import json_option
+from ..command_options import json_option, skill_options
 from .keys_command import key_file_option, keys, keys_at
 from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
 from .replay import replay
@@ -77,6 +77,7 @@ _key_option = click.option(
 @click.option(
     "--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer on the page. Can be repeated."
 )
+@skill_options
 @click.option(
     "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
 )
@@ -198,6 +199,7 @@ def serve(
     memories: tuple[str, ...],
     remember: str,
     tools: tuple[str, ...],
+    skills: tuple[str, ...],
     rewards: tuple[str, ...],
     hooks: tuple[str, ...],
     mask: bool,
@@ -280,6 +282,7 @@ def serve(
         "model": model,
         "memories": memories,
         "tools": tools,
+        "skills": skills,
         "rewards": rewards,
         "hooks": (*hooks, "redact") if mask and "redact" not in hooks else hooks,
         "assignments": assignments,

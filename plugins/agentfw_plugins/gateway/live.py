@@ -109,20 +109,16 @@ def spec_values(
     runs: Path,
     *,
     start: str = "serve",
-    policy: str | None = None,
-    model: str | None = None,
-    memories: Sequence[str] = (),
-    tools: Sequence[str] = (),
-    rewards: Sequence[str] = (),
-    hooks: Sequence[str] = (),
     assignments: Sequence[str] = (),
     spec: Path | None = None,
     models: Sequence[str] = (),
     fallbacks: Sequence[str] = (),
+    **options: Any,
 ) -> dict[str, Any]:
     """The plain values of the spec that is served. They are checked, and start from the spec `start`.
 
-    `models` are NAME=POLICY, and `fallbacks` NAME=OTHER, where `agentfw` is the policy of the run.
+    The options are those of `chosen_values`. `models` are NAME=POLICY, and `fallbacks` NAME=OTHER, where `agentfw` is
+    the policy of the run.
     """
     shipped = read_spec(Path(host.find_spec(start).path))
 
@@ -130,9 +126,7 @@ def spec_values(
         given = read_spec(file) if file else shipped
         return SpecValues({}).then(f"spec {start}", {**given, "environment": shipped["environment"]})
 
-    chosen = {"policy": policy, "model": model, "memories": tuple(memories), "tools": tuple(tools)}
-    chosen |= {"rewards": tuple(rewards), "hooks": tuple(hooks)}
-    values: dict[str, Any] = chosen_values(host, started, None, spec, runs=runs, options=chosen)
+    values: dict[str, Any] = chosen_values(host, started, None, spec, runs=runs, options=options)
     named = [each if isinstance(each, str) else each["name"] for each in values.get("hooks", ())]
     if start == "serve" and _COUNTS not in named:
         values = {**values, "hooks": [*values.get("hooks", ()), _COUNTS]}
