@@ -25,17 +25,17 @@ from typing import Any
 from agentfw.errors import UsageError
 from agentfw.runs import write_whole
 
-from .caldav_source import CalDavSource
-from .calendar_reading import Dates
-from .environment import Outcome
-from .ics_lines import FileLines
-from .ics_marking import DECLINED, marked, unmarked
-from .occurrences import Occurrence
-from .people import People
-from .person_file import Noted, PersonFile, Writing
-from .precedents import Facts, facts
-from .sources import NewFile, Part, Source, digest
-from .texts import Said
+from .deciding.calendar_reading import Dates
+from .deciding.environment import Outcome
+from .deciding.people import People
+from .deciding.person_file import Noted, PersonFile, Writing
+from .deciding.precedents import Facts, facts
+from .ics.caldav_source import CalDavSource
+from .ics.ics_lines import FileLines
+from .ics.ics_marking import DECLINED, marked, unmarked
+from .ics.occurrences import Occurrence
+from .ics.sources import NewFile, Part, Source, digest
+from .language.texts import Said
 
 _DAY = timedelta(days=1)
 

@@ -16,7 +16,7 @@ from typing import Any
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES, matrix
 from agentfw_plugins.worlds.calendar.event_attributes import NEUTRAL
 
-from .texts import Texts
+from ..language.texts import Texts
 
 PINNED = 6
 """Number of decisions that a pinned sentence counts like."""

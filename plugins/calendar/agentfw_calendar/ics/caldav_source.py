@@ -27,10 +27,10 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 from agentfw.errors import EndpointError, MissingExtraError, UsageError
 from agentfw.runs import write_whole
 
+from ..language.texts import Said
 from .ics_events import printable
 from .ics_lines import FileLines
 from .sources import Part, Saved
-from .texts import Said
 
 PASSWORD = "AGENTFW_CALDAV_PASSWORD"
 """Environment variable with the password."""

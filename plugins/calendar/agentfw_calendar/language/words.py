@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import yaml
 
-from .occurrences import Occurrence
+from ..ics.occurrences import Occurrence
 from .texts import LANGUAGES
 
 _SAID = re.compile(r"^SUMMARY[^:]*;LANGUAGE=\"?([a-z]{2})", re.I)
@@ -52,6 +52,7 @@ _BEFORE, _AFTER = 4, 2
 """Number of words around an attribute in which a negation counts."""
 _SHORTEST_STEM = 4
 """Shorter stems are shared by unrelated words."""
+_SHORTEST_NAME = 3
 _UMLAUTS = {"ä": "ae", "ö": "oe", "ü": "ue"}
 
 
@@ -83,6 +84,18 @@ def spoken(text: str) -> dict[str, int]:
     """How many words of a text each language knows."""
     tokens = [match[0] for match in _TOKEN.finditer(unicodedata.normalize("NFC", text[:1000].lower()))]
     return {name: _language(name).read(tokens, "titles")[0] for name in LANGUAGES}
+
+
+@lru_cache(maxsize=10_000)
+def unknown_words(text: str) -> frozenset[str]:
+    """The words of a text that no language's list has, in lower case: mostly names.
+
+    >>> sorted(unknown_words("Trip to London with Acme"))
+    ['acme', 'london']
+    """
+    tokens = {match[0] for match in _TOKEN.finditer(unicodedata.normalize("NFC", text[:1000].lower()))}
+    names = {token for token in tokens if len(token) >= _SHORTEST_NAME and token.isalpha()}
+    return frozenset(token for token in names if not any(_language(name).knows(token) for name in LANGUAGES))
 
 
 @cache
@@ -128,6 +141,11 @@ class _Language:
                     found.setdefault(attribute, place)
             place += longest
         return len(known), found
+
+    def knows(self, token: str) -> bool:
+        """Whether a word by itself belongs to the language."""
+        forms = [self._forms(token)]
+        return _plain(token) in self._common or any(self._at(forms, 0, kind) for kind in ("titles", "locations"))
 
     def _at(self, forms: Sequence[frozenset[str]], place: int, kind: Kind) -> list[_Entry]:
         """The entries whose words stand at a place."""

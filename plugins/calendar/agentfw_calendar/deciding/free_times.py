@@ -22,11 +22,11 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 
 from agentfw.errors import SettingsError, UsageError
 
-from .ics_events import Entry
-from .ics_marking import BUSY_STATUS, DECLINED
-from .occurrences import Occurrence
-from .sources import Part
-from .words import named
+from ..ics.ics_events import Entry
+from ..ics.ics_marking import BUSY_STATUS, DECLINED
+from ..ics.occurrences import Occurrence
+from ..ics.sources import Part
+from ..language.words import named
 
 Span = tuple[datetime, datetime]
 _STEP = timedelta(minutes=15)
@@ -139,8 +139,7 @@ _OUT_OF_OFFICE = ("OOF", "OUTOFOFFICE")
 def is_away(one: Occurrence) -> bool:
     """Whether a whole day or more says that the person isn't there: leave, travel or illness.
 
-    Words at the beginning of the title say so, also where the day counts as free, or what Outlook and Google note about
-    the status. A birthday or a public holiday doesn't.
+    Words of the title say so, also where the day counts as free, or what Outlook and Google note about the status. A birthday or a public holiday doesn't.
     """
     entry, texts = one.entry, one.entry.texts
     if not (entry.all_day or one.end - one.start >= _LONG):
@@ -153,7 +152,9 @@ def is_away(one: Occurrence) -> bool:
         return True
     words = named(entry.title, "titles")
     private = not words.keys().isdisjoint(("topic=personal", "topic=social"))
-    return words.get("away") == 0 or (texts.get(BUSY_STATUS, "").strip().upper() == "BUSY" and not private)
+    if words.get("away") == 0 or "travel" in words or words.get("trip") == 0:
+        return True
+    return texts.get(BUSY_STATUS, "").strip().upper() == "BUSY" and not private
 
 
 def days_off(dated: Sequence[tuple[Part, Sequence[Occurrence]]], country: str, span: Span, home: tzinfo) -> list[Span]:

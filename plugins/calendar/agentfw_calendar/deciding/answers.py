@@ -11,6 +11,10 @@ An answer that can't be parsed is asked for again, or is an error that names it.
     b series       keep B on every date on which these series clash like this
     b always       the same, also for new events with these titles
     b move         keep B, and ask to move the other's series
+    rest           take this proposal and all that follow, unseen
+
+Leave or a trip is one question about everything that somebody can't come to then: "a" stays away from all of it, and
+"b d" goes to B and D.
 
 `--answers FILE` has one of these a line, or is a JSON list of such texts, or of {"keep": "B", "why": "she's new"}; a
 title does in the place of a letter. `--yes` takes every proposal. What it takes is no answer of a person, so nothing is
@@ -27,11 +31,11 @@ from typing import Any, Protocol
 
 from agentfw.errors import UsageError
 
-from .occurrences import Occurrence
+from ..ics.occurrences import Occurrence
+from ..language.texts import Said, Texts
+from ..language.wording import reason_in_words
+from ..language.words import said
 from .precedents import ALWAYS, SERIES, Precedent
-from .texts import Said, Texts
-from .wording import reason_in_words
-from .words import said
 
 _LETTER = re.compile(r"(keep\s+|take\s+)?([A-Za-z1-5])(\s?:|[.,)]|(?=\s)|$)\s*(.*)", re.S | re.I)
 _SCOPES = (SERIES, ALWAYS, "move")
@@ -66,6 +70,9 @@ class Question:
     """The policy's reason, in its own words."""
     before: Precedent | None = None
     """What was decided before, if something has changed since."""
+    absence: bool = False
+    """Whether the first candidate is an absence, and the others what somebody can't come to because of it. Then several
+    letters can be kept, and `proposed` has all that are, or the absence's alone."""
 
     def candidate(self, letter: str) -> Candidate:
         return next(each for each in self.candidates if each.letter == letter)
@@ -91,6 +98,8 @@ class Answer:
     """How far it holds: `series` or `always`; empty for these dates only."""
     move: bool = False
     """Ask to move the series of what is declined."""
+    rest: bool = False
+    """Take this proposal and all that follow."""
 
 
 class NotUnderstood(ValueError):
@@ -130,9 +139,14 @@ def understood(text: str, question: Question) -> Answer:
     for both in _longest_first("both"):
         if words.lower() == both or words.lower().startswith(f"{both} "):
             return _with_scope(Answer("", both=True), words[len(both) :].strip(), question)
+    if words.lower() in said("rest"):
+        return Answer(question.proposed, rest=True)
     titled = [each.letter for each in question.candidates if each.title.casefold() == words.casefold()]
     if len(titled) == 1:
         return Answer(titled[0])
+    several = words.upper().replace(",", " ").split()
+    if question.absence and several and set(several) <= set(letters):
+        return Answer("".join(letter for letter in letters if letter in several))
     match = _LETTER.fullmatch(words)
     if match is not None:
         verb, written, mark, why = match.groups()

@@ -20,13 +20,13 @@ from typing import Any
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 
+from ..ics.ics_events import Entry, Reader, Zones
+from ..ics.ics_lines import Block, FileLines, Problem
+from ..ics.occurrences import Occurrence, occurrences
+from ..ics.sources import Part, Source
 from .conflicts import Agenda
 from .free_times import Span
-from .ics_events import Entry, Reader, Zones
-from .ics_lines import Block, FileLines, Problem
-from .occurrences import Occurrence, occurrences
 from .people import People
-from .sources import Part, Source
 
 _MOST_EVENTS = 20_000
 """Maximum number of events near the span that are read in full."""

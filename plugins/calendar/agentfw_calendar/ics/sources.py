@@ -24,8 +24,8 @@ import httpx
 from agentfw.errors import EndpointError, UsageError
 from agentfw.runs import write_whole
 
+from ..language.texts import Said
 from .ics_lines import FileLines
-from .texts import Said
 
 _LARGEST = 100_000_000
 """Maximum size in bytes; people's largest calendars have a tenth of it."""

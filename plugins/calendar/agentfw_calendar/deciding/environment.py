@@ -15,25 +15,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from string import ascii_uppercase
 from typing import Any
 
 from agentfw import Environment, Intervention, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, Letter, with_letters
-from agentfw_plugins.worlds.calendar.event_attributes import LETTERS, PRIVATE, event_line
+from agentfw_plugins.worlds.calendar.event_attributes import LETTERS, event_line
 
+from ..ics.occurrences import Occurrence
+from ..language.texts import Texts
+from ..language.wording import AWAY, reasons
 from .answers import Answer, Candidate, Person, Question
 from .conflicts import Agenda
-from .occurrences import Occurrence
 from .person_file import PersonFile
 from .precedents import Facts, Precedent, facts, precedent
 from .tagging import tags
-from .texts import Texts
-from .wording import AWAY, reasons
+from .trips import Absence
 
 MOST_CONFLICTS = 200
 """Maximum number of questions per session; the next session continues."""
 _TURNS = 4
+_MOST_AT_ONCE = 25
+"""Maximum number of events in a question about an absence."""
 _AT_FIRST = "past: nothing was decided yet; most people keep health, family and what can't be moved."
 _TOLD = 5
 """Number of past decisions shown as text."""
@@ -80,6 +84,8 @@ class RealConflicts(Environment):
         """Whether conflicts remain that were not asked about."""
         self.undo = False
         """Whether the person takes back their last answer."""
+        self._rest = False
+        """Whether the person takes all proposals that follow, unseen."""
 
     def goal(self) -> str:
         return CalendarConflicts().goal()
@@ -146,6 +152,9 @@ class RealConflicts(Environment):
         """Show the next conflict that the person hasn't decided before."""
         if self.stopped:
             return
+        for absence in self.agenda.absences:
+            if not self._stays_away(absence):
+                return
         while (group := self.agenda.next()) is not None:
             settled = self.settled.get(frozenset(one.key for one in group))
             if settled is not None:
@@ -188,7 +197,7 @@ class RealConflicts(Environment):
         to_come = self.agenda.remaining(MOST_CONFLICTS - self._number)
         also = tuple(self.agenda.that_day(group))
         # After an undo the episode begins again, but the person goes on where they were.
-        number = len(self.settled) + 1
+        number = len({outcome.question.number for outcome in self.settled.values()}) + 1
         return Question(number, max(number, number - 1 + to_come), candidates, also, "", "", before)
 
     def _conflict(self, question: Question) -> tuple[dict[str, Any], str]:
@@ -224,14 +233,11 @@ class RealConflicts(Environment):
         """Ask the person, save the answer, and report it."""
         assert self._question is not None
         asked = self._question
-        if (away := self._stays_away(asked)) is not None:
-            proposed, reason = away.letter, AWAY
         question = replace(asked, proposed=proposed, reason=" ".join(reason.split()))
         self._question = None
-        answer = self.person.answer(question)
-        if answer.stop or answer.undo:
-            self.stopped, self.undo = True, answer.undo
-            self._end()
+        is_seen = self.person.is_person and not self._rest
+        answer = self._answer(question)
+        if answer is None:
             return
         self._changed += answer.keep != proposed
         self.world.measure("changed", float(answer.keep != proposed))
@@ -245,7 +251,7 @@ class RealConflicts(Environment):
         kept = question.candidate(answer.keep)
         others = self._others([each.one for each in question.candidates], kept.one)
         outcome = Outcome(question, kept.one, others, answer.why, False, scope=answer.scope, move=answer.move)
-        if not self.person.is_person:
+        if not is_seen:
             # Nothing is learned from a proposal that nobody looked at.
             self._decide(outcome)
             self.person.told(question, answer, others, ())
@@ -258,13 +264,75 @@ class RealConflicts(Environment):
         self.person.told(question, answer, others, learned)
         self._feedback(question, answer, said)
 
-    def _stays_away(self, question: Question) -> Candidate | None:
-        """Leave, travel or illness, which comes before work whatever the policy says, until the person has once gone to
-        work in spite of it. A dentist may well be visited on leave."""
-        away = next((each for each in question.candidates if self.agenda.is_away(each.one)), None)
-        is_private = any(set(each.tags["who"].split(",")) & set(PRIVATE) for each in question.candidates)
-        has_gone = any(one.get("away") not in (None, one["kept"]) for one in self.known.choices)
-        return None if is_private or has_gone else away
+    def _answer(self, question: Question) -> Answer | None:
+        """What the person says; None if they stop here or take something back."""
+        answer = Answer(question.proposed) if self._rest else self.person.answer(question)
+        self._rest = self._rest or answer.rest
+        if answer.stop or answer.undo:
+            self.stopped, self.undo = True, answer.undo
+            self._end()
+            return None
+        return answer
+
+    def _stays_away(self, absence: Absence) -> bool:
+        """Ask once about all that somebody can't come to, as they are away. False if they stop here.
+
+        No policy is asked: whoever is away doesn't come, but for what they went to in spite of it before.
+        """
+        away = absence.said_by
+        for one in self.agenda.within(absence):
+            pair = [away, one]
+            settled = self.settled.get(frozenset(each.key for each in pair))
+            before = precedent(self._precedents(), self._facts(pair), self.home)
+            if settled is not None:
+                self._settle(settled)
+            elif before is not None and not before.changed:
+                keeping = next((each for each in pair if each.key == before.kept), None)
+                outcome = Outcome(
+                    self._asked(pair), keeping, self._others(pair, keeping), "", True, before.kept is None
+                )
+                self._settle(replace(outcome, scope=before.scope))
+        while there := self.agenda.within(absence)[:_MOST_AT_ONCE]:
+            letters = ascii_uppercase[: len(there) + 1]
+            candidates = tuple(
+                Candidate(letter, one, tags(one, self.agenda.people, self.home))
+                for letter, one in zip(letters, (away, *there), strict=True)
+            )
+            goes = "".join(each.letter for each in candidates[1:] if self._goes(absence, each.one))
+            asked = self._asked([away])
+            question = replace(asked, candidates=candidates, proposed=goes or "A", reason=AWAY, absence=True)
+            is_seen = self.person.is_person and not self._rest
+            answer = self._answer(question)
+            if answer is None:
+                return False
+            self._changed += answer.keep != question.proposed
+            declined = []
+            for each in candidates[1:]:
+                pair_answer = replace(answer, keep=answer.keep and ("B" if each.letter in answer.keep else "A"))
+                proposed = "B" if each.letter in question.proposed else "A"
+                pair = (replace(candidates[0], letter="A"), replace(each, letter="B"))
+                asked = replace(question, candidates=pair, proposed=proposed, absence=False)
+                kept = {"": None, "A": away, "B": each.one}[pair_answer.keep]
+                others = self._others([away, each.one], kept)
+                declined += others
+                decision = {**self._decision(asked, pair_answer), "trip": absence.is_trip}
+                if is_seen and kept is not None:
+                    self.known.note({**decision, "kept": kept.key, "accepted": pair_answer.keep, "reasons": []})
+                elif is_seen and answer.both:
+                    self.known.note_both(decision)
+                self._decide(Outcome(asked, kept, others, answer.why, False, answer.both))
+            self.person.told(question, answer, declined, ())
+        return True
+
+    def _goes(self, absence: Absence, one: Occurrence) -> bool:
+        """Whether it is proposed to go there in spite of an absence: as in the last one of this kind, else where it is
+        unclear that it clashes."""
+        for decision in reversed(self.known.choices):
+            if decision.get("away") and decision.get("trip") == absence.is_trip:
+                for key, seen in decision["seen"].items():
+                    if key != decision["away"] and one.entry.title == seen["title"]:
+                        return bool(decision["kept"] == key)
+        return absence.judged(one) == "unclear"
 
     def _decision(self, question: Question, answer: Answer) -> dict[str, Any]:
         """What is kept of an answer, besides what was chosen."""

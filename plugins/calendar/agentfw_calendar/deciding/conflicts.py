@@ -4,6 +4,8 @@ The events of a group all share a moment, so only one of them can be kept. A dec
 more, so each answer changes the groups that follow.
 
     agenda = Agenda(occurrences, people, home)
+    for absence in agenda.absences:
+        agenda.within(absence)                  # what somebody can't come to, because they are away
     while (group := agenda.next()) is not None:
         agenda.keep(group, group[0])
 
@@ -12,7 +14,6 @@ More than five at once are asked about five at a time; the one that is kept meet
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from copy import copy
@@ -20,13 +21,12 @@ from datetime import timedelta, tzinfo
 
 from agentfw_plugins.worlds.calendar.event_attributes import LETTERS
 
+from ..ics.occurrences import Occurrence
 from .free_times import is_away
-from .occurrences import Occurrence
 from .people import People
+from .trips import Absence, absences
 
 _DAY = timedelta(days=1)
-_NAME = 4
-"""Fewest letters of a place that a trip goes to."""
 _BACKGROUND = timedelta(hours=12)
 """An event this long says where somebody is; it is no appointment."""
 
@@ -41,23 +41,39 @@ class Agenda:
         self.background: list[Occurrence] = []
         """All-day events and the like: shown beside a conflict but never part of one."""
         self.away: list[Occurrence] = []
-        """Leave, travel and illness: part of a conflict with what lies within it, but never declined."""
+        """What says that somebody is away; it is never declined."""
+        there: list[Occurrence] = []
         for one in occurrences:
             identity = (one.key, one.start)
             away = identity not in seen and is_away(one)
             if identity in seen or not (away or self._takes_time(one)):
                 continue
             seen.add(identity)
+            there.append(one)
             if away:
                 self.away.append(one)
                 continue
             (self.background if one.entry.all_day or one.end - one.start >= _BACKGROUND else self._busy).append(one)
+        self.absences: list[Absence] = absences(there, people, home)
+        """Leave, travel and illness, in order."""
+        self.away += [absence.said_by for absence in self.absences if absence.said_by not in self.away]
         self._starts = [one.start for one in self._busy]
         self._by_end = sorted(self._busy, key=lambda one: (one.end, one.start, one.key))
         self._rank = {id(one): rank for rank, one in enumerate(self._by_end)}
         self._at = 0
         self._declined: set[int] = set()
         self._left: set[frozenset[int]] = set()
+
+    def within(self, absence: Absence) -> list[Occurrence]:
+        """What somebody can't come to, or perhaps can't, as they are away, without what was decided already."""
+        return [
+            one
+            for one in self._busy
+            if absence.touches(one)
+            and id(one) not in self._declined
+            and frozenset((id(absence.said_by), id(one))) not in self._left
+            and absence.judged(one) != "there"
+        ]
 
     def next(self) -> list[Occurrence] | None:
         """The next group, by start; None if there are no more conflicts."""
@@ -106,13 +122,19 @@ class Agenda:
 
     def kept(self) -> list[Occurrence]:
         """All dates that take time and aren't declined."""
-        return [one for one in (*self._busy, *self.away, *self.background) if id(one) not in self._declined]
+        some = dict.fromkeys((*self._busy, *self.away, *self.background))
+        return [one for one in some if id(one) not in self._declined]
 
     def remaining(self, most: int) -> int:
-        """Number of groups to come, at most `most`, assuming that the first event of each is kept."""
+        """Number of questions to come, at most `most`, assuming that nobody goes where they are away from, and that the
+        first event of each group is kept."""
         ahead = copy(self)
         ahead._declined, ahead._left = set(self._declined), set(self._left)
         count = 0
+        for absence in self.absences:
+            within = ahead.within(absence)
+            count += bool(within)
+            ahead.decline([one for one in within if absence.judged(one) == "here"])
         while count < most and (group := ahead.next()) is not None:
             ahead.keep(group, group[0])
             count += 1
@@ -135,10 +157,6 @@ class Agenda:
                 and not any(frozenset((id(one), id(other))) in self._left for other in group)
             ):
                 group.append(one)
-        for one in self.away:
-            together = one.start < first.end and one.end > first.start and len(group) < len(LETTERS)
-            if together and not any(frozenset((id(one), id(other))) in self._left for other in group):
-                group += [] if _is_there(one, first) else [one]
         return sorted(group, key=lambda one: (one.start, one.end, one.key))
 
     def _takes_time(self, one: Occurrence) -> bool:
@@ -149,13 +167,3 @@ class Agenda:
         cancelled = texts.get("STATUS", "").strip().upper() == "CANCELLED"
         refused = any(party.status == "DECLINED" and self.people.is_owner(party) for party in one.entry.attendees)
         return one.end > one.start and not (free or cancelled or refused)
-
-
-def _is_there(away: Occurrence, meeting: Occurrence) -> bool:
-    """Whether a meeting is what somebody travels to: "Trip to Vienna" and "Visit, Vienna office"."""
-    named = {word for word in _words(away) if len(word) >= _NAME}
-    return not named.isdisjoint(_words(meeting)) or meeting.entry.uid == away.entry.uid
-
-
-def _words(one: Occurrence) -> set[str]:
-    return set(re.findall(r"\w+", f"{one.entry.title} {one.entry.texts.get('LOCATION', '')}".casefold()))

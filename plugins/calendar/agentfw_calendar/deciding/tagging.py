@@ -14,11 +14,11 @@ from datetime import timedelta, tzinfo
 
 from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE, RELATIONS, TAGS
 
+from ..ics.ics_events import Entry, Party
+from ..ics.occurrences import Occurrence
+from ..language.words import named
 from .free_times import is_away
-from .ics_events import Entry, Party
-from .occurrences import Occurrence
 from .people import People
-from .words import named
 
 _TOPICS = ("personal", "social", "people", "learning", "outreach", "steering", "admin")
 """Topics in order of precedence. Without a word of any of them the topic is delivery, the work itself."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
-from .occurrences import Occurrence
+from ..ics.occurrences import Occurrence
+from ..language.texts import Said
 from .people import People
 from .tagging import party_addresses
-from .texts import Said
 
 Facts = Mapping[str, Any]
 """What a decision about an event depends on, as plain values."""

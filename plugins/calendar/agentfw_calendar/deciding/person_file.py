@@ -37,10 +37,10 @@ from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubS
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES, ChoiceLearner, Floats, Prior, choices
 from agentfw_plugins.worlds.calendar.event_attributes import in_words
 
-from .ics_marking import Mark
+from ..ics.ics_marking import Mark
+from ..language.wording import COUNTED
 from .knowledge import PINNED, Preference, Statement, assumed_round, pinned_round, statements
 from .precedents import Facts
-from .wording import COUNTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +222,14 @@ class PersonFile:
         decided = [
             {name: decision.get(name, []) for name in ("events", "accepted", "reasons")}
             for decision in self.choices[-_MOST:]
-            if decision["id"] not in self._unlearned
+            if decision["id"] not in self._unlearned and not decision.get("away")
         ]
         return [*pinned, *decided]
 
     def statements(self) -> list[Statement]:
         """What is known of the person, in sentences."""
-        return statements([one for one in self.choices if one["id"] not in self._unlearned], self.pinned)
+        learned = [one for one in self.choices if one["id"] not in self._unlearned and not one.get("away")]
+        return statements(learned, self.pinned)
 
     def pin(self, preference: Preference) -> None:
         """Say that a preference holds, whatever was decided."""
@@ -254,7 +255,8 @@ class PersonFile:
         about = {"session": self.session, "at": datetime.now(UTC).isoformat()}
         record = self._append(person=self.person, id=secrets.token_hex(4), **about, **decision)
         before = self._learner.weights.copy()
-        self._learner.observe_all(_choices(record))
+        if not record.get("away"):  # that somebody is away says nothing of what they prefer
+            self._learner.observe_all(_choices(record))
         self._count()
         moved = self._learner.weights - before
         most = sorted(range(len(moved)), key=lambda place: -round(float(abs(moved[place])), 3))[:_NAMED]

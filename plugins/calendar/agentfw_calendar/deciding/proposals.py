@@ -15,12 +15,12 @@ from typing import Any
 
 from agentfw.printing.out import Out
 
+from ..ics.occurrences import Occurrence
+from ..language.texts import Texts
+from ..language.words import Language
 from .free_times import Hours, Merged, Span, Stay, closed, nearest_free
-from .occurrences import Occurrence
 from .people import TRAVEL, People
 from .tagging import party_addresses, whereabouts
-from .texts import Texts
-from .words import Language
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ from typing import Any
 from agentfw.errors import SettingsError, UsageError
 from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE, RELATIONS
 
-from .ics_events import Party, address_of
-from .ics_lines import FileLines, decoded
-from .texts import LANGUAGES
+from ..ics.ics_events import Party, address_of
+from ..ics.ics_lines import FileLines, decoded
+from ..language.texts import LANGUAGES
 
 _MAILTO = re.compile(rb"mailto:([^\s;:,\"]+@[^\s;:,\"]+)", re.I)
 _ADDRESS = re.compile(r"[\w.+-]+@[\w.-]+\.\w+")
