@@ -57,7 +57,9 @@ class Terminal:
         default = texts("prompt_default", letter=" ".join(question.proposed)) if question.proposed else ""
         if sum(each.one.of_series is not None for each in question.candidates) > 1:
             self.console.print(f"  {texts('clash_again')}", style="dim")
-        prompt = f"  {texts('prompt_away' if question.absence else 'prompt')}  [dim]{texts('prompt_answers', default=default, letters=letters)}[/dim] "
+        name = "prompt_away" if question.absence else "prompt"
+        answers = texts("prompt_answers", default=default, letters=letters)
+        prompt = f"  {texts(name)}  [dim]{answers}[/dim] "
         while True:
             text = self._read(prompt)
             if text is None:

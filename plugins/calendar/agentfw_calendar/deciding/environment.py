@@ -288,9 +288,8 @@ class RealConflicts(Environment):
                 self._settle(settled)
             elif before is not None and not before.changed:
                 keeping = next((each for each in pair if each.key == before.kept), None)
-                outcome = Outcome(
-                    self._asked(pair), keeping, self._others(pair, keeping), "", True, before.kept is None
-                )
+                others, is_both = self._others(pair, keeping), before.kept is None
+                outcome = Outcome(self._asked(pair), keeping, others, "", True, is_both)
                 self._settle(replace(outcome, scope=before.scope))
         while there := self.agenda.within(absence)[:_MOST_AT_ONCE]:
             letters = ascii_uppercase[: len(there) + 1]

@@ -139,7 +139,8 @@ _OUT_OF_OFFICE = ("OOF", "OUTOFOFFICE")
 def is_away(one: Occurrence) -> bool:
     """Whether a whole day or more says that the person isn't there: leave, travel or illness.
 
-    Words of the title say so, also where the day counts as free, or what Outlook and Google note about the status. A birthday or a public holiday doesn't.
+    Words of the title say so, also where the day counts as free, or what Outlook and Google note about the status. A
+    birthday or a public holiday doesn't.
     """
     entry, texts = one.entry, one.entry.texts
     if not (entry.all_day or one.end - one.start >= _LONG):

@@ -26,6 +26,8 @@ _CATEGORIES = {"delivery", "steering", "people", "learning", "outreach", "admin"
 _LINK = re.compile(r"zoom\.us|meet\.google|teams\.microsoft|teams\.live|webex|whereby|jitsi|bluejeans", re.I)
 _NUMBER = re.compile(r"^tel:|^\+?[\d ()-]{7,}$", re.I)
 _ROOM_NUMBER = re.compile(r"^[A-Z]{0,3}[- ]?\d{1,4}[a-z]?$", re.I)
+FLIGHT = re.compile(r"\b(?:[A-Z][A-Z0-9]|[A-Z]{3}) ?\d{2,4}\b(?!:)")
+"""The number of a flight or a train, such as LH 902 or ICE 1005."""
 _READ = 300
 """Number of characters of a description in which words are looked for."""
 _SOON = timedelta(days=7)
@@ -52,7 +54,7 @@ def tags(one: Occurrence, people: People, home: tzinfo) -> dict[str, str]:
         "place": _place(entry),
         "series": _series(one.of_series),
         "notice": _notice(one, home),
-        "hold": "fixed" if is_away(one) else _hold(entry, people, words),
+        "hold": "fixed" if is_away(one) or FLIGHT.search(entry.title) else _hold(entry, people, words),
     }
     return {tag: found[tag] for tag in TAGS}
 

@@ -12,7 +12,6 @@ What stays unclear is shown and left alone. Nothing here is decided: the person 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,11 +24,9 @@ from ..ics.occurrences import Occurrence
 from ..language.words import named, unknown_words
 from .free_times import is_away
 from .people import People
-from .tagging import party_addresses, tags
+from .tagging import FLIGHT, party_addresses, tags
 
 Judged = Literal["here", "there", "unclear"]
-_FLIGHT = re.compile(r"\b[A-Z][A-Z0-9] ?\d{2,4}\b(?!:)")
-"""A number such as LH 902."""
 _DAY = timedelta(days=1)
 _CHANGE = timedelta(hours=8)
 """Between two flights of one journey."""
@@ -86,12 +83,12 @@ class Absence:
 def is_journey(one: Occurrence) -> bool:
     """Whether it is a flight, a train or the like, by its words or its number."""
     words = named(one.entry.title, "titles")
-    return "travel" in words or _FLIGHT.search(one.entry.title) is not None
+    return "travel" in words or FLIGHT.search(one.entry.title) is not None
 
 
 def _carries_far(one: Occurrence) -> bool:
     words = named(one.entry.title, "titles")
-    return "hold=fixed" in words or _FLIGHT.search(one.entry.title) is not None
+    return "hold=fixed" in words or FLIGHT.search(one.entry.title) is not None
 
 
 def absences(dates: Sequence[Occurrence], people: People, home: tzinfo) -> list[Absence]:

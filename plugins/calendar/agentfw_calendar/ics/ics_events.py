@@ -297,9 +297,11 @@ def _party(value: Any) -> Party:
         given = params.get(name, default)
         return str(given[0] if isinstance(given, list) and given else given).upper()
 
-    name = tidy(str(params.get("CN", "")))
+    name, address = tidy(str(params.get("CN", ""))), address_of(value)
+    if "@" not in address and params.get("EMAIL"):  # as Apple writes it, with an address of the account before it
+        address = address_of(params["EMAIL"])
     return Party(
-        address_of(value),
+        address,
         name,
         said("CUTYPE", "INDIVIDUAL"),
         said("ROLE", "REQ-PARTICIPANT"),

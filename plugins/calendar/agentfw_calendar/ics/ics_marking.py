@@ -19,9 +19,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from typing import NamedTuple
 
-from .ics_events import address_of
-from .ics_lines import Block, FileLines, Line
+from .ics_events import address_of, named_zone
+from .ics_lines import Block, FileLines, Line, decoded
 from .occurrences import Occurrence
 
 DECLINED = "X-AGENTFW-DECLINED"
@@ -70,41 +71,98 @@ def marked(lines: FileLines, declined: Iterable[Occurrence], owner: str, now: da
 
 
 def unmarked(lines: FileLines, marks: Iterable[Mark], owner: str) -> tuple[bytes, list[Mark]]:
-    """The file without these marks, and those that were there."""
-    declined = [block for block in lines.blocks("VEVENT") if block.lines_of(DECLINED)]
+    """The file without these marks, and those after which the event says of the owner what it said before.
+
+    Events are compared by what they say, because servers sort, fold and spell in their own way, and some drop what they
+    don't know. Of an event that somebody changed meanwhile, only the marks go.
+    """
+    blocks = lines.blocks("VEVENT")
     added: dict[int, list[bytes]] = {}
     restored: dict[int, bytes] = {}
     removed: set[int] = set()
     undone = []
     for mark in marks:
         (then,) = FileLines(mark.now.encode("latin-1")).blocks("VEVENT")
-        block = next((block for block in declined if _identity(block) == _identity(then)), None)
+        block = next((block for block in blocks if _identity(block) == _identity(then)), None)
         if block is None:
             continue
         assert block.end is not None
-        undone.append(mark)
+        before = FileLines(mark.was.encode("latin-1")).blocks("VEVENT") if mark.was else _master(lines, block)
+        if not _is_marked(block, before, owner):
+            continue
+        was = own_status(before[0], owner) if before else ""
         if _content(block) == _content(then):
+            undone.append(mark)
             removed.update(range(block.begin.first, block.end.after))
             if mark.was:
                 restored[block.begin.first] = mark.was.encode("latin-1")
             continue
-        before = FileLines(mark.was.encode("latin-1")).blocks("VEVENT") if mark.was else _master(lines, block)
+        if own_status(block, owner) in ("DECLINED", was):
+            undone.append(mark)  # else they have answered otherwise since, and that stays
+        back: list[bytes] = []
         for line in block.own:
-            attending = line.name == "ATTENDEE" and _is(line, owner) and _refusing(line) == line.content
-            if attending or line.name == DECLINED or (line.name in _FREE and _said_by_us(line, then)):
-                removed.update(range(line.first, line.after))
-        gone = {line.name for line in block.own if line.first in removed}
-        back = [
-            line.content
-            for line in (before[0].own if before else ())
-            if line.name in gone and (line.name != "ATTENDEE" or _is(line, owner))
-        ]
+            if line.name == "ATTENDEE" and _is(line, owner) and own_status(block, owner) == "DECLINED":
+                back.append(_answered_before(line, before, owner))
+            elif line.name in _FREE and _said_by_us(line, then):
+                back += [old.content for old in (before[0].lines_of(line.name) if before else ())]
+            elif line.name != DECLINED:
+                continue
+            removed.update(range(line.first, line.after))
         added.setdefault(block.end.first if not block.inner else block.inner[0].begin.first, []).extend(_folded(back))
     return lines.with_changes(added, removed, restored), undone
 
 
-def _identity(block: Block) -> tuple[str, str]:
-    return block.first_text("UID"), block.first_text("RECURRENCE-ID")
+def status_before(mark: Mark, lines: FileLines, owner: str) -> tuple[str, str]:
+    """What the owner had answered before a mark, and what the calendar says now."""
+    (then,) = FileLines(mark.now.encode("latin-1")).blocks("VEVENT")
+    now = [block for block in lines.blocks("VEVENT") if _identity(block) == _identity(then)] or _master(lines, then)
+    before = FileLines(mark.was.encode("latin-1")).blocks("VEVENT") if mark.was else _master(lines, then)
+    was, is_now = (own_status(some[0], owner) if some else "" for some in (before, now))
+    return was, is_now
+
+
+def own_status(block: Block, owner: str) -> str:
+    """The owner's PARTSTAT; NEEDS-ACTION if it isn't said, and empty if they aren't among the attendees."""
+    line = next((line for line in block.lines_of("ATTENDEE") if _is(line, owner)), None)
+    if line is None:
+        return ""
+    return dict(_parsed(line.content).parameters).get("PARTSTAT", "needs-action").upper()
+
+
+def _is_marked(block: Block, before: Sequence[Block], owner: str) -> bool:
+    """Whether an event has a mark, also where a server dropped the property that says so."""
+    if block.lines_of(DECLINED):
+        return True
+    status, was = own_status(block, owner), own_status(before[0], owner) if before else ""
+    if status or was:
+        return status == "DECLINED" and was != "DECLINED"
+    return block.first_text("TRANSP").upper() == "TRANSPARENT" and (
+        not before or before[0].first_text("TRANSP").upper() != "TRANSPARENT"
+    )
+
+
+def _identity(block: Block) -> tuple[str, object]:
+    dated = block.lines_of("RECURRENCE-ID")
+    return block.first_text("UID"), _moment(dated[0]) if dated else ""
+
+
+def _moment(line: Line) -> object:
+    """A time that is the same in all zones, or else as it is written."""
+    said = _parsed(line.content)
+    text, zone = said.value.strip().upper(), named_zone(_zone_of(line))
+    try:
+        if text.endswith("Z"):
+            return datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        if zone is not None:
+            return datetime.strptime(text, "%Y%m%dT%H%M%S").replace(tzinfo=zone).astimezone(UTC)
+    except ValueError:
+        pass
+    return text
+
+
+def _zone_of(line: Line) -> str:
+    head = decoded(_split(line.content)[0])
+    return next((part[5:].strip('"') for part in head.split(";") if part.upper().startswith("TZID=")), "")
 
 
 def _master(lines: FileLines, block: Block) -> list[Block]:
@@ -112,13 +170,46 @@ def _master(lines: FileLines, block: Block) -> list[Block]:
     return [one for one in lines.blocks("VEVENT") if _identity(one) == (block.first_text("UID"), "")]
 
 
+class _Said(NamedTuple):
+    """A content line, by what it says."""
+
+    name: str
+    parameters: frozenset[tuple[str, str]]
+    """Without those that say what holds anyway."""
+    value: str
+
+
+_ANYWAY = {"ROLE": "req-participant", "PARTSTAT": "needs-action", "CUTYPE": "individual", "RSVP": "false"}
+_OF_A_SERVER = frozenset(("DTSTAMP", "LAST-MODIFIED", "CREATED", "SEQUENCE"))
+_FREE_TEXT = frozenset(("SUMMARY", "DESCRIPTION", "LOCATION", "COMMENT", "UID"))
+
+
+def _parsed(content: bytes) -> _Said:
+    head, value = _split(content)
+    name = head.partition(b";")[0]
+    given = [decoded(some[1:]).partition("=") for some in _PARAMETER.findall(head[len(name) :])]
+    parameters = {(key.upper(), text.replace('"', "").casefold()) for key, _, text in given}
+    text = re.sub(r"\\([nN,;\\])", lambda match: "\n" if match[1] in "nN" else match[1], decoded(value))
+    named = decoded(name).upper()
+    return _Said(
+        named,
+        frozenset((key, text) for key, text in parameters if text != _ANYWAY.get(key)),
+        text if named in _FREE_TEXT else text.strip().casefold(),
+    )
+
+
 def _content(block: Block) -> tuple[object, ...]:
-    """What a block says. Servers fold lines in their own way, and change their order."""
-    return block.kind, sorted(line.content for line in block.own), sorted(map(repr, map(_content, block.inner)))
+    """What a block says, without what every server notes in its own way."""
+    own = [_parsed(line.content) for line in block.own if line.name not in _OF_A_SERVER | {DECLINED}]
+    return (
+        block.kind,
+        sorted((one.name, sorted(one.parameters), one.value) for one in own),
+        sorted(map(repr, map(_content, block.inner))),
+    )
 
 
 def _said_by_us(line: Line, then: Block) -> bool:
-    return line.content in [one.content for one in then.lines_of(line.name)]
+    return _parsed(line.content) in [_parsed(one.content) for one in then.lines_of(line.name)]
 
 
 def _date_of_a_series(one: Occurrence, owner: str, now: datetime) -> Sequence[bytes]:
@@ -171,15 +262,34 @@ def _folded(contents: Sequence[bytes]) -> list[bytes]:
 
 
 def _is(line: Line, owner: str) -> bool:
-    return bool(owner) and address_of(_split(line.content)[1].decode("utf-8", "replace")) == owner
+    head, value = _split(line.content)
+    # Apple has an address of the account in the value, and the mail address in a parameter.
+    mail = next((part[6:] for part in decoded(head).split(";") if part.upper().startswith("EMAIL=")), "")
+    return bool(owner) and owner in (address_of(decoded(value)), mail.strip('"').lower())
 
 
 def _refusing(line: Line) -> bytes:
     """An ATTENDEE line with PARTSTAT=DECLINED."""
+    return _answering(line, "DECLINED")
+
+
+def _answered_before(line: Line, before: Sequence[Block], owner: str) -> bytes:
+    """The owner's ATTENDEE line with the answer that it had: as it was, unless somebody changed something else of it."""
+    old = next((one for block in before for one in block.lines_of("ATTENDEE") if _is(one, owner)), None)
+    if old is None:
+        return _answering(line, "")
+    if _parsed(_answering(old, "")) == _parsed(_answering(line, "")):
+        return old.content
+    return _answering(line, dict(_parsed(old.content).parameters).get("PARTSTAT", "").upper())
+
+
+def _answering(line: Line, status: str) -> bytes:
+    """An ATTENDEE line with this PARTSTAT, or with none."""
     head, value = _split(line.content)
     name = head.partition(b";")[0]
     others = [some for some in _PARAMETER.findall(head[len(name) :]) if not some.upper().startswith(b";PARTSTAT=")]
-    return name + b"".join(others) + b";PARTSTAT=DECLINED:" + value
+    said = f";PARTSTAT={status}".encode() if status else b""
+    return name + b"".join(others) + said + b":" + value
 
 
 def _split(content: bytes) -> tuple[bytes, bytes]:
