@@ -21,21 +21,21 @@ from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 from agentfw.request import Sampling
 
-from .answers import Person
-from .calendar_reading import Dates, busy_times
-from .conflicts import Agenda
-from .environment import Outcome, RealConflicts
-from .free_times import Hours, days_off
-from .ics_events import home_of
-from .ics_lines import FileLines
+from .deciding.answers import Person
+from .deciding.calendar_reading import Dates, busy_times
+from .deciding.conflicts import Agenda
+from .deciding.environment import Outcome, RealConflicts
+from .deciding.free_times import Hours, days_off
+from .deciding.people import About, People, owner_of, surname_of
+from .deciding.person_file import PersonFile
+from .deciding.precedents import facts
+from .deciding.proposals import Declined, Limits, other_times
+from .ics.ics_events import home_of
+from .ics.ics_lines import FileLines
+from .ics.sources import Part, Source
+from .language.texts import Said, Texts
+from .language.words import Language
 from .marking import Marking
-from .people import About, People, owner_of, surname_of
-from .person_file import PersonFile
-from .precedents import facts
-from .proposals import Declined, Limits, other_times
-from .sources import Part, Source
-from .texts import Said, Texts
-from .words import Language
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +150,17 @@ class Session:
                 if not environment.undo:
                     return episode
                 last = settled.popitem()[1] if settled else None
-                if last is None or last.kept is not None or last.both:
-                    decision = known.undo()
-                    self.undone += [] if decision is None else [_title_kept(decision)]
+                same = [last]  # an absence is one answer about several
+                while (
+                    last is not None
+                    and settled
+                    and settled[next(reversed(settled))].question.number == (last.question.number)
+                ):
+                    same.append(settled.popitem()[1])
+                for outcome in same:
+                    if outcome is None or outcome.kept is not None or outcome.both:
+                        decision = known.undo()
+                        self.undone += [] if decision is None else [_title_kept(decision)]
                 self.agenda = Agenda(self.found, self.people, self.home)
         finally:
             await policy.close()

@@ -26,14 +26,14 @@ from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
-from .texts import LANGUAGES, Texts
+from .language.texts import LANGUAGES, Texts
 
 if TYPE_CHECKING:
     from agentfw.runs import Assembly
 
-    from .answers import Person
+    from .deciding.answers import Person
+    from .ics.sources import Source
     from .session import Session
-    from .sources import Source
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _OTHER_WORLD = ("tiny",)
@@ -143,7 +143,7 @@ def ask(asked: Asked) -> None:
     """Hold a session."""
     out = asked.out
     out.quiet = asked.quiet or out.json
-    from .person_file import PersonFile, data_file
+    from .deciding.person_file import PersonFile, data_file
     from .terminal import ShownPolicy, conclude, introduce, show_other_times
 
     if asked.output is not None and len(asked.calendars) > 1:
@@ -177,8 +177,8 @@ def ask(asked: Asked) -> None:
 
 def opened(asked: Asked) -> Session:
     """Read the calendars."""
-    from .free_times import Hours
-    from .people import read_people
+    from .deciding.free_times import Hours
+    from .deciding.people import read_people
     from .session import Session, Wishes
 
     first = asked.since.date() if asked.since is not None else None
@@ -192,10 +192,10 @@ def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
     """The address itself, or the calendars of an account that the person chooses."""
     if not given.lower().startswith(("caldav://", "caldavs://")):
         return [given]
-    from .caldav_source import CalDavSource, calendars_at, chosen_before, remember
-    from .person_file import data_file
+    from .deciding.person_file import data_file
+    from .ics.caldav_source import CalDavSource, calendars_at, chosen_before, remember
+    from .language.words import Language
     from .terminal import choose
-    from .words import Language
 
     found = calendars_at(CalDavSource(given))
     if len(found) == 1:
@@ -217,8 +217,8 @@ def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
 
 def source_of(given: str, output: Path | None) -> Source:
     """The calendar that a person names by a path or an address."""
-    from .caldav_source import CalDavSource
-    from .sources import AddressSource, FileSource
+    from .ics.caldav_source import CalDavSource
+    from .ics.sources import AddressSource, FileSource
 
     scheme = given.partition("://")[0].lower() if "://" in given else ""
     if scheme in ("caldav", "caldavs"):
@@ -232,8 +232,8 @@ def source_of(given: str, output: Path | None) -> Source:
 
 def _busy(given: tuple[str, ...]) -> dict[str, Source]:
     """Where it is said when others are busy, by address."""
-    from .caldav_source import CalDavBusy
-    from .ics_events import address_of
+    from .ics.caldav_source import CalDavBusy
+    from .ics.ics_events import address_of
 
     found: dict[str, Source] = {}
     for one in given:
@@ -275,7 +275,7 @@ def _at_terminal() -> bool:
 
 def _person(asked: Asked, only_list: bool, session: Session) -> Person:
     """Who answers."""
-    from .answers import AnswersGiven, Nobody, TakesProposals
+    from .deciding.answers import AnswersGiven, Nobody, TakesProposals
     from .terminal import Lister, Terminal
 
     answers = asked.answers

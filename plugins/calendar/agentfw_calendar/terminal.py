@@ -26,12 +26,12 @@ from rich.text import Text
 from agentfw import Generation, Policy, Request
 from agentfw.printing.out import Out
 
-from .answers import Answer, NotUnderstood, Question, understood
-from .ics_events import printable, tidy
-from .occurrences import Occurrence
-from .precedents import ALWAYS, SERIES
-from .texts import Said, Texts
-from .wording import described, weights_in_words
+from .deciding.answers import Answer, NotUnderstood, Question, understood
+from .deciding.precedents import ALWAYS, SERIES
+from .ics.ics_events import printable, tidy
+from .ics.occurrences import Occurrence
+from .language.texts import Said, Texts
+from .language.wording import described, weights_in_words
 
 if TYPE_CHECKING:
     from .session import Session
@@ -54,10 +54,12 @@ class Terminal:
         self.show(question)
         texts = self.texts
         letters = f"{question.candidates[0].letter}-{question.candidates[-1].letter}".lower()
-        default = texts("prompt_default", letter=question.proposed) if question.proposed else ""
+        default = texts("prompt_default", letter=" ".join(question.proposed)) if question.proposed else ""
         if sum(each.one.of_series is not None for each in question.candidates) > 1:
             self.console.print(f"  {texts('clash_again')}", style="dim")
-        prompt = f"  {texts('prompt')}  [dim]{texts('prompt_answers', default=default, letters=letters)}[/dim] "
+        name = "prompt_away" if question.absence else "prompt"
+        answers = texts("prompt_answers", default=default, letters=letters)
+        prompt = f"  {texts(name)}  [dim]{answers}[/dim] "
         while True:
             text = self._read(prompt)
             if text is None:
@@ -82,7 +84,8 @@ class Terminal:
             stay = texts("all_stay" if answer.both else "all_stay_for_now")
             self.console.print(f"  {stay}{far}\n", style="dim")
             return
-        line = Text("  ").append(texts("kept", title=question.candidate(answer.keep).title), style="green")
+        titles = ", ".join(question.candidate(letter).title for letter in answer.keep)
+        line = Text("  ").append(texts("kept", title=titles), style="green")
         if declined:
             titles = ", ".join(one.entry.title for one in declined)
             line.append(f"{texts('semicolon')}{texts('declined', titles=titles)}", style="dim")
@@ -102,7 +105,7 @@ class Terminal:
         for column in range(4):
             table.add_column(no_wrap=column < 2)  # a letter and a time stay whole; other lines break between words
         for each in question.candidates:
-            is_proposed = each.letter == question.proposed
+            is_proposed = each.letter in question.proposed
             style = "bold green" if is_proposed else ""
             table.add_row(
                 Text(f"  {'>' if is_proposed else ' '} {each.letter}", style=style),
@@ -121,7 +124,10 @@ class Terminal:
             self.console.print(Text(f"  {asked_again}", style="yellow"))
             for change in before.changed:
                 self.console.print(Text(f"    {texts.say(change)}", style="yellow"), soft_wrap=self._is_pipe)
-        if question.proposed:
+        if question.absence:
+            some = len(question.candidates) - 1 - len(question.proposed.replace("A", ""))
+            self.console.print(Text(f"  {texts('away_proposed', count=some)}", style="green"))
+        elif question.proposed:
             reason = question.because(texts)
             proposed = Text("  ").append(texts("proposed", letter=question.proposed), style="green")
             self.console.print(proposed.append(f"{texts('colon')}{reason}" if reason else ""))

@@ -29,13 +29,13 @@ from typing import Any, Protocol
 import caldav
 
 from agentfw_benchmarks import Options, print_aligned, tell
-from agentfw_calendar.answers import Answer, AnswersGiven, Person, Question
-from agentfw_calendar.caldav_source import PASSWORD, CalDavSource
+from agentfw_calendar.deciding.answers import Answer, AnswersGiven, Person, Question
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.caldav_source import PASSWORD, CalDavSource
+from agentfw_calendar.ics.occurrences import Occurrence
+from agentfw_calendar.ics.sources import FileSource, Source
 from agentfw_calendar.marking import everything, undo
-from agentfw_calendar.occurrences import Occurrence
-from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource, Source
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 FIRST = date(2099, 11, 2)

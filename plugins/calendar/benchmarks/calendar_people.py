@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from agentfw_benchmarks import Options, mean_of, print_aligned, shown, tell
-from agentfw_calendar.answers import Answer, Question
-from agentfw_calendar.people import About
-from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.deciding.answers import Answer, Question
+from agentfw_calendar.deciding.people import About
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 FIRST = date(2027, 1, 4)

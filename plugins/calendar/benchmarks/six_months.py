@@ -32,11 +32,11 @@ from typing import Any
 from generated_ics import ics_of
 
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
-from agentfw_calendar.answers import Answer, Candidate, Person, Question, TakesProposals
-from agentfw_calendar.people import About
-from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.deciding.answers import Answer, Candidate, Person, Question, TakesProposals
+from agentfw_calendar.deciding.people import About
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.worlds.calendar.organisation import User
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy

@@ -1,0 +1,394 @@
+"""A person's own calendar as an environment: conflicts from a file, and answers from the person.
+
+What the policy decides is a proposal; what the person answers is the truth. So every policy of the benchmark works here
+on the same lines, and the person's answer takes the place of the feedback.
+
+    environment = RealConflicts(agenda, person, known, home)
+    await Engagement(environment, agent).run(Task(0, 0, "ana@lab.example"))
+
+Before the first conflict an agent is shown `past`: what the person decided in earlier sessions, the tags as data and
+the last few as text. Nothing takes time here: the next conflict comes when the last is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from string import ascii_uppercase
+from typing import Any
+
+from agentfw import Environment, Intervention, Task, Turn, World, action
+from agentfw.errors import InterventionRefused
+from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, Letter, with_letters
+from agentfw_plugins.worlds.calendar.event_attributes import LETTERS, event_line
+
+from ..ics.occurrences import Occurrence
+from ..language.texts import Texts
+from ..language.wording import AWAY, reasons
+from .answers import Answer, Candidate, Person, Question
+from .conflicts import Agenda
+from .person_file import PersonFile
+from .precedents import Facts, Precedent, facts, precedent
+from .tagging import tags
+from .trips import Absence
+
+MOST_CONFLICTS = 200
+"""Maximum number of questions per session; the next session continues."""
+_TURNS = 4
+_MOST_AT_ONCE = 25
+"""Maximum number of events in a question about an absence."""
+_AT_FIRST = "past: nothing was decided yet; most people keep health, family and what can't be moved."
+_TOLD = 5
+"""Number of past decisions shown as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One conflict and what was decided."""
+
+    question: Question
+    kept: Occurrence | None
+    """None if all were left as they are."""
+    declined: tuple[Occurrence, ...]
+    why: str
+    known: bool
+    """Whether it follows from an earlier decision and wasn't asked about."""
+    both: bool = False
+    """Whether all events are kept, and aren't asked about again."""
+    scope: str = ""
+    move: bool = False
+
+
+class RealConflicts(Environment):
+    """See `CalendarConflicts`: an agent is told the same."""
+
+    headline = "changed"
+    lower_is_better = True
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        person: Person,
+        known: PersonFile,
+        home: tzinfo,
+        *,
+        anew: bool = False,
+        settled: dict[frozenset[str], Outcome] | None = None,
+    ) -> None:
+        self.agenda, self.person, self.known, self.home, self.anew = agenda, person, known, home, anew
+        self.settled: dict[frozenset[str], Outcome] = {} if settled is None else settled
+        """What was decided in this session, by the keys of the events. It isn't asked again."""
+        self.outcomes: list[Outcome] = []
+        self.stopped = False
+        """Whether conflicts remain that were not asked about."""
+        self.undo = False
+        """Whether the person takes back their last answer."""
+        self._rest = False
+        """Whether the person takes all proposals that follow, unseen."""
+
+    def goal(self) -> str:
+        return CalendarConflicts().goal()
+
+    def begin(self, world: World, task: Task) -> None:
+        self.world = world
+        self._number = self._turns = self._changed = 0
+        self._decided = False
+        self._question: Question | None = None
+        # What is assumed at first, and pinned, comes before the decisions.
+        rounds, told = self.known.rounds, self.known.choices[-_TOLD:]
+        lines = [f"pinned: {preference.said(Texts.of())}" for preference in self.known.pinned]
+        lines += [_told(decision) for decision in told]
+        world.observe("past", {"rounds": rounds}, text="\n".join(lines or [_AT_FIRST]))
+        self._open()
+
+    @action
+    def decide(self, accept: Letter, ranking: list[Letter] = [], reason: str = "") -> None:  # noqa: B006
+        """Keep one event and decline the others.
+
+        accept: the letter of the event to keep
+        ranking: the letters of all events, the one to keep first
+        reason: why, in a few words
+        """
+        assert self._question is not None
+        letters = [candidate.letter for candidate in self._question.candidates]
+        if accept not in letters:
+            raise InterventionRefused(f"there is no event {accept}; there is {', '.join(letters)}")
+        self._decided = True
+        self._ask(accept, reason)
+
+    def intervene(self, intervention: Intervention) -> None:
+        if intervention.name == "decide":
+            if self._question is None:
+                raise InterventionRefused("no conflict is open; the next one comes by itself")
+            intervention = with_letters(intervention)
+        super().intervene(intervention)
+
+    def turned(self, turn: Turn) -> None:
+        if self.stopped:
+            return
+        if self._decided:
+            self._decided = False
+            self._open()
+            return
+        self._turns += 1
+        left = _TURNS - self._turns
+        if left == 0:
+            self._ask("", "")
+            self._open()
+        elif not turn.calls:
+            words = f"undecided: {left} more turn{'s' if left > 1 else ''} for this conflict."
+            self.world.observe("undecided", {"round": self._number, "turns_left": left}, text=words)
+
+    def outcome(self) -> Mapping[str, float]:
+        asked = [outcome for outcome in self.outcomes if not outcome.known]
+        return {
+            "changed": self._changed / max(1, len(asked)),
+            "conflicts": float(len(self.outcomes)),
+            "declined": float(sum(len(outcome.declined) for outcome in self.outcomes)),
+        }
+
+    def _open(self) -> None:
+        """Show the next conflict that the person hasn't decided before."""
+        if self.stopped:
+            return
+        for absence in self.agenda.absences:
+            if not self._stays_away(absence):
+                return
+        while (group := self.agenda.next()) is not None:
+            settled = self.settled.get(frozenset(one.key for one in group))
+            if settled is not None:
+                self._settle(settled)
+                continue
+            before = precedent(self._precedents(), self._facts(group), self.home)
+            if before is None or before.changed:
+                break
+            keeping = next((one for one in group if one.key == before.kept), None)
+            others, is_both = self._others(group, keeping), before.kept is None
+            self._settle(Outcome(self._asked(group), keeping, others, "", True, is_both, before.scope, before.move))
+        if group is None or self._number == MOST_CONFLICTS:
+            self.stopped = group is not None
+            self._end()
+            return
+        self._number, self._turns = self._number + 1, 0
+        self._question = self._asked(group, before)
+        self.world.round(self._number, of=self._number - 1 + self._question.of - len(self.settled))
+        data, text = self._conflict(self._question)
+        self.world.observe("conflict", data, text=text)
+
+    def _precedents(self) -> Sequence[Mapping[str, Any]]:
+        """The decisions that count: all of them, or those of this session if everything is asked anew."""
+        if not self.anew:
+            return self.known.decisions
+        return [decision for decision in self.known.decisions if decision.get("session") == self.known.session]
+
+    def _others(self, group: Sequence[Occurrence], kept: Occurrence | None) -> tuple[Occurrence, ...]:
+        """What is declined if one event is kept."""
+        return tuple(one for one in group if kept and one is not kept and not self.agenda.is_away(one))
+
+    def _facts(self, group: Sequence[Occurrence]) -> dict[str, Facts]:
+        return {one.key: facts(one, self.agenda.people, self.home) for one in group}
+
+    def _asked(self, group: list[Occurrence], before: Precedent | None = None) -> Question:
+        candidates = tuple(
+            Candidate(letter, one, tags(one, self.agenda.people, self.home))
+            for letter, one in zip(LETTERS, group, strict=False)
+        )
+        to_come = self.agenda.remaining(MOST_CONFLICTS - self._number)
+        also = tuple(self.agenda.that_day(group))
+        # After an undo the episode begins again, but the person goes on where they were.
+        number = len({outcome.question.number for outcome in self.settled.values()}) + 1
+        return Question(number, max(number, number - 1 + to_come), candidates, also, "", "", before)
+
+    def _conflict(self, question: Question) -> tuple[dict[str, Any], str]:
+        """A conflict as values and as text, as the benchmark has it."""
+        first = min(candidate.one.start for candidate in question.candidates).astimezone(self.home)
+        when = f"{first:%a %H:%M}"
+        lines = [f"conflict: {first:%d %B}, {when}, for the owner"]
+        also = [
+            {
+                "start": "all day" if one.entry.all_day else f"{one.start.astimezone(self.home):%H:%M}",
+                "title": "busy",  # a server gets no titles of events that it needn't decide about
+            }
+            for one in question.also
+        ]
+        if also:
+            lines.append("also that day: " + ", ".join(f"{event['start']} {event['title']}" for event in also))
+        lines += [event_line(each.letter, each.title, each.tags) for each in question.candidates]
+        events = [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates]
+        data = {
+            "round": self._number,
+            "week": first.isocalendar().week,
+            "when": when,
+            "user": "",
+            "role": "",
+            "organisation": "",
+            "archetype": "",
+            "events": events,
+            "also": also,
+        }
+        return data, "\n".join(lines)
+
+    def _ask(self, proposed: str, reason: str) -> None:
+        """Ask the person, save the answer, and report it."""
+        assert self._question is not None
+        asked = self._question
+        question = replace(asked, proposed=proposed, reason=" ".join(reason.split()))
+        self._question = None
+        is_seen = self.person.is_person and not self._rest
+        answer = self._answer(question)
+        if answer is None:
+            return
+        self._changed += answer.keep != proposed
+        self.world.measure("changed", float(answer.keep != proposed))
+        if answer.both:
+            self.known.note_both(self._decision(question, answer))
+        if not answer.keep:
+            self._decide(Outcome(question, None, (), answer.why, False, answer.both, answer.scope))
+            self.person.told(question, answer, (), ())
+            self.world.observe("left", {"round": self._number}, text="left: all of them stay as they are.")
+            return
+        kept = question.candidate(answer.keep)
+        others = self._others([each.one for each in question.candidates], kept.one)
+        outcome = Outcome(question, kept.one, others, answer.why, False, scope=answer.scope, move=answer.move)
+        if not is_seen:
+            # Nothing is learned from a proposal that nobody looked at.
+            self._decide(outcome)
+            self.person.told(question, answer, others, ())
+            self.world.observe("taken", {"round": self._number}, text="taken: nobody was asked about this one.")
+            return
+        decision = self._decision(question, answer)
+        said = reasons(answer.why, decision["events"], answer.keep)
+        learned = self.known.note({**decision, "kept": kept.one.key, "accepted": answer.keep, "reasons": said})
+        self._decide(outcome)
+        self.person.told(question, answer, others, learned)
+        self._feedback(question, answer, said)
+
+    def _answer(self, question: Question) -> Answer | None:
+        """What the person says; None if they stop here or take something back."""
+        answer = Answer(question.proposed) if self._rest else self.person.answer(question)
+        self._rest = self._rest or answer.rest
+        if answer.stop or answer.undo:
+            self.stopped, self.undo = True, answer.undo
+            self._end()
+            return None
+        return answer
+
+    def _stays_away(self, absence: Absence) -> bool:
+        """Ask once about all that somebody can't come to, as they are away. False if they stop here.
+
+        No policy is asked: whoever is away doesn't come, but for what they went to in spite of it before.
+        """
+        away = absence.said_by
+        for one in self.agenda.within(absence):
+            pair = [away, one]
+            settled = self.settled.get(frozenset(each.key for each in pair))
+            before = precedent(self._precedents(), self._facts(pair), self.home)
+            if settled is not None:
+                self._settle(settled)
+            elif before is not None and not before.changed:
+                keeping = next((each for each in pair if each.key == before.kept), None)
+                others, is_both = self._others(pair, keeping), before.kept is None
+                outcome = Outcome(self._asked(pair), keeping, others, "", True, is_both)
+                self._settle(replace(outcome, scope=before.scope))
+        while there := self.agenda.within(absence)[:_MOST_AT_ONCE]:
+            letters = ascii_uppercase[: len(there) + 1]
+            candidates = tuple(
+                Candidate(letter, one, tags(one, self.agenda.people, self.home))
+                for letter, one in zip(letters, (away, *there), strict=True)
+            )
+            goes = "".join(each.letter for each in candidates[1:] if self._goes(absence, each.one))
+            asked = self._asked([away])
+            question = replace(asked, candidates=candidates, proposed=goes or "A", reason=AWAY, absence=True)
+            is_seen = self.person.is_person and not self._rest
+            answer = self._answer(question)
+            if answer is None:
+                return False
+            self._changed += answer.keep != question.proposed
+            declined = []
+            for each in candidates[1:]:
+                pair_answer = replace(answer, keep=answer.keep and ("B" if each.letter in answer.keep else "A"))
+                proposed = "B" if each.letter in question.proposed else "A"
+                pair = (replace(candidates[0], letter="A"), replace(each, letter="B"))
+                asked = replace(question, candidates=pair, proposed=proposed, absence=False)
+                kept = {"": None, "A": away, "B": each.one}[pair_answer.keep]
+                others = self._others([away, each.one], kept)
+                declined += others
+                decision = {**self._decision(asked, pair_answer), "trip": absence.is_trip}
+                if is_seen and kept is not None:
+                    self.known.note({**decision, "kept": kept.key, "accepted": pair_answer.keep, "reasons": []})
+                elif is_seen and answer.both:
+                    self.known.note_both(decision)
+                self._decide(Outcome(asked, kept, others, answer.why, False, answer.both))
+            self.person.told(question, answer, declined, ())
+        return True
+
+    def _goes(self, absence: Absence, one: Occurrence) -> bool:
+        """Whether it is proposed to go there in spite of an absence: as in the last one of this kind, else where it is
+        unclear that it clashes."""
+        for decision in reversed(self.known.choices):
+            if decision.get("away") and decision.get("trip") == absence.is_trip:
+                for key, seen in decision["seen"].items():
+                    if key != decision["away"] and one.entry.title == seen["title"]:
+                        return bool(decision["kept"] == key)
+        return absence.judged(one) == "unclear"
+
+    def _decision(self, question: Question, answer: Answer) -> dict[str, Any]:
+        """What is kept of an answer, besides what was chosen."""
+        away = next((each.one.key for each in question.candidates if self.agenda.is_away(each.one)), None)
+        return {
+            "away": away,
+            "keys": sorted(each.one.key for each in question.candidates),
+            "seen": self._facts([each.one for each in question.candidates]),
+            "events": [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates],
+            "proposed": question.proposed,
+            "why": answer.why,
+            "scope": answer.scope,
+            "move": answer.move,
+        }
+
+    def _decide(self, outcome: Outcome) -> None:
+        """Settle a conflict that was asked about."""
+        self.settled[frozenset(each.one.key for each in outcome.question.candidates)] = outcome
+        self._settle(outcome)
+
+    def _settle(self, outcome: Outcome) -> None:
+        group = [candidate.one for candidate in outcome.question.candidates]
+        if outcome.kept is None:
+            self.agenda.leave(group)
+        else:
+            self.agenda.keep(group, outcome.kept)
+        self.outcomes.append(outcome)
+
+    def _feedback(self, question: Question, answer: Answer, said: list[str]) -> None:
+        right = answer.keep == question.proposed
+        self.world.utility(float(right), "proposed what the person keeps")
+        if not question.proposed:
+            verdict = f"none, nothing was taken and {answer.keep} is kept."
+        else:
+            kept = f"{answer.keep} is kept."
+            verdict = f"right, {kept}" if right else f"wrong, {question.proposed} was taken and {kept}"
+        data = {
+            "round": self._number,
+            "accepted": answer.keep,
+            "chosen": question.proposed,
+            "right": right,
+            "because": {"principle": "", "valued": True},
+            "said": answer.why,
+            "reasons": said,
+        }
+        self.world.observe(
+            "feedback", data, text=f'feedback: {verdict} "{answer.why}"' if answer.why else f"feedback: {verdict}"
+        )
+
+    def _end(self) -> None:
+        self.world.finish(**self.outcome())
+
+
+def _told(decision: Mapping[str, Any]) -> str:
+    """A past decision in a line."""
+    events, accepted = decision["events"], decision["accepted"]
+    (kept,) = [event["title"] for event in events if event["letter"] == accepted]
+    others = "; ".join(event["title"] for event in events if event["letter"] != accepted)
+    why = f' "{decision["why"]}"' if decision.get("why") else ""
+    return f"past: {kept} was kept, and not {others}.{why}"
