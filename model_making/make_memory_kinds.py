@@ -16,12 +16,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
+from scipy.sparse import csr_array, hstack
 
 from agentfw_memory.graph.index.embedders import open_embedder
 from agentfw_memory.writing.kinds import FOLDER, KINDS, OTHERS, Kinds, file_name, grams
 
 SENTENCES = Path(__file__).parent / "memory_sentences.txt"
-GRAMS = 8192
+GRAMS = 32_768
 """Number of buckets that the pieces of a sentence are hashed into."""
 ENDS = 3
 """Number of ends that each beginning in a line of parts is joined with."""
@@ -54,11 +55,14 @@ def trained(texts: Sequence[str], kinds: Sequence[int], vectors: Array) -> Kinds
     """Return the weights with the least cross-entropy, each kind counting alike."""
     mean = vectors.mean(0)
     spread = 1.0 / max(float(np.linalg.norm(vectors - mean, axis=1).mean()), 1e-6)
-    pieces = np.zeros((len(texts), GRAMS), np.float32)
-    for row, text in zip(pieces, texts, strict=True):
-        found = grams(text, GRAMS)
-        row[found] = 1.0 / np.sqrt(len(found))
-    rows = np.hstack([(vectors - mean) * spread, pieces, np.ones((len(texts), 1), np.float32)]).astype(np.float32)
+    found = [grams(text, GRAMS) for text in texts]
+    sizes = np.array([len(some) for some in found])
+    values = np.repeat(1.0 / np.sqrt(sizes), sizes).astype(np.float32)
+    places = np.concatenate(found), np.concatenate([[0], sizes.cumsum()])
+    pieces = csr_array((values, *places), shape=(len(texts), GRAMS))
+    ones = np.ones((len(texts), 1), np.float32)
+    rows = csr_array(hstack([csr_array((vectors - mean) * np.float32(spread)), pieces, csr_array(ones)]))
+    columns = csr_array(rows.T)
     wanted = np.eye(len(KINDS), dtype=np.float32)[list(kinds)]
     share = (1.0 / (wanted.sum(0) * len(KINDS)))[list(kinds)][:, None]
     weights = np.zeros((rows.shape[1], len(KINDS)), np.float32)
@@ -67,7 +71,7 @@ def trained(texts: Sequence[str], kinds: Sequence[int], vectors: Array) -> Kinds
         ahead = weights + 0.9 * speed
         score = rows @ ahead
         score = np.exp(score - score.max(1, keepdims=True))
-        slope = rows.T @ ((score / score.sum(1, keepdims=True) - wanted) * share) + DECAY * ahead
+        slope = columns @ ((score / score.sum(1, keepdims=True) - wanted) * share) + DECAY * ahead
         speed = 0.9 * speed - RATE * slope.astype(np.float32)
         weights += speed
     size = vectors.shape[1]

@@ -101,7 +101,7 @@ class Start(NamedTuple):
             yield f"memory: {remembered}"
             writers = [getattr(choice.checked, "writer_url", "") for choice in self.live.assembly.spec.memories]
             for url in filter(None, writers):
-                yield f"what users say is written down by a model at {url}; heard.jsonl has the tokens it took"
+                yield f"what users say is written down by a model at {url}; its tokens are in `agentfw serve usage`"
             instead = f'; otherwise "{self.limits.default_user}"' if self.limits.default_user else ""
             yield f'users: user="ada" in a request, the header x-agentfw-user, or a user\'s key{instead}'
         elif not find_spec("faiss"):

@@ -227,12 +227,15 @@ def test_the_providers_model_writes_down_what_users_say_and_its_tokens_are_recor
                 client.chat.completions.create(model="other", messages=[{"role": "user", "content": text}])
             remembered, told = gateway.remembered("you"), gateway.told
             record = next((tmp_path / "runs").glob("*/heard.jsonl")).read_text()
+        usage = [sys.executable, "-m", "agentfw", "serve", "usage", "--json"]
+        spent = json.loads(subprocess.run(usage, cwd=tmp_path, check=True, capture_output=True).stdout)
 
     asked = [body for body in server.bodies if "response_format" in body]
     took = [json.loads(line).get("took") for line in record.splitlines()]
     assert remembered == ["And now something else.", "Lives in Rome"] or remembered == ["Lives in Rome"]
     assert [body["model"] for body in asked] == ["served", "served"]
     assert took == [{"writer_tokens": 14}, {"writer_tokens": 14, "writer_problems": 1}]  # nobody spoke of Rome again
+    assert {row["name"]: row["tokens"] for row in spent["rows"]}["served"] >= 28
     assert address in told
 
 

