@@ -43,9 +43,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 def door(name: str) -> list[str]:
     """The commands of one door, as printed."""
-    found = re.search(rf"\*\*{name}\*\*.+?{BLOCK}", README, re.S)
+    return shown(name, "sh").splitlines()
+
+
+def shown(name: str, language: str) -> str:
+    """What a door shows in this language."""
+    found = re.search(rf"\*\*{name}\*\*.+?```{language}\n(.+?)```", README, re.S)
     assert found is not None
-    return found[1].splitlines()
+    return found[1]
 
 
 def address_of(start: str) -> str:
@@ -172,14 +177,15 @@ def test_the_first_door_ends_with_a_memory_that_outlives_a_kill(newcomer: Newcom
     assert len(unknown) == 1, "what is asked goes through unchanged"
     assert answer == "rooibos\n"
     assert "memory: 1 user, 1 item" in start
-    assert "record: 2 sessions" in start
+    assert "record: 1 session," in start
 
 
 def test_the_second_door_ends_with_a_trained_model_that_is_served(newcomer: Newcomer) -> None:
-    tasks = "".join(f'{{"prompt": "What is {n} + 3?", "answer": "{n + 3}"}}\n' for n in range(40))
+    task, reward = shown("You train a model.", "json"), shown("You train a model.", "python")
+    tasks = "".join(task.replace("12", f"{n}").replace("39", f"{n + 27}") for n in range(40))
     (newcomer.place / "tasks.jsonl").write_text(tasks, "utf-8")
-    reward = "def correct(completions, answer, **columns):\n    return [float(len(text) % 7) for text in completions]\n"
-    (newcomer.place / "rewards.py").write_text(reward, "utf-8")
+    # The tiny model never says a right sum.
+    (newcomer.place / "rewards.py").write_text(reward.replace("right in text", "len(text) % 7"), "utf-8")
     install, train, serve = door("You train a model.")
     newcomer.types(install)
 

@@ -26,6 +26,7 @@ from ..boundary.output import struck_logs
 from ..boundary.plugin_calls import notes
 from ..errors import StorageError, UsageError, disk_fix
 from ..host import Host
+from ..printing.out import counted
 from .assembly import Assembly, assemble
 from .deciding import ask_in_terminal
 from .execution import Execution, curriculum
@@ -200,7 +201,8 @@ class Run:
         began = time.monotonic()
         try:
             if died := running_calls(self.folder.path):
-                self.host.notes.append(f"when the run ended before, this was running: {'; '.join(died)}")
+                more = f", and {counted(len(died) - 1, 'other call')}" if len(died) > 1 else ""
+                self.host.notes.append(f"when the run ended before, this was running: {died[0]}{more}")
             await assembly.open(self.folder.path)
             execution = Execution(self.folder, assembly, observer)
             observer.started(self.info, execution.state.update)
@@ -237,6 +239,7 @@ def describe_run(spec: RunSpec, assembly: Assembly) -> dict[str, Any]:
         "lower_is_better": assembly.environment.lower_is_better,
         "columns": assembly.environment.columns,
         "meanings": assembly.environment.meanings,
+        "time_unit": assembly.environment.time_unit,
         "inspector": assembly.environment.inspector,
         "gpus": assembly.engine.plan.words() if spec.learner is not None else "",
         "spec": as_given(spec),

@@ -327,5 +327,5 @@ def _unusable(offer: Offered[NamedTemplate], place: str, why: str, values: dict[
     known = ", ".join(f"${key}" for key in values)
     return PluginError(
         f'{place} of the template "{offer.item.name}" of {offer.record.title} {why}',
-        fix=f"tell the authors of {offer.record.distribution}; a template can use {known}, and $$ for a dollar sign",
+        fix=f"{offer.record.mend}; a template can use {known}, and $$ for a dollar sign",
     )

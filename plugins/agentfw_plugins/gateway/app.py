@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentfw import Memory, Policy, Session
-from agentfw.errors import AgentfwError, MissingExtraError, in_words
+from agentfw.errors import AgentfwError, MissingExtraError, in_words, nearest
 
 from ..protocols import About, BadRequest, Body, Protocol, protocols
 from ..protocols.chat import ChatCompletions, read_chat, recorded
@@ -334,8 +334,11 @@ class Gateway:
         return None if other is None else (await self._route(protocol, given, body, request, other)).varied(variant)
 
     def _answered_by(self, route: ModelRoute) -> dict[str, str]:
-        """The header that says which of several models answered."""
-        return {"x-agentfw-model": route.model.name or OWN} if self.models.others else {}
+        """The headers that say which of several models answered, and which version of a training it is."""
+        headers = {"x-agentfw-model": route.model.name or OWN} if self.models.others else {}
+        if route.model.version and (self.learning is None or route.model.name):
+            headers["x-agentfw-version"] = route.model.version
+        return headers
 
     async def attended(self) -> None:
         """Wait until the sessions of all requests are released."""
@@ -418,7 +421,9 @@ def _feedback_value(body: Body, metric: str, correction: str) -> float:
         raise body.wrong("value", "must be true, false or a number")
     if isinstance(given, str):
         if (found := _WORDS.get(given.strip().lower())) is None:
-            raise body.wrong("value", f"must be a number from -1 to 1, or one of {', '.join(_WORDS)}")
+            guess = nearest(given.lower(), [*_WORDS])
+            meant = f' (did you mean "{guess}"?)' if guess else ""
+            raise body.wrong("value", f"must be a number from -1 to 1, or one of {', '.join(_WORDS)}{meant}")
         return found
     if isinstance(given, bool):
         return 1.0 if given else -1.0

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError
-from agentfw.printing.out import Out, shown_path
+from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError, known_names
+from agentfw.printing.out import Out, counted, shown_path
 
 from ..command_options import json_option, skill_options
 from .keys_command import key_file_option, keys, keys_at
@@ -40,6 +40,8 @@ _DAY = 86_400.0
 _PORT = 8765
 _ALONE = "you"
 """Who asks on a machine of one's own, where a request names nobody."""
+_LISTED = 5
+"""Maximum number of sessions that are named where there isn't the one that was meant."""
 _COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
 
 _key_option = click.option(
@@ -361,7 +363,7 @@ def serve(
             about = {"url": url, "folder": str(live.folder.path), "models": [*limits.models, *live.assembly.models]}
             out.data({**about, "providers": fronts, "export": programs})
         else:
-            out.line(f"{url}   {'; '.join(fronts) or live.assembly.spec.policy.name}")
+            out.line(f"{url}   {'; '.join(fronts) or start.policy}")
             for line in programs:
                 out.line(line)
             for note in start.notes(remembered):
@@ -379,7 +381,7 @@ def serve(
         nonlocal remembered
         fronts.extend(await start.providers())
         remembered = "" if out.json else await asyncio.to_thread(start.remembered)
-        await until_free(live, drain, lambda: out.note("waiting until the gateway before this one has ended"))
+        await until_free(live, stop, drain, out.note)
         await serve_until(stop, live, host, port, limits, ready, learning)
 
     try:
@@ -445,11 +447,10 @@ def feedback(
 
 def _told_at_the_end(live: LiveRun, shared: str) -> str:
     """What was kept, and how to go on."""
-    folder, count = shown_path(live.folder.path), len(live.sessions)
+    folder, count = shown_path(live.folder.path), len(live.sessions) + len(live.ended)
     if shared:
         return f"sessions are kept in the shared store; what this gateway answered is in {folder}/"
-    kept = "1 session is" if count == 1 else f"{count} sessions are"
-    return f"{kept} kept in {folder}/ for the next agentfw serve; look at all: agentfw view {folder}"
+    return f"{counted(count, 'session')} kept in {folder}/ for the next agentfw serve; look at all: agentfw view"
 
 
 def _number(value: str | None) -> str | float | None:
@@ -471,5 +472,10 @@ def _posted(url: str, body: dict[str, Any], key: str) -> dict[str, Any]:
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise EndpointError(f"can't reach the gateway at {url}: {error}", fix="start it: agentfw serve") from None
     if answer.is_error:
-        raise AgentfwError(f"the gateway refused: {result['error']['message']}", fix="see: agentfw feedback --help")
+        fix = "see: agentfw feedback --help"
+        if result["error"].get("code") == "no_such_session":
+            listed = httpx.get(f"{url.partition('/s/')[0]}/sessions", headers=headers, timeout=60)
+            names = [one["session"] for one in listed.json().get("sessions", ()) if not one["finish"]]
+            fix = known_names(" sessions in progress", url.split("/")[-2], names[:_LISTED])
+        raise AgentfwError(f"the gateway refused: {result['error']['message']}", fix=fix)
     return result

@@ -18,6 +18,7 @@ from agentfw import Host, Session
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import SettingsError, UsageError
 from agentfw.host import HostOptions, find_project
+from agentfw.printing.out import shown_path
 from agentfw.runs import (
     Again,
     Assembly,
@@ -91,6 +92,10 @@ class Stop:
         else:
             self.keeps_sessions = keeps_sessions
             self._event.set()
+
+    @property
+    def is_set(self) -> bool:
+        return self._event.is_set()
 
     async def wait(self) -> None:
         await self._event.wait()
@@ -278,12 +283,15 @@ async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
     )
 
 
-async def until_free(live: LiveRun, seconds: float, waits: Callable[[], object]) -> None:
-    """Wait while an earlier process still works on the run. `waits` is called if one does."""
+async def until_free(live: LiveRun, stop: Stop, seconds: float, tell: Callable[[str], object]) -> None:
+    """Wait while an earlier process still works on the run, and tell which one."""
     end = time.monotonic() + seconds
     if live.folder.state == "running":
-        waits()
-    while live.folder.state == "running" and time.monotonic() < end:
+        tell(
+            f"process {live.folder.owner} serves {shown_path(live.folder.path)}/ already; waiting {seconds:.0f} s for "
+            "its end (to serve beside it, with a record of its own: agentfw serve --new)"
+        )
+    while live.folder.state == "running" and time.monotonic() < end and not stop.is_set:
         await asyncio.sleep(0.1)
 
 

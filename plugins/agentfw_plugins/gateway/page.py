@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from html import escape
 from importlib.resources import files
 
 from starlette.requests import Request
@@ -41,7 +42,7 @@ from .sessions.session_finder import LiveSessionFinder
 from .usage import spent
 
 _VIEW = "/view"
-"""Where the recorded episodes are: all sessions as `agentfw view` shows them, also while they go on."""
+"""Where all runs of the directory are, as `agentfw view` shows them: the sessions too, also while they go on."""
 _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
@@ -53,9 +54,11 @@ class Page:
         folder, host = finder.live.folder, finder.live.assembly.host
         self._questions = finder.live.assembly.decisions.questions
         self._questions.listeners.append(lambda question: None)  # they are fetched
-        viewer = Viewer(Index(folder.path), host, of_gateway=True)
+        viewer = Viewer(Index(folder.path.parent), host, of_gateway=True)
         html, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
-        self._html = html.encode()
+        remembers = "yes" if finder.live.assembly.memories else ""
+        about = f'<body data-user="{escape(finder.default_user)}" data-remembers="{remembers}">'
+        self._html = html.replace("<body>", about, 1).encode()
         self._headers = {
             **_PRIVATE,
             "content-security-policy": f"{policy}; frame-ancestors 'none'",
@@ -141,7 +144,7 @@ class Page:
     # -- memories ------------------------------------------------------------------------------------------------------
 
     async def _list_memory(self, request: Request) -> Response:
-        user = _user_of(request, Body({}))
+        user = self._user_of(request, Body({}))
         items = [asdict(one) for one in await self.finder.live.remembered(user)]
         told = {"user": user, "items": items, "waiting": self.finder.live.hearing.waiting(user)}
         return json_answer(told, headers={"cache-control": "no-store"})
@@ -151,20 +154,26 @@ class Page:
         text = body.text("text")
         if not text.strip():
             raise body.wrong("text", "must not be empty")
-        user = _user_of(request, body)
+        user = self._user_of(request, body)
         with _known():
             corrected = await self.finder.live.correct(user, request.path_params["item"], text)
         return json_answer({"user": user, "item": asdict(corrected)}, headers={"cache-control": "no-store"})
 
     async def _forget_one(self, request: Request) -> Response:
-        user, item = _user_of(request, Body({})), request.path_params["item"]
+        user, item = self._user_of(request, Body({})), request.path_params["item"]
         with _known():
             await self.finder.live.forget_one(user, item)
         return json_answer({"user": user, "deleted": item})
 
     async def _forget(self, request: Request) -> Response:
-        user = _user_of(request, Body({}))
+        user = self._user_of(request, Body({}))
         return json_answer({"user": user, "deleted": await self.finder.live.forget(user)})
+
+    def _user_of(self, request: Request, body: Body) -> str:
+        caller = self.finder.asking(caller_of(request, body), "")
+        if not caller.user:
+            raise BadRequest("the request names no user, and each has a memory of their own", field="user")
+        return caller.user
 
     @property
     def _tools(self) -> dict[str, Tool]:
@@ -177,10 +186,3 @@ def _known() -> Iterator[None]:
         yield
     except UnknownNameError as error:
         raise BadRequest(error.message, 404, code="no_such_item") from None
-
-
-def _user_of(request: Request, body: Body) -> str:
-    caller = caller_of(request, body)
-    if not caller.user:
-        raise BadRequest("the request names no user, and each has a memory of their own", field="user")
-    return caller.user

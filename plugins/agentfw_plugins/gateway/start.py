@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentfw.errors import MissingExtraError, SettingsError
-from agentfw.printing.out import shown_path
+from agentfw.printing.out import counted, shown_path
 from agentfw.runs import LiveRun
 
 from ..memories.graph_errors import translated_errors
+from ..models.checkpoint import version_name
 from .live import Limits
+from .models import version_folder
 from .provider import check_address, look, providers
 
 _MEMORY = "skillgraph"
@@ -83,6 +85,16 @@ class Start(NamedTuple):
                 asking.append(look(policy, url, variable if os.environ.get(variable, "").strip() else ""))
         return await asyncio.gather(*asking)
 
+    @property
+    def policy(self) -> str:
+        """What answers, in words: the policy, and the version of a training if it is one."""
+        choice = self.live.assembly.spec.policy
+        folder = version_folder(choice)
+        if folder is None:
+            return choice.name
+        run = next((parent.name for parent in folder.parents if (parent / "run.json").is_file()), "")
+        return f"{choice.name}, version {version_name(folder)}" + (f" of {run}" if run else "")
+
     def programs(self, url: str) -> Iterator[str]:
         """What a program has to be told."""
         protocols = {getattr(choice.checked, "protocol", "chat") for choice in self._choices}
@@ -109,7 +121,7 @@ class Start(NamedTuple):
         else:
             yield "memory: none"
         known = len(self.live.sessions) + len(self.live.ended)
-        yield f"record: {_counted(known, 'session')}, {shown_path(self.live.folder.path)}/"
+        yield f"record: {counted(known, 'session')}, {shown_path(self.live.folder.path)}/"
         yield from self._keys()
 
     def remembered(self) -> str:
@@ -124,7 +136,7 @@ class Start(NamedTuple):
 
         with translated_errors(), SkillGraph.open(path, tenant=getattr(choice.checked, "tenant", "")) as graph:
             items, users = graph.admin.stats().nodes.get("skill", 0), len(graph.admin.owners())
-        return f"{_counted(users, 'user')}, {_counted(items, 'item')}, {shown_path(Path(path))}"
+        return f"{counted(users, 'user')}, {counted(items, 'item')}, {shown_path(Path(path))}"
 
     def _keys(self) -> Iterator[str]:
         named = dict.fromkeys(str(getattr(choice.checked, "api_key_env", "")) for choice in self._choices)
@@ -150,7 +162,3 @@ def refuse_other_keys(path: Path, usual: Path) -> None:
             f"there are keys in {usual}, and none in {path}, so this gateway would be open",
             fix=f"add --key-file {usual}, or make keys: agentfw serve keys add NAME --key-file {path}",
         )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -373,10 +373,13 @@ class SkillGraphMemory(Memory):
         user = self._owner(episode.task.user)
         mark = blake2b(f"{self._run}\0{episode.task.user}".encode(errors="replace"), digest_size=8).hexdigest()
         observed = [event for event in episode.events if event.kind == "observation"]
-        theirs = [event.data for event in observed if event.data.get("by") == "user"]
-        said = [str(data.get("said") or data.get("text", "")) for data in theirs]
+        # What is said in a session of a live run was heard, and such a session is about anything.
+        heard = any(event.kind == "session" and "run" in event.data for event in episode.events)
+        theirs = [event for event in observed if event.data.get("by") == "user"]
+        new = [event.data for event in theirs if not (heard and event.name == "message")]
+        said = [str(data.get("said") or data.get("text", "")) for data in new]
         about = dict.fromkeys(str(one) for event in observed for one in _listed(event.data.get("scenarios")))
-        scenarios = tuple(filter(_is_name, about or (episode.environment,)))
+        scenarios = tuple(filter(_is_name, about or (() if heard else (episode.environment,))))
         rated = any(event.name == "feedback" and not event.data.get("metric") for event in observed)
         asked = next((one.content for one in reversed(episode.messages) if rated and one.role == "user"), "")
         recalled = self._recalled(episode)

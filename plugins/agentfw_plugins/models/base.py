@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
+# It warns of a kernel that isn't used here as soon as anything imports it, PEFT included.
+logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+
 Device = Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")]
 """`cuda:1` is the second GPU that this process sees."""
 
@@ -174,8 +177,6 @@ def load_base(
 def prepare_libraries() -> None:
     """Set what must be set before the first model is made, and silence what users can't do anything about."""
     fix_order_of_adding()
-    # It warns at its import of the kernel that isn't used here.
-    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
     try:
         import transformers
     except ImportError as error:

@@ -9,7 +9,6 @@ computed in. An adapter that was trained on four bits is merged into what these 
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from agentfw.runs import newest_version
 
 from ..command_options import json_option
 from .base import choose_device, computed_in
-from .checkpoint import require_new, write_folder
+from .checkpoint import require_new, version_name, write_folder
 from .locate import copy_but_weights, locate, write_unquantized
 
 if TYPE_CHECKING:
@@ -74,9 +73,7 @@ def export_version(run: RunFolder, target: Path, *, merge: bool) -> tuple[str, b
         write_folder(target, lambda unfinished: _merged(settings, version, unfinished))
     else:
         write_folder(target, lambda unfinished: shutil.copytree(version, unfinished, dirs_exist_ok=True))
-    note = version / "agentfw.json"
-    name = json.loads(note.read_text("utf-8"))["version"] if note.is_file() else version.name
-    return str(name), merge or not adapter
+    return version_name(version), merge or not adapter
 
 
 def _merged(settings: dict[str, Any], adapter: Path, target: Path) -> None:

@@ -171,14 +171,18 @@ def _sides(rows: sqlite3.Connection) -> list[str]:
 
 
 def _suggested(rows: sqlite3.Connection, names: list[str], chosen: list[str]) -> list[str]:
-    """The two newest that have played a task in common, with the one that was chosen if one was."""
+    """The two newest that have played a task in common, with the one that was chosen if one was.
+
+    Of a training, these are the first evaluation and the last.
+    """
     wanted = chosen[1] or chosen[0]
     if wanted and wanted not in names:
         return []
     since = names.index(wanted) if wanted else 0
     near = [(name, _tasks(rows, name)) for name in names[since : since + _SUGGESTED]]
     for place, (right, played) in enumerate(near[:1] if wanted else near):
-        for left, tasks in near[place + 1 :]:
+        older, run = near[place + 1 :], right.partition(", ")[0]
+        for left, tasks in [*(one for one in reversed(older) if one[0].startswith(f"{run}, ")), *older]:
             if played & tasks:
                 return [left, right]
     return []

@@ -74,7 +74,12 @@ _EPISODE = (
     Figure("calls", "calls", lambda record: record.get("tool_calls"), digits=",.0f", averaged=False),
     Figure("tokens", "tokens", lambda record: record.get("tokens"), digits=",.0f", averaged=False),
     Figure(
-        "answer_tokens", "answer length", lambda record: _share(record, "tokens", "turns"), unit="tokens", digits=",.1f"
+        "answer_tokens",
+        "answer length",
+        lambda record: _share(record, "tokens", "turns"),
+        unit="tokens",
+        digits=",.1f",
+        meaning="tokens that the policy sampled for an answer, on average",
     ),
     Figure("cost", "cost", lambda record: record.get("usage", {}).get("cost") or None, digits=".4g", averaged=False),
     Figure(

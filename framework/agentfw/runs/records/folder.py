@@ -37,10 +37,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from ...episode import Episode
-from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, disk_fix
+from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, disk_fix
 from ...host.origin import changed_origins, changed_plugins
 from .journal import Journal, read_journal, write_whole
-from .play_records import Records, State
+from .play_records import Records, State, reasons
 from .run_index import newest_first
 
 FORMAT = 3
@@ -91,7 +91,8 @@ class RunFolder:
         failed = 0 if self.planned_updates else len(self.failed())
         done, total = self.done, self.total
         of = "" if done == total or self.is_live else f" of {total:,}"
-        count = f"{done:,}{of} {self.unit if (total if of else done) != 1 else self.unit[:-1]}"
+        unit = "sessions" if self.is_live else self.unit
+        count = f"{done:,}{of} {unit if (total if of else done) != 1 else unit[:-1]}{' ended' * self.is_live}"
         return f"{failed:,} failed, {count}" if failed else count
 
     @property
@@ -103,6 +104,15 @@ class RunFolder:
     def resume_command(self) -> str:
         """What to type to go on with it."""
         return f"agentfw serve --resume {self.id}" if self.is_live else f"agentfw runs resume {self.id}"
+
+    def without_episodes(self) -> UsageError:
+        """The refusal of what needs an episode, while there is none."""
+        if failed := reasons(self.failed()):
+            return UsageError(f"no episode of {self.id} has ended well: {next(iter(failed))}", fix="run it again")
+        if self.is_live:
+            fix = f"look at those in progress: agentfw view {self.id}, or end one: agentfw feedback SESSION --end"
+            return UsageError(f"no session of {self.id} has ended yet", fix=fix)
+        return UsageError(f"{self.id} has no finished episode yet", fix=self.resume_command)
 
     @property
     def headline(self) -> str:
@@ -133,6 +143,11 @@ class RunFolder:
     def meanings(self) -> dict[str, str]:
         """Explanations of figures in the run's table."""
         return dict(self.about.get("meanings", {}))
+
+    @property
+    def time_unit(self) -> str:
+        """What a unit of time is, if the environment says it."""
+        return str(self.about.get("time_unit", ""))
 
     @property
     def inspector(self) -> str:
@@ -298,12 +313,9 @@ class RunFolder:
                 break
             except OSError:
                 if wait is None:
-                    owner = ""
-                    with suppress(OSError):
-                        owner = os.read(handle, 32).decode(errors="replace").strip()
                     os.close(handle)
                     raise RunInUseError(
-                        f"{self.path} is in use" + (f" by process {owner}" if owner else ""),
+                        f"{self.path} is in use by process {self.owner}",
                         fix="wait for it to end, or stop it",
                     ) from None
                 time.sleep(wait)
@@ -311,6 +323,13 @@ class RunFolder:
         with suppress(OSError):  # the owner is useful in errors, but can't be written on a full disk
             os.ftruncate(handle, 0)
             os.write(handle, str(os.getpid()).encode())
+
+    @property
+    def owner(self) -> str:
+        """The number of the process that works on a running run."""
+        with suppress(OSError):
+            return (self.path / "lock").read_text(errors="replace").strip() or "unknown"
+        return "unknown"
 
     def unlock(self) -> None:
         if self._lock is not None:
@@ -332,20 +351,21 @@ class RunFolder:
 
     @property
     def state(self) -> str:
-        """done, running, or interrupted. An interrupted run can be resumed."""
+        """done, running, or interrupted, which can be resumed. A live run is stopped, and never interrupted."""
         if (self.path / "summary.json").exists():
             return "done"
+        ended = "stopped" if self.is_live else "interrupted"
         try:
             handle = os.open(self.path / "lock", os.O_RDONLY)
         except OSError:
-            return "interrupted"
+            return ended
         try:
             _lock(handle)
         except OSError:
             return "running"
         finally:
             os.close(handle)
-        return "interrupted"
+        return ended
 
 
 def list_runs(root: Path) -> Iterator[RunFolder]:

@@ -78,7 +78,7 @@ class LiveSessionFinder:
 
     def __init__(self, live: LiveRun, *, most: int = 10_000, idle: float = 3600.0, default_user: str = "") -> None:
         """`default_user` asks where a request names nobody, unless its session is another user's."""
-        self.live, self.most, self.idle, self._default_user = live, most, idle, default_user
+        self.live, self.most, self.idle, self.default_user = live, most, idle, default_user
         self.reading = Reading(live)
         self._answers: dict[_Answer, str] = {}
         """The session of each conversation up to an answer; of sessions without a name. The record has them, too."""
@@ -99,11 +99,11 @@ class LiveSessionFinder:
                 self._goes_on_from(session, bytes.fromhex(event.data["digest"]))
 
     def asking(self, caller: Caller, name: str) -> Caller:
-        if caller.user or caller.key is not None or not self._default_user:
+        if caller.user or caller.key is not None or not self.default_user:
             return caller
         session = self.live.sessions.get(self._full(caller, name))
         user = session.episode.task.user if session is not None else ""
-        return replace(caller, user=user or self._default_user)
+        return replace(caller, user=user or self.default_user)
 
     async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
         if not name:
