@@ -256,9 +256,9 @@ REGISTRATION = Registration(
         ),
         Component(
             "mirror",
-            "agentfw_plugins.trackers.mirror:MirrorTracker",
+            "agentfw_plugins.trackers.metric_trackers:MirrorTracker",
             "Keeps a copy of the run's folder in object storage, to resume and view it on other machines",
-            settings="agentfw_plugins.trackers.mirror:MirrorSettings",
+            settings="agentfw_plugins.trackers.metric_trackers:MirrorSettings",
             extra="cloud",
             needs=("fsspec",),
         ),

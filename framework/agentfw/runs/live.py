@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from ..boundary.layers import MemoryThread
+from ..boundary.settings_input import operational_keys
 from ..episode import Episode, Task
 from ..errors import EndpointError, StorageError, UnknownNameError, UsageError
 from ..host import Host
 from ..memory import Memory, Remembered
 from ..seeds import Seeds
-from ..settings import operational_keys
 from ..tool import Tool
 from ..tracker import PlayedEpisode
 from ..turns.session import Session, Unfinished, extended

@@ -103,24 +103,24 @@ REGISTRATION = Registration(
     rewards=[
         Component(
             "calendar_format",
-            "agentfw_plugins.worlds.calendar.rewards:CalendarFormat",
+            "agentfw_plugins.worlds.calendar.baselines:CalendarFormat",
             "Whether each conflict got a valid decision and a complete ranking",
         ),
         Component(
             "calendar_decision",
-            "agentfw_plugins.worlds.calendar.rewards:CalendarDecision",
+            "agentfw_plugins.worlds.calendar.baselines:CalendarDecision",
             "Whether the event was kept that the user keeps",
         ),
         Component(
             "calendar_ranking",
-            "agentfw_plugins.worlds.calendar.rewards:CalendarRanking",
+            "agentfw_plugins.worlds.calendar.baselines:CalendarRanking",
             "How high the user's event was ranked",
         ),
         Component(
             "calendar_hub",
-            "agentfw_plugins.worlds.calendar.rewards:CalendarHub",
+            "agentfw_plugins.worlds.calendar.baselines:CalendarHub",
             "Whether the memory was used for a conflict",
-            settings="agentfw_plugins.worlds.calendar.rewards:CalendarHubSettings",
+            settings="agentfw_plugins.worlds.calendar.baselines:CalendarHubSettings",
         ),
         Component(
             "feedback_preference",

@@ -210,19 +210,6 @@ def test_a_refit_that_starts_warm_is_better_at_once(model: PreferenceModel) -> N
     assert warm.history[0]["metric"] > cold.history[0]["metric"]
 
 
-@pytest.mark.slow
-def test_a_graph_too_big_to_pass_whole_is_learned_from_its_parts() -> None:
-    whole, parts = (
-        PreferenceModel.fit(likes(), items=ITEMS, settings=replace(SETTINGS, neighbours=n), encoder="hash")
-        for n in (0, 3)
-    )
-    untrained = PreferenceModel.fit(likes(), items=ITEMS, settings=replace(SETTINGS, epochs=1), encoder="hash")
-
-    best = [max(one.get("metric", 0.0) for one in each.history) for each in (whole, parts)]
-    assert best[1] > 0.8 * best[0]
-    assert best[1] > 1.3 * untrained.history[0]["metric"]
-
-
 def test_training_ends_when_the_held_out_likes_are_found_no_better() -> None:
     seen: list[Progress] = []
     settings = replace(SETTINGS, epochs=200, patience=2, look_every=1)

@@ -34,11 +34,12 @@ from pydantic_core import to_jsonable_python
 
 from ...boundary.metadata import normalise
 from ...boundary.secrets import MASK, secrets_in
+from ...boundary.settings_input import input_key, input_keys, marked_keys, operational_keys
 from ...errors import AgentfwError, PluginError, SettingsError, UsageError, nearest
 from ...hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 from ...host import Host, PluginRecord
 from ...host.origin import changed_origins, changed_plugins, origin_of
-from ...settings import SHARED, input_key, input_keys, marked_keys, operational_keys
+from ...settings import SHARED
 from ...version import __version__
 from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, ModelChoice, RunSpec, ToolChoice, parse_spec
 from .values import apply_assignments, listed

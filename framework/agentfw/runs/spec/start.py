@@ -24,12 +24,12 @@ from typing import Any
 
 from ...boundary.gate import ImportFailed, let_in
 from ...boundary.metadata import entry_points
-from ...boundary.settings_input import toml_value
+from ...boundary.settings_input import marked_keys, toml_value
 from ...errors import RunFolderError, SettingsError, UnknownNameError, UsageError, nearest
 from ...host import Host
 from ...host.project import FILE_NAME
 from ...printing.out import shown_path
-from ...settings import VERSION, marked_keys
+from ...settings import VERSION
 from ..records.folder import RunFolder, find_run, list_runs
 from ..records.play_records import State
 from .resolution import from_json, masked_keys
