@@ -35,7 +35,7 @@ class PluginCall:
     __slots__ = ("call", "episode", "mend", "task", "thread", "title")
 
     def __init__(self, title: str, call: str, mend: str = "") -> None:
-        """`mend` says what to do about a call that takes too long. Without it, the call may take as long as it needs."""
+        """`mend` says what to do about a call that takes too long. Without it, a call may take as long as it needs."""
         self.title, self.call, self.episode, self.mend = title, call, "", mend
 
     def __enter__(self) -> None:
