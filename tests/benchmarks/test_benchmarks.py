@@ -227,7 +227,7 @@ def test_no_secret_is_found_that_the_run_was_told_of(capsys: pytest.CaptureFixtu
 @pytest.mark.slow
 def test_a_run_that_was_moved_is_equal_and_changes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    result = load("reproduce").main(["--kinds", "1"])
+    result = load("reproduce").main(["--kinds", "inbox"])
     assert (result["equal"], result["named"], result["failures"]) == (1, result["changes"], [])
 
 
