@@ -47,7 +47,7 @@ def execute_spec(
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.errors import SettingsError
-    from agentfw.host.approvals import ask
+    from agentfw.host.trust import allow_folder, require_trusted_folder
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
     from agentfw.runs.spec.resolution import checked_spec
@@ -62,7 +62,7 @@ def execute_spec(
     given = parse_assignments(assignments)
     for folder in chosen.get("skills", ()):
         if Path(folder).is_dir():  # else it is a name of a distribution
-            ask(Path(folder), out, yes=yes)
+            (allow_folder if yes else require_trusted_folder)(Path(folder))
     values = chosen_values(host, start, environment, file, runs=root, options=chosen, assignments=given)
     check(values)
     try:

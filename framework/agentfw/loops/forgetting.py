@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -22,6 +23,7 @@ from ..errors import UsageError
 from ..host import Host
 from ..memory import Memory
 from ..optimizer import Optimizer
+from ..runs.records.damage import journals_of
 from ..runs.records.folder import RunFolder
 from ..runs.records.journal import read_journal, write_whole
 from ..runs.records.play_records import State
@@ -164,6 +166,9 @@ def _forget_records(run: RunFolder, user: str) -> int:
                     write_whole(run.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
         for torn in place.glob("*.torn"):
             torn.unlink()
+    if (summary := run.summary()) is not None:  # else the run would be taken for a damaged one
+        files = json.dumps({**summary, "files": journals_of(run.path)}, indent=2)
+        write_whole(run.path / "summary.json", files + "\n")
     for page in ("report.html", "curve.svg"):  # they show episodes; `agentfw report` writes them again
         (run.path / page).unlink(missing_ok=True)
     return gone
@@ -189,5 +194,6 @@ def _forget_state(run: RunFolder, user: str, host: Host) -> bool:
     optimizer.restore(state.optimizer)
     if not optimizer.forget(user):
         return False
+    shutil.rmtree(run.path / "states", ignore_errors=True)  # the user is in what is kept of earlier updates
     replace(state, optimizer=optimizer.state()).write(run.path)
     return True

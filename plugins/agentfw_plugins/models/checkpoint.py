@@ -30,15 +30,14 @@ import shutil
 from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from safetensors import SafetensorError
 
 from agentfw.errors import SettingsError, StorageError, UsageError, disk_fix
 
-if TYPE_CHECKING:
-    pass
-
+OWN_CODE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+"""What every `from_pretrained` of transformers is given: else it asks, and `y` runs the code in the folder."""
 _SAMPLE = 1 << 20
 
 
