@@ -31,6 +31,7 @@ _COMMANDS = {
     "train": ("agentfw_cli.run:train", "Train a model on its own episodes, or on your prompts"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
     "plugins": ("agentfw_cli.plugins:plugins", "Find, create, check and install plugins"),
+    "trust": ("agentfw_cli.plugins:trust", "Allow what a spec, a run or skills of others want to do"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
     "reproduce": ("agentfw_cli.compare:reproduce", "Play a run again, and say whether it is equal"),
 }
@@ -263,7 +264,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
             stream.reconfigure(errors="replace")
     try:
         # --debug is welcome anywhere on the line.
-        result = cli.main([word for word in arguments if word != "--debug"], prog_name="agentfw", standalone_mode=False)
+        result = _allowed([word for word in arguments if word != "--debug"])
         _flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -294,6 +295,25 @@ def _guarded(arguments: list[str], debug: bool) -> int:
                 _flush()
             return error.exit_code
         return _unexpected(error, Out())
+
+
+def _allowed(arguments: list[str]) -> Any:
+    """Execute a command. On a terminal, whoever has to allow something first is asked, and the command begins again."""
+    from agentfw.errors import UntrustedError
+    from agentfw.printing.out import Out
+
+    while True:
+        try:
+            return cli.main(arguments, prog_name="agentfw", standalone_mode=False)
+        except UntrustedError as error:
+            if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+                raise
+            from agentfw.host.trust import allow
+
+            Out().error(error.message, label="question")
+            if not click.confirm("Allow it?", err=True):
+                raise
+            allow(error.digest, error.path)
 
 
 def _unexpected(error: BaseException, out: Out) -> int:

@@ -88,6 +88,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
       agentfw runs show last --episode 17
     """
     from agentfw.runs.records.call_record import call_table, read_calls, running_calls
+    from agentfw.runs.records.damage import damage
     from agentfw.runs.records.figure_table import in_order
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.records.play_records import reasons
@@ -102,6 +103,8 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     row, records = _row(folder), folder.metrics()
     summary = folder.summary() or (summarize(folder, 0.0).to_record() if records else None)
     bad = {record["episode"]: record["failures"] for record in records if record["failures"]}
+    damaged = damage(folder, deep=True)
+    row |= {"state": "damaged", "damage": damaged} if damaged and row["state"] == "done" else {"damage": damaged}
     calls, running = read_calls(folder.path), running_calls(folder.path)
     if as_json:
         more = {"about": folder.about, "summary": summary, "failures": bad, "calls": calls, "running": running}
@@ -144,6 +147,8 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     if len(bad) > _SHOWN:
         out.note(f"... and {len(bad) - _SHOWN} more episodes; metrics.jsonl has them all")
     _note_version(folder, out)
+    for line in damaged:
+        out.warning(f"damaged: {line}")
     if row["state"] == "interrupted":
         out.note(f"resume it: {folder.resume_command}")
 
@@ -152,7 +157,7 @@ def _note_version(folder: RunFolder, out: Out) -> None:
     """How to talk with a language model that was trained."""
     from agentfw.runs.records.play_records import State
 
-    adapter = State.read(folder.path).adapter
+    adapter = State.known(folder.path).adapter
     if adapter and any((folder.path / adapter).glob("*.safetensors")):
         out.note(f"serve what was learned: agentfw serve --policy {name_of(folder)}")
 
@@ -189,6 +194,12 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
     help="Leave RUN as it is, and begin a new training from its last complete update. Any setting of it may be other.",
 )
 @click.option(
+    "--from-update",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Go on from this update, where later ones are damaged. What came after it is kept in RUN/set_aside.",
+)
+@click.option(
     "--with-changed", is_flag=True, help="Resume although the world, a reward or the policy is of another version now."
 )
 @samples_option
@@ -200,6 +211,7 @@ def resume(
     run: str,
     assignments: tuple[str, ...],
     fork: bool,
+    from_update: int | None,
     with_changed: bool,
     samples: bool,
     runs: Path | None,
@@ -216,6 +228,7 @@ def resume(
       agentfw runs resume last --fork --set learner.learning_rate=1e-5
     """
     from agentfw.boundary.settings_input import parse_assignments
+    from agentfw.runs.records.damage import rewind
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
     from agentfw_cli.execution import execute
@@ -225,6 +238,8 @@ def resume(
     folder = find_run(root, run)
     host = load_host(out, blocked, strict)
     changes = parse_assignments([*assignments, *_asked_for(folder, assignments)])
+    if from_update is not None:
+        rewind(folder, from_update)
     resumed = (
         Run.fork(folder, host, root, changes) if fork else Run.open(folder, host, changes, with_changed=with_changed)
     )

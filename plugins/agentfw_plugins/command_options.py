@@ -34,13 +34,13 @@ def json_option(command: Command) -> Command:
 
 
 def skill_options(command: Command) -> Command:
-    """Add `--skill`, as `skills`, and `--yes`. The folders of others are approved before the command begins."""
+    """Add `--skill`, as `skills`, and `--yes`. The folders are allowed before the command begins."""
 
     def approved(context: click.Context, parameter: click.Parameter, skills: tuple[str, ...]) -> tuple[str, ...]:
         if skills and not context.resilient_parsing:
-            from agentfw.host.approvals import ask_for_skills
+            from agentfw.host.trust import require_trusted_skills
 
-            ask_for_skills(skills, Out(), yes=bool(context.meta.get(__name__)))
+            require_trusted_skills(skills, yes=bool(context.meta.get(__name__)))
         return skills
 
     command = click.option(

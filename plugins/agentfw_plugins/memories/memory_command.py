@@ -79,6 +79,7 @@ def _time(context: click.Context, parameter: click.Parameter, value: str | None)
 
 # Parameters that several commands have
 
+
 def _served() -> str:
     from agentfw.host import runs_directory
     from agentfw.printing.out import shown_path
@@ -445,10 +446,10 @@ def import_(words: tuple[str, ...], owner: str, yes: bool, embedder: str, store:
     if not path.exists():
         raise UsageError(f"there is no {path}", fix="check the path")
     if words[0] == "skills":
-        from agentfw.host.approvals import ask
+        from agentfw.host.trust import allow_folder, require_trusted_folder
         from agentfw_memory.graph.exchange.skill_folders import as_new_skill, read_skill_folders
 
-        ask(path, out, yes=yes)
+        (allow_folder if yes else require_trusted_folder)(path)
         with translated_errors():
             skills = [as_new_skill(one, owner=owner, reviewed=True) for one in read_skill_folders(path)]
         with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:

@@ -55,6 +55,7 @@ from agentfw_memory.writing.kinds import says_yes
 
 from ..hooks.ledger import FILE as LEDGER
 from ..hooks.ledger import Account, Ledger
+from ..policies.http.endpoint import is_listed
 from .graph_errors import translated_errors
 from .writer_model import ServerModel
 
@@ -433,10 +434,11 @@ def _answer(text: str) -> str:
 def _writer_model(settings: SkillGraphSettings) -> ServerModel | None:
     if not settings.writer_url:
         return None
+    is_named = "writer_key_env" in settings.model_fields_set or is_listed(settings.writer_url)
     return ServerModel(
         settings.writer_url,
         settings.writer_model,
-        settings.writer_key_env,
+        settings.writer_key_env if is_named else "",
         timeout=settings.writer_timeout,
         most_tokens=settings.writer_tokens,
     )

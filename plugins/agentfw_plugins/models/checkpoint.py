@@ -36,6 +36,8 @@ from safetensors import SafetensorError
 
 from agentfw.errors import SettingsError, StorageError, UsageError, disk_fix
 
+OWN_CODE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+"""What every `from_pretrained` of transformers is given: else it asks, and `y` runs the code in the folder."""
 _SAMPLE = 1 << 20
 
 

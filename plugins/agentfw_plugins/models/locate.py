@@ -44,7 +44,7 @@ from agentfw.errors import AgentfwError, DuplicateComponentError, MissingExtraEr
 
 from .base import has_weights, load_base, require_room
 from .chat import no_template
-from .checkpoint import fingerprint, write_folder
+from .checkpoint import OWN_CODE, fingerprint, write_folder
 
 _REQUIRED = ("config.json", "tokenizer.json")
 
@@ -179,7 +179,7 @@ def _convert_gguf(path: Path, target: Path, needs_template: bool) -> None:
     template = _checked(path, GGUFReader)
     if needs_template and not template:
         raise no_template(path)
-    named = {"gguf_file": path.name, "local_files_only": True}
+    named = {"gguf_file": path.name, **OWN_CODE}
     # The bars of a minute's work are for a person.
     with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
         try:

@@ -36,9 +36,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from ...boundary.secrets import strike
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, disk_fix
 from ...host.origin import changed_origins, changed_plugins
+from ...host.trust import allow_spec, of_run
+from .damage import damage, journals_of
 from .journal import Journal, read_journal, write_whole
 from .play_records import Records, State, reasons
 from .run_index import newest_first
@@ -82,7 +85,7 @@ class RunFolder:
     def done(self) -> int:
         """How many have ended well. Those that failed are not among them."""
         if self.planned_updates:
-            return State.read(self.path).update
+            return State.known(self.path).update
         return sum(1 for _ in self.evaluation(0).concluded())
 
     @property
@@ -269,9 +272,12 @@ class RunFolder:
         return folder
 
     def rewrite(self, about: Mapping[str, Any]) -> None:
-        """Replace run.json."""
-        write_whole(self.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+        """Replace run.json. What the run wants was said by this user, so it may be resumed without a question."""
+        text = strike(json.dumps(about, indent=2, ensure_ascii=False))
+        write_whole(self.path / "run.json", text + "\n")
         self.about = about
+        with suppress(StorageError):  # where nothing is remembered, the run asks when it is resumed
+            allow_spec(self.path, of_run(json.loads(text)))
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -301,7 +307,15 @@ class RunFolder:
         return cls(path, about)
 
     def lock(self) -> None:
-        """Prevent other processes from working on this run at the same time."""
+        """Prevent other processes from working on this run at the same time.
+
+        A folder with links is refused: what a run writes would change the files that they lead to.
+        """
+        if link := next((path for path in self.path.rglob("*") if path.is_symlink()), None):
+            raise RunFolderError(
+                f"{link} is a link to {os.readlink(link)}, and a run writes only into its own folder",
+                fix="put the file itself there, or remove the link",
+            )
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -337,23 +351,25 @@ class RunFolder:
             self._lock = None
 
     def summary(self) -> dict[str, Any] | None:
-        """The record of the run's summary, if the run is done."""
-        file = self.path / "summary.json"
+        """The record of the run's summary, if the run is done. One that can't be read is written again by a resume."""
         try:
-            loaded: dict[str, Any] = json.loads(file.read_text("utf-8"))
+            loaded: dict[str, Any] = json.loads((self.path / "summary.json").read_text("utf-8"))
             loaded["episodes"], loaded["figures"]
-            return loaded
-        except FileNotFoundError:
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            fix = f"remove it and run: agentfw runs resume {self.id}"
-            raise RunFolderError(f"{file} can't be read: {_words(error)}", fix=fix) from None
+        return loaded
+
+    def mark_journals(self) -> None:
+        """Note in the summary how the journals are now. Else a run without some lines would be a damaged one."""
+        if (summary := self.summary()) is not None:
+            marked = json.dumps({**summary, "files": journals_of(self.path)}, indent=2)
+            write_whole(self.path / "summary.json", marked + "\n")
 
     @property
     def state(self) -> str:
-        """done, running, or interrupted, which can be resumed. A live run is stopped, and never interrupted."""
+        """done, damaged, running, or interrupted, which can be resumed. A live run is stopped instead."""
         if (self.path / "summary.json").exists():
-            return "done"
+            return "damaged" if damage(self) else "done"
         ended = "stopped" if self.is_live else "interrupted"
         try:
             handle = os.open(self.path / "lock", os.O_RDONLY)

@@ -34,7 +34,8 @@ from pathlib import Path
 from typing import Any
 
 from ...boundary.metadata import normalise
-from ...errors import RunFolderError
+from ...errors import RunFolderError, StorageError
+from ...host.trust import allow_folder
 from .journal import make_folder, write_whole
 
 _LARGEST = 50_000_000
@@ -116,6 +117,8 @@ def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]]) -> None:
             shutil.copyfile(origin, place / name)
     lock = Lock(now.python, now.system, now.processor, dict(sorted(packed.items())), now.files)
     write_whole(place / "lock.json", json.dumps(asdict(lock), indent=2) + "\n")
+    with suppress(StorageError):  # where nothing is remembered, `agentfw reproduce` asks
+        allow_folder(place)
 
 
 def read_lock(folder: Path) -> Lock:

@@ -26,6 +26,7 @@ import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -39,6 +40,7 @@ from ...errors import AgentfwError, PluginError, SettingsError, UsageError, near
 from ...hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 from ...host import Host, PluginRecord
 from ...host.origin import changed_origins, changed_plugins, origin_of
+from ...host.trust import of_run, require_trusted
 from ...settings import SHARED
 from ...version import __version__
 from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, ModelChoice, RunSpec, ToolChoice, parse_spec
@@ -237,6 +239,7 @@ def resolve_again(
     `changes` are nested tables, such as {"policy": {"api_key": "..."}}: the secrets that run.json doesn't have, and
     settings that can't change results. A `fork` may change all but what its earlier results were measured on.
     """
+    require_trusted(Path(file).parent, of_run(about))
     given = set(_dotted(changes))
     if lacking := [key for key in missing_secrets(about) if key not in given]:
         raise SettingsError(

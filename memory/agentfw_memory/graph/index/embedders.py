@@ -194,7 +194,8 @@ class SentenceTransformersEmbedder:
             raise MissingExtraError(
                 "the embedder sentence-transformers", "embedders", module="sentence_transformers"
             ) from None
-        self._model, self.name = SentenceTransformer(model, device="cpu"), f"sentence-transformers:{model}"
+        self._model = SentenceTransformer(model, device="cpu", trust_remote_code=False)
+        self.name = f"sentence-transformers:{model}"
         self.dimensions = len(self._model.encode("a text to measure"))
 
     def embed(self, texts: Sequence[str]) -> Float32Array:

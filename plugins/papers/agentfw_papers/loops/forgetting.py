@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -159,6 +160,7 @@ def _forget_records(run: RunFolder, user: str) -> int:
                     write_whole(run.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
         for torn in place.glob("*.torn"):
             torn.unlink()
+    run.mark_journals()
     for page in ("report.html", "curve.svg"):  # they show episodes; `agentfw report` writes them again
         (run.path / page).unlink(missing_ok=True)
     return gone
@@ -185,6 +187,7 @@ def _forget_state(run: RunFolder, user: str, host: Host) -> bool:
     optimizer.restore(state["optimizer"])
     if not optimizer.forget(user):
         return False
+    shutil.rmtree(run.path / "states", ignore_errors=True)  # the user is in what is kept of earlier updates
     text = json.dumps({**state, "optimizer": optimizer.state()}, ensure_ascii=False, allow_nan=False)
     write_whole(file, text + "\n")
     return True
