@@ -237,7 +237,7 @@ class LiveRun:
         self._last = max(self._last, index)
         task = Task(index, self._seeds.integer(index), user=user, query=name)
         session = self.sessions[name] = self._session(task, tools)
-        session.note("session", name, {"run": self.folder.path.name})
+        session.note("session", name, {"run": self.folder.path.name, "at": round(time.time(), 3)})
         return session
 
     def adopt(self, episode: Episode) -> Session:

@@ -181,6 +181,8 @@ class TurnRecorder:
         round: int = 0,
         stop: Sequence[str] = (),
         max_tokens: int | None = None,
+        at: float | None = None,
+        first: float | None = None,
     ) -> Turn:
         """Record an answer as the next turn."""
         turn = Turn(
@@ -207,6 +209,8 @@ class TurnRecorder:
             stop=tuple(stop),
             max_tokens=max_tokens,
             model=generation.model,
+            at=at,
+            first=first,
         )
         self.episode.turns.append(turn)
         for did in generation.hooks:

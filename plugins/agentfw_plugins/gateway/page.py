@@ -82,6 +82,7 @@ class Page:
             ("GET", "/login", logins.form),
             ("POST", "/login", logins.login),
             *(("GET", f"{_VIEW}{path}", logins.for_operator(handler)) for path, handler in viewer.handlers.items()),
+            *(("POST", f"{_VIEW}{path}", logins.for_operator(handler)) for path, handler in viewer.changes.items()),
         ]
         """What admits whoever asks for it by itself."""
 

@@ -13,9 +13,11 @@ the run's model is on this machine, and elsewhere as ids. The text of a turn is 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from html import escape
 from importlib.resources import files
@@ -35,7 +37,7 @@ from ..models.locate import locate
 from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Seen
-from .search import FAILURES, Filter, Found, Row, listed_figures
+from .search import FAILURES, Filter, Found, Row, address, listed_figures
 
 _STEPS = (-0.05, -0.3, -0.7, -1.4, -3.0)
 """Logprobs from which a token has the next colour."""
@@ -106,8 +108,8 @@ def because(why: object) -> str:
     points = why.get("points")
     if isinstance(points, Mapping):
         adds = {str(name): float(value) for name, value in points.items() if isinstance(value, int | float)}
-        ordered = sorted((name for name in adds if abs(adds[name]) >= _LEAST), key=lambda name: -abs(adds[name]))
-        if ordered:
+        ordered = sorted((name for name in adds if adds[name] >= _LEAST), key=lambda name: -adds[name])
+        if adds:
             return ", ".join(f"{_WORDS.get(name, name)} ({adds[name]:+.2f})" for name in ordered)
     said = {str(name): _value(value) for name, value in why.items() if value and name != "skill"}
     return ", ".join(f"{name} {value}" for name, value in said.items() if value)
@@ -158,11 +160,17 @@ class Links:
         return f"{self.base}{path}"
 
     def episode(self, row: Row, turn: int | None = None) -> str:
-        where = "/".join(filter(None, (row["folder"], row["episode"])))
-        return self.at(f"/episode/{quote(where)}") + ("" if turn is None else f"#turn-{turn}")
+        return self.at(f"/episode/{quote(address(row))}") + ("" if turn is None else f"#turn-{turn + 1}")
+
+    def encoded(self, row: Row) -> str:
+        return quote(address(row))
 
     def record(self, row: Row) -> str:
         return self.episode(row).replace(self.at("/episode/"), self.at("/record/"), 1)
+
+    def rate(self, view: EpisodeView | None, turn: int | None, wanted: Filter, **values: Any) -> str:
+        """An answer to rate, with what was said before it."""
+        return self._filled("rate.html", view=view, turn=turn, wanted=wanted, longest=_LONGEST, **values)
 
     def pair(self, left: Row, right: Row) -> str:
         names = (self.episode(row).removeprefix(self.at("/episode/")) for row in (left, right))
@@ -202,8 +210,18 @@ class Pages:
             "event": _event_words,
             "because": because,
             "run": _run_label,
+            "moment": _moment,
+            "shell": shlex.quote,
+            "given": lambda values: urlencode({name: value for name, value in values.items() if value}, safe="/:"),
+            "day": _day,
         }
-        self._environment.globals |= {"page": self, "longest": _LONGEST, "failures": FAILURES, "listed": listed_figures}
+        self._environment.globals |= {
+            "page": self,
+            "longest": _LONGEST,
+            "failures": FAILURES,
+            "listed": listed_figures,
+            "address": address,
+        }
 
     def seen_from(self, links: Links) -> Pages:
         """The same pages with the addresses that one of them needs."""
@@ -301,6 +319,27 @@ def _number(value: float | None) -> str:
 def _figure(value: float | None, name: str = "reward") -> str:
     """A value of a figure, as it is written everywhere."""
     return "–" if value is None else figure_text(name, value)
+
+
+def _moment(when: object) -> str:
+    """A date and time of day as the clocks here have it. Records have it in seconds, or as ISO 8601."""
+    found = _time(when)
+    return f"{found:%Y-%m-%d %H:%M:%S}" if found else ""
+
+
+def _day(when: object) -> str:
+    """The same for a column: a moment of this year without the year, and one of another year without the time."""
+    found = _time(when)
+    this_year = found is not None and found.year == datetime.now().year
+    return "" if found is None else f"{found:%d %b %H:%M}" if this_year else f"{found:%d %b %Y}"
+
+
+def _time(when: object) -> datetime | None:
+    try:
+        is_number = isinstance(when, int | float)
+        return (datetime.fromtimestamp(when, UTC) if is_number else datetime.fromisoformat(str(when))).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _run_label(name: str) -> str:

@@ -177,7 +177,7 @@ def test_a_bundle_has_the_same_pages(runs: Path, url: str, agentfw: Callable[...
     for page in pages:
         is_harmless(page)
     for words in ("said-place", "apricot", "bergamot"):
-        [bundled] = [page for page in pages if words in Tags(page).text and "turn-0" in page]
+        [bundled] = [page for page in pages if words in Tags(page).text and "turn-1" in page]
         assert turns_of(bundled) == turns_of(page_of(url, words))
     records = [json.loads(file.read_text("utf-8")) for file in (tmp_path / "site").glob("*.jsonl")]
     assert len(records) == 3
@@ -185,5 +185,5 @@ def test_a_bundle_has_the_same_pages(runs: Path, url: str, agentfw: Callable[...
 
 def turns_of(page: str) -> str:
     """The text of the conversation on an episode's page."""
-    text = Tags(page[page.index('id="turn-0"') :]).text
+    text = Tags(page[page.index('id="turn-1"') :]).text
     return " ".join(text.split())

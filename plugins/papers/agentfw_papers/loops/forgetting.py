@@ -146,7 +146,7 @@ def _forget_records(run: RunFolder, user: str) -> int:
     measured = run.result().path
     gone = 0
     for place in places:
-        for journal in ("metrics", "episodes", "failed"):
+        for journal in ("metrics", "episodes", "failed", "annotations"):
             path = place / f"{journal}.jsonl"
             lines = list(read_journal(path))
             kept = [line for line in lines if not _mentions(line, user)]
