@@ -36,7 +36,7 @@ from .message_tree import MessageTree, Node, Recalled, after_answer, recalled_ag
 from .parsing import StreamedText
 from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, sampling_for
 
-__all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
+__all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "first_part", "lengths", "news_since"]
 
 Finish = Literal["stop", "length", "calls"]
 _Texts = Sequence[Sequence[str]]  # what a user said in each message, text by text
@@ -583,6 +583,19 @@ class SessionEnvironment(Environment):
             f"{type(self).__name__} plays its episodes through sessions, so no agent of ours can be put into it",
             fix="run it: agentfw run ENVIRONMENT",
         )
+
+
+def first_part(episode: Episode, until: tuple[int, int, int, int]) -> Episode:
+    """An episode in progress as it was when it had these lengths."""
+    events, messages, turns, actions = until
+    return replace(
+        episode,
+        events=episode.events[:events],
+        messages=episode.messages[:messages],
+        turns=episode.turns[:turns],
+        actions={seat: offered[:actions] for seat, offered in episode.actions.items()},
+        finish="",
+    )
 
 
 def news_since(episode: Episode, before: tuple[int, int, int, int]) -> Episode:

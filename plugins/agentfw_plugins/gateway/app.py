@@ -178,7 +178,11 @@ class Gateway:
 
         async def guarded(request: Request) -> Response:
             began = time.perf_counter()
-            answer = await handled(request)
+            try:
+                answer = await handled(request)
+            finally:
+                if not getattr(request.state, "attended", False):
+                    await self.callers.end(request)
             self._count(request, what, answer.status_code, time.perf_counter() - began)
             return answer
 
@@ -243,7 +247,7 @@ class Gateway:
         caller = caller_of(request, body, "" if told.program else asked.user)
         if route.spoken is protocol and caller.key is not None:
             protocol.refuse_foreign(body)
-        self.callers.count(caller, self.answers.line.of(caller.client))
+        await self.callers.begin(request, caller, self.answers.line.of(caller.client))
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
         if not request.state.needs_key:
             caller = self.finder.asking(caller, name)
@@ -284,6 +288,7 @@ class Gateway:
             answers += [self.answers.begin(session, caller, each, instead, told) for each in routes]
             request.state.answer = answers[0]
         finally:
+            request.state.attended = True
             attending = asyncio.create_task(self._attend(request, session, answers))
             self._attending.add(attending)
             attending.add_done_callback(self._attending.discard)
@@ -359,6 +364,7 @@ class Gateway:
             watch = asyncio.create_task(_watch(request, answers))
             await asyncio.wait([answer.task for answer in answers])
             watch.cancel()
+        await self.callers.end(request)
         await self.finder.release(session)
 
     # -- answers -------------------------------------------------------------------------------------------------------

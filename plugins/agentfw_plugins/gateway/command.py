@@ -265,7 +265,7 @@ def serve(
         log_as_json()
     root = runs_directory(runs)
     key = os.environ.get(key_env, "").strip()
-    keys_of_users = keys_at(key_file, root)
+    keys_of_users = keys_at(key_file, root, shared)
     has_keys, is_local = bool(key) or keys_of_users.exists, host in LOOPBACK
     if not is_local and not has_keys:
         raise SettingsError(
@@ -277,8 +277,8 @@ def serve(
             f"the key in {key_env} is easy to guess, and {host} can be reached from other machines",
             fix=f"export {key_env}=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')",
         )
-    if not has_keys:
-        refuse_other_keys(keys_of_users.path, keys_at(None).path)
+    if not (has_keys or shared):
+        refuse_other_keys(keys_of_users, keys_at(None))
     given: dict[str, Any] = {
         "policy": policy,
         "model": model,
@@ -299,10 +299,10 @@ def serve(
     if keep_ended is not None and not shared:
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
     if not resume:
-        given = with_defaults(given, root, host, port, shared=bool(shared), by_model=remember == "model")
+        given = with_defaults(given, root, host, port, shared=shared, by_model=remember == "model")
     limits = Limits(
         keys=(key,) if key else (),
-        key_file=keys_of_users.path,
+        key_file=None if shared else Path(keys_of_users.place),
         idle=idle,
         sessions=max_sessions,
         body=max_body,
@@ -449,7 +449,7 @@ def _told_at_the_end(live: LiveRun, shared: str) -> str:
     """What was kept, and how to go on."""
     folder, count = shown_path(live.folder.path), len(live.sessions) + len(live.ended)
     if shared:
-        return f"sessions are kept in the shared store; what this gateway answered is in {folder}/"
+        return "sessions are kept where --sessions says, for the other gateways and the next start"
     return f"{counted(count, 'session')} kept in {folder}/ for the next agentfw serve; look at all: agentfw view"
 
 

@@ -36,8 +36,8 @@ from ..serving import serving
 from .answering import Line
 from .app import Gateway
 from .callers import Callers
-from .health import Health
-from .keys import KeyFile
+from .health import Front, Health
+from .keys import KeyFile, Keys
 from .learning.learning import Learning
 from .logins import Logins
 from .models import OWN, served_models
@@ -205,24 +205,30 @@ async def serve_until(
 ) -> None:
     """Serve until told to stop, let answers in progress end, and end the sessions or keep them.
 
-    `ready` is given the address.
+    It listens before it reads the record, which may take long, and says so until then. `ready` is given the address.
     """
-    async with live:
-        async with (
-            gateway_of(live, limits, learning) as (gateway, health, caring),
-            serving(gateway.app, host, port, drain=limits.drain, hurry=stop.hurry) as url,
-        ):
-            ready(url)
-            waiting = asyncio.create_task(stop.wait())
-            # A failure to end a session, such as a full disk, is no reason to go on as if nothing had happened.
-            await asyncio.wait({waiting, caring}, return_when=asyncio.FIRST_COMPLETED)
-            health.is_stopping = True
-            waiting.cancel()
-            if caring.done():
-                caring.result()
-        if not (stop.keeps_sessions or limits.shared):
-            for session in list(live.sessions.values()):
-                await live.conclude(session, CLOSED)
+    front, live.keeps = Front(), not limits.shared
+    async with (
+        AsyncExitStack() as reading,  # is left when no request is in progress any more
+        serving(front, host, port, drain=limits.drain, hurry=stop.hurry) as url,
+    ):
+        await reading.enter_async_context(live)
+        if live.keeps:
+            reading.push_async_callback(_end_sessions, live, stop)
+        gateway, health, caring = await reading.enter_async_context(gateway_of(live, limits, learning))
+        front.app = gateway.app
+        ready(url)
+        waiting = asyncio.create_task(stop.wait())
+        await asyncio.wait({waiting, caring}, return_when=asyncio.FIRST_COMPLETED)
+        health.is_stopping = True
+        waiting.cancel()
+        if caring.done():
+            caring.result()
+
+
+async def _end_sessions(live: LiveRun, stop: Stop) -> None:
+    for session in [] if stop.keeps_sessions else list(live.sessions.values()):
+        await live.conclude(session, CLOSED)
 
 
 @asynccontextmanager
@@ -233,17 +239,13 @@ async def gateway_of(
 
     At the end, answers that are still in progress are cut off.
     """
-    finder = await _finder(live, limits)
+    finder, keys = await _finder(live, limits)
     line = Line(at_once=limits.concurrency, waiting=limits.queue, patience=limits.queue_timeout)
     health = Health(live, line)
     if learning is not None:
         await learning.ready()
         finder.reading.learning = learning
-    callers = Callers(
-        limits.keys,
-        KeyFile(limits.key_file) if limits.key_file else None,
-        own_header=limits.upstream_key == "callers",
-    )
+    callers = Callers(limits.keys, keys, own_header=limits.upstream_key == "callers")
     variants = VariantFile(live.folder.path.parent / VARIANTS)
     gateway = Gateway(
         finder,
@@ -259,8 +261,8 @@ async def gateway_of(
     )
 
     async def care() -> None:
-        looking = decide_when_clear(variants, live.folder.path)
-        await asyncio.gather(finder.end_idle(), looking, *([] if learning is None else [learning.run()]))
+        looking = decide_when_clear(variants, finder.reading)
+        await asyncio.gather(finder.care(), looking, *([] if learning is None else [learning.run()]))
 
     caring = asyncio.create_task(care())
     yield gateway, health, caring
@@ -271,16 +273,23 @@ async def gateway_of(
     await finder.close()
 
 
-async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
+async def _finder(live: LiveRun, limits: Limits) -> tuple[LiveSessionFinder, Keys | None]:
     if not limits.shared:
-        return LiveSessionFinder(live, most=limits.sessions, idle=limits.idle, default_user=limits.default_user)
-    from .sessions.session_store import SessionStore
+        keys = KeyFile(limits.key_file) if limits.key_file else None
+        most, idle = limits.sessions, limits.idle
+        return LiveSessionFinder(live, most=most, idle=idle, default_user=limits.default_user), keys
     from .sessions.shared_session_finder import SharedSessionFinder
 
-    store = await asyncio.to_thread(SessionStore, limits.shared)
-    return SharedSessionFinder(
-        live, store, most=limits.sessions, idle=limits.idle, patience=limits.queue_timeout, keep_ended=limits.keep_ended
+    finder = await asyncio.to_thread(
+        SharedSessionFinder,
+        live,
+        limits.shared,
+        most=limits.sessions,
+        idle=limits.idle,
+        patience=limits.queue_timeout,
+        keep_ended=limits.keep_ended,
     )
+    return finder, finder.keys
 
 
 async def until_free(live: LiveRun, stop: Stop, seconds: float, tell: Callable[[str], object]) -> None:

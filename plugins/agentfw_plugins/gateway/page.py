@@ -31,15 +31,13 @@ from agentfw import Tool
 from agentfw.errors import UnknownNameError
 from agentfw.report import web_page
 
-from ..hooks.ledger import FILE, Ledger
 from ..protocols import BadRequest, Body
 from ..view.app import Viewer
-from ..view.index import Index
 from .answers import body_of, json_answer
 from .callers import caller_of
 from .logins import Handler, Logins
 from .sessions.session_finder import LiveSessionFinder
-from .usage import spent
+from .usage import ledger_of, spent
 
 _VIEW = "/view"
 """Where all runs of the directory are, as `agentfw view` shows them: the sessions too, also while they go on."""
@@ -51,10 +49,10 @@ class Page:
 
     def __init__(self, finder: LiveSessionFinder, logins: Logins, *, max_body: int = 64_000_000) -> None:
         self.finder, self.max_body = finder, max_body
-        folder, host = finder.live.folder, finder.live.assembly.host
+        host = finder.live.assembly.host
         self._questions = finder.live.assembly.decisions.questions
         self._questions.listeners.append(lambda question: None)  # they are fetched
-        viewer = Viewer(Index(folder.path.parent), host, of_gateway=True)
+        viewer = Viewer(finder.reading.index(), host, of_gateway=True)
         html, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
         remembers = "yes" if finder.live.assembly.memories else ""
         about = f'<body data-user="{escape(finder.default_user)}" data-remembers="{remembers}">'
@@ -69,7 +67,7 @@ class Page:
             ("GET", "/s/{session}", self._session),
             ("GET", "/tools", self._list_tools),
             ("POST", "/s/{session}/call", self._call),
-            ("GET", "/usage", partial(spent, Ledger(folder.path.parent / FILE))),
+            ("GET", "/usage", partial(spent, ledger_of(finder.live))),
             ("GET", "/questions", self._list_questions),
             ("POST", "/questions/{number:int}", self._answer_question),
             ("GET", "/memory", self._list_memory),

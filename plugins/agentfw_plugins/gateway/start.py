@@ -15,6 +15,7 @@ from agentfw.runs import LiveRun
 
 from ..memories.graph_errors import translated_errors
 from ..models.checkpoint import version_name
+from .keys import Keys
 from .live import Limits
 from .models import version_folder
 from .provider import check_address, look, providers
@@ -24,7 +25,7 @@ _FILE = "memory.db"
 
 
 def with_defaults(
-    given: Mapping[str, Any], runs: Path, host: str, port: int, *, shared: bool, by_model: bool = False
+    given: Mapping[str, Any], runs: Path, host: str, port: int, *, shared: str, by_model: bool = False
 ) -> dict[str, Any]:
     """The options of a gateway, with the provider of the environment and the memory of the directory of runs.
 
@@ -50,6 +51,9 @@ def with_defaults(
     place = f"memory.{_MEMORY}.path"
     if _MEMORY in given["memories"] and not shared and not any(text.startswith(place) for text in given["assignments"]):
         given["assignments"] = (*given["assignments"], f"{place}={runs.absolute() / _FILE}")
+    ledger = "hook.budget.ledger"
+    if shared and not any(text.startswith(ledger) for text in given["assignments"]):
+        given["assignments"] = (*given["assignments"], f"{ledger}={shared}")
     if by_model:
         known = dict(text.partition("=")[::2] for text in given["assignments"])
         url, protocol = known.get("policy.base_url", ""), known.get("policy.protocol", "chat")
@@ -121,7 +125,8 @@ class Start(NamedTuple):
         else:
             yield "memory: none"
         known = len(self.live.sessions) + len(self.live.ended)
-        yield f"record: {counted(known, 'session')}, {shown_path(self.live.folder.path)}/"
+        where = f"{counted(known, 'session')}, {shown_path(self.live.folder.path)}/"
+        yield f"record: {where if self.live.keeps else 'what --sessions names'}"
         yield from self._keys()
 
     def remembered(self) -> str:
@@ -150,15 +155,15 @@ class Start(NamedTuple):
             else:
                 yield f"{variable} is not set, and no key is passed on: set it, or add --upstream-key client"
         if self.has_keys:
-            yield f"keys of the gateway: {self.key_variable} and {self.limits.key_file}"
+            yield f"keys of the gateway: {self.key_variable} and {self.limits.key_file or 'those of --sessions'}"
         else:
             yield "keys of the gateway: none, so whoever can log in on this machine can read and lead all sessions"
 
 
-def refuse_other_keys(path: Path, usual: Path) -> None:
+def refuse_other_keys(keys: Keys, usual: Keys) -> None:
     """Refuse to start without keys where somebody made some, for the usual directory of runs."""
-    if not path.exists() and usual.exists():
+    if not keys.exists and usual.exists:
         raise SettingsError(
-            f"there are keys in {usual}, and none in {path}, so this gateway would be open",
-            fix=f"add --key-file {usual}, or make keys: agentfw serve keys add NAME --key-file {path}",
+            f"there are keys in {usual.place}, and none in {keys.place}, so this gateway would be open",
+            fix=f"add --key-file {usual.place}, or make keys: agentfw serve keys add NAME --key-file {keys.place}",
         )
