@@ -220,7 +220,7 @@ def lived(number: int, weeks: int, folder: Path) -> list[dict[str, float]]:
         path.write_bytes(text.encode())
         session = Session.open(
             [FileSource(path)],
-            Wishes(7, FIRST + timedelta(weeks=week), OWNER, "UTC", replace(About(), relations=RELATIONS)),
+            Wishes(7, FIRST + timedelta(weeks=week), OWNER, "UTC", About(RELATIONS)),
         )
         before = (len(person.right), len(person.away_right), person.questions)
         with PersonFile(folder / f"{number}.db", OWNER) as known:
