@@ -144,13 +144,15 @@ def serve(calendars: tuple[str, ...], port: int, **options: Any) -> None:
 
     from .deciding.person_file import PersonFile, data_file
     from .page import Planner, serve_page
-    from .session_command import assembled, opened
+    from .session_command import assembled, opened, proposing
 
     asked = Asked(calendars, **options)
     session = opened(asked)
     texts = session.texts
     with PersonFile(asked.hub or data_file(), session.person) as known:
-        planner = Planner(lambda: opened(asked), known, lambda: assembled(asked.policy, asked.assignments).policy)
+        planner = Planner(
+            lambda: opened(asked), known, lambda: proposing(assembled(asked.policy, asked.assignments), asked)
+        )
         try:
             told = texts("stop_hint")
             asyncio.run(serve_page(planner, port, lambda address: asked.out.words(f"{address}   {told}\n")))

@@ -115,7 +115,7 @@ class Planner:
         else:
             some = keep if isinstance(keep, list) else [keep]
             letter = "".join(each.letter for each in question.candidates if each.one.key in some)
-            if not letter or (len(letter) > 1 and not question.absence):
+            if not letter or (len(letter) > 1 and not question.kind):
                 raise UsageError("this event isn't part of the conflict", fix="reload the page")
             why = str(given.get("why", ""))
             answer = Answer(letter, why=why, scope=scope, move=bool(given.get("move")) and scope == SERIES)
@@ -177,7 +177,8 @@ def _question(question: Question, session: Session) -> dict[str, Any]:
             }
             for each in question.candidates
         ],
-        "absence": question.absence,
+        "kind": question.kind,
+        "beside": [one.entry.title for one in question.also] if question.kind == "usual" else [],
         "reason": question.because(texts),
         "before": "" if before is None else before.title,
         "changed": [] if before is None else [texts.say(change) for change in before.changed],

@@ -29,6 +29,7 @@ from agentfw_plugins.command_options import json_option
 from .language.texts import LANGUAGES, Texts
 
 if TYPE_CHECKING:
+    from agentfw import Policy
     from agentfw.runs import Assembly
 
     from .deciding.answers import Person
@@ -155,7 +156,8 @@ def ask(asked: Asked) -> None:
     introduce(session, asked.policy or "", out)
     with PersonFile(asked.hub or data_file(), session.person, read_only=only_list) as known:
         sampling, window = assembly.spec.sampling.sampling(assembly.spec.seed), assembly.spec.window
-        policy = ShownPolicy(assembly.policy) if asked.show_what_is_sent else assembly.policy
+        policy = proposing(assembly, asked)
+        policy = ShownPolicy(policy) if asked.show_what_is_sent else policy
         try:
             with nullcontext() if _at_terminal() else out.progress("deciding"):
                 asyncio.run(session.play(policy, person, known, sampling=sampling, window=window, anew=asked.anew))
@@ -267,6 +269,14 @@ def assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
     spec, _ = resolve(parse_spec(values, "spec"), host)
     # A person's own calendar has no rewards.
     return assemble(spec.model_copy(update={"rewards": (), "trackers": (), "tools": (), "memories": ()}), host)
+
+
+def proposing(assembly: Assembly, asked: Asked) -> Policy:
+    """Who proposes: what is known of the person, unless they chose something else."""
+    from .deciding.preferences import PersonPolicy
+
+    is_chosen = asked.policy or any(one.startswith("policy.") for one in asked.assignments)
+    return assembly.policy if is_chosen or assembly.spec.policy.name != "linear" else PersonPolicy()
 
 
 def _at_terminal() -> bool:

@@ -57,7 +57,7 @@ class Terminal:
         default = texts("prompt_default", letter=" ".join(question.proposed)) if question.proposed else ""
         if sum(each.one.of_series is not None for each in question.candidates) > 1:
             self.console.print(f"  {texts('clash_again')}", style="dim")
-        name = "prompt_away" if question.absence else "prompt"
+        name = f"prompt_{question.kind}" if question.kind else "prompt"
         answers = texts("prompt_answers", default=default, letters=letters)
         prompt = f"  {texts(name)}  [dim]{answers}[/dim] "
         while True:
@@ -104,17 +104,23 @@ class Terminal:
         table = Table.grid(padding=(0, 2))
         for column in range(4):
             table.add_column(no_wrap=column < 2)  # a letter and a time stay whole; other lines break between words
-        for each in question.candidates:
+        usual = question.kind == "usual"
+        for place, each in enumerate(question.candidates[1:] if usual else question.candidates):
             is_proposed = each.letter in question.proposed
             style = "bold green" if is_proposed else ""
             table.add_row(
                 Text(f"  {'>' if is_proposed else ' '} {each.letter}", style=style),
                 Text(span(each.one, self.home, day, texts), style="" if is_proposed else "dim"),
                 Text(each.title, style=style),
-                Text(described(each.tags, texts), style="dim"),
+                Text(
+                    texts("page_instead", title=question.also[place].entry.title)
+                    if usual
+                    else described(each.tags, texts),
+                    style="dim",
+                ),
             )
         self.console.print(table)
-        if question.also:
+        if question.also and not usual:
             shown = ", ".join(_beside(one, self.home) for one in question.also[:_ALSO])
             more = len(question.also) - _ALSO
             also = texts("that_day_and_more", events=shown, count=more) if more > 0 else texts("that_day", events=shown)
@@ -124,9 +130,9 @@ class Terminal:
             self.console.print(Text(f"  {asked_again}", style="yellow"))
             for change in before.changed:
                 self.console.print(Text(f"    {texts.say(change)}", style="yellow"), soft_wrap=self._is_pipe)
-        if question.absence:
+        if question.kind:
             some = len(question.candidates) - 1 - len(question.proposed.replace("A", ""))
-            self.console.print(Text(f"  {texts('away_proposed', count=some)}", style="green"))
+            self.console.print(Text(f"  {texts(f'{question.kind}_proposed', count=some)}", style="green"))
         elif question.proposed:
             reason = question.because(texts)
             proposed = Text("  ").append(texts("proposed", letter=question.proposed), style="green")

@@ -89,7 +89,19 @@ def test_similar_words_of_another_meaning_or_language_are_not_taken_for_them(tex
 def test_each_language_has_words_for_the_same_attributes() -> None:
     folder = Path(words.__file__).with_name("words")
     lists = {path.stem: yaml.load(path.read_text("utf-8"), yaml.BaseLoader) for path in folder.glob("*.yaml")}
-    helpers = {"movable", "waits", "week", "day off", "away", "day off=no", "none", "trip", "travel", "public"}
+    helpers = {
+        "movable",
+        "waits",
+        "week",
+        "day off",
+        "away",
+        "day off=no",
+        "none",
+        "trip",
+        "travel",
+        "public",
+        "errand",
+    }
 
     assert set(lists) == set(LANGUAGES)
     for kind in ("titles", "locations", "reasons"):

@@ -14,7 +14,8 @@ An answer that can't be parsed is asked for again, or is an error that names it.
     rest           take this proposal and all that follow, unseen
 
 Leave or a trip is one question about everything that somebody can't come to then: "a" stays away from all of it, and
-"b d" goes to B and D.
+"b d" goes to B and D. What somebody always decides in the same way is one question, too: "a" declines as always, and
+"b d" keeps B and D this time.
 
 `--answers FILE` has one of these a line, or is a JSON list of such texts, or of {"keep": "B", "why": "she's new"}; a
 title does in the place of a letter. `--yes` takes every proposal. What it takes is no answer of a person, so nothing is
@@ -27,7 +28,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from agentfw.errors import UsageError
 
@@ -38,6 +39,7 @@ from ..language.words import said
 from .precedents import ALWAYS, SERIES, Precedent
 
 _LETTER = re.compile(r"(keep\s+|take\s+)?([A-Za-z1-5])(\s?:|[.,)]|(?=\s)|$)\s*(.*)", re.S | re.I)
+Kind = Literal["", "away", "usual"]
 _SCOPES = (SERIES, ALWAYS, "move")
 """What may stand directly behind a letter, or behind "both"; its words are in the lists of all languages."""
 
@@ -70,9 +72,10 @@ class Question:
     """The policy's reason, in its own words."""
     before: Precedent | None = None
     """What was decided before, if something has changed since."""
-    absence: bool = False
-    """Whether the first candidate is an absence, and the others what somebody can't come to because of it. Then several
-    letters can be kept, and `proposed` has all that are, or the absence's alone."""
+    kind: Kind = ""
+    """`away`: the first candidate is an absence, and the others are what somebody can't come to because of it. `usual`:
+    the others are what is declined as always, and `also` has what each of them clashes with. In both, several letters
+    can be kept, and `proposed` has all that are, or A alone."""
 
     def candidate(self, letter: str) -> Candidate:
         return next(each for each in self.candidates if each.letter == letter)
@@ -145,7 +148,7 @@ def understood(text: str, question: Question) -> Answer:
     if len(titled) == 1:
         return Answer(titled[0])
     several = words.upper().replace(",", " ").split()
-    if question.absence and several and set(several) <= set(letters):
+    if question.kind and several and set(several) <= set(letters):
         return Answer("".join(letter for letter in letters if letter in several))
     match = _LETTER.fullmatch(words)
     if match is not None:

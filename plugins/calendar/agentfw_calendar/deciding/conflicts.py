@@ -125,12 +125,16 @@ class Agenda:
         some = dict.fromkeys((*self._busy, *self.away, *self.background))
         return [one for one in some if id(one) not in self._declined]
 
+    def ahead(self) -> Agenda:
+        """A copy in which nothing that is decided counts here."""
+        found = copy(self)
+        found._declined, found._left = set(self._declined), set(self._left)
+        return found
+
     def remaining(self, most: int) -> int:
         """Number of questions to come, at most `most`, assuming that nobody goes where they are away from, and that the
         first event of each group is kept."""
-        ahead = copy(self)
-        ahead._declined, ahead._left = set(self._declined), set(self._left)
-        count = 0
+        ahead, count = self.ahead(), 0
         for absence in self.absences:
             within = ahead.within(absence)
             count += bool(within)

@@ -21,23 +21,26 @@ from typing import Any
 from agentfw import Environment, Intervention, Task, Turn, World, action
 from agentfw.errors import InterventionRefused
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, Letter, with_letters
-from agentfw_plugins.worlds.calendar.event_attributes import LETTERS, event_line
+from agentfw_plugins.worlds.calendar.event_attributes import event_line
 
 from ..ics.occurrences import Occurrence
 from ..language.texts import Texts
 from ..language.wording import AWAY, reasons
-from .answers import Answer, Candidate, Person, Question
+from .answers import Answer, Candidate, Kind, Person, Question
 from .conflicts import Agenda
 from .person_file import PersonFile
 from .precedents import Facts, Precedent, facts, precedent
-from .tagging import tags
+from .preferences import Preferences
+from .tagging import about, tags
 from .trips import Absence
 
 MOST_CONFLICTS = 200
 """Maximum number of questions per session; the next session continues."""
 _TURNS = 4
 _MOST_AT_ONCE = 25
-"""Maximum number of events in a question about an absence."""
+"""Maximum number of events in one question."""
+_SURE, _KNOWN = 0.75, 10
+"""How sure a choice has to be to be asked about with others, and after how many decisions."""
 _AT_FIRST = "past: nothing was decided yet; most people keep health, family and what can't be moved."
 _TOLD = 5
 """Number of past decisions shown as text."""
@@ -155,6 +158,8 @@ class RealConflicts(Environment):
         for absence in self.agenda.absences:
             if not self._stays_away(absence):
                 return
+        if self._number == 0 and not self._as_usual():
+            return
         while (group := self.agenda.next()) is not None:
             settled = self.settled.get(frozenset(one.key for one in group))
             if settled is not None:
@@ -165,13 +170,13 @@ class RealConflicts(Environment):
                 break
             keeping = next((one for one in group if one.key == before.kept), None)
             others, is_both = self._others(group, keeping), before.kept is None
-            self._settle(Outcome(self._asked(group), keeping, others, "", True, is_both, before.scope, before.move))
+            self._settle(Outcome(self._lettered(group), keeping, others, "", True, is_both, before.scope, before.move))
         if group is None or self._number == MOST_CONFLICTS:
             self.stopped = group is not None
             self._end()
             return
         self._number, self._turns = self._number + 1, 0
-        self._question = self._asked(group, before)
+        self._question = self._lettered(group, before)
         self.world.round(self._number, of=self._number - 1 + self._question.of - len(self.settled))
         data, text = self._conflict(self._question)
         self.world.observe("conflict", data, text=text)
@@ -189,10 +194,10 @@ class RealConflicts(Environment):
     def _facts(self, group: Sequence[Occurrence]) -> dict[str, Facts]:
         return {one.key: facts(one, self.agenda.people, self.home) for one in group}
 
-    def _asked(self, group: list[Occurrence], before: Precedent | None = None) -> Question:
+    def _lettered(self, group: Sequence[Occurrence], before: Precedent | None = None) -> Question:
         candidates = tuple(
             Candidate(letter, one, tags(one, self.agenda.people, self.home))
-            for letter, one in zip(LETTERS, group, strict=False)
+            for letter, one in zip(ascii_uppercase, group, strict=False)
         )
         to_come = self.agenda.remaining(MOST_CONFLICTS - self._number)
         also = tuple(self.agenda.that_day(group))
@@ -215,7 +220,7 @@ class RealConflicts(Environment):
         if also:
             lines.append("also that day: " + ", ".join(f"{event['start']} {event['title']}" for event in also))
         lines += [event_line(each.letter, each.title, each.tags) for each in question.candidates]
-        events = [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates]
+        events = self._events(question)
         data = {
             "round": self._number,
             "week": first.isocalendar().week,
@@ -289,38 +294,67 @@ class RealConflicts(Environment):
             elif before is not None and not before.changed:
                 keeping = next((each for each in pair if each.key == before.kept), None)
                 others, is_both = self._others(pair, keeping), before.kept is None
-                outcome = Outcome(self._asked(pair), keeping, others, "", True, is_both)
+                outcome = Outcome(self._lettered(pair), keeping, others, "", True, is_both)
                 self._settle(replace(outcome, scope=before.scope))
         while there := self.agenda.within(absence)[:_MOST_AT_ONCE]:
-            letters = ascii_uppercase[: len(there) + 1]
-            candidates = tuple(
-                Candidate(letter, one, tags(one, self.agenda.people, self.home))
-                for letter, one in zip(letters, (away, *there), strict=True)
-            )
-            goes = "".join(each.letter for each in candidates[1:] if self._goes(absence, each.one))
-            asked = self._asked([away])
-            question = replace(asked, candidates=candidates, proposed=goes or "A", reason=AWAY, absence=True)
-            is_seen = self.person.is_person and not self._rest
-            answer = self._answer(question)
-            if answer is None:
+            goes = [one for one in there if self._goes(absence, one)]
+            if not self._ask_at_once([(away, one) for one in there], goes, absence):
                 return False
-            self._changed += answer.keep != question.proposed
-            declined = []
-            for each in candidates[1:]:
-                pair_answer = replace(answer, keep=answer.keep and ("B" if each.letter in answer.keep else "A"))
-                proposed = "B" if each.letter in question.proposed else "A"
-                pair = (replace(candidates[0], letter="A"), replace(each, letter="B"))
-                asked = replace(question, candidates=pair, proposed=proposed, absence=False)
-                kept = {"": None, "A": away, "B": each.one}[pair_answer.keep]
-                others = self._others([away, each.one], kept)
-                declined += others
-                decision = {**self._decision(asked, pair_answer), "trip": absence.is_trip}
-                if is_seen and kept is not None:
-                    self.known.note({**decision, "kept": kept.key, "accepted": pair_answer.keep, "reasons": []})
-                elif is_seen and answer.both:
-                    self.known.note_both(decision)
-                self._decide(Outcome(asked, kept, others, answer.why, False, answer.both))
-            self.person.told(question, answer, declined, ())
+        return True
+
+    def _as_usual(self) -> bool:
+        """Ask at once about all where it is likely what the person keeps. False if they stop here."""
+        if len(self._precedents()) < _KNOWN:
+            return True
+        preferences = Preferences(self.known.rounds)
+        ahead, usual = self.agenda.ahead(), list[tuple[Occurrence, Occurrence]]()
+        while len(usual) < _MOST_AT_ONCE and (group := ahead.next()) is not None:
+            is_open = frozenset(one.key for one in group) not in self.settled
+            is_open = is_open and precedent(self._precedents(), self._facts(group), self.home) is None
+            choice = preferences.choice(self._events(self._lettered(group)))
+            if is_open and len(group) == 2 and choice.sure >= _SURE:
+                usual.append((group[choice.place], group[1 - choice.place]))
+            ahead.keep(group, group[choice.place])
+        return len(usual) < 2 or self._ask_at_once(usual, [], None)
+
+    def _ask_at_once(
+        self,
+        pairs: Sequence[tuple[Occurrence, Occurrence]],
+        goes: Sequence[Occurrence],
+        absence: Absence | None,
+    ) -> bool:
+        """Ask which of the second ones are kept; those in `goes` are proposed. False if the person stops here."""
+        shown = [pairs[0][0], *(one for _, one in pairs)]
+        question = self._lettered(shown)
+        kept = "".join(each.letter for each in question.candidates[1:] if each.one in goes)
+        also = () if absence else tuple(one for one, _ in pairs)
+        kind: Kind = "away" if absence else "usual"
+        question = replace(question, also=also, proposed=kept or "A", reason=AWAY if absence else "", kind=kind)
+        is_seen = self.person.is_person and not self._rest
+        answer = self._answer(question)
+        if answer is None:
+            return False
+        self._changed += answer.keep != question.proposed
+        self.world.measure("changed", float(answer.keep != question.proposed))
+        declined = list[Occurrence]()
+        for (first, second), each in zip(pairs, question.candidates[1:], strict=True):
+            chosen = replace(answer, keep=answer.keep and ("B" if each.letter in answer.keep else "A"))
+            asked = replace(
+                self._lettered([first, second]),
+                number=question.number,
+                proposed="B" if each.letter in question.proposed else "A",
+                reason=question.reason,
+            )
+            keeping = {"": None, "A": first, "B": second}[chosen.keep]
+            others = self._others([first, second], keeping)
+            declined += others
+            decision = {**self._decision(asked, chosen), "trip": absence is not None and absence.is_trip}
+            if is_seen and keeping is not None:
+                self.known.note({**decision, "kept": keeping.key, "accepted": chosen.keep, "reasons": []})
+            elif is_seen and answer.both:
+                self.known.note_both(decision)
+            self._decide(Outcome(asked, keeping, others, answer.why, False, answer.both))
+        self.person.told(question, answer, declined, ())
         return True
 
     def _goes(self, absence: Absence, one: Occurrence) -> bool:
@@ -340,12 +374,18 @@ class RealConflicts(Environment):
             "away": away,
             "keys": sorted(each.one.key for each in question.candidates),
             "seen": self._facts([each.one for each in question.candidates]),
-            "events": [{"letter": each.letter, "title": each.title, **each.tags} for each in question.candidates],
+            "events": self._events(question),
             "proposed": question.proposed,
             "why": answer.why,
             "scope": answer.scope,
             "move": answer.move,
         }
+
+    def _events(self, question: Question) -> list[dict[str, str]]:
+        return [
+            {"letter": each.letter, "title": each.title, **each.tags, "about": about(each.one, self.agenda.people)}
+            for each in question.candidates
+        ]
 
     def _decide(self, outcome: Outcome) -> None:
         """Settle a conflict that was asked about."""

@@ -16,7 +16,7 @@ from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE, RELATIONS,
 
 from ..ics.ics_events import Entry, Party
 from ..ics.occurrences import Occurrence
-from ..language.words import named
+from ..language.words import named, unknown_words
 from .free_times import is_away
 from .people import People
 
@@ -30,6 +30,7 @@ FLIGHT = re.compile(r"\b(?:[A-Z][A-Z0-9]|[A-Z]{3}) ?\d{2,4}\b(?!:)")
 """The number of a flight or a train, such as LH 902 or ICE 1005."""
 _READ = 300
 """Number of characters of a description in which words are looked for."""
+_MOST_PEOPLE = 8
 _SOON = timedelta(days=7)
 _LEAST, _MOST = 15, 240
 """Shortest and longest duration in the benchmark; others are clipped."""
@@ -57,6 +58,23 @@ def tags(one: Occurrence, people: People, home: tzinfo) -> dict[str, str]:
         "hold": "fixed" if is_away(one) or FLIGHT.search(entry.title) else _hold(entry, people, words),
     }
     return {tag: found[tag] for tag in TAGS}
+
+
+def about(one: Occurrence, people: People) -> str:
+    """What an event is by itself, for `preferences`: names between tabs."""
+    entry, others = one.entry, [party for party in _parties(one.entry) if not people.is_owner(party)]
+    words = named(entry.title, "titles")
+    is_own = entry.organizer is None or people.is_owner(entry.organizer)
+    names = ["lead"] if is_own and others else []
+    private = words.keys() & {"topic=personal", "topic=social", "who=family", "who=friend", "who=doctor", "public"}
+    names += ["note"] if is_own and not others and not private and not entry.texts.get("LOCATION") else []
+    names += ["public"] if "public" in words else []
+    names += ["errand"] if "errand" in words else []
+    names += ["moved"] if entry.instead_of is not None and entry.instead_of != entry.start else []
+    names += [f"title={entry.title.casefold()}", f"uid={entry.uid}"]
+    names += [f"word={word}" for word in sorted(unknown_words(entry.title))]
+    names += [f"with={address}" for address in sorted({party.address for party in others})[:_MOST_PEOPLE]]
+    return "\t".join(names)
 
 
 def whereabouts(entry: Entry) -> str:

@@ -75,7 +75,7 @@ class Absence:
         if known["place"] in ("video", "phone") or party_addresses(one.entry) & self.met:
             return "there"
         is_evening = one.start.astimezone(self.home).time() >= _EVENING
-        if known["place"] == "onsite" or (is_evening and one.of_series is None and not where and not is_private):
+        if one.of_series is None and (known["place"] == "onsite" or (is_evening and not where and not is_private)):
             return "unclear"
         return "unclear" if is_evening and known["topic"] == "social" and one.of_series is None else "here"
 

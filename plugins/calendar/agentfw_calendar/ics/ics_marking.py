@@ -274,7 +274,7 @@ def _refusing(line: Line) -> bytes:
 
 
 def _answered_before(line: Line, before: Sequence[Block], owner: str) -> bytes:
-    """The owner's ATTENDEE line with the answer that it had: as it was, unless somebody changed something else of it."""
+    """The owner's line with the answer that it had: as it was, unless somebody changed something else of it."""
     old = next((one for block in before for one in block.lines_of("ATTENDEE") if _is(one, owner)), None)
     if old is None:
         return _answering(line, "")

@@ -31,7 +31,8 @@ _FEATURES = {in_words(feature): feature for feature in FEATURES}
 _RULES = ("earliest", "most_attendees", "most_urgent", "most_senior", "regular_first", "first_shown")
 """The rules of the policy `rules`, which are the reasons that it gives."""
 _REASONS = {rule.replace("_", " "): rule for rule in _RULES}
-_REASONS |= {AWAY: "away", "hardly any difference": "hardly_any_difference"}
+_REASONS |= {AWAY: "away", "hardly any difference": "hardly_any_difference", "you kept it before": "kept_it_before"}
+_REASONS |= {name: f"is_{name}" for name in ("lead", "note", "moved", "public", "errand")}
 _LETTERED = re.compile(r"([A-E]): (.*)", re.S)
 
 
