@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agentfw import Policy
+from agentfw.boundary.settings_input import marked_keys
 from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, UpstreamError
 from agentfw.request import Forwarded
 from agentfw.runs import Choice, LiveRun
-from agentfw.settings import VERSION, marked_keys
+from agentfw.settings import VERSION
 
 from ..models.checkpoint import version_name
 from ..protocols import BadRequest, Body, Protocol
