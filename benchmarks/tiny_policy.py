@@ -30,9 +30,9 @@ from agentfw.interfaces import EventDriven
 from agentfw.report.statistics import paired_difference
 from agentfw.runs import in_processes
 from agentfw_benchmarks import ROOT, Options, bounds_of, tell
+from agentfw_benchmarks.prior_fitting import fit_prior
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
-from agentfw_plugins.worlds.calendar.choice_model import fit_prior
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 
 sys.path.insert(0, str(ROOT / "model_making"))
