@@ -448,14 +448,10 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
         else:
             values = start_of_training(host, name, spec)
         environment = _kept(values.get("environment"), _name_in(values.get("environment")))
-        rewards = values.get("rewards", [])
-        listed = rewards if isinstance(rewards, list) else [rewards]
         about = {"runs": folders, **({"metric": metric} if metric else {})}
         scored = [
-            with_settings(choice, **about)
-            if (isinstance(choice, dict) and "runs" in choice.get("settings", {}))
-            else choice
-            for choice in listed
+            with_settings(choice, **about) if "runs" in choice.get("settings", {}) else choice
+            for choice in listed(values.get("rewards", ()))
         ]
         played = with_settings(environment, **about)
         return values.then("--from", {**values, "environment": played, "rewards": scored})
@@ -495,12 +491,7 @@ def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
     for key in _LISTS:
         if key not in given:
             continue
-        listed = values.get(key, ())
-        listed = listed if isinstance(listed, list) else [listed]
-        before = {
-            (str(_name_in(choice)), str(choice.get("alias", "") if isinstance(choice, dict) else "")): choice
-            for choice in listed
-        }
+        before = {(choice.get("name"), choice.get("alias", "")): choice for choice in listed(values.get(key, ()))}
         choices = []
         for text in given[key]:
             name, equals, more = text.partition("=") if key in _WITH_MORE else (text, "", "")
