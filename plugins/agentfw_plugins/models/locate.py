@@ -178,6 +178,7 @@ def _convert_gguf(path: Path, target: Path, needs_template: bool) -> None:
     if needs_template and not template:
         raise no_template(path)
     named = {"gguf_file": path.name, "local_files_only": True}
+    sys.stderr.write(f"converting {path.name}, {path.stat().st_size / 1e6:,.0f} MB, which takes a minute, once\n")
     # The bars of a minute's work are for a person.
     with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
         try:
