@@ -54,7 +54,7 @@ class Page:
         folder, host = finder.live.folder, finder.live.assembly.host
         self._questions = finder.live.assembly.decisions.questions
         self._questions.listeners.append(lambda question: None)  # they are fetched
-        viewer = Viewer(Index(folder.path.parent), host, of_gateway=True)
+        viewer = Viewer(Index(folder.path.parent), host, of_gateway=folder.id)
         html, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
         remembers = "yes" if finder.live.assembly.memories else ""
         about = f'<body data-user="{escape(finder.default_user)}" data-remembers="{remembers}">'
