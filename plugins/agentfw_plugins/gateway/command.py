@@ -450,7 +450,8 @@ def _told_at_the_end(live: LiveRun, shared: str) -> str:
     folder, count = shown_path(live.folder.path), len(live.sessions) + len(live.ended)
     if shared:
         return "sessions are kept where --sessions says, for the other gateways and the next start"
-    return f"{counted(count, 'session')} kept in {folder}/ for the next agentfw serve; look at all: agentfw view"
+    kept = f"{counted(count, 'session')} kept in {folder}/ for the next agentfw serve"
+    return f"{kept}; look at all: agentfw view {shown_path(live.folder.path.parent)}"
 
 
 def _number(value: str | None) -> str | float | None:
@@ -476,6 +477,7 @@ def _posted(url: str, body: dict[str, Any], key: str) -> dict[str, Any]:
         if result["error"].get("code") == "no_such_session":
             listed = httpx.get(f"{url.partition('/s/')[0]}/sessions", headers=headers, timeout=60)
             names = [one["session"] for one in listed.json().get("sessions", ()) if not one["finish"]]
-            fix = known_names(" sessions in progress", url.split("/")[-2], names[:_LISTED])
+            known = known_names(" sessions in progress", url.split("/")[-2], names[:_LISTED])
+            fix = known if names else "none is in progress; look at those that have ended: agentfw view"
         raise AgentfwError(f"the gateway refused: {result['error']['message']}", fix=fix)
     return result

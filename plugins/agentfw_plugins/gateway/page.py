@@ -52,7 +52,7 @@ class Page:
         host = finder.live.assembly.host
         self._questions = finder.live.assembly.decisions.questions
         self._questions.listeners.append(lambda question: None)  # they are fetched
-        viewer = Viewer(finder.reading.index(), host, of_gateway=True)
+        viewer = Viewer(finder.reading.index(), host, of_gateway=finder.live.folder.id)
         html, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
         remembers = "yes" if finder.live.assembly.memories else ""
         about = f'<body data-user="{escape(finder.default_user)}" data-remembers="{remembers}">'

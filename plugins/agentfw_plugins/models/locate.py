@@ -180,6 +180,7 @@ def _convert_gguf(path: Path, target: Path, needs_template: bool) -> None:
     if needs_template and not template:
         raise no_template(path)
     named = {"gguf_file": path.name, **OWN_CODE}
+    sys.stderr.write(f"converting {path.name}, {path.stat().st_size / 1e6:,.0f} MB, which takes a minute, once\n")
     # The bars of a minute's work are for a person.
     with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
         try:

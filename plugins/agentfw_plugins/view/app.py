@@ -55,8 +55,8 @@ _PRIVATE = {
 class Viewer:
     """The application."""
 
-    def __init__(self, index: Index, host: Host, *, of_gateway: bool = False) -> None:
-        """A gateway has these pages one level below its own."""
+    def __init__(self, index: Index, host: Host, *, of_gateway: str = "") -> None:
+        """A gateway has these pages one level below its own. `of_gateway` is its run."""
         self.index, self.pages, self.host, self.of_gateway = index, Pages(Links(), host), host, of_gateway
         paths = {
             "/": self._episodes,

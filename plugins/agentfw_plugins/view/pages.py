@@ -144,7 +144,8 @@ class Links:
 
     is_live = True
 
-    def __init__(self, base: str = ".", *, of_gateway: bool = False) -> None:
+    def __init__(self, base: str = ".", *, of_gateway: str = "") -> None:
+        """`of_gateway` is the run of the gateway that has the pages."""
         self.base, self.of_gateway = base, of_gateway
 
     @property
@@ -153,7 +154,7 @@ class Links:
 
     @property
     def talk(self) -> str:
-        """Where somebody can lead the sessions that are shown, if these are of a gateway."""
+        """Where somebody can talk with the policy of the gateway, and lead the sessions of its run."""
         return self.at("/../") if self.of_gateway else ""
 
     def at(self, path: str) -> str:

@@ -280,7 +280,7 @@ def test_a_trained_model_is_told_with_its_run_and_version_and_each_answer_names_
     version = whole.headers["x-agentfw-version"]
     assert version.endswith("@1")
     assert streamed.headers["x-agentfw-version"] == version
-    assert f"version {version} of {trained.folder.name}" in line
+    assert f"version {version} of {trained.path.name}" in line
 
 
 @pytest.mark.parametrize(
