@@ -28,7 +28,7 @@ MODULES = {
     "agentfw.errors": "the errors, and `InterventionRefused` for what an agent can't do",
     "agentfw.hookspecs": "what registration hooks return, besides components; [all hooks](hooks.md)",
     "agentfw.host": "plugins and projects, as the host sees them",
-    "agentfw.host.approvals": "folders of others that a person has approved",
+    "agentfw.host.trust": "what others wrote and a person has allowed",
     "agentfw.host.from_functions": "components made of one function or class",
     "agentfw.host.plugin_loading": "plugins of one file, and the function that a setting names in one",
     "agentfw.host.reward_functions": "reward functions as agentfw, TRL and verifiers have them",

@@ -25,7 +25,7 @@ from ..memory import Memory
 from ..optimizer import Optimizer
 from ..runs.records.damage import journals_of
 from ..runs.records.folder import RunFolder
-from ..runs.records.journal import read_journal, write_whole
+from ..runs.records.journal import read_journal, sealed, write_whole
 from ..runs.records.play_records import State
 from ..scores import RewardModel
 from .loop import Loop
@@ -167,8 +167,7 @@ def _forget_records(run: RunFolder, user: str) -> int:
         for torn in place.glob("*.torn"):
             torn.unlink()
     if (summary := run.summary()) is not None:  # else the run would be taken for a damaged one
-        files = json.dumps({**summary, "files": journals_of(run.path)}, indent=2)
-        write_whole(run.path / "summary.json", files + "\n")
+        write_whole(run.path / "summary.json", sealed({**summary, "files": journals_of(run.path)}))
     for page in ("report.html", "curve.svg"):  # they show episodes; `agentfw report` writes them again
         (run.path / page).unlink(missing_ok=True)
     return gone

@@ -42,7 +42,7 @@ from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameEr
 from ...host.origin import changed_origins, changed_plugins
 from ...host.trust import allow_spec, of_run
 from .damage import damage
-from .journal import Journal, read_journal, write_whole
+from .journal import Journal, read_journal, unsealed, write_whole
 from .play_records import Records, State
 from .run_index import newest_first
 
@@ -334,7 +334,7 @@ class RunFolder:
     def summary(self) -> dict[str, Any] | None:
         """The record of the run's summary, if the run is done. One that can't be read is written again by a resume."""
         try:
-            loaded: dict[str, Any] = json.loads((self.path / "summary.json").read_text("utf-8"))
+            loaded = unsealed((self.path / "summary.json").read_text("utf-8"))
             loaded["episodes"], loaded["figures"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
