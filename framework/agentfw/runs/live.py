@@ -48,7 +48,7 @@ from .hearing import Hearing
 from .observers import HookCalls, RunInfo, Tracking, combined_observer
 from .play import Plan, Play
 from .records.folder import RunFolder, list_runs
-from .records.journal import Journal, NoJournal, make_folder, make_private, read_journal, write_whole
+from .records.journal import Journal, NoJournal, make_folder, make_private, read_journal, sealed, write_whole
 from .records.play_records import Records
 from .records.summary import Summary, summarize, total_usage
 from .run import describe_run
@@ -434,7 +434,7 @@ class LiveRun:
     def summarize(self) -> Summary:
         """Write the summary of what is concluded."""
         summary = summarize(self.folder, time.monotonic() - self._began)
-        write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
+        write_whole(self.folder.path / "summary.json", sealed(summary.to_record()))
         return summary
 
     def _session(self, task: Task, tools: Sequence[Tool] = ()) -> Session:

@@ -13,7 +13,6 @@ training, so they know nothing of what the other training played later.
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Mapping
@@ -33,7 +32,7 @@ from .execution import Execution, curriculum
 from .observers import HookCalls, Observer, RunInfo, Tracking, combined_observer
 from .records.call_record import running_calls
 from .records.folder import RunFolder
-from .records.journal import sync, write_whole
+from .records.journal import sealed, sync, write_whole
 from .records.package import pack
 from .records.play_records import State
 from .records.summary import Summary, summarize, total_usage
@@ -218,7 +217,7 @@ class Run:
             if self.folder.headline not in summary.figures:
                 who = assembly.environment.guard.title
                 self.host.notes.append(f'{who} leads with "{self.folder.headline}", which no episode has')
-            write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
+            write_whole(self.folder.path / "summary.json", sealed(summary.to_record()))
             observer.finished(summary)
             return summary
         finally:

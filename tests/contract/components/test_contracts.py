@@ -28,7 +28,7 @@ NEEDS_MORE = {
     ("policy", "openai"): "needs a model server",
     ("policy", "vllm"): "needs vLLM: tests/plugins/policies/test_vllm.py runs the same checks with one",
     ("tool", "mcp"): "needs an MCP server",
-    ("tool", "skills"): "needs a folder that a person has approved: test_agent_skills.py has one",
+    ("tool", "skills"): "needs a folder that a person has allowed: test_agent_skills.py has one",
     ("environment", "verifiers"): "needs a taskset of the library: test_verifiers.py has some",
     ("tool", "tape"): "needs a toolbox to record",
     ("reward", "preference"): "needs a fitted model",

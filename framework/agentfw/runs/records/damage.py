@@ -14,7 +14,6 @@ Nothing is deleted when a training is rewound: what came later is moved to the f
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import RunFolderError, StorageError, UsageError, disk_fix
-from .journal import write_whole
+from .journal import unsealed, write_whole
 from .play_records import State, kept_updates
 
 if TYPE_CHECKING:
@@ -53,7 +52,8 @@ def journals_of(folder: Path) -> Marks:
     """The marks of a run's records: its summary has them when the run is done."""
     files = [file for name in _JOURNALS for file in (folder / name, *folder.glob(f"*/*/{name}"))]
     aside = folder / "set_aside"
-    return marks_of(folder, [*(file for file in files if aside not in file.parents), folder / "updates.jsonl"])
+    others = [folder / "updates.jsonl", folder / "run.json"]
+    return marks_of(folder, [*(file for file in files if aside not in file.parents), *others])
 
 
 def differing(folder: Path, marks: Marks, *, deep: bool) -> list[str]:
@@ -87,7 +87,7 @@ def damage(folder: RunFolder, *, deep: bool = False) -> list[str]:
     file = folder.path / "summary.json"
     with suppress(FileNotFoundError):
         try:
-            summary = json.loads(file.read_text("utf-8"))
+            summary = unsealed(file.read_text("utf-8"))
             summary["episodes"], summary["figures"]
             lines += differing(folder.path, summary["files"], deep=deep)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -42,7 +42,7 @@ from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameEr
 from ...host.origin import changed_origins, changed_plugins
 from ...host.trust import allow_spec, of_run
 from .damage import damage, journals_of
-from .journal import Journal, read_journal, write_whole
+from .journal import Journal, read_journal, sealed, unsealed, write_whole
 from .play_records import Records, State, reasons
 from .run_index import newest_first
 
@@ -353,7 +353,7 @@ class RunFolder:
     def summary(self) -> dict[str, Any] | None:
         """The record of the run's summary, if the run is done. One that can't be read is written again by a resume."""
         try:
-            loaded: dict[str, Any] = json.loads((self.path / "summary.json").read_text("utf-8"))
+            loaded = unsealed((self.path / "summary.json").read_text("utf-8"))
             loaded["episodes"], loaded["figures"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -362,8 +362,7 @@ class RunFolder:
     def mark_journals(self) -> None:
         """Note in the summary how the journals are now. Else a run without some lines would be a damaged one."""
         if (summary := self.summary()) is not None:
-            marked = json.dumps({**summary, "files": journals_of(self.path)}, indent=2)
-            write_whole(self.path / "summary.json", marked + "\n")
+            write_whole(self.path / "summary.json", sealed({**summary, "files": journals_of(self.path)}))
 
     @property
     def state(self) -> str:

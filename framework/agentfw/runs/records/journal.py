@@ -258,6 +258,24 @@ def write_whole(path: Path, data: bytes | str, *, mode: int | None = None) -> No
         raise StorageError(f"can't write {path}: {error.strerror or error}", fix=disk_fix(error)) from error
 
 
+def sealed(record: Record) -> str:
+    """The text of a file with one record, and a digest by which a change is noticed when it is opened again."""
+    record = json.loads(encoded(record))
+    return json.dumps({**record, "sha256": _digest(record)}, indent=1, ensure_ascii=False) + "\n"
+
+
+def unsealed(text: str) -> Record:
+    """The record of a sealed file. Raises a ValueError if it isn't as it was written."""
+    record: Record = dict(json.loads(text))
+    if (digest := record.pop("sha256", None)) is not None and digest != _digest(record):
+        raise ValueError("it was changed after it was written")
+    return record
+
+
+def _digest(record: Record) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+
 def make_private(path: Path) -> None:
     """Create an empty file that only its owner can read, if there is none.
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from ...episode import Episode
 from ...errors import PluginError, RunFolderError, StorageError
-from .journal import Journal, make_folder, read_journal, write_whole
+from .journal import Journal, make_folder, read_journal, sealed, unsealed, write_whole
 
 _FILE = "state.json"
 
@@ -50,15 +50,16 @@ class State:
 
     def write(self, folder: Path) -> None:
         try:
-            text = json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
+            json.dumps(asdict(self), allow_nan=False)
+            text = sealed(asdict(self))
         except (TypeError, ValueError) as error:
             raise PluginError(
                 f"after update {self.update}, the state of the learner or the optimizer can't be stored: {error}",
                 fix="fix the plugin: a state must consist of finite numbers, text, lists and dicts",
             ) from error
         make_folder(folder / "states")
-        write_whole(folder / "states" / f"{self.update:05d}.json", text + "\n")
-        write_whole(folder / _FILE, text + "\n")
+        write_whole(folder / "states" / f"{self.update:05d}.json", text)
+        write_whole(folder / _FILE, text)
 
     @classmethod
     def read(cls, folder: Path) -> State:
@@ -83,7 +84,7 @@ class State:
     @classmethod
     def _of(cls, file: Path) -> State:
         try:
-            return cls(**json.loads(file.read_text("utf-8")))
+            return cls(**unsealed(file.read_text("utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise RunFolderError(f"{file} can't be read: {error}", fix="restore it from a backup") from None
 
