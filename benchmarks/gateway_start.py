@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 import tempfile
@@ -99,8 +100,10 @@ def fill_database(where: str, sessions: int) -> None:
     database.close()
 
 
-def started(runs: Path, port: int, *more: str) -> dict[str, float]:
+def started(runs: Path, *more: str) -> dict[str, float]:
     """Start a gateway, and return the seconds until it is alive and ready, and its memory in MB."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     command = [sys.executable, "-m", "agentfw", "serve", "--port", str(port), "--runs", str(runs), "--json"]
     began = time.perf_counter()
     process = subprocess.Popen([*command, *OPTIONS, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -131,19 +134,19 @@ def measure(options: Any) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="agentfw-start-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         result: dict[str, Any] = {"turns": sessions * TURNS_OF_A_SESSION}
-        result["empty"] = started(folder / "empty", options.port)
+        result["empty"] = started(folder / "empty")
         result["MB"] = round(fill_folder(folder / "runs", sessions) / 1e6)
-        result["in the folder"] = started(folder / "runs", options.port)
+        result["in the folder"] = started(folder / "runs")
         database = pgserver.get_server(folder / "postgres", cleanup_mode="stop")
         fill_database(database.get_uri(), sessions)
         shared = ("--sessions", database.get_uri())
-        result["with --sessions"] = started(folder / "shared", options.port, *shared)
+        result["with --sessions"] = started(folder / "shared", *shared)
         database.cleanup()
     return result
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, turns=34_000, port=8931)
+    options = Options(__doc__, turns=34_000)
     given = options.parse_args(arguments)
     return tell(measure(given), given.json, show)
 
