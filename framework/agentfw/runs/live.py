@@ -374,8 +374,9 @@ class LiveRun:
         try:
             return await self._take(episode)
         except StorageError as error:
-            self._waiting.append(episode)
-            self._failed(error)
+            if self.keeps:  # otherwise, whoever leads its sessions tries again
+                self._waiting.append(episode)
+                self._failed(error)
             raise
 
     async def remembered(self, user: str) -> list[Remembered]:
