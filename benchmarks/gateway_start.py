@@ -4,8 +4,8 @@
     python benchmarks/gateway_start.py --turns 2000 --json
 
 The history is that of sessions of ten turns, of which one in twenty goes on. It is in the folder of a run, as one
-gateway keeps it, and in a PostgreSQL, as gateways that share sessions do. "empty" is a start without a history. On a busy machine, the CPU tells more than the
-seconds.
+gateway keeps it, and in a PostgreSQL, as gateways that share sessions do. "empty" is a start without a history. On a
+busy machine, the CPU tells more than the seconds.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     python benchmarks/gateway_turns.py --beside FOLDER       # also with the code of another checkout, in the same run
 
 One client asks, one turn after the other, in sessions of ten turns in which the user says something about themselves.
-The figures of the database are its own (`pg_stat_wal`, `pg_stat_database`), from before the start of the gateway to
-its end, so what it does besides answering is in them.
+The figures of the database are its own (`pg_stat_io` of PostgreSQL 18, `pg_stat_database` and `pg_stat_wal`), from
+before the start of the gateway to its end, so what it does besides answering is in them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def figures_of(where: str) -> dict[str, float]:
 
     with psycopg.connect(where, autocommit=True) as connection:
         asked = (
-            "SELECT wal_sync, (SELECT sum(xact_commit) FROM pg_stat_database WHERE datname IS NOT NULL), "
-            "wal_bytes / 1024.0 FROM pg_stat_wal"
+            "SELECT (SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal' AND context = 'normal'), "
+            "(SELECT sum(xact_commit) FROM pg_stat_database WHERE datname IS NOT NULL), wal_bytes / 1024.0 "
+            "FROM pg_stat_wal"
         )
         row = connection.execute(asked).fetchone()
     assert row is not None
