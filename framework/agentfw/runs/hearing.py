@@ -84,7 +84,7 @@ class Hearing:
 
     def lacks(self, episode: str, line: Mapping[str, Any]) -> bool:
         """Whether something that was said according to a line of an episode's record was not heard."""
-        for _, kind, name, data in line["events"] if self.hears else ():
+        for _, kind, name, data, *_ in line["events"] if self.hears else ():
             if (kind, name) == ("memory", "said") and data["at"] > self._forgotten_at.get(line["task"]["user"], 0.0):
                 ids = _ids(f"{self._run}/{episode}/{data['message']}", len(data.get("texts") or [""]))
                 if not self._heard.issuperset(ids):
