@@ -215,7 +215,7 @@ def free_port() -> int:
 @pytest.mark.slow
 def test_the_chart_probes_paths_that_its_command_answers(tmp_path: Path, postgres_database: Callable[[], str]) -> None:
     gateway = next(pod["containers"][0] for _, pod in pods() if pod["containers"][0]["name"] == "gateway")
-    paths = [gateway[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness")]
+    paths = [gateway[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")]
     spec, port = tmp_path / "gateway.toml", str(free_port())
     spec.write_text('environment = "sessions"\npolicy = { name = "scripted", settings = { replies = ["tea"] } }\n')
     here = {"/etc/agentfw/gateway.toml": str(spec), "/data/runs": str(tmp_path / "runs"), "0.0.0.0": "127.0.0.1"}

@@ -39,7 +39,7 @@ class Hearing:
     ) -> None:
         """`lines` are those of the journal."""
         self._memories, self._journal, self._run = memories, journal, run
-        self._hears = any(memory.overrides("hear") for memory in memories)
+        self.hears = any(memory.overrides("hear") for memory in memories)
         self._heard, self.forgotten = set[str](), dict[str, int]()
         """The last session of each user that nothing is learned from, because they were forgotten after it began."""
         self._forgotten_at = dict[str, float]()
@@ -64,7 +64,7 @@ class Hearing:
 
     def take(self, episode: Episode, first: int | None = None) -> None:
         """Let the memories hear what is new in a session, or all from the event `first` on."""
-        if not self._hears:
+        if not self.hears:
             return
         first = self._taken.get(episode.id, 0) if first is None else first
         self._taken[episode.id] = len(episode.events)
@@ -84,7 +84,7 @@ class Hearing:
 
     def lacks(self, episode: str, line: Mapping[str, Any]) -> bool:
         """Whether something that was said according to a line of an episode's record was not heard."""
-        for _, kind, name, data in line["events"] if self._hears else ():
+        for _, kind, name, data, *_ in line["events"] if self.hears else ():
             if (kind, name) == ("memory", "said") and data["at"] > self._forgotten_at.get(line["task"]["user"], 0.0):
                 ids = _ids(f"{self._run}/{episode}/{data['message']}", len(data.get("texts") or [""]))
                 if not self._heard.issuperset(ids):

@@ -333,6 +333,7 @@ class LiveRun:
             await asyncio.sleep(_AGAIN)
             if self.failure is None:
                 continue
+            self._failed(self.failure)
             try:
                 for journal in self._journals:
                     await journal.retry()
@@ -347,9 +348,11 @@ class LiveRun:
             logger.warning("%s/ can be written again", self.folder.path)
 
     async def _go_back(self, session: Session) -> None:
-        """Replace a session by what was acknowledged of it."""
-        self._replaced.add(session)
+        """Replace a session by what was acknowledged of it, unless that is all."""
         before = self._on_disk[session.name]
+        if lengths(session.episode) == before and not session.over:
+            return
+        self._replaced.add(session)
         episode = first_part(session.episode, before)
         replacement = self._session(episode.task)
         replacement.restore(episode)
@@ -374,8 +377,9 @@ class LiveRun:
         try:
             return await self._take(episode)
         except StorageError as error:
-            self._waiting.append(episode)
-            self._failed(error)
+            if self.keeps:  # otherwise, whoever leads its sessions tries again
+                self._waiting.append(episode)
+                self._failed(error)
             raise
 
     async def remembered(self, user: str) -> list[Remembered]:

@@ -213,6 +213,9 @@ class NoJournal(Journal):
     def write(self, record: Record) -> None:
         """Write nothing."""
 
+    async def retry(self) -> None:
+        """Nothing has failed."""
+
     def close(self) -> None:
         """Nothing is open."""
 

@@ -157,18 +157,24 @@ class SessionStore:
             mine = (SESSIONS.c.number == number) & (SESSIONS.c.holder == self.holder)
             connection.execute(update(SESSIONS).where(mine).values(holder=""))
 
-    def conclude(self, number: int, reward: float, heard: int) -> None:
-        """Say that a session has ended, was scored, and was heard up to a version."""
+    def conclude(self, number: int, reward: float, heard: int | None) -> None:
+        """Say that a session has ended, was scored, and was heard up to a version, if memories hear."""
         with self.database.transaction() as connection:
-            values = {"holder": "", "ended": self._now, "reward": reward, "heard": heard}
+            values = {"holder": "", "ended": self._now, "reward": reward}
+            values |= {} if heard is None else {"heard": heard}
             connection.execute(update(SESSIONS).where(SESSIONS.c.number == number).values(**values))
 
-    def heard(self, number: int, version: int, *, after: int) -> bool:
-        """Say up to which version the memories have heard a session, if somebody has said so `after` which. Or not."""
+    def heard(self, sayings: Sequence[tuple[int, int, int]]) -> list[bool]:
+        """Say up to which version the memories have heard sessions, and whether the store knows it now.
+
+        Each is the number of a session, the version, and the one up to which somebody has to have said so before.
+        """
+        told = []
         with self.database.transaction(waits=False) as connection:
-            known = (SESSIONS.c.number == number) & (SESSIONS.c.heard >= after)
-            told = update(SESSIONS).where(known, SESSIONS.c.heard <= version).values(heard=version)
-            return bool(connection.execute(told).rowcount)
+            for number, version, after in sayings:
+                known = (SESSIONS.c.number == number) & (SESSIONS.c.heard >= after) & (SESSIONS.c.heard <= version)
+                told.append(bool(connection.execute(update(SESSIONS).where(known).values(heard=version)).rowcount))
+        return told
 
     def renew(self, numbers: Sequence[int]) -> None:
         """Say that this gateway still works on these sessions. All others become free when their lease ends."""

@@ -232,15 +232,14 @@ class SharedSessionFinder(LiveSessionFinder):
 
     async def _concluded(self, session: Session) -> float:
         """Let the memories hear and learn from a session that has ended, and score it."""
-        number, version = session.episode.task.index, self._known[session].version
+        number, user, known = session.episode.task.index, session.episode.task.user, self._known[session]
         reward = await super()._end(session, session.episode.finish)
-        user = session.episode.task.user
-        if self._known[session].unheard > await self._ask(self.store.heard_of, number):
+        hearing = self.live.hearing
+        if hearing.hears and known.unheard > await self._ask(self.store.heard_of, number):
             await self._hear_rest(number)
-        await self.live.hearing.finish(user)
-        while self.live.hearing.waiting(user):  # their store is away: nobody may take it for heard
-            await asyncio.sleep(1)
-        await self._ask(self.store.conclude, number, reward, version)
+        await hearing.finish(user)
+        if not hearing.waiting(user):  # otherwise their store is away, and somebody takes the session up again
+            await self._ask(self.store.conclude, number, reward, known.version if hearing.hears else None)
         self._forget(session)
         return reward
 
@@ -257,7 +256,7 @@ class SharedSessionFinder(LiveSessionFinder):
 
     async def _each(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
-            with contextlib.suppress(UnreachableError):
+            with contextlib.suppress(StorageError):  # of the database, or of a memory
                 await work()
             await asyncio.sleep(seconds)
 
@@ -267,16 +266,22 @@ class SharedSessionFinder(LiveSessionFinder):
 
     async def _tell_heard(self) -> None:
         """Write to the store what the memories have heard meanwhile."""
-        for said in [one for one in self._said if not self.live.hearing.waiting(one.user)]:
-            heard = partial(self.store.heard, said.number, said.version, after=said.after)
+        done = [one for one in self._said if not self.live.hearing.waiting(one.user)]
+        sayings = [(one.number, one.version, one.after) for one in done]
+        for said, is_known in zip(
+            done, await asyncio.to_thread(self.store.heard, sayings) if done else (), strict=True
+        ):
             said.attempts += 1
             # If the other gateway was killed, whoever finds the session unused lets the memories hear all of it again.
-            if await asyncio.to_thread(heard) or said.attempts > _ATTEMPTS:
+            if is_known or said.attempts > _ATTEMPTS:
                 self._said.remove(said)
 
     async def _take_unheard(self) -> None:
         """Let the memories hear what was said at gateways that were killed."""
-        while shared := await asyncio.to_thread(self.store.take_unheard, [one.number for one in self._said]):
+        while self.live.hearing.hears:
+            shared = await asyncio.to_thread(self.store.take_unheard, [one.number for one in self._said])
+            if shared is None:
+                return
             async with self._working_on(shared):
                 await self._hear_rest(shared.number)
                 self._said.append(_Said(shared.number, shared.user, shared.version, 0))
@@ -296,6 +301,8 @@ class SharedSessionFinder(LiveSessionFinder):
                     await self._concluded(session)
                 else:
                     await self._end(session, IDLE)
+            if self.live.hearing.waiting(shared.user):
+                break
         used = {held.number for held in self._held.values()}
         for session in list(self.live.sessions.values()):
             if session.episode.task.index not in used and time.monotonic() - session.used > self.idle:

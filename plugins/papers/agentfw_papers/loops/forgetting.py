@@ -20,7 +20,7 @@ from typing import Any
 
 from agentfw import Host, Memory, Optimizer, RewardModel
 from agentfw.errors import UsageError
-from agentfw.runs import RunFolder, read_journal, write_whole
+from agentfw.runs import RunFolder, read_journal, sealed, unsealed, write_whole
 
 from .loop import Loop
 from .spec import LoopSpec
@@ -183,11 +183,10 @@ def _forget_state(run: RunFolder, user: str, host: Host) -> bool:
         return False
     optimizer = host.create("optimizer", str(choice["name"]), dict(choice.get("settings", {})))
     assert isinstance(optimizer, Optimizer)
-    state = json.loads(file.read_text("utf-8"))
+    state = unsealed(file.read_text("utf-8"))
     optimizer.restore(state["optimizer"])
     if not optimizer.forget(user):
         return False
     shutil.rmtree(run.path / "states", ignore_errors=True)  # the user is in what is kept of earlier updates
-    text = json.dumps({**state, "optimizer": optimizer.state()}, ensure_ascii=False, allow_nan=False)
-    write_whole(file, text + "\n")
+    write_whole(file, sealed({**state, "optimizer": optimizer.state()}))
     return True
