@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .records.run_index import RunIndex, writing
     from .records.summary import Summary
     from .results.run_charts import timeline_picture
-    from .results.run_report import write_report
+    from .results.run_report import run_results, write_report
     from .results.transcript import decisions, transcript
     from .spec.resolution import resolve
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, parse_spec
@@ -76,6 +76,7 @@ __all__ = [
     "read_sessions",
     "read_spec",
     "resolve",
+    "run_results",
     "start_from_runs",
     "timeline_picture",
     "transcript",
@@ -97,7 +98,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "records.play_records": ("Records",),
     "records.run_index": ("RunIndex", "writing"),
     "results.run_charts": ("timeline_picture",),
-    "results.run_report": ("write_report",),
+    "results.run_report": ("run_results", "write_report"),
     "deciding": ("Question",),
     "results.transcript": ("decisions", "transcript"),
     "spec.resolution": ("resolve",),
