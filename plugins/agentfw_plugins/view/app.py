@@ -217,8 +217,10 @@ class Viewer:
             else:
                 found = run_at(rows, form.get("run", ""))
                 run, target = self.index.root / found["folder"], Target("", "", None, "")
+        now = read_annotations(run).get(target[:3], Marks())
         for kind in ("star", "tag", "untag", "note", "rating", "correction"):
-            if kind in form and (form[kind] or kind not in ("tag", "untag")):
+            # A form sends all of its fields, also those that say nothing new.
+            if kind in form and form[kind] != getattr(now, kind, ""):
                 annotate(run, target, kind, form[kind])
         return self._back(request, pages)
 
