@@ -146,6 +146,12 @@ class Chromium:
         """Put text where the cursor is."""
         self.call("Input.insertText", text=text)
 
+    def press_to(self, key: str) -> None:
+        """Press a key, and wait for the page that it leads to."""
+        self.events = [event for event in self.events if event["method"] != "Page.loadEventFired"]
+        self.press(key)
+        self._loaded()
+
     def press(self, key: str) -> None:
         # Without its text, Enter sends no form.
         down = {"text": "\r", "windowsVirtualKeyCode": 13} if key == "Enter" else {}

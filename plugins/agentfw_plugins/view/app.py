@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, UsageError
+from agentfw.runs import RunFolder
 
-from .annotations import Target, annotate, read_annotations
+from .annotations import Marks, Target, annotate, read_annotations
 from .difference import Side, pairs_of
 from .episode_view import EpisodeView
 from .index import Index, Seen
 from .pages import Links, Pages, inspection
 from .rating_queue import add_task, next_unrated, rated_runs, save_filter, saved_filters
-from .search import Filter, choices, episode_at, find, of_task, run_at, run_rows, select
+from .search import Filter, choices, episode_at, find, of_task, run_at, run_rows, select, stage_rows
 
 try:
     from starlette.applications import Starlette
@@ -66,6 +67,7 @@ class Viewer:
             "/runs": self._runs,
             "/inspect": self._inspect,
             "/rate": self._rate,
+            "/run/{name:path}": self._run,
             "/news": self._news,
         }
         self.handlers = {path: self._guarded(answer) for path, answer in paths.items()}
@@ -121,12 +123,15 @@ class Viewer:
             return RedirectResponse(f"{pages.links.home}{wanted.address()}".removesuffix("?"))
         seen = self.index.look()
         with self.index.reading() as rows:
-            found, runs = find(rows, wanted), run_rows(rows, _RUNS)
+            everything = "runs" in request.query_params
+            found, runs = find(rows, wanted), run_rows(rows, -1 if everything else _RUNS + 1)
             for row in found.rows:
                 run, place = self.index.run_of(row)
                 row["marks"] = read_annotations(run).get((place, row["episode"], None))
             saved = saved_filters(self.index.root)
-            page = pages.episodes(wanted, found, runs, choices(rows), seen=seen, saved=saved)
+            page = pages.episodes(
+                wanted, found, runs, choices(rows), seen=seen, saved=saved, most=len(runs) if everything else _RUNS
+            )
         return self._html(page)
 
     def _episode(self, request: Request, pages: Pages) -> Response:
@@ -144,6 +149,16 @@ class Viewer:
         with self.index.reading() as rows:
             view = EpisodeView.read(self.index, episode_at(rows, request.path_params["name"]), rows)
         return PlainTextResponse(view.raw.encode("utf-8", "replace"))
+
+    def _run(self, request: Request, pages: Pages) -> Response:
+        """What a run is, with which plugins and settings, and what came of it so far."""
+        seen = self.index.look()
+        with self.index.reading() as rows:
+            run = run_at(rows, request.path_params["name"].strip("/"))
+            stages = stage_rows(rows, run["id"])
+        folder = RunFolder.open(self.index.root / run["folder"])
+        marks = read_annotations(folder.path).get(("", "", None))
+        return self._html(pages.run(run, folder, stages, marks=marks or Marks(), seen=seen))
 
     def _pair(self, request: Request, pages: Pages) -> Response:
         with self.index.reading() as rows:
@@ -202,8 +217,10 @@ class Viewer:
             else:
                 found = run_at(rows, form.get("run", ""))
                 run, target = self.index.root / found["folder"], Target("", "", None, "")
+        now = read_annotations(run).get(target[:3], Marks())
         for kind in ("star", "tag", "untag", "note", "rating", "correction"):
-            if kind in form and (form[kind] or kind not in ("tag", "untag")):
+            # A form sends all of its fields, also those that say nothing new.
+            if kind in form and form[kind] != getattr(now, kind, ""):
                 annotate(run, target, kind, form[kind])
         return self._back(request, pages)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ from agentfw import Host
 from agentfw.boundary.gate import function_at
 from agentfw.errors import AgentfwError, MissingExtraError, UsageError
 from agentfw.report import page_policy, page_style, printable
-from agentfw.runs import RunFolder, figure_text, timeline_picture
+from agentfw.runs import RunFolder, figure_text, run_results, timeline_picture
 
 from ..models.conversation import pieces
 from ..models.locate import locate
@@ -124,10 +124,12 @@ def _value(value: object) -> str:
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 except ImportError as error:
     raise MissingExtraError("agentfw view", "web", module=error.name or "") from None
 
 
+_LOOKS_MARKED = re.compile(r"^ {0,3}(#{1,6} |[-*+] |\d+\. |> |```|\|.*\|)|\*\*\w|`\w", re.M)
 _LONGEST = 20_000
 """Characters of one text that are shown. The record has the rest, and a link to it."""
 _EVENTS = 400
@@ -163,15 +165,14 @@ class Links:
     def episode(self, row: Row, turn: int | None = None) -> str:
         return self.at(f"/episode/{quote(address(row))}") + ("" if turn is None else f"#turn-{turn + 1}")
 
+    def run(self, folder: str) -> str:
+        return self.at(f"/run/{quote(folder)}")
+
     def encoded(self, row: Row) -> str:
         return quote(address(row))
 
     def record(self, row: Row) -> str:
         return self.episode(row).replace(self.at("/episode/"), self.at("/record/"), 1)
-
-    def rate(self, view: EpisodeView | None, turn: int | None, wanted: Filter, **values: Any) -> str:
-        """An answer to rate, with what was said before it."""
-        return self._filled("rate.html", view=view, turn=turn, wanted=wanted, longest=_LONGEST, **values)
 
     def pair(self, left: Row, right: Row) -> str:
         names = (self.episode(row).removeprefix(self.at("/episode/")) for row in (left, right))
@@ -212,6 +213,7 @@ class Pages:
             "because": because,
             "run": _run_label,
             "moment": _moment,
+            "as_read": _as_read,
             "shell": shlex.quote,
             "given": lambda values: urlencode({name: value for name, value in values.items() if value}, safe="/:"),
             "day": _day,
@@ -274,6 +276,17 @@ class Pages:
             tokens=lambda ids, logprobs=(): shown_tokens(view.about, ids, logprobs),
         )
 
+    def run(self, run: Mapping[str, Any], folder: RunFolder, stages: list[dict[str, Any]], **values: Any) -> str:
+        """What a run is and what came of it, in the figures, curves and tables of its report."""
+        spec, settled = folder.about["spec"], folder.about.get("settings", {})
+        values |= {"parts": list(_parts(spec, settled, folder.about.get("components", {}))), "about": folder.about}
+        results = Markup(run_results(folder).body)
+        return self._filled("run.html", run=run, folder=folder, stages=stages, results=results, **values)
+
+    def rate(self, view: EpisodeView | None, turn: int | None, wanted: Filter, **values: Any) -> str:
+        """An answer to rate, with what was said before it."""
+        return self._filled("rate.html", view=view, turn=turn, wanted=wanted, longest=_LONGEST, **values)
+
     def pair(self, left: EpisodeView, right: EpisodeView) -> str:
         return self._filled("pair.html", left=left, right=right, pairs=turn_pairs(left, right))
 
@@ -291,6 +304,23 @@ class Pages:
     def _filled(self, template: str, **values: Any) -> str:
         filled: str = self._environment.get_template(template).render(links=self.links, **values)
         return filled
+
+
+_KINDS = ("environment", "policy", "memories", "tools", "rewards", "optimizer", "learner", "trackers", "hooks")
+
+
+def _parts(
+    spec: Mapping[str, Any], settled: Mapping[str, Any], sources: Mapping[str, str]
+) -> Iterator[tuple[str, str, str, dict[str, Any], dict[str, Any]]]:
+    """What took part: its kind, name and distribution, the settings that were chosen, and all others."""
+    for kind in _KINDS:
+        chosen = spec.get(kind) or []
+        for one in chosen if isinstance(chosen, list) else [chosen]:
+            singular = {"memories": "memory"}.get(kind, kind.rstrip("s"))
+            name, changed = str(one["name"]), dict(one.get("settings") or {})
+            full = settled.get(one.get("alias") or (kind if kind in settled else name)) or {}
+            rest = {key: value for key, value in full.items() if key not in changed} if isinstance(full, dict) else {}
+            yield singular, name, sources.get(f"{singular} {name}", ""), changed, rest
 
 
 def before(row: Row, others: list[Row]) -> Row | None:
@@ -320,6 +350,21 @@ def _number(value: float | None) -> str:
 def _figure(value: float | None, name: str = "reward") -> str:
     """A value of a figure, as it is written everywhere."""
     return "–" if value is None else figure_text(name, value)
+
+
+@lru_cache(maxsize=1)
+def _markdown() -> Any:
+    """Reads Markdown without HTML, pictures and links: an address is shown as it was written."""
+    from markdown_it import MarkdownIt
+
+    return (
+        MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table").disable(["image", "link", "autolink"])
+    )
+
+
+def _as_read(text: str) -> Markup | str:
+    """A text as people read it, if it has signs of Markdown."""
+    return Markup(_markdown().render(str(_shown(text)))) if _LOOKS_MARKED.search(text) else ""
 
 
 def _moment(when: object) -> str:

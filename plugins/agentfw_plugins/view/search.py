@@ -249,6 +249,17 @@ def run_rows(rows: sqlite3.Connection, limit: int = -1) -> list[dict[str, Any]]:
     return listed
 
 
+def stage_rows(rows: sqlite3.Connection, run: int) -> list[dict[str, Any]]:
+    """The evaluations and rollouts of a run in their order, with how many episodes each has and how they did."""
+    found = rows.execute(
+        "SELECT p.stage, p.number, count(*) AS episodes, sum(e.failures > 0) AS failed, avg(e.reward) AS reward,"
+        " avg(e.headline) AS headline, sum(e.tokens) AS tokens, sum(e.cost) AS cost FROM episodes e"
+        " JOIN places p ON p.id = e.place WHERE e.run = ? GROUP BY p.id ORDER BY p.number DESC, p.stage DESC",
+        (run,),
+    )
+    return [dict(row) for row in found.fetchall()]
+
+
 def choices(rows: sqlite3.Connection) -> dict[str, list[str]]:
     """The values that each list of the filter offers."""
     asked = {

@@ -183,6 +183,30 @@ def test_a_bundle_has_the_same_pages(runs: Path, url: str, agentfw: Callable[...
     assert len(records) == 3
 
 
+def test_a_program_reads_an_outline_and_then_any_part_within_its_budget(
+    runs: Path, agentfw: Callable[..., Any]
+) -> None:
+    def part(address: str, tokens: int = 2000) -> dict[str, Any]:
+        told = agentfw("view", "--text", address, "--runs", str(runs), "--tokens", str(tokens), "--json")
+        assert len(told.out) < 6 * tokens
+        found: dict[str, Any] = json.loads(told.out)
+        return found
+
+    run = part("last")
+    episode = part(run["listed"][0]["address"])
+    turn = part(episode["turns"][0]["address"])
+    few = part(episode["turns"][0]["address"], 200)
+    tea = part("last?text=apricot")
+
+    assert (run["episodes"], run["failed"], len(run["listed"]), run["left_out"]) == (3, 1, 3, 0)
+    assert [one.get("cut_off", 0) for one in run["listed"]] == [1, 0, 0]
+    assert turn["said"] == f"v-hostile heard {hostile('said')}. {hostile('answer')}"
+    assert [one["content"] for one in turn["read"]] == [hostile("system"), hostile("said")]
+    assert turn["calls"][0]["answer"] == hostile("result")
+    assert "more characters" in few["said"]
+    assert [one["begins"] for one in tea["listed"]] == ["Say apricot"]
+
+
 def turns_of(page: str) -> str:
     """The text of the conversation on an episode's page."""
     text = Tags(page[page.index('id="turn-1"') :]).text

@@ -98,23 +98,18 @@ def test_answers_are_rated_and_corrected_by_keys_and_learned_from(
     asked = "document.querySelector('#answer .message.user pre').textContent"
     first = browser.evaluate(asked)
 
-    def press(key: str) -> None:
-        before = browser.evaluate("location.href + performance.timeOrigin")
-        browser.press(key)
-        browser.wait(f"document.readyState === 'complete' && location.href + performance.timeOrigin !== {before!r}")
-
-    press("5")
+    browser.press_to("5")
     second = browser.evaluate(asked)
-    press("j")
+    browser.press_to("j")
     third = browser.evaluate(asked)
-    press("k")
+    browser.press_to("k")
     again = browser.evaluate(asked)
     browser.press("c")
     browser.type("Cake on Sunday.")
     browser.follow(".judge.text button")
-    press("j")
-    press("1")
-    press("4")
+    browser.press_to("j")
+    browser.press_to("1")
+    browser.press_to("4")
     left = browser.evaluate("document.querySelector('main').innerText")
 
     assert [first, second, third, again] == [f"What about {name}?" for name in ("tea", "cake", "rain", "cake")]

@@ -57,14 +57,17 @@ def write_report(folder: RunFolder) -> list[Path]:
     return [folder.path / name for name in files]
 
 
-def _page(folder: RunFolder, records: _Records) -> Page:
+def run_results(folder: RunFolder) -> Page:
+    """The first part of the report: what came of the run so far, in figures, curves and tables."""
     spec: Mapping[str, Any] = folder.about["spec"]
-    lines, stages = folder.updates(), folder.stages()
+    records, lines, stages = folder.metrics(), folder.updates(), folder.stages()
     title = f"{spec['environment']['name']}, {spec['policy']['name']}"
     title += f" by {spec['optimizer']['name']}" if folder.planned_updates else ""
     page = Page(title, subtitle=f"{folder.id}, {folder.how_far}")
     for note in training_notes(lines):
         page.paragraph(note)
+    if not records:
+        return page
     summary = folder.summary()
     usages = _cards_of_usage(summary) if summary else []
     player = best_player(folder)
@@ -90,6 +93,12 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         for wide, narrow in update_charts(lines, (880, _PHONE)):
             page.figure(wide, narrow=narrow)
         page.table(*phases_table(lines))
+    return page
+
+
+def _page(folder: RunFolder, records: _Records) -> Page:
+    page, lines = run_results(folder), folder.updates()
+    if lines:
         _samples(page, lines)
     # The episodes that were left out, if there are any.
     left_out = reasons(folder.failed())
