@@ -26,6 +26,7 @@ from .deciding.calendar_reading import Dates, busy_times
 from .deciding.conflicts import Agenda
 from .deciding.environment import Outcome, RealConflicts
 from .deciding.free_times import Hours, days_off
+from .deciding.household import Household
 from .deciding.people import About, People, owner_of, surname_of
 from .deciding.person_file import PersonFile
 from .deciding.precedents import facts
@@ -77,6 +78,7 @@ class Session:
         dated = (one for _, found in self.parts for one in found)
         self.found = sorted(dated, key=lambda one: (one.start, one.end, one.key))
         self.agenda = Agenda(self.found, people, self.home)
+        self.household = Household.of(dates.dated, people, wishes.about.family)
         self.outcomes: list[Outcome] = []
         self.stopped = False
         self.undone: list[str] = []
@@ -122,7 +124,9 @@ class Session:
     def texts(self) -> Texts:
         """What is said to the person, in their language."""
         chosen = self.wishes.language or self.wishes.about.language
-        return Texts.of(chosen or Language(one.entry.title for one in self.found).calendar)
+        # Of the whole calendar: the next four weeks may happen to be in another language.
+        blocks = (block for part, _ in self.parts for block in part.lines.blocks("VEVENT"))
+        return Texts.of(chosen or Language(block.first_text("SUMMARY") for block in blocks).calendar)
 
     async def play(
         self,
@@ -142,7 +146,9 @@ class Session:
         settled: dict[frozenset[str], Outcome] = {}
         try:
             while True:
-                environment = RealConflicts(self.agenda, person, known, self.home, anew=anew, settled=settled)
+                environment = RealConflicts(
+                    self.agenda, person, known, self.home, anew=anew, settled=settled, household=self.household
+                )
                 self.outcomes = environment.outcomes
                 agent = PolicyAgent(policy, memories=[known.memory], sampling=sampling, window=window)
                 episode = await Engagement(environment, agent).run(Task(0, 0, self.person))

@@ -39,7 +39,7 @@ from ..language.words import said
 from .precedents import ALWAYS, SERIES, Precedent
 
 _LETTER = re.compile(r"(keep\s+|take\s+)?([A-Za-z1-5])(\s?:|[.,)]|(?=\s)|$)\s*(.*)", re.S | re.I)
-Kind = Literal["", "away", "usual"]
+Kind = Literal["", "away", "usual", "whose"]
 _SCOPES = (SERIES, ALWAYS, "move")
 """What may stand directly behind a letter, or behind "both"; its words are in the lists of all languages."""
 
@@ -75,7 +75,8 @@ class Question:
     kind: Kind = ""
     """`away`: the first candidate is an absence, and the others are what somebody can't come to because of it. `usual`:
     the others are what is declined as always, and `also` has what each of them clashes with. In both, several letters
-    can be kept, and `proposed` has all that are, or A alone."""
+    can be kept, and `proposed` has all that are, or A alone. `whose`: whether the person goes to the only candidate, or
+    somebody else does."""
 
     def candidate(self, letter: str) -> Candidate:
         return next(each for each in self.candidates if each.letter == letter)
@@ -128,6 +129,8 @@ class Person(Protocol):
 def understood(text: str, question: Question) -> Answer:
     """Parse an answer."""
     words = text.strip()
+    if question.kind == "whose" and words.lower() in {"", *said("me"), *said("somebody")}:
+        return Answer("", both=True) if words.lower() in said("somebody") else Answer("A")
     letters = [candidate.letter for candidate in question.candidates]
     if not words:
         if not question.proposed:

@@ -250,6 +250,11 @@ class PersonFile:
         """The decisions in which one event was kept."""
         return [decision for decision in self.decisions if decision["accepted"]]
 
+    @property
+    def goes(self) -> dict[str, bool]:
+        """Whether the person goes to what has this title, where they said it."""
+        return {str(one["events"][0]["title"]).casefold(): bool(one["goes"]) for one in self.decisions if "goes" in one}
+
     def note(self, decision: Mapping[str, Any]) -> list[str]:
         """Save a decision and learn from it. Returns what changed most, as the hub writes it."""
         about = {"session": self.session, "at": datetime.now(UTC).isoformat()}
