@@ -80,9 +80,14 @@ def _named(text: str, kind: Kind) -> Mapping[str, int]:
     return found
 
 
-def spoken(text: str) -> dict[str, int]:
+def spoken(text: str) -> Mapping[str, int]:
     """How many words of a text each language knows."""
-    tokens = [match[0] for match in _TOKEN.finditer(unicodedata.normalize("NFC", text[:1000].lower()))]
+    return _spoken(text[:1000])
+
+
+@lru_cache(maxsize=10_000)
+def _spoken(text: str) -> Mapping[str, int]:
+    tokens = [match[0] for match in _TOKEN.finditer(unicodedata.normalize("NFC", text.lower()))]
     return {name: _language(name).read(tokens, "titles")[0] for name in LANGUAGES}
 
 
