@@ -120,14 +120,14 @@ class Terminal:
                 Text(span(each.one, self.home, day, texts), style="" if is_proposed else "dim"),
                 Text(each.title, style=style),
                 Text(
-                    texts("page_instead", title=question.also[place].entry.title)
+                    texts("page_instead", title=question.instead[place].title)
                     if usual
                     else described(each.tags, texts),
                     style="dim",
                 ),
             )
         self.console.print(table)
-        if question.also and not usual:
+        if question.also:
             shown = ", ".join(_beside(one, self.home) for one in question.also[:_ALSO])
             more = len(question.also) - _ALSO
             also = texts("that_day_and_more", events=shown, count=more) if more > 0 else texts("that_day", events=shown)

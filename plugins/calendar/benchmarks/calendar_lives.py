@@ -151,8 +151,10 @@ class Person:
             self.away_right += [(one.letter in kept) == (one.letter in question.proposed) for one in each[1:]]
             return Answer(kept)
         if question.kind == "usual":
-            pairs = list(zip(question.also, each[1:], strict=True))
-            kept = "".join(other.letter for first, other in pairs if self.best([first, other.one]) is other.one) or "A"
+            pairs = list(zip(question.instead, each[1:], strict=True))
+            kept = (
+                "".join(other.letter for first, other in pairs if self.best([first.one, other.one]) is other.one) or "A"
+            )
             self.right += [other.letter not in kept for _, other in pairs]
             return Answer(kept)
         best = self.best([one.one for one in each])

@@ -14,7 +14,7 @@ An answer that can't be parsed is asked for again, or is an error that names it.
     rest           take this proposal and all that follow, unseen
 
 Leave or a trip is one question about everything that somebody can't come to then: "a" stays away from all of it, and
-"b d" goes to B and D. What somebody always decides in the same way is one question, too: "a" declines as always, and
+"b d" goes to B and D. What is likely is one question, too: "a" declines all of it, and
 "b d" keeps B and D this time.
 
 `--answers FILE` has one of these a line, or is a JSON list of such texts, or of {"keep": "B", "why": "she's new"}; a
@@ -74,9 +74,10 @@ class Question:
     """What was decided before, if something has changed since."""
     kind: Kind = ""
     """`away`: the first candidate is an absence, and the others are what somebody can't come to because of it. `usual`:
-    the others are what is declined as always, and `also` has what each of them clashes with. In both, several letters
+    the others are what is likely declined, and `instead` has what each of them clashes with. In both, several letters
     can be kept, and `proposed` has all that are, or A alone. `whose`: whether the person goes to the only candidate, or
     somebody else does."""
+    instead: tuple[Candidate, ...] = ()
 
     def candidate(self, letter: str) -> Candidate:
         return next(each for each in self.candidates if each.letter == letter)

@@ -363,9 +363,10 @@ class RealConflicts(Environment):
         shown = [pairs[0][0], *(one for _, one in pairs)]
         question = self._lettered(shown)
         kept = "".join(each.letter for each in question.candidates[1:] if each.one in goes)
-        also = () if absence else tuple(one for one, _ in pairs)
+        instead = () if absence else self._lettered([one for one, _ in pairs]).candidates
         kind: Kind = "away" if absence else "usual"
-        question = replace(question, also=also, proposed=kept or "A", reason=AWAY if absence else "", kind=kind)
+        reason = AWAY if absence else ""
+        question = replace(question, also=(), proposed=kept or "A", reason=reason, kind=kind, instead=instead)
         is_seen = self.person.is_person and not self._rest
         answer = self._answer(question)
         if answer is None:
