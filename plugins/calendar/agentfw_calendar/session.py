@@ -144,6 +144,8 @@ class Session:
         """
         known.memory.editable = known.memory.editable and person.is_person
         settled: dict[frozenset[str], Outcome] = {}
+        if person.is_person:
+            self._learn_by_hand(known)
         try:
             while True:
                 environment = RealConflicts(
@@ -154,6 +156,9 @@ class Session:
                 episode = await Engagement(environment, agent).run(Task(0, 0, self.person))
                 self.stopped = environment.stopped
                 if not environment.undo:
+                    if person.is_person:
+                        left = [one for one in map(environment.left, self.outcomes) if one["seen"]]
+                        known.note_open(left, self._identities)
                     return episode
                 last = settled.popitem()[1] if settled else None
                 same = [last]  # an absence is one answer about several
@@ -170,6 +175,22 @@ class Session:
                 self.agenda = Agenda(self.found, self.people, self.home)
         finally:
             await policy.close()
+
+    @property
+    def _identities(self) -> list[str]:
+        return [source.identity for source in self.sources]
+
+    def _learn_by_hand(self, known: PersonFile) -> None:
+        """Of two events that were left, one was moved, declined or deleted since: the other was kept."""
+        if known.left_open["sources"] != self._identities:
+            return
+        there = {one.key: one.start.isoformat() for one in self.agenda.kept()}
+        for conflict in known.left_open["conflicts"]:
+            seen = conflict["seen"]
+            is_ahead = all(self.since <= datetime.fromisoformat(one["start"]) < self.until for one in seen.values())
+            stays = [key for key, one in seen.items() if there.get(key) == one["start"]]
+            if is_ahead and len(seen) == 2 and len(stays) == 1:
+                known.note_by_hand(conflict, conflict["letters"][stays[0]])
 
     def other_times(self) -> list[dict[str, Any]]:
         """Another time for what was declined, and a draft for each series. After writing: for what was written."""

@@ -152,11 +152,11 @@ class Person:
             return Answer(kept)
         if question.kind == "usual":
             pairs = list(zip(question.instead, each[1:], strict=True))
-            kept = (
-                "".join(other.letter for first, other in pairs if self.best([first.one, other.one]) is other.one) or "A"
+            right = [self.best([first.one, other.one]) is first.one for first, other in pairs]
+            self.right += right
+            return Answer(
+                "".join(each[place + 1].letter for place, is_right in enumerate(right) if not is_right) or "A"
             )
-            self.right += [other.letter not in kept for _, other in pairs]
-            return Answer(kept)
         best = self.best([one.one for one in each])
         letter = next(one.letter for one in each if one.one is best)
         self.right.append(letter == question.proposed)

@@ -179,3 +179,21 @@ def test_nobody_is_told_to_move_a_concert(calendar: Calendar, ics_file: IcsFile)
     path = ics_file(event("a", 6, "1900", "Kept"), event("b", 6, "1900", "Concert"))
 
     assert calendar("decide", path, answers="Kept\n")["other_times"] == []
+
+
+@pytest.mark.parametrize("by_hand", ["moved", "deleted", "declined"])
+def test_what_was_done_by_hand_is_learned_from(calendar: Calendar, ics_file: IcsFile, by_hand: str) -> None:
+    vivarium, budget = event("a", 2, "1000", "Vivarium"), event("b", 2, "1030", "Budget")
+    later = (event("c", 9, "1000", "Vivarium"), event("d", 9, "1030", "Budget"))
+    done = {
+        "moved": event("b", 3, "1200", "Budget"),
+        "deleted": event("z", 4, "1200", "Other"),
+        "declined": f"{budget}\nATTENDEE;PARTSTAT=DECLINED:mailto:ana@lab.example",
+    }[by_hand]
+    path = ics_file(vivarium, budget, *later)
+
+    (before, _) = calendar("decide", path, answers="s\ns\n")["conflicts"]
+    ics_file(vivarium, done, *later)
+    (after,) = calendar("decide", path, answers="s\n")["conflicts"]
+
+    assert (before["proposed"], after["proposed"]) == ("B", "A")

@@ -424,6 +424,17 @@ class RealConflicts(Environment):
             for each in question.candidates
         ]
 
+    def left(self, outcome: Outcome) -> dict[str, Any]:
+        """What is kept of a conflict that was left undecided; nothing of others."""
+        if outcome.kept is not None or outcome.both:
+            return {"seen": {}}
+        candidates = outcome.question.candidates
+        return {
+            "seen": self._facts([each.one for each in candidates]),
+            "events": self._events(outcome.question),
+            "letters": {each.one.key: each.letter for each in candidates},
+        }
+
     def _decide(self, outcome: Outcome) -> None:
         """Settle a conflict that was asked about."""
         self.settled[frozenset(each.one.key for each in outcome.question.candidates)] = outcome
