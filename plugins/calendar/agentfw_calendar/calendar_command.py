@@ -240,8 +240,9 @@ def _decision(decision: Mapping[str, Any], texts: Texts, day: str) -> str:
 
 
 def _day(decision: Mapping[str, Any]) -> str:
-    """The day of a decision; empty for those of early versions, which don't say it."""
-    return str(decision.get("at", ""))[:10]
+    """The day of what was decided about; empty if it isn't known."""
+    seen = decision.get("seen", {}).values()
+    return min((str(one["start"])[:10] for one in seen), default="")
 
 
 def _acceptance(known: PersonFile) -> list[dict[str, Any]]:

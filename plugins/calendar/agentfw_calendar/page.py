@@ -178,7 +178,7 @@ def _question(question: Question, session: Session) -> dict[str, Any]:
             for each in question.candidates
         ],
         "kind": question.kind,
-        "beside": [one.entry.title for one in question.also] if question.kind == "usual" else [],
+        "beside": [each.title for each in question.instead],
         "reason": question.because(texts),
         "before": "" if before is None else before.title,
         "changed": [] if before is None else [texts.say(change) for change in before.changed],

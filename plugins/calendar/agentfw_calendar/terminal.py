@@ -57,9 +57,12 @@ class Terminal:
         default = texts("prompt_default", letter=" ".join(question.proposed)) if question.proposed else ""
         if sum(each.one.of_series is not None for each in question.candidates) > 1:
             self.console.print(f"  {texts('clash_again')}", style="dim")
-        name = f"prompt_{question.kind}" if question.kind else "prompt"
+        name = {"away": "prompt_away", "usual": "prompt_usual"}.get(question.kind, "prompt")
         answers = texts("prompt_answers", default=default, letters=letters)
-        prompt = f"  {texts(name)}  [dim]{answers}[/dim] "
+        if question.kind == "whose":
+            answers = texts("whose_answers")
+        words = texts("whose", title=question.candidates[0].title) if question.kind == "whose" else texts(name)
+        prompt = f"  {words}  [dim]{answers}[/dim] "
         while True:
             text = self._read(prompt)
             if text is None:
@@ -80,6 +83,10 @@ class Terminal:
     def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: Sequence[str]) -> None:
         texts = self.texts
         far = texts(_FAR[answer.scope]) if answer.scope else ""
+        if question.kind == "whose":
+            name = "you_go" if answer.keep else "somebody_goes"
+            self.console.print(Text(f"  {texts(name, title=question.candidates[0].title)}\n", style="dim"))
+            return
         if not answer.keep:
             stay = texts("all_stay" if answer.both else "all_stay_for_now")
             self.console.print(f"  {stay}{far}\n", style="dim")
@@ -98,7 +105,7 @@ class Terminal:
     def show(self, question: Question) -> None:
         """Print a conflict and its proposal."""
         # The day on which they clash: a leave may have begun long before.
-        texts, day = self.texts, sorted(each.one.start for each in question.candidates)[1].astimezone(self.home)
+        texts, day = self.texts, sorted(each.one.start for each in question.candidates)[:2][-1].astimezone(self.home)
         number = texts("number", number=question.number, of=question.of)
         self.console.print(Text(f"{number}   {texts.date('day_and_year', day)}", style="bold"))
         table = Table.grid(padding=(0, 2))
@@ -113,14 +120,14 @@ class Terminal:
                 Text(span(each.one, self.home, day, texts), style="" if is_proposed else "dim"),
                 Text(each.title, style=style),
                 Text(
-                    texts("page_instead", title=question.also[place].entry.title)
+                    texts("page_instead", title=question.instead[place].title)
                     if usual
                     else described(each.tags, texts),
                     style="dim",
                 ),
             )
         self.console.print(table)
-        if question.also and not usual:
+        if question.also:
             shown = ", ".join(_beside(one, self.home) for one in question.also[:_ALSO])
             more = len(question.also) - _ALSO
             also = texts("that_day_and_more", events=shown, count=more) if more > 0 else texts("that_day", events=shown)
@@ -130,14 +137,15 @@ class Terminal:
             self.console.print(Text(f"  {asked_again}", style="yellow"))
             for change in before.changed:
                 self.console.print(Text(f"    {texts.say(change)}", style="yellow"), soft_wrap=self._is_pipe)
-        if question.kind:
+        if question.kind in ("away", "usual"):
+            proposal = "away_proposed" if question.kind == "away" else "usual_proposed"
             some = len(question.candidates) - 1 - len(question.proposed.replace("A", ""))
-            self.console.print(Text(f"  {texts(f'{question.kind}_proposed', count=some)}", style="green"))
+            self.console.print(Text(f"  {texts(proposal, count=some)}", style="green"))
         elif question.proposed:
             reason = question.because(texts)
             proposed = Text("  ").append(texts("proposed", letter=question.proposed), style="green")
             self.console.print(proposed.append(f"{texts('colon')}{reason}" if reason else ""))
-        else:
+        elif not question.kind:
             self.console.print(f"  {texts('nothing_proposed')}", style="yellow")
 
     def _read(self, prompt: str) -> str | None:

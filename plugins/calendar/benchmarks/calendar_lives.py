@@ -151,10 +151,12 @@ class Person:
             self.away_right += [(one.letter in kept) == (one.letter in question.proposed) for one in each[1:]]
             return Answer(kept)
         if question.kind == "usual":
-            pairs = list(zip(question.also, each[1:], strict=True))
-            kept = "".join(other.letter for first, other in pairs if self.best([first, other.one]) is other.one) or "A"
-            self.right += [other.letter not in kept for _, other in pairs]
-            return Answer(kept)
+            pairs = list(zip(question.instead, each[1:], strict=True))
+            right = [self.best([first.one, other.one]) is first.one for first, other in pairs]
+            self.right += right
+            return Answer(
+                "".join(each[place + 1].letter for place, is_right in enumerate(right) if not is_right) or "A"
+            )
         best = self.best([one.one for one in each])
         letter = next(one.letter for one in each if one.one is best)
         self.right.append(letter == question.proposed)

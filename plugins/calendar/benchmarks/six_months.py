@@ -56,6 +56,10 @@ class Answering:
         self._random = Random(user.id)
 
     def answer(self, question: Question) -> Answer:
+        if question.kind == "usual":
+            pairs = zip(question.instead, question.candidates[1:], strict=True)
+            value = self._user.value
+            return Answer("".join(b.letter for a, b in pairs if value(b.tags) > value(a.tags)) or "A")
         ranked = sorted(question.candidates, key=lambda each: self._user.value(each.tags), reverse=True)
         return Answer(ranked[0].letter, self._reason(ranked[0], ranked[1]) if self._talks else "")
 

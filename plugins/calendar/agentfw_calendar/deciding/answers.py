@@ -14,7 +14,7 @@ An answer that can't be parsed is asked for again, or is an error that names it.
     rest           take this proposal and all that follow, unseen
 
 Leave or a trip is one question about everything that somebody can't come to then: "a" stays away from all of it, and
-"b d" goes to B and D. What somebody always decides in the same way is one question, too: "a" declines as always, and
+"b d" goes to B and D. What is likely is one question, too: "a" declines all of it, and
 "b d" keeps B and D this time.
 
 `--answers FILE` has one of these a line, or is a JSON list of such texts, or of {"keep": "B", "why": "she's new"}; a
@@ -39,7 +39,7 @@ from ..language.words import said
 from .precedents import ALWAYS, SERIES, Precedent
 
 _LETTER = re.compile(r"(keep\s+|take\s+)?([A-Za-z1-5])(\s?:|[.,)]|(?=\s)|$)\s*(.*)", re.S | re.I)
-Kind = Literal["", "away", "usual"]
+Kind = Literal["", "away", "usual", "whose"]
 _SCOPES = (SERIES, ALWAYS, "move")
 """What may stand directly behind a letter, or behind "both"; its words are in the lists of all languages."""
 
@@ -74,8 +74,10 @@ class Question:
     """What was decided before, if something has changed since."""
     kind: Kind = ""
     """`away`: the first candidate is an absence, and the others are what somebody can't come to because of it. `usual`:
-    the others are what is declined as always, and `also` has what each of them clashes with. In both, several letters
-    can be kept, and `proposed` has all that are, or A alone."""
+    the others are what is likely declined, and `instead` has what each of them clashes with. In both, several letters
+    can be kept, and `proposed` has all that are, or A alone. `whose`: whether the person goes to the only candidate, or
+    somebody else does."""
+    instead: tuple[Candidate, ...] = ()
 
     def candidate(self, letter: str) -> Candidate:
         return next(each for each in self.candidates if each.letter == letter)
@@ -128,6 +130,8 @@ class Person(Protocol):
 def understood(text: str, question: Question) -> Answer:
     """Parse an answer."""
     words = text.strip()
+    if question.kind == "whose" and words.lower() in {"", *said("me"), *said("somebody")}:
+        return Answer("", both=True) if words.lower() in said("somebody") else Answer("A")
     letters = [candidate.letter for candidate in question.candidates]
     if not words:
         if not question.proposed:

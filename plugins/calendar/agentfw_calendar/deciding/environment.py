@@ -28,6 +28,7 @@ from ..language.texts import Texts
 from ..language.wording import AWAY, reasons
 from .answers import Answer, Candidate, Kind, Person, Question
 from .conflicts import Agenda
+from .household import Household
 from .person_file import PersonFile
 from .precedents import Facts, Precedent, facts, precedent
 from .preferences import Preferences
@@ -78,7 +79,9 @@ class RealConflicts(Environment):
         *,
         anew: bool = False,
         settled: dict[frozenset[str], Outcome] | None = None,
+        household: Household | None = None,
     ) -> None:
+        self.household = household or Household()
         self.agenda, self.person, self.known, self.home, self.anew = agenda, person, known, home, anew
         self.settled: dict[frozenset[str], Outcome] = {} if settled is None else settled
         """What was decided in this session, by the keys of the events. It isn't asked again."""
@@ -98,6 +101,7 @@ class RealConflicts(Environment):
         self._number = self._turns = self._changed = 0
         self._decided = False
         self._question: Question | None = None
+        self._leave_to_others()
         # What is assumed at first, and pinned, comes before the decisions.
         rounds, told = self.known.rounds, self.known.choices[-_TOLD:]
         lines = [f"pinned: {preference.said(Texts.of())}" for preference in self.known.pinned]
@@ -161,6 +165,10 @@ class RealConflicts(Environment):
         if self._number == 0 and not self._as_usual():
             return
         while (group := self.agenda.next()) is not None:
+            if unclear := self._unclear(group):
+                if not self._ask_whose(unclear[0], group):
+                    return
+                continue
             settled = self.settled.get(frozenset(one.key for one in group))
             if settled is not None:
                 self._settle(settled)
@@ -310,12 +318,40 @@ class RealConflicts(Environment):
         ahead, usual = self.agenda.ahead(), list[tuple[Occurrence, Occurrence]]()
         while len(usual) < _MOST_AT_ONCE and (group := ahead.next()) is not None:
             is_open = frozenset(one.key for one in group) not in self.settled
+            is_open = is_open and not self._unclear(group)
             is_open = is_open and precedent(self._precedents(), self._facts(group), self.home) is None
             choice = preferences.choice(self._events(self._lettered(group)))
             if is_open and len(group) == 2 and choice.sure >= _SURE:
                 usual.append((group[choice.place], group[1 - choice.place]))
             ahead.keep(group, group[choice.place])
         return len(usual) < 2 or self._ask_at_once(usual, [], None)
+
+    def _unclear(self, group: Sequence[Occurrence]) -> list[Occurrence]:
+        """Those of which nobody has said yet whether the person goes there, or somebody else."""
+        return [one for one in self.household.unclear(group) if one.entry.title.casefold() not in self.known.goes]
+
+    def _ask_whose(self, one: Occurrence, group: Sequence[Occurrence]) -> bool:
+        """Ask who goes to an event, and remember it for all of this title. False if the person stops here."""
+        question = replace(
+            self._lettered([one]), also=tuple(other for other in group if other is not one), kind="whose"
+        )
+        answer = self._answer(question) if self.person.is_person and not self._rest else Answer("")
+        if answer is None:
+            return False
+        if not answer.keep and not answer.both:
+            self.agenda.leave(group)
+            return True
+        self.known.note_both({**self._decision(question, answer), "goes": bool(answer.keep)})
+        self.settled[frozenset((one.key,))] = Outcome(question, None, (), "", False, True)
+        self._leave_to_others()
+        self.person.told(question, answer, (), ())
+        return True
+
+    def _leave_to_others(self) -> None:
+        """What somebody else goes to takes none of the person's time."""
+        self.agenda.decline(
+            [one for one in self.agenda.kept() if self.known.goes.get(one.entry.title.casefold()) is False]
+        )
 
     def _ask_at_once(
         self,
@@ -327,9 +363,10 @@ class RealConflicts(Environment):
         shown = [pairs[0][0], *(one for _, one in pairs)]
         question = self._lettered(shown)
         kept = "".join(each.letter for each in question.candidates[1:] if each.one in goes)
-        also = () if absence else tuple(one for one, _ in pairs)
+        instead = () if absence else self._lettered([one for one, _ in pairs]).candidates
         kind: Kind = "away" if absence else "usual"
-        question = replace(question, also=also, proposed=kept or "A", reason=AWAY if absence else "", kind=kind)
+        reason = AWAY if absence else ""
+        question = replace(question, also=(), proposed=kept or "A", reason=reason, kind=kind, instead=instead)
         is_seen = self.person.is_person and not self._rest
         answer = self._answer(question)
         if answer is None:
@@ -386,6 +423,17 @@ class RealConflicts(Environment):
             {"letter": each.letter, "title": each.title, **each.tags, "about": about(each.one, self.agenda.people)}
             for each in question.candidates
         ]
+
+    def left(self, outcome: Outcome) -> dict[str, Any]:
+        """What is kept of a conflict that was left undecided; nothing of others."""
+        if outcome.kept is not None or outcome.both:
+            return {"seen": {}}
+        candidates = outcome.question.candidates
+        return {
+            "seen": self._facts([each.one for each in candidates]),
+            "events": self._events(outcome.question),
+            "letters": {each.one.key: each.letter for each in candidates},
+        }
 
     def _decide(self, outcome: Outcome) -> None:
         """Settle a conflict that was asked about."""

@@ -5,7 +5,8 @@
     nearest_free(near, length, busy.is_free, hours, home, (since, until))
     days_off(dates.dated, "DE-BY", (since, until), home)
 
-Times are proposed at full quarters of an hour, Monday to Friday. Before and after the days that were read nothing is
+Times are proposed at full quarters of an hour, when such events are: a dinner in the evening, a meeting in working
+hours, Monday to Friday. Before and after the days that were read nothing is
 known, so nothing is proposed there.
 
 On public holidays and leave nobody should be asked to meet. Such days come from the person's own calendars, where they
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
@@ -49,6 +50,15 @@ class Hours:
         if not found or found.begin >= found.end:
             raise UsageError(f'"{text}" are no working hours', fix="pass --hours 09:00-17:00")
         return found
+
+
+_BY_KIND = {
+    "morning": Hours(time(7, 30), time(10, 30)),
+    "noon": Hours(time(11, 30), time(14, 30)),
+    "evening": Hours(time(18), time(23)),
+}
+_EVENING = 18
+_AROUND = timedelta(minutes=90)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +121,35 @@ def nearest_free(
     hours: Hours,
     home: tzinfo,
     within: Span,
+    days: Collection[int] = range(_SATURDAY),
 ) -> datetime | None:
     """The free start that is nearest to `near`, the later one of two; None if there is none."""
-    nearest = sorted(_starts(length, hours, home, within), key=lambda start: (abs(start - near), start < near))
+    nearest = sorted(_starts(length, hours, home, within, days), key=lambda start: (abs(start - near), start < near))
     return next((start for start in nearest if is_free(start, start + length)), None)
 
 
-def _starts(length: timedelta, hours: Hours, home: tzinfo, within: Span) -> Iterator[datetime]:
+def usual_times(one: Occurrence, hours: Hours, home: tzinfo) -> tuple[Hours, Collection[int]]:
+    """When events like this one are: meals by the clock, and what isn't in working hours at about its own time."""
+    words, start, end = named(one.entry.title, "titles"), one.start.astimezone(home), one.end.astimezone(home)
+    known = next((span for kind, span in _BY_KIND.items() if kind in words), None)
+    days = range(7) if start.weekday() >= _SATURDAY else range(_SATURDAY)
+    if known is not None:
+        return known, days if known.end.hour < _EVENING else range(7)
+    if hours.begin <= start.time() and end.time() <= hours.end and start.date() == end.date() and days[-1] < _SATURDAY:
+        return hours, days
+    first, last = max(start - _AROUND, start.replace(hour=0, minute=0)), end + _AROUND
+    latest = last.time() if last.date() == start.date() else time(23, 59)
+    return Hours(first.time(), latest), days
+
+
+def _starts(length: timedelta, hours: Hours, home: tzinfo, within: Span, days: Collection[int]) -> Iterator[datetime]:
     day = within[0].astimezone(home).date()
     while (opens := datetime.combine(day, hours.begin, home)) < within[1]:
         closes = datetime.combine(day, hours.end, home)
         # In UTC, because within one zone Python adds wall-clock times.
         start, last = opens.astimezone(UTC), closes.astimezone(UTC) - length
         start += -timedelta(minutes=start.minute % 15)
-        while day.weekday() < _SATURDAY and start <= last:
+        while day.weekday() in days and start <= last:
             if start >= max(within[0], opens) and start + length <= within[1]:
                 yield start
             start += _STEP

@@ -80,12 +80,12 @@ def statements(decisions: Sequence[Mapping[str, Any]], pinned: Sequence[Preferen
         and one.agreeing >= _LEAST_SHARE * len(one.decisions)
         and frozenset((one.preference.first, one.preference.second)) not in said
     ]
-    behind: set[frozenset[str]] = set()
+    behind: set[str] = set()
     chosen = []
     for one in clear:
-        ids = frozenset(str(decision["id"]) for decision in one.decisions)
-        if ids not in behind:  # the same decisions in other words say nothing new
-            behind.add(ids)
+        ids = {str(decision["id"]) for decision in one.decisions}
+        if len(ids - behind) >= _FEWEST:  # the same decisions in other words say nothing new
+            behind |= ids
             chosen.append(one)
     return [*own, *chosen[:_SHOWN]]
 

@@ -11,6 +11,7 @@ boss, a client or a report. These come from a file instead of a guess:
     travel = 45           # minutes between events at different places
     country = "DE-BY"     # whose public holidays are days off
     language = "de"       # what is said to the person is in this language
+    family = ["Lily"]     # others whose events are in the calendar
 
     agentfw run calendar --ics my.ics --people people.toml
 
@@ -63,6 +64,8 @@ class About:
     """Country with an optional state or province, such as DE-BY. Its public holidays are days off."""
     language: str = ""
     """What is said to the person is in this language. Default: that of the calendar."""
+    family: tuple[str, ...] = ()
+    """Names of others whose events are in the person's calendar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +164,14 @@ def read_people(path: Path | None) -> About:
 
 def _about_me(me: Any, path: Path) -> About:
     """What is under [me]."""
-    if not isinstance(me, dict) or not me.keys() <= {"travel", "country", "language"}:
+    if not isinstance(me, dict) or not me.keys() <= {"travel", "country", "language", "family"}:
         raise SettingsError(
-            f"{path}: [me] has unknown settings", fix='use travel = 30, country = "DE" and language = "de"'
+            f"{path}: [me] has unknown settings",
+            fix='use travel = 30, country = "DE", language = "de" and family = ["Lily"]',
         )
+    family = me.get("family", [])
+    if not isinstance(family, list) or not all(isinstance(name, str) for name in family):
+        raise SettingsError(f"{path}: family = {family!r} are no names", fix='write family = ["Lily", "Tom"]')
     minutes, country = me.get("travel", TRAVEL // timedelta(minutes=1)), me.get("country", "")
     language = me.get("language", "")
     if not isinstance(minutes, int) or isinstance(minutes, bool) or not 0 <= minutes <= _LONGEST_WAY:
@@ -173,4 +180,4 @@ def _about_me(me: Any, path: Path) -> About:
         raise SettingsError(f"{path}: country = {country!r} is no country", fix='write country = "DE" or "DE-BY"')
     if language and language not in LANGUAGES:
         raise SettingsError(f"{path}: language = {language!r} is unknown", fix=f"use one of {', '.join(LANGUAGES)}")
-    return About({}, timedelta(minutes=minutes), country, language)
+    return About({}, timedelta(minutes=minutes), country, language, tuple(family))

@@ -201,6 +201,8 @@ class PersonFile:
         self.titles: list[str] = []
         """Of all events that were ever decided about."""
         self.pinned: list[Preference] = []
+        self.left_open: dict[str, Any] = {"conflicts": [], "sources": []}
+        """What was left undecided in the last session, and in which calendars."""
         self._unlearned: set[str] = set()
         """Ids of decisions that hold for their events, and aren't learned from."""
         self.session = secrets.token_hex(4)
@@ -250,6 +252,11 @@ class PersonFile:
         """The decisions in which one event was kept."""
         return [decision for decision in self.decisions if decision["accepted"]]
 
+    @property
+    def goes(self) -> dict[str, bool]:
+        """Whether the person goes to what has this title, where they said it."""
+        return {str(one["events"][0]["title"]).casefold(): bool(one["goes"]) for one in self.decisions if "goes" in one}
+
     def note(self, decision: Mapping[str, Any]) -> list[str]:
         """Save a decision and learn from it. Returns what changed most, as the hub writes it."""
         about = {"session": self.session, "at": datetime.now(UTC).isoformat()}
@@ -266,6 +273,22 @@ class PersonFile:
         """Save that all events stay. Nothing is learned from it."""
         about = {"session": self.session, "at": datetime.now(UTC).isoformat()}
         self._append(whose=self.person, id=secrets.token_hex(4), **about, kept=None, accepted="", **decision)
+
+    def note_open(self, conflicts: Sequence[Mapping[str, Any]], sources: Sequence[str]) -> None:
+        """Save what was left undecided, so that it is seen later what the person did about it by hand."""
+        found = {"conflicts": list(conflicts), "sources": list(sources)}
+        if self._journal is not None and found != self.left_open and (conflicts or self.left_open["conflicts"]):
+            self._append(whose=self.person, open=found)
+
+    def note_by_hand(self, conflict: Mapping[str, Any], kept: str) -> None:
+        """Learn from what the person moved, declined or deleted by themselves. It is no decision about other dates."""
+        about = {"session": self.session, "at": datetime.now(UTC).isoformat()}
+        taken = {"proposed": "", "why": "", "scope": "", "move": False, "reasons": [], "keys": [], "by_hand": True}
+        self._append(
+            person=self.person, id=secrets.token_hex(4), **about, **conflict, **taken, accepted=kept, kept=None
+        )
+        self._learn_again()
+        self._count()
 
     def undo(self) -> dict[str, Any] | None:
         """Take back the last decision and what was learned from it. Returns it, or None if there is none."""
@@ -299,6 +322,8 @@ class PersonFile:
         if record.get("undone"):
             last = self.choices[-1]["id"]
             self.decisions = [decision for decision in self.decisions if decision["id"] != last]
+        elif "open" in record:
+            self.left_open = record["open"]
         elif "pin" in record:
             first, second = record["pin"]
             self._unpin(first, second)

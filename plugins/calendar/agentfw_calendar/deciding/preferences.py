@@ -20,7 +20,7 @@ import numpy as np
 
 from agentfw import Generation, Intervention, Policy, Request
 from agentfw_plugins.worlds.calendar.choice_model import Floats, Prior, maximum
-from agentfw_plugins.worlds.calendar.event_attributes import in_words
+from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE, in_words
 
 GENERAL: Mapping[str, float] = {
     "by=superior": 0.6, "by=client": 0.5, "who=superior": 1.0, "who=client": 1.3, "who=report": 0.5, "who=peer": 0.2,
@@ -125,8 +125,11 @@ class Preferences:
 
 def features(event: Mapping[str, str]) -> frozenset[str]:
     """What is known of an event: its tags that matter in general, and what it is by itself."""
-    names = [f"{tag}={event[tag]}" for tag in ("by", "topic", "urgency", "due", "place", "notice", "hold")]
-    names += [f"who={relation}" for relation in event["who"].split(",")]
+    who = event["who"].split(",")
+    names = [f"{tag}={event[tag]}" for tag in ("by", "urgency", "due", "place", "notice", "hold")]
+    names += [f"who={relation}" for relation in who]
+    # A dinner with the family is family, and no team lunch.
+    names += [f"topic={event['topic']}"] if set(who).isdisjoint(PRIVATE) else []
     size = int(event["size"])
     names += ["size=2"] if size == 2 else ["size=8+"] if size > 7 else []
     names += ["series=any"] if event["series"] != "none" else []

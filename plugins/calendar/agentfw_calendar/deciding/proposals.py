@@ -17,8 +17,8 @@ from agentfw.printing.out import Out
 
 from ..ics.occurrences import Occurrence
 from ..language.texts import Texts
-from ..language.words import Language
-from .free_times import Hours, Merged, Span, Stay, closed, nearest_free
+from ..language.words import Language, named
+from .free_times import Hours, Merged, Span, Stay, closed, nearest_free, usual_times
 from .people import TRAVEL, People
 from .tagging import party_addresses, whereabouts
 
@@ -55,9 +55,14 @@ def other_times(
     """The proposals as plain values."""
     by_series: dict[str, list[Declined]] = {}
     for each in sorted(declined, key=lambda each: each.one.start):
-        if each.one.end > within[0]:
+        # A concert takes place then, and nobody can move it.
+        if each.one.end > within[0] and "public" not in named(each.one.entry.title, "titles"):
             by_series.setdefault(each.one.entry.uid, []).append(each)
     language = Language(one.entry.title for one in kept)
+    called_by: dict[str, dict[str, Occurrence]] = {}
+    for one in (*kept, *(each.one for each in declined)):
+        if one.entry.organizer is not None:
+            called_by.setdefault(one.entry.organizer.address, {})[one.entry.title] = one
     diary = _Diary([_stay(one) for one in kept], limits)
     found: list[dict[str, Any]] = []
     with Out().progress("looking for other times") as tell:
@@ -71,14 +76,17 @@ def other_times(
                 # A series that is moved isn't in its own way.
                 own_dates = {one.start for one in kept if one.entry.uid == first.entry.uid and one.start >= first.start}
                 dates = sorted({*own_dates, *(one.start for one in ones)})
-            stay, texts = _stay(first), Texts.of(language.of(first))
+            others = called_by.get(organizer.address, {}).values() if organizer is not None else ()
+            stay, texts = _stay(first), Texts.of(language.of(first, others))
+            usual, days = usual_times(first, limits.hours, home)
             to = nearest_free(
                 first.start,
                 first.end - first.start,
                 diary.free_for(stay, [date - first.start for date in dates], own_dates, asked),
-                limits.hours,
+                usual,
                 home,
                 within,
+                days,
             )
             own = organizer is None or people.is_owner(organizer)
             if to is not None:

@@ -32,7 +32,7 @@ _RULES = ("earliest", "most_attendees", "most_urgent", "most_senior", "regular_f
 """The rules of the policy `rules`, which are the reasons that it gives."""
 _REASONS = {rule.replace("_", " "): rule for rule in _RULES}
 _REASONS |= {AWAY: "away", "hardly any difference": "hardly_any_difference", "you kept it before": "kept_it_before"}
-_REASONS |= {name: f"is_{name}" for name in ("lead", "note", "moved", "public", "errand")}
+_REASONS |= {"lead": "is_lead", "note": "is_note", "moved": "is_moved", "public": "is_public", "errand": "is_errand"}
 _LETTERED = re.compile(r"([A-E]): (.*)", re.S)
 
 

@@ -80,9 +80,14 @@ def _named(text: str, kind: Kind) -> Mapping[str, int]:
     return found
 
 
-def spoken(text: str) -> dict[str, int]:
+def spoken(text: str) -> Mapping[str, int]:
     """How many words of a text each language knows."""
-    tokens = [match[0] for match in _TOKEN.finditer(unicodedata.normalize("NFC", text[:1000].lower()))]
+    return _spoken(text[:1000])
+
+
+@lru_cache(maxsize=10_000)
+def _spoken(text: str) -> Mapping[str, int]:
+    tokens = [match[0] for match in _TOKEN.finditer(unicodedata.normalize("NFC", text.lower()))]
     return {name: _language(name).read(tokens, "titles")[0] for name in LANGUAGES}
 
 
@@ -252,11 +257,14 @@ class Language:
         """The language of most words of the titles."""
         return max(LANGUAGES, key=lambda name: self._calendar[name])
 
-    def of(self, one: Occurrence) -> str:
-        """What the event says, else the language of most of its words, else that of most titles of the calendar."""
+    def of(self, one: Occurrence, others: Iterable[Occurrence] = ()) -> str:
+        """What the event says, else the language of most words of it and of others from the same person, else that of
+        most titles of the calendar. So one person is written to in one language."""
         for line in one.entry.block.lines_of("SUMMARY"):
             said = _SAID.match(line.text)
             if said and said[1].lower() in LANGUAGES:
                 return said[1].lower()
-        words = spoken(f"{one.entry.title}. {one.entry.texts.get('DESCRIPTION', '')}")
+        words = Counter[str]()
+        for other in (one, *others):
+            words.update(spoken(f"{other.entry.title}. {other.entry.texts.get('DESCRIPTION', '')}"))
         return max(LANGUAGES, key=lambda name: (words[name], self._calendar[name]))
