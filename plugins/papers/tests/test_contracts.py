@@ -26,7 +26,7 @@ NEEDS_MORE = {
     ("reward", "assistant_preference"): "fits a model: test_assistant_logs.py runs the same checks",
     ("reward", "merchant_preference"): "fits a model: test_merchant_preference.py runs the same checks",
 }
-SETTINGS = {
+SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("policy", "merchant-team"): {"reporter": "scripted"},
     ("policy", "qtable"): {"table": str(Path(__file__).parent / "table.json")},
     ("reward", "keypoints"): {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}},
