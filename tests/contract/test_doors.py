@@ -199,7 +199,7 @@ def test_the_second_door_ends_with_a_trained_model_that_is_served(newcomer: Newc
 
 
 def test_the_third_door_ends_with_what_your_plugin_did(newcomer: Newcomer) -> None:
-    *before, by_chance, run = door("You build for your team.")
+    *before, run = door("You build for your team.")
     newcomer.types(*before)
     code = newcomer.place / "our-tea" / "our_tea" / "host.py"
 
@@ -208,7 +208,7 @@ def test_the_third_door_ends_with_what_your_plugin_did(newcomer: Newcomer) -> No
         assert found is not None
         return float(found[1])
 
-    chance, first = quality(newcomer.types(by_chance)), newcomer.types(run)
+    chance, first = quality(newcomer.types(run.replace("our-tea-host", "random"))), newcomer.types(run)
     code.write_text(code.read_text("utf-8").replace("default=0.0", "default=1.0"), "utf-8")
     changed = newcomer.types(run)
 

@@ -139,10 +139,11 @@ class Calling(PluginCall):
 
 def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int | None = None) -> list[Item]:
     """What a component gave, as a list of our own."""
-    items = list(islice(found, limit))
-    for item in items:
-        if not isinstance(item, kind):
+    items = []
+    for item in islice(found, limit):
+        if not isinstance(item, kind):  # looked at one by one, because there may be no end of them
             raise guard.error(f"gave a {type(item).__name__}, not a {kind.__name__}")
+        items.append(item)
     return items
 
 

@@ -88,8 +88,8 @@ def ask(records: list[PluginRecord], manager: HookManager) -> Answers:
                 record.stop("failed", f"breaks the contract: {hook} {error}", tell_authors(record), error.__cause__)
                 manager.unregister(name=manager_name(record))
     answers.withdrawn.extend(offer for offer in answers.components if offer.record.state != "active")
-    offered: list[Any]
-    for offered in (answers.components, answers.specs, answers.templates, answers.known):
+    lists: tuple[list[Any], ...] = (answers.components, answers.specs, answers.templates, answers.known)
+    for offered in lists:
         offered[:] = [offer for offer in offered if offer.record.state == "active"]
     return answers
 

@@ -40,6 +40,7 @@ from .spec.resolution import (
     as_given,
     changed_record,
     in_force,
+    modules_needed,
     refuse_changed,
     resolve,
     resolve_again,
@@ -208,9 +209,10 @@ class Run:
             assembly.trace = tracking.trace if tracking.traces else None
             assembly.spending.tell = observer.spent
             assembly.spending.count(*total_usage(self.folder.played()))
-            pack(self.folder.path, self.folder.about["distributions"])
+            packed = self.folder.path, self.folder.about["distributions"], modules_needed(self.spec, self.host)
+            pack(*packed)
             await execution.finish()
-            pack(self.folder.path, self.folder.about["distributions"])  # with what was imported since
+            pack(*packed)  # with what was imported since
             references = assembly.environment.references(assembly.measured_tasks())
             summary = summarize(self.folder, time.monotonic() - began, references)
             summary = replace(summary, untracked=tracking.missed)

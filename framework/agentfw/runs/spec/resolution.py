@@ -325,6 +325,12 @@ def origins_of(spec: RunSpec, host: Host) -> dict[str, dict[str, Any]]:
     return {name: origin_of(name, tuple(sorted(found))) for name, found in sorted(modules.items())} | files
 
 
+def modules_needed(spec: RunSpec, host: Host) -> set[str]:
+    """The modules without which a component of a run isn't made, whether or not one of them is imported later."""
+    found = (host.find(_kind(where), choice.name) for where, choice in _choices(spec))
+    return {module.partition(".")[0] for each in found for module in each.component.needs}
+
+
 def _taking_part(spec: RunSpec, host: Host) -> list[PluginRecord]:
     """The plugins whose components a run has, or whose hooks are called in it."""
     kinds = [(_kind(where), choice) for where, choice in _choices(spec)]
