@@ -222,7 +222,7 @@ class Session:
         except AgentfwError as error:
             self.failure = error
             if not isinstance(error, StorageError):  # which says that nothing more can be written
-                about = {"at": at, "seconds": round(self.now - began, 4)}
+                about: dict[str, Any] = {"at": at, "seconds": round(self.now - began, 4)}
                 if isinstance(error, UpstreamError):
                     said = error.content[:_MOST_OF_REFUSAL].decode("utf-8", "replace")
                     about |= {"status": error.status, **({"answer": said} if said else {})}

@@ -381,8 +381,9 @@ def _day(when: object) -> str:
 
 def _time(when: object) -> datetime | None:
     try:
-        is_number = isinstance(when, int | float)
-        return (datetime.fromtimestamp(when, UTC) if is_number else datetime.fromisoformat(str(when))).astimezone()
+        if isinstance(when, int | float):
+            return datetime.fromtimestamp(when, UTC).astimezone()
+        return datetime.fromisoformat(str(when)).astimezone()
     except (ValueError, OverflowError, OSError):
         return None
 

@@ -108,7 +108,7 @@ class Tags(HTMLParser):
 
 
 def read(url: str) -> str:
-    answer = httpx.get(url, follow_redirects=True)
+    answer = httpx.get(url, follow_redirects=True, timeout=60)
     assert answer.status_code == 200, answer.text
     return answer.text
 
