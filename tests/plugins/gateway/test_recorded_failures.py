@@ -43,7 +43,7 @@ def test_a_request_that_the_provider_refused_is_seen_first_with_its_status_text_
     with passing(tmp_path, FAILING, completion("fine")) as gateway:
         refused = ask(gateway.url, "broken", "what is the weather")
         assert ask(gateway.url, "well").status_code == 200
-        first, failed = listed(gateway.url, 2), listed(gateway.url, 1, "?failure=failed")
+        failed, first = listed(gateway.url, 1, "?failure=failed"), listed(gateway.url, 2)
         [link] = re.findall(r'<td data-label="episode"><a href="([^"]+)"', failed)
         shown = page(gateway.url, link)
 
@@ -81,7 +81,7 @@ def test_what_an_answer_took_is_shown_with_its_date(tmp_path: Path) -> None:
     prices = ("policy.price.prompt=2", "policy.price.sampled=8")
     with passing(tmp_path, chunks(*pieces), counts=True, assignments=prices) as gateway:
         assert ask(gateway.url, "priced", stream=True, stream_options={"include_usage": True}).status_code == 200
-        first = listed(gateway.url, 1, "?version=served")
+        first = listed(gateway.url, 1, "?text=Rain")
         [link] = re.findall(r'<td data-label="episode"><a href="([^"]+)"', first)
         shown = page(gateway.url, link)
 
