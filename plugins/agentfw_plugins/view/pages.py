@@ -196,6 +196,7 @@ class Pages:
         folder = files(__package__)
         self.style = page_style() + folder.joinpath("view.css").read_text("utf-8")
         self.script = folder.joinpath("view.js").read_text("utf-8")
+        self.script += files("agentfw.report").joinpath("report.js").read_text("utf-8")  # sorts the tables of a run
         self.policy = page_policy(self.style, self.script, forms="'self'")
         self._environment = Environment(
             loader=PackageLoader(__package__ or "", "templates"),
