@@ -34,7 +34,16 @@ from ..timeline import Time
 from ..tool import Tool
 from .message_tree import MessageTree, Node, Recalled, after_answer, recalled_again, recalled_behind, shown_messages
 from .parsing import StreamedText
-from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, sampling_for
+from .turn_builder import (
+    BeforeCall,
+    TurnBuilder,
+    TurnRecorder,
+    extended,
+    first_part,
+    lengths,
+    news_since,
+    sampling_for,
+)
 
 __all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "first_part", "lengths", "news_since"]
 
@@ -222,7 +231,7 @@ class Session:
         except AgentfwError as error:
             self.failure = error
             if not isinstance(error, StorageError):  # which says that nothing more can be written
-                about = {"at": at, "seconds": round(self.now - began, 4)}
+                about: dict[str, Any] = {"at": at, "seconds": round(self.now - began, 4)}
                 if isinstance(error, UpstreamError):
                     said = error.content[:_MOST_OF_REFUSAL].decode("utf-8", "replace")
                     about |= {"status": error.status, **({"answer": said} if said else {})}
@@ -583,50 +592,6 @@ class SessionEnvironment(Environment):
             f"{type(self).__name__} plays its episodes through sessions, so no agent of ours can be put into it",
             fix="run it: agentfw run ENVIRONMENT",
         )
-
-
-def first_part(episode: Episode, until: tuple[int, int, int, int]) -> Episode:
-    """An episode in progress as it was when it had these lengths."""
-    events, messages, turns, actions = until
-    return replace(
-        episode,
-        events=episode.events[:events],
-        messages=episode.messages[:messages],
-        turns=episode.turns[:turns],
-        actions={seat: offered[:actions] for seat, offered in episode.actions.items()},
-        finish="",
-    )
-
-
-def news_since(episode: Episode, before: tuple[int, int, int, int]) -> Episode:
-    """What was added to an episode since it had these lengths."""
-    events, messages, turns, actions = before
-    return replace(
-        episode,
-        events=episode.events[events:],
-        messages=episode.messages[messages:],
-        turns=episode.turns[turns:],
-        actions={seat: offered[actions:] for seat, offered in episode.actions.items()},
-    )
-
-
-def extended(episode: Episode, news: Episode) -> Episode:
-    """An episode with its next news."""
-    return replace(
-        news,
-        events=[*episode.events, *news.events],
-        messages=[*episode.messages, *news.messages],
-        turns=[*episode.turns, *news.turns],
-        actions={
-            seat: [*episode.actions.get(seat, ()), *news.actions.get(seat, ())]
-            for seat in (*episode.actions, *news.actions)
-        },
-    )
-
-
-def lengths(episode: Episode) -> tuple[int, int, int, int]:
-    """The number of events, messages, turns and offered actions. A session has one seat."""
-    return len(episode.events), len(episode.messages), len(episode.turns), len(episode.actions.get("", ()))
 
 
 def _observed(message: Message, now: float) -> Iterator[Observation]:

@@ -72,11 +72,11 @@ def view(
     if address is not None:
         from .text import lines_of, part_at
 
-        named, rest = re.fullmatch(r"([^:?]*)(.*)", address, re.S).groups()  # type: ignore[union-attr] (matches any)
+        named = re.split("[:?]", address, maxsplit=1)[0]
         root, [name] = _chosen((named,), folder)
         index = Index(root)
         index.refresh()
-        part = part_at(index, name + rest, tokens)
+        part = part_at(index, name + address.removeprefix(named), tokens)
         if out.json:
             out.data(part)
         else:

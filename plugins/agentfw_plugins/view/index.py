@@ -48,7 +48,7 @@ CREATE INDEX episodes_of_run ON episodes (run, failures, reward);
 CREATE INDEX episodes_of_task ON episodes (task);
 CREATE INDEX episodes_by_reward ON episodes (reward);
 CREATE INDEX episodes_with_failures ON episodes (failures) WHERE failures;
-CREATE INDEX episodes_that_failed ON episodes (failed) WHERE failed;
+CREATE INDEX episodes_that_failed ON episodes (failed) WHERE failed > 0;
 CREATE INDEX episodes_by_age ON episodes (began);
 CREATE INDEX episodes_by_default ON episodes (broken, began);
 CREATE INDEX episodes_of_user ON episodes (user);

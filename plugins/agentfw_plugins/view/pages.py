@@ -197,6 +197,7 @@ class Pages:
         folder = files(__package__)
         self.style = page_style() + folder.joinpath("view.css").read_text("utf-8")
         self.script = folder.joinpath("view.js").read_text("utf-8")
+        self.script += files("agentfw.report").joinpath("report.js").read_text("utf-8")  # sorts the tables of a run
         self.policy = page_policy(self.style, self.script, forms="'self'")
         self._environment = Environment(
             loader=PackageLoader(__package__ or "", "templates"),
@@ -382,8 +383,9 @@ def _day(when: object) -> str:
 
 def _time(when: object) -> datetime | None:
     try:
-        is_number = isinstance(when, int | float)
-        return (datetime.fromtimestamp(when, UTC) if is_number else datetime.fromisoformat(str(when))).astimezone()
+        if isinstance(when, int | float):
+            return datetime.fromtimestamp(when, UTC).astimezone()
+        return datetime.fromisoformat(str(when)).astimezone()
     except (ValueError, OverflowError, OSError):
         return None
 

@@ -53,7 +53,7 @@ def part_at(index: Index, address: str, tokens: int) -> dict[str, Any]:
 
 
 def _of_run(rows: sqlite3.Connection, wanted: Filter, budget: int) -> dict[str, Any]:
-    [run] = [one for one in run_rows(rows) if one["name"] == wanted.run] or [None]
+    run = next((one for one in run_rows(rows) if one["name"] == wanted.run), None)
     if run is None:
         raise UnknownNameError("run", wanted.run, [], fix="list them: agentfw runs list")
     about, whole = run["about"], count(rows, wanted)

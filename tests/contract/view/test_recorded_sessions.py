@@ -108,7 +108,7 @@ class Tags(HTMLParser):
 
 
 def read(url: str) -> str:
-    answer = httpx.get(url, follow_redirects=True)
+    answer = httpx.get(url, follow_redirects=True, timeout=60)
     assert answer.status_code == 200, answer.text
     return answer.text
 
@@ -187,15 +187,14 @@ def test_a_program_reads_an_outline_and_then_any_part_within_its_budget(
     runs: Path, agentfw: Callable[..., Any]
 ) -> None:
     def part(address: str, tokens: int = 2000) -> dict[str, Any]:
-        told = agentfw("view", "--text", address, "--runs", str(runs), "--tokens", str(tokens), "--json")
-        assert len(told.out) < 6 * tokens
-        found: dict[str, Any] = json.loads(told.out)
+        found: dict[str, Any] = agentfw("view", "--text", address, "--runs", str(runs), "--tokens", str(tokens))
+        assert len(json.dumps(found)) < 1500 + 5 * tokens
         return found
 
     run = part("last")
     episode = part(run["listed"][0]["address"])
     turn = part(episode["turns"][0]["address"])
-    few = part(episode["turns"][0]["address"], 200)
+    few = part(episode["turns"][0]["address"], 50)
     tea = part("last?text=apricot")
 
     assert (run["episodes"], run["failed"], len(run["listed"]), run["left_out"]) == (3, 1, 3, 0)

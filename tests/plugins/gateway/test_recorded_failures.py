@@ -22,7 +22,7 @@ def ask(url: str, session: str, text: str = "hello", **more: object) -> httpx.Re
 
 
 def page(url: str, path: str = "") -> str:
-    text = httpx.get(f"{url}/view/{path}").text
+    text = httpx.get(f"{url}/view/{path}", timeout=60).text
     return unescape(re.sub(r"<(style|script)>.*?</\1>", "", text, flags=re.S))
 
 
@@ -31,11 +31,19 @@ def episodes(page: str) -> list[str]:
     return re.findall(r'<td data-label="episode"><a href="[^"]+">([^<]+)<', page)
 
 
+def listed(url: str, number: int, filter: str = "") -> str:
+    """The list, once it has so many episodes: what was answered is read a moment later."""
+    deadline = time.monotonic() + 120
+    while len(episodes(found := page(url, filter))) != number or "still reading" in found:
+        assert time.monotonic() < deadline, found
+    return found
+
+
 def test_a_request_that_the_provider_refused_is_seen_first_with_its_status_text_and_time(tmp_path: Path) -> None:
     with passing(tmp_path, FAILING, completion("fine")) as gateway:
         refused = ask(gateway.url, "broken", "what is the weather")
         assert ask(gateway.url, "well").status_code == 200
-        first, failed = page(gateway.url), page(gateway.url, "?failure=failed")
+        failed, first = listed(gateway.url, 1, "?failure=failed"), listed(gateway.url, 2)
         [link] = re.findall(r'<td data-label="episode"><a href="([^"]+)"', failed)
         shown = page(gateway.url, link)
 
@@ -56,9 +64,7 @@ def test_a_stream_that_broke_off_is_a_failure_with_what_had_come(tmp_path: Path)
     with passing(tmp_path, Reply(broken.body, headers=broken.headers, missing=10)) as gateway:
         with suppress(httpx.HTTPError):  # it ends with an event that says so, or is broken off, too
             ask(gateway.url, "dropped", stream=True)
-        deadline = time.monotonic() + 60
-        while not episodes(failed := page(gateway.url, "?failure=failed")):
-            assert time.monotonic() < deadline
+        failed = listed(gateway.url, 1, "?failure=failed")
         [link] = re.findall(r'<td data-label="episode"><a href="([^"]+)"', failed)
         shown = page(gateway.url, link)
 
@@ -75,13 +81,13 @@ def test_what_an_answer_took_is_shown_with_its_date(tmp_path: Path) -> None:
     prices = ("policy.price.prompt=2", "policy.price.sampled=8")
     with passing(tmp_path, chunks(*pieces), counts=True, assignments=prices) as gateway:
         assert ask(gateway.url, "priced", stream=True, stream_options={"include_usage": True}).status_code == 200
-        listed = page(gateway.url)
-        [link] = re.findall(r'<td data-label="episode"><a href="([^"]+)"', listed)
+        first = listed(gateway.url, 1, "?text=Rain")
+        [link] = re.findall(r'<td data-label="episode"><a href="([^"]+)"', first)
         shown = page(gateway.url, link)
 
     for heading, value in (("tokens in", "1,234"), ("tokens out", "56"), ("cost", "0.002916")):
-        assert re.search(rf'data-label="{heading}">\s*{value}<', listed), heading
-    assert re.search(r'data-label="time \(s\)">\d+\.\d+<', listed)
-    assert f'data-label="began" title="{time.strftime("%Y-%m-%d ")}' in listed
+        assert re.search(rf'data-label="{heading}">\s*{value}<', first), heading
+    assert re.search(r'data-label="time \(s\)">\d+\.\d+<', first)
+    assert f'data-label="began" title="{time.strftime("%Y-%m-%d ")}' in first
     assert "1,234 tokens in (400 cached), 56 out" in shown
     assert re.search(r"[\d.]+ s to the first token · [\d.]+ s in all", shown)

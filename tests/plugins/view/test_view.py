@@ -31,7 +31,7 @@ View = Callable[..., str]
 
 
 def read(url: str) -> str:
-    answer = httpx.get(url, follow_redirects=True)
+    answer = httpx.get(url, follow_redirects=True, timeout=60)
     assert answer.status_code == 200, answer.text
     return unescape(re.sub(r"<(style|script)>.*?</\1>", "", answer.text, flags=re.S))
 
