@@ -101,6 +101,10 @@ def test_each_language_has_words_for_the_same_attributes() -> None:
         "travel",
         "public",
         "errand",
+        "everyone",
+        "morning",
+        "noon",
+        "evening",
     }
 
     assert set(lists) == set(LANGUAGES)
