@@ -71,7 +71,7 @@ class SessionStore:
         self.lease = lease
         self.holder = new_holder()
         """Names this gateway."""
-        self.database = SessionDatabase(address)
+        self.database = SessionDatabase(address, asks_first=False)
         self._now = self.database.clock
         self._held = {"holder": self.holder, "held_until": self._now + self.lease}
 
