@@ -44,7 +44,10 @@ def figures_of(where: str) -> dict[str, float]:
 
 
 def seconds_of(process: psutil.Process) -> float:
-    times = process.cpu_times()
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:  # a worker of the server that has ended meanwhile, with little
+        return 0.0
     return float(times.user + times.system)
 
 

@@ -292,8 +292,8 @@ class Assembly:
             self.texts.open(folder)
             for policy in (self.policy, *self.models.values()):
                 policy.open(folder)
-        for memory in self.memories:
-            memory.open(folder)
+        for memory in self.memories:  # one with a large index takes long, and others go on meanwhile
+            await asyncio.to_thread(memory.open, folder)
         for model in self.rewards.values():
             model.open(folder)
         # Wait for all of them even if one fails: a toolbox that is still opening can't be closed.

@@ -31,7 +31,9 @@ GROUPS = ("user", "key", "session", "model", "day")
 _NAMES = ("book", "day", "user", "key", "session", "model")
 _FIGURES = ("requests", "estimated", "unpriced", "prompt", "cached", "written", "sampled", "cost")
 _ADDED = ", ".join(f"{name} = spent.{name} + excluded.{name}" for name in _FIGURES)
-_SUMS = ", ".join(f"COALESCE(SUM({name}), 0)" for name in _FIGURES)
+_SUMS = ", ".join(  # PostgreSQL sums whole numbers as decimal fractions
+    "COALESCE(SUM(cost), 0.0)" if name == "cost" else f"CAST(COALESCE(SUM({name}), 0) AS BIGINT)" for name in _FIGURES
+)
 
 
 class Account(NamedTuple):

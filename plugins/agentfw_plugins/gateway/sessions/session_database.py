@@ -159,7 +159,8 @@ class UnreachableError(StorageError):
 class SessionDatabase:
     """A database of sessions. Every method of it waits, so an event loop calls it in threads."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, asks_first: bool = True) -> None:
+        """With `asks_first`, a connection is tried before each use. Without, whoever uses it must try again."""
         url = _url(address)
         self.where = url.render_as_string(hide_password=True)
         self.is_file = url.get_backend_name() == "sqlite"
@@ -172,7 +173,7 @@ class SessionDatabase:
         """The database's time, in a statement."""
         options: dict[str, Any] = {"connect_args": {"timeout": 60}} if self.is_file else {"max_overflow": 0}
         # A connection that the server has closed meanwhile is replaced, so a failover ends no gateway.
-        self._engine = create_engine(url, pool_size=_CONNECTIONS, pool_pre_ping=True, **options)
+        self._engine = create_engine(url, pool_size=_CONNECTIONS, pool_pre_ping=asks_first, **options)
         if self.is_file:
             event.listen(self._engine, "connect", _plain)
             event.listen(self._engine, "begin", _at_once)

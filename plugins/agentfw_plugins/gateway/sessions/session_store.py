@@ -71,9 +71,12 @@ class SessionStore:
         self.lease = lease
         self.holder = new_holder()
         """Names this gateway."""
-        self.database = SessionDatabase(address)
+        self.database = SessionDatabase(address, asks_first=False)
         self._now = self.database.clock
-        self._held = {"holder": self.holder, "held_until": self._now + self.lease}
+
+    @property
+    def _held(self) -> dict[str, Any]:
+        return {"holder": self.holder, "held_until": self._now + self.lease}
 
     def take(self, first: str) -> Shared | None:
         """Take the newest session of a name, if nobody else has it. None if there is none."""

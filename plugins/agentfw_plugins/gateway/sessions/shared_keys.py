@@ -21,7 +21,7 @@ from sqlalchemy.exc import IntegrityError
 from ..keys import Key, Keys, key_exists, no_such_key
 from .session_database import KEYS, PLACES, SessionDatabase, UnreachableError
 
-_LOOKS = 0.5
+_LOOKS = 1.0
 """Seconds between two looks for changes."""
 _COLUMNS = [KEYS.c[name] for name in Key.__dataclass_fields__]
 
