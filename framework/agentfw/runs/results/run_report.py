@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from ...episode import Episode, Usage
-from ...errors import UsageError
+from ...errors import RunFolderError, UsageError
 from ...printing.out import counted
 from ...report import Page
 from ...report.html import Cell, Number
 from ...report.statistics import Interval, bootstrap
 from ..records.call_record import call_table, read_calls
+from ..records.damage import damage
 from ..records.figure_table import EPISODE_FIGURES, figure_text, figure_title, figures_of, in_order
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
@@ -52,6 +53,8 @@ def write_report(folder: RunFolder) -> list[Path]:
     if not records:
         if failed := reasons(folder.failed()):
             raise UsageError(f"no episode of {folder.id} has ended well: {next(iter(failed))}", fix="run it again")
+        if damaged := damage(folder):
+            raise RunFolderError(f"{folder.id} is damaged: {'; '.join(damaged)}", fix="restore it from a copy")
         raise UsageError(f"{folder.id} has no finished episode yet", fix=folder.resume_command)
     files = {"report.html": _page(folder, records).render(), "curve.svg": curve(folder).to_svg()}
     for name, data in files.items():
