@@ -57,7 +57,8 @@ _VALUE = re.compile(r"[a-z][a-z0-9+.-]*://|[A-Za-z_][\w.]*:[A-Za-z_][\w.-]*$", r
 """An address, or a function as `package.module:name`, whatever the setting is called."""
 
 
-_INSTALLED = [place for place in sys.path if place and os.path.realpath(place) != os.path.realpath(os.curdir)]
+SHIPPED: set[str] = set()
+"""The spec files of installed plugins, as the host has found them. Whoever installed them trusts their code."""
 _PLAIN = re.compile(r"[\w:.+ -]*")
 OF_ANOTHER_USER = "said by another user"
 """The key for all that a file of another user says."""
@@ -143,9 +144,8 @@ def allow(digest: str, path: Path) -> None:
 
 
 def _is_allowed(path: Path, digest: str) -> bool:
-    # What is in a folder that Python imports from is code already, and was installed. The current folder may be one.
-    named = [*os.environ.get(VARIABLE, "").split(os.pathsep), *_INSTALLED]
-    if any(path.resolve().is_relative_to(Path(place).resolve()) for place in named if place):
+    places = [Path(place).resolve() for place in os.environ.get(VARIABLE, "").split(os.pathsep) if place]
+    if str(path.resolve()) in SHIPPED or any(path.resolve().is_relative_to(place) for place in places):
         return True
     return (user_folder() / "trusted" / digest).exists()
 
