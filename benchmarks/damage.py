@@ -32,7 +32,7 @@ TRAINING = (
     *("train", "bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "3"),
     *("--set", "tasks=2", "--set", "evaluation.tasks=3"),
 )
-NO_RESULTS = ("report.html", "curve.svg", "lock", "calls.jsonl", "advantages.json", "package/", "states/", "learner/")
+NO_RESULTS = ("report.html", "curve.svg", "lock", "calls.jsonl", "package/", "states/", "learner/")
 """Files that show, explain or repeat a run. Its results are elsewhere, so without them it is still done."""
 
 
@@ -138,7 +138,7 @@ def _summed(rows: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
 def show(result: dict[str, Any]) -> None:
     heads = ["folder", "files", "damaged copies", "treated wrongly"]
     rows = [[kind, str(each["files"]), str(each["damaged"]), str(len(each["wrong"]))] for kind, each in result.items()]
-    print_aligned([heads, *rows])
+    print_aligned(heads, rows)
     for kind, each in result.items():
         for one in each["wrong"]:
             print(f"{kind}: {one['file']} {one['how']}: {one['what']}")

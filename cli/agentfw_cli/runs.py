@@ -87,6 +87,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
       agentfw runs show last
       agentfw runs show last --episode 17
     """
+    from agentfw.errors import RunFolderError
     from agentfw.runs.records.call_record import call_table, read_calls, running_calls
     from agentfw.runs.records.damage import damage
     from agentfw.runs.records.figure_table import in_order
@@ -100,18 +101,24 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     if episode is not None:
         _show_episode(folder, episode, out)
         return
-    row, records = _row(folder), folder.metrics()
-    summary = folder.summary() or (summarize(folder, 0.0).to_record() if records else None)
-    bad = {record["episode"]: record["failures"] for record in records if record["failures"]}
     damaged = damage(folder, deep=True)
-    row |= {"state": "damaged", "damage": damaged} if damaged and row["state"] == "done" else {"damage": damaged}
+    try:
+        row, records, updates, failed = _row(folder), folder.metrics(), folder.updates(), reasons(folder.failed())
+        summary = folder.summary() or (summarize(folder, 0.0).to_record() if records else None)
+    except RunFolderError as error:  # what can be read is shown
+        damaged = list(dict.fromkeys([*damaged, error.message]))
+        nothing = {"done": 0, "how_far": "", "state": "damaged", "mean": None, "resume": folder.resume_command}
+        row, records, updates, failed, summary = {**_known(folder), **nothing}, [], [], {}, folder.summary()
+    bad = {record["episode"]: record["failures"] for record in records if record["failures"]}
+    row |= {"damage": damaged, "state": "damaged" if damaged and row["state"] == "done" else row["state"]}
     calls, running = read_calls(folder.path), running_calls(folder.path)
     if as_json:
         more = {"about": folder.about, "summary": summary, "failures": bad, "calls": calls, "running": running}
         out.data({**row, "folder": str(folder.path), **more})
         return
-    out.line(f"{out.style(folder.id, 'bold')}   {row['state']}, {folder.how_far}")
-    for reason, count in reasons(folder.failed()).items():
+    how_far = f", {row['how_far']}" if row["how_far"] else ""
+    out.line(f"{out.style(folder.id, 'bold')}   {row['state']}{how_far}")
+    for reason, count in failed.items():
         out.line(f"failed and left out, {counted(count, 'episode')}: {reason}")
     out.line()
     spec: dict[str, Any] = folder.about["spec"]
@@ -132,7 +139,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
         out.line()
         rows = [figure_row(folder, name, figures[name]) for name in in_order(figures, folder.headline)]
         out.table(["", "mean", "95% interval"], rows, right=(1,))
-    _print_updates(folder.updates(), out)
+    _print_updates(updates, out)
     if records:
         out.line()
         out.table(["", ""], [list(row) for row in what_each_did(folder).items()])

@@ -15,7 +15,7 @@ import pytest
 from agentfw import Host
 from agentfw.errors import UsageError
 from agentfw.runs import parse_spec, resolve
-from agentfw_benchmarks import make_model
+from agentfw_benchmarks import ROOT, make_model
 
 pytestmark = pytest.mark.nightly
 
@@ -213,6 +213,18 @@ def test_what_a_start_costs_is_measured(capsys: pytest.CaptureFixture[str]) -> N
     rows = json.loads(capsys.readouterr().out)
     assert [row["budget"] for row in rows] == [None, 0.15, None, 0.3, None, 0.15, None]
     assert all(row["median"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["damage", "attacks"])
+def test_nothing_damaged_is_taken_for_done_and_nothing_foreign_gets_its_way(program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / f"{program}.py"), "--json"], capture_output=True, check=False
+    )
+    result = json.loads(done.stdout)
+
+    found = result["succeeded"] if program == "attacks" else [one for each in result.values() for one in each["wrong"]]
+    assert found == []
 
 
 @pytest.mark.slow

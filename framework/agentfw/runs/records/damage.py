@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Marks = Mapping[str, Sequence[int | str]]
 """Size and SHA-256 of files, by their path below the run's folder."""
-_JOURNALS = ("episodes.jsonl", "metrics.jsonl", "failed.jsonl")
+_JOURNALS = ("episodes.jsonl", "metrics.jsonl", "failed.jsonl", "advantages.json")
 
 
 def marks_of(folder: Path, files: Iterable[Path]) -> Marks:

@@ -112,6 +112,8 @@ class RunFolder:
         """The refusal of what needs an episode, while there is none."""
         if failed := reasons(self.failed()):
             return UsageError(f"no episode of {self.id} has ended well: {next(iter(failed))}", fix="run it again")
+        if damaged := damage(self):
+            return RunFolderError(f"{self.id} is damaged: {'; '.join(damaged)}", fix="restore it from a copy")
         if self.is_live:
             fix = f"look at those in progress: agentfw view {self.id}, or end one: agentfw feedback SESSION --end"
             return UsageError(f"no session of {self.id} has ended yet", fix=fix)

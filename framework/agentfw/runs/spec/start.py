@@ -329,10 +329,7 @@ def _file(path: Path) -> SpecValues:
 
 
 def _shipped(host: Host, name: str) -> SpecValues:
-    """The spec of a plugin, or of a folder that the project's agentfw.toml names."""
-    path, project = Path(host.find_spec(name).path), host.options.project
-    own = project is None or path.parent not in project.specs
-    return SpecValues({}).then(f"spec {name}", read_spec(path, shipped=own))
+    return SpecValues({}).then(f"spec {name}", read_spec(Path(host.find_spec(name).path)))
 
 
 def _default(host: Host) -> SpecValues:

@@ -25,10 +25,10 @@ _LARGEST_FILE = 1_000_000
 _SINGLE = tuple(key for key in COMPONENTS if key not in LISTS.values())
 
 
-def read_spec(path: Path, *, shipped: bool = False) -> dict[str, Any]:
+def read_spec(path: Path, *, check: bool = True) -> dict[str, Any]:
     """The plain values of a spec file. They aren't validated yet, because the command line may still add to them.
 
-    Unless it is `shipped` by a distribution, a person has to allow what it wants beyond names and numbers.
+    What it wants beyond names and numbers, a person has to allow first, unless a distribution ships it.
     """
     shown = shown_path(path)
     try:
@@ -45,7 +45,7 @@ def read_spec(path: Path, *, shipped: bool = False) -> dict[str, Any]:
         raise SettingsError(f"{shown} nests its values too deeply", fix="see docs/reference/settings.md") from None
     except ValueError as error:  # not TOML, or a number of a million digits
         raise SettingsError(f"{shown} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
-    if not shipped:
+    if check:
         require_trusted(path, values)
     return values
 
