@@ -79,6 +79,7 @@ def _time(context: click.Context, parameter: click.Parameter, value: str | None)
 
 # Parameters that several commands have
 
+
 def _served() -> str:
     from agentfw.host import runs_directory
     from agentfw.printing.out import shown_path

@@ -88,10 +88,6 @@ class Recaller:
         """Return the vectors of texts, or of queries, which some models tell apart."""
         return embedded(self._embedder, texts, query=query)
 
-    @property
-    def embedder_name(self) -> str:
-        return self._maker.name
-
     def check_embedder(self, present: EmbedderRecord | None) -> None:
         """Raise StoreRefusedError if another process has re-embedded the tenant."""
         if present != self._maker:
