@@ -27,7 +27,7 @@ LONGEST = 300
 """Number of characters of a sentence that are looked at."""
 BUCKETS = 32_768
 """Number of buckets that the pieces of a sentence are hashed into."""
-KEPT_FROM = 0.49
+KEPT_FROM = 0.46
 """Probability of saying something lasting from which on a sentence is kept."""
 FORGET_FROM, FORGET_SURELY = 0.1, 0.6
 """Probability from which on a sentence asks to forget something, with one of the words for it and without."""
