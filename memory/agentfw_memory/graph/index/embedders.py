@@ -154,9 +154,7 @@ class WordLlamaEmbedder:
         rows = np.empty((len(texts), self.dimensions), np.float32)
         encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         for place, one in enumerate(encoded):
-            # Count distinct tokens, so that a text of megabytes doesn't need a matrix of gigabytes.
-            ids, counts = np.unique(np.array(one.ids, np.int64), return_counts=True)
-            rows[place] = counts.astype(np.float32) @ self._vectors[ids]
+            rows[place] = self._vectors[np.array(one.ids, np.int64)].sum(0)
         return _unit(rows)
 
 

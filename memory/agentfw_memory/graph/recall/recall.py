@@ -88,10 +88,6 @@ class Recaller:
         """Return the vectors of texts, or of queries, which some models tell apart."""
         return embedded(self._embedder, texts, query=query)
 
-    @property
-    def embedder_name(self) -> str:
-        return self._maker.name
-
     def check_embedder(self, present: EmbedderRecord | None) -> None:
         """Raise StoreRefusedError if another process has re-embedded the tenant."""
         if present != self._maker:
@@ -127,10 +123,8 @@ class Recaller:
         vector = None if settings.query_similarity == "words" else self.embed([query], query=True)[0]
         self.catch_up(head=self.head)
         times = spans(query, self._rows.store.now()) if settings.time_weight else ()
-        about, named = (
-            tuple(one for one in (self._rows.find(kind, name) for name in names) if one is not None)
-            for kind, names in (("scenario", scenarios), ("tool", tools))
-        )
+        about = tuple(one for one in (self._rows.find("scenario", name) for name in scenarios) if one is not None)
+        named = tuple(one for one in (self._rows.find("tool", name) for name in tools) if one is not None)
         for _ in range(ATTEMPTS):
             reader = self._by.reader(user)
             asked = Asked(query, vector, reader, max(k, ORDERED), times, at_least, where or {}, about, named)
