@@ -22,7 +22,6 @@ from ...report import Page
 from ...report.html import Cell, Number
 from ...report.statistics import Interval, bootstrap
 from ..records.call_record import call_table, read_calls
-from ..records.damage import damage
 from ..records.figure_table import EPISODE_FIGURES, figure_text, figure_title, figures_of, in_order
 from ..records.folder import RunFolder
 from ..records.journal import write_whole
