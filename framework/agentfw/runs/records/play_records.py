@@ -21,7 +21,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +70,11 @@ class State:
     @classmethod
     def known(cls, folder: Path) -> State:
         """The state as far as it can be read, to be shown."""
-        for read in (cls.read, *(partial(cls.read_kept, update=number) for number in kept_updates(folder))):
+        with suppress(RunFolderError):
+            return cls.read(folder)
+        for number in kept_updates(folder):
             with suppress(RunFolderError):
-                return read(folder)
+                return cls.read_kept(folder, number)
         return cls()
 
     @classmethod

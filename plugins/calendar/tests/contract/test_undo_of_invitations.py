@@ -92,6 +92,7 @@ def without_unknown(text: str) -> str:
 
 def said(text: str) -> dict[str, Any]:
     """What the event says: the owner's status, times and alarms, read by another library."""
+    event: Any
     (event,) = icalendar.Calendar.from_ical(text).walk("VEVENT")
     given = event.get("ATTENDEE", [])
     attendees = given if isinstance(given, list) else [given]
