@@ -89,7 +89,6 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     """
     from agentfw.errors import RunFolderError
     from agentfw.runs.records.call_record import call_table, read_calls, running_calls
-    from agentfw.runs.records.damage import damage
     from agentfw.runs.records.figure_table import in_order
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.records.play_records import reasons
@@ -101,7 +100,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     if episode is not None:
         _show_episode(folder, episode, out)
         return
-    damaged = damage(folder, deep=True)
+    damaged = folder.damage(deep=True)
     try:
         row, records, updates, failed = _row(folder), folder.metrics(), folder.updates(), reasons(folder.failed())
         summary = folder.summary() or (summarize(folder, 0.0).to_record() if records else None)
@@ -235,7 +234,6 @@ def resume(
       agentfw runs resume last --fork --set learner.learning_rate=1e-5
     """
     from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.runs.records.damage import rewind
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
     from agentfw_cli.execution import execute
@@ -246,7 +244,7 @@ def resume(
     host = load_host(out, blocked, strict)
     changes = parse_assignments([*assignments, *_asked_for(folder, assignments)])
     if from_update is not None:
-        rewind(folder, from_update)
+        folder.rewind(from_update)
     resumed = (
         Run.fork(folder, host, root, changes) if fork else Run.open(folder, host, changes, with_changed=with_changed)
     )

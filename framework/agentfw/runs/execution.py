@@ -108,8 +108,8 @@ class Execution:
     def __init__(self, folder: RunFolder, assembly: Assembly, observer: Observer) -> None:
         self.folder, self.assembly, self.observer = folder, assembly, observer
         self.spec = assembly.spec
-        self.state = read_state(folder)
-        require_whole(folder, self.state)
+        self.state = read_state(folder.path)
+        require_whole(folder.path, self.state)
         self.planned = folder.updates_at_first if self.spec.planned_updates else 0
         """The updates of the first plan. Those that were added later repeat its tasks, with its last weights."""
         self.seeds = Seeds(self.spec.seed).child("policy")

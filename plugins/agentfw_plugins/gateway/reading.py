@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentfw import Episode, Message, Turn
@@ -25,7 +26,6 @@ from ..view.index import Index
 from ..view.pages import because
 from .callers import Caller
 from .learning.ratings import why_ignored
-from .variants import sessions_below
 
 if TYPE_CHECKING:
     from .learning.learning import Learning
@@ -111,6 +111,13 @@ class Reading:
         for episode in await asyncio.to_thread(read_sessions, folder.path):
             if episode.task.query in missing:
                 self._ended.setdefault(episode.task.query, listed(episode, rewards.get(episode.id)))
+
+
+def sessions_below(runs: Path, since: float) -> Iterator[Episode]:
+    """The sessions of all runs of a folder that went on since then."""
+    for turns in sorted(runs.glob("*/turns.jsonl")):
+        if turns.stat().st_mtime >= since:
+            yield from read_sessions(turns.parent)
 
 
 def _lists(caller: Caller, user: str) -> bool:

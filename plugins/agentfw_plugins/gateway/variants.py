@@ -37,7 +37,7 @@ import click
 from agentfw import Episode
 from agentfw.errors import StorageError, UsageError
 from agentfw.printing.out import Out
-from agentfw.runs import make_folder, read_sessions, write_whole
+from agentfw.runs import make_folder, write_whole
 
 from ..command_options import json_option
 from ..rewards.measured import Metric, is_feedback
@@ -321,13 +321,6 @@ def _file(runs: Path | None) -> VariantFile:
     return VariantFile(runs_directory(runs) / FILE)
 
 
-def sessions_below(runs: Path, since: float) -> Iterator[Episode]:
-    """The sessions of all runs of a folder that went on since then."""
-    for turns in sorted(runs.glob("*/turns.jsonl")):
-        if turns.stat().st_mtime >= since:
-            yield from read_sessions(turns.parent)
-
-
 def _rated_in(shared: str, since: float) -> Iterator[Episode]:
     from .sessions.session_journal import Chosen, SessionJournal
 
@@ -351,6 +344,8 @@ def variants(context: click.Context, runs: Path | None, shared: str, out: Out) -
     comparison = file.read()
     if comparison is None:
         raise UsageError("nothing is compared", fix="agentfw serve variants start --variant terse:prompt=FILE")
+    from .reading import sessions_below
+
     rated = _rated_in(shared, comparison.began) if shared else sessions_below(file.path.parent, comparison.began)
     found = results(list(rated_sessions(rated, comparison)), comparison)
     if out.json:

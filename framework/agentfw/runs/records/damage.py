@@ -4,9 +4,9 @@ The summary of a finished run has the size and the digest of every journal, and 
 newest version. A run whose files differ in size is damaged and not done. Digests are compared where a run is shown,
 resumed or served, because reading all of a large run takes seconds.
 
-    damage(folder)                   # ["episodes.jsonl has 4,096 bytes, and had 8,210"]
-    require_whole(folder, state)     # before an adapter is trained on, or served
-    rewind(folder, 2)                # the training as it was after its second update
+    damage(run, 0)                # ["episodes.jsonl has 4,096 bytes, and had 8,210"]
+    require_whole(run, state)     # before an adapter is trained on, or served
+    rewind(run, 2)                # the training as it was after its second update
 
 Nothing is deleted when a training is rewound: what came later is moved to the folder `set_aside`.
 """
@@ -18,14 +18,10 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...errors import RunFolderError, StorageError, UsageError, disk_fix
 from .journal import unsealed, write_whole
 from .play_records import State, kept_updates
-
-if TYPE_CHECKING:
-    from .folder import RunFolder
 
 Marks = Mapping[str, Sequence[int | str]]
 """Size and SHA-256 of files, by their path below the run's folder."""
@@ -74,85 +70,85 @@ def differing(folder: Path, marks: Marks, *, deep: bool) -> list[str]:
     return lines
 
 
-def damage(folder: RunFolder, *, deep: bool = False) -> list[str]:
-    """What is wrong with the files of a run, in words. A run that isn't done is only asked for its newest version."""
+def damage(run: Path, updates: int, *, deep: bool = False) -> list[str]:
+    """What is wrong with the files of a run, in words. A run that isn't done is only asked for its newest version.
+
+    `updates` is how many it was to make: 0 unless it is a training.
+    """
     lines = []
     try:
-        state = State.read(folder.path)
-        lines += differing(folder.path, state.files, deep=deep)
-        if folder.planned_updates and state.update < folder.planned_updates and (folder.path / "summary.json").exists():
-            lines.append(f"state.json has {state.update} of {folder.planned_updates} updates, and the run was done")
+        state = State.read(run)
+        lines += differing(run, state.files, deep=deep)
+        if state.update < updates and (run / "summary.json").exists():
+            lines.append(f"state.json has {state.update} of {updates} updates, and the run was done")
     except RunFolderError as error:
         lines.append(error.message)
-    file = folder.path / "summary.json"
+    file = run / "summary.json"
     with suppress(FileNotFoundError):
         try:
             summary = unsealed(file.read_text("utf-8"))
             summary["episodes"], summary["figures"]
-            lines += differing(folder.path, summary["files"], deep=deep)
+            lines += differing(run, summary["files"], deep=deep)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             lines.append(f"summary.json can't be read: {error}")
     return lines
 
 
-def require_whole(folder: RunFolder, state: State) -> None:
+def require_whole(run: Path, state: State) -> None:
     """Raise if the newest version of a training isn't as it was written. The fix names the last one that is."""
-    if lines := differing(folder.path, state.files, deep=True):
+    if lines := differing(run, state.files, deep=True):
         raise RunFolderError(
-            f"the version {state.version} of {folder.id} is damaged: {'; '.join(lines)}",
-            fix=f"restore it from a copy{_or_whole(folder, state.update)}",
+            f"the version {state.version} of {run.name} is damaged: {'; '.join(lines)}",
+            fix=f"restore it from a copy{_or_whole(run, state.update)}",
         )
 
 
-def _or_whole(folder: RunFolder, before: int) -> str:
-    for number in kept_updates(folder.path):
-        if number < before and _is_whole(folder, number):
-            return f", or go on from the whole one before: agentfw runs resume {folder.id} --from-update {number}"
+def _or_whole(run: Path, before: int) -> str:
+    for number in kept_updates(run):
+        if number < before and _is_whole(run, number):
+            return f", or go on from the whole one before: agentfw runs resume {run.name} --from-update {number}"
     return ""
 
 
-def read_state(folder: RunFolder) -> State:
+def read_state(run: Path) -> State:
     """The state of a training. If it can't be read, the error names the last update that is whole."""
     try:
-        return State.read(folder.path)
+        return State.read(run)
     except RunFolderError as error:
-        error.fix += _or_whole(folder, 1 << 60)
+        error.fix += _or_whole(run, 1 << 60)
         raise
 
 
-def _is_whole(folder: RunFolder, number: int) -> bool:
+def _is_whole(run: Path, number: int) -> bool:
     try:
-        return not differing(folder.path, State.read_kept(folder.path, number).files, deep=True)
+        return not differing(run, State.read_kept(run, number).files, deep=True)
     except RunFolderError:
         return False
 
 
-def rewind(folder: RunFolder, number: int) -> None:
+def rewind(run: Path, number: int) -> None:
     """Make a training what it was after one of its updates. What came later is set aside."""
-    known = [each for each in kept_updates(folder.path) if _is_whole(folder, each)]
+    known = [each for each in kept_updates(run) if _is_whole(run, each)]
     if number not in known:
         raise UsageError(
-            f"{folder.id} can't go on from update {number}",
+            f"{run.name} can't go on from update {number}",
             fix=f"whole are: {', '.join(map(str, known))}" if known else "no version of it is whole; train it again",
         )
-    folder.lock()
     try:
-        state = State.read_kept(folder.path, number)
-        later = [folder.path / name for name in ("summary.json", "state.json", "updates.jsonl")]
+        state = State.read_kept(run, number)
+        later = [run / name for name in ("summary.json", "state.json", "updates.jsonl")]
         # What the next update learns from was played by this version.
         for place, last in (("rollouts", number + 1), ("evaluations", number), ("learner", number), ("states", number)):
-            found = (folder.path / place).glob("*")
+            found = (run / place).glob("*")
             later += [path for path in found if path.stem.isdigit() and int(path.stem) > last]
-        lines = (folder.path / "updates.jsonl").read_bytes().splitlines(keepends=True)[:number]
-        aside = folder.path / "set_aside" / f"{len(list(folder.path.glob('set_aside/*'))):05d}"
+        lines = (run / "updates.jsonl").read_bytes().splitlines(keepends=True)[:number]
+        aside = run / "set_aside" / f"{len(list(run.glob('set_aside/*'))):05d}"
         for path in later:
             if path.exists():
-                target = aside / path.relative_to(folder.path)
+                target = aside / path.relative_to(run)
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 shutil.move(path, target)
-        write_whole(folder.path / "updates.jsonl", b"".join(lines))
-        state.write(folder.path)
+        write_whole(run / "updates.jsonl", b"".join(lines))
+        state.write(run)
     except OSError as error:
-        raise StorageError(f"can't rewind {folder.path}: {error.strerror or error}", fix=disk_fix(error)) from error
-    finally:
-        folder.unlock()
+        raise StorageError(f"can't rewind {run}: {error.strerror or error}", fix=disk_fix(error)) from error

@@ -41,7 +41,7 @@ from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, disk_fix
 from ...host.origin import changed_origins, changed_plugins
 from ...host.trust import allow_spec, of_run
-from .damage import damage, journals_of
+from .damage import damage, journals_of, rewind
 from .journal import Journal, read_journal, sealed, unsealed, write_whole
 from .play_records import Records, State, reasons
 from .run_index import newest_first
@@ -112,7 +112,7 @@ class RunFolder:
         """The refusal of what needs an episode, while there is none."""
         if failed := reasons(self.failed()):
             return UsageError(f"no episode of {self.id} has ended well: {next(iter(failed))}", fix="run it again")
-        if damaged := damage(self):
+        if damaged := self.damage():
             return RunFolderError(f"{self.id} is damaged: {'; '.join(damaged)}", fix="restore it from a copy")
         if self.is_live:
             fix = f"look at those in progress: agentfw view {self.id}, or end one: agentfw feedback SESSION --end"
@@ -361,6 +361,18 @@ class RunFolder:
             return None
         return loaded
 
+    def damage(self, *, deep: bool = False) -> list[str]:
+        """What is wrong with the files, in words. Only `deep` reads them, and so finds a changed byte."""
+        return damage(self.path, self.planned_updates, deep=deep)
+
+    def rewind(self, number: int) -> None:
+        """Make a training what it was after one of its updates. What came later is set aside."""
+        self.lock()
+        try:
+            rewind(self.path, number)
+        finally:
+            self.unlock()
+
     def mark_journals(self) -> None:
         """Note in the summary how the journals are now. Else a run without some lines would be a damaged one."""
         if (summary := self.summary()) is not None:
@@ -370,7 +382,7 @@ class RunFolder:
     def state(self) -> str:
         """done, damaged, running, or interrupted, which can be resumed. A live run is stopped instead."""
         if (self.path / "summary.json").exists():
-            return "damaged" if damage(self) else "done"
+            return "damaged" if self.damage() else "done"
         ended = "stopped" if self.is_live else "interrupted"
         try:
             handle = os.open(self.path / "lock", os.O_RDONLY)

@@ -100,13 +100,13 @@ def find_training(runs: Path, name: str) -> RunFolder:
 
 def newest_version(folder: RunFolder) -> Path:
     """Where the newest version of a training is."""
-    state = read_state(folder)
+    state = read_state(folder.path)
     if not state.adapter:
         raise UsageError(
             f"{folder.id} has no version yet: {state.update} of {folder.planned_updates} updates are done",
             fix="wait for one that teaches something, or use the base that it started from",
         )
-    require_whole(folder, state)
+    require_whole(folder.path, state)
     adapter = (folder.path / state.adapter).resolve()
     if not adapter.exists():
         raise RunFolderError(f"{adapter}, the newest version of {folder.id}, is gone", fix="restore it from a copy")
