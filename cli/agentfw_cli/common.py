@@ -123,11 +123,11 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
         raise failure.named(text, fix) from None
     if not isinstance(command, click.Command):
         raise PluginError(f"{text} is no click command but {type(command).__name__}", fix=fix)
-    invoke = command.invoke
+    invoke = type(command).invoke  # not the one of an earlier call in this process
 
     def attributed(ctx: click.Context) -> Any:
         try:
-            return invoke(ctx)
+            return invoke(command, ctx)
         except (AgentfwError, click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except BaseException as error:

@@ -31,7 +31,6 @@ _COMMANDS = {
     "train": ("agentfw_cli.run:train", "Train a model on its own episodes, or on your prompts"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
     "plugins": ("agentfw_cli.plugins:plugins", "Find, create, check and install plugins"),
-    "trust": ("agentfw_cli.plugins:trust", "Allow what a spec, a run or skills of others want to do"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
     "reproduce": ("agentfw_cli.compare:reproduce", "Play a run again, and say whether it is equal"),
 }
@@ -44,6 +43,7 @@ _MORE = {
     "memory": ("", "Look into a memory, search it, change it"),
     "reward": ("", "Fit and try a reward model"),
     "feedback": ("", "Say what you think of recorded answers"),
+    "trust": ("agentfw_cli.plugins:trust", "Allow what a spec, a run or skills of others want to do"),
     "data": ("agentfw_cli.data:data", "Write and check the data sets of environments"),
 }
 _OWN = _COMMANDS | _MORE

@@ -25,7 +25,7 @@ def test_every_key_is_explained() -> None:
 def test_the_examples_are_specs() -> None:
     examples = [tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.S)]
 
-    assert [parse_spec(example).episodes for example in examples if "environment" in example] == [24, 100]
+    assert [parse_spec(example).episodes for example in examples if "environment" in example] == [24]
 
 
 def test_a_page_without_markers_is_refused() -> None:

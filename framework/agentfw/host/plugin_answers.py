@@ -101,7 +101,10 @@ def _listed(answer: object) -> list[object]:
         raise BadAnswer(f"returned one {type(answer).__name__}, not a list of them")
     if not isinstance(answer, list):
         raise BadAnswer(f"returned {_kind_of(answer)}, not a list")
-    return answer
+    try:
+        return list(answer)
+    except Exception as error:
+        raise BadAnswer(f"returned a list that raises {in_words(error)}") from error
 
 
 def _read(check: Callable[[object], Item], item: object) -> Item:

@@ -284,16 +284,22 @@ class Assembly:
         judges = {f"the judge of {name}": reward.inside.policy for name, reward in self.rewards.items()}
         return asked | {name: judge for name, judge in judges.items() if judge is not None}
 
-    async def open(self, folder: Path) -> None:
-        """Start the components: memories and reward models in the run's folder, and the servers of toolboxes."""
+    async def open(self, folder: Path, *, beside: bool = False) -> None:
+        """Start the components: memories and reward models in the run's folder, and the servers of toolboxes.
+
+        `beside` says that memories have a thread of their own, so that others can go on while a large one opens.
+        """
         use_daemon_threads()  # a tool's function that hangs must not keep the process from ending
         self.calls.open(folder)
         if not self.decisions.records:  # what these keep, no hook could redact
             self.texts.open(folder)
             for policy in (self.policy, *self.models.values()):
                 policy.open(folder)
-        for memory in self.memories:  # one with a large index takes long, and others go on meanwhile
-            await asyncio.to_thread(memory.open, folder)
+        for memory in self.memories:
+            if beside:
+                await asyncio.to_thread(memory.open, folder)
+            else:
+                memory.open(folder)
         for model in self.rewards.values():
             model.open(folder)
         # Wait for all of them even if one fails: a toolbox that is still opening can't be closed.

@@ -199,7 +199,7 @@ class LiveRun:
             self.folder.note_segment(segment_of(self.assembly.spec, self.assembly.host))
             for guarded in self.assembly.memories:
                 guarded.inside = self._memories.beside(guarded.inside)
-            await self.assembly.open(self.folder.path)
+            await self.assembly.open(self.folder.path, beside=True)
             records, spec = Records(self.folder.path), self.assembly.spec
             self._began = time.monotonic()
             (self.folder.path / "summary.json").unlink(missing_ok=True)  # it is not done

@@ -29,6 +29,7 @@ import agentfw
 from agentfw import Host
 from agentfw.boundary.gate import function_at
 from agentfw.errors import AgentfwError, MissingExtraError, UsageError
+from agentfw.host.trust import of_run, require_trusted
 from agentfw.report import page_policy, page_style, printable
 from agentfw.runs import RunFolder, figure_text, run_results, timeline_picture
 
@@ -412,6 +413,7 @@ def inspection(path: Path, host: Host, episode: str, back: tuple[str, str]) -> s
     What makes it is named by the environment and not by the run, which may be somebody else's.
     """
     folder = RunFolder.open(path)
+    require_trusted(path, of_run(folder.about))  # the environment may be a file that somebody else wrote
     chosen = folder.about["spec"]["environment"]
     environment = host.create("environment", chosen["name"], chosen["settings"])
     if not isinstance(environment, agentfw.Environment) or not environment.inspector:

@@ -40,11 +40,12 @@ MARKS = {"star": "star", "note": "note", "rated": "rating", "unrated": "rating"}
 _COUNTED = ("reward", "turns", "calls", "prompt_tokens", "cached_tokens", "tokens", "seconds", "cost")
 """Figures that the index has as columns of their own, also of sessions in progress."""
 _LISTED = (
-    *(EPISODE_FIGURES[name] for name in ("reward", "turns", "calls")),
-    EPISODE_FIGURES["prompt_tokens"],
-    replace(EPISODE_FIGURES["tokens"], title="tokens out"),
+    *(
+        replace(figure, title="tokens out") if name == "tokens" else figure
+        for name, figure in EPISODE_FIGURES.items()
+        if figure.listed or name == "prompt_tokens"
+    ),
     Figure("seconds", "time", lambda record: None, unit="s"),
-    EPISODE_FIGURES["cost"],
 )
 """The figures that lists of episodes have as columns, where any episode has them."""
 SORTS = {

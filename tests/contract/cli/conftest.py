@@ -1,5 +1,30 @@
-"""The command, called in this process; the plugin agentfw-laboratory is installed."""
+"""The command, called in this process, and pages of the viewer; the plugin agentfw-laboratory is installed."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 from command_line import agentfw, install, quick
 
+from agentfw.testing import fresh_host
+
 __all__ = ["agentfw", "install", "quick"]
+
+
+@pytest.fixture
+def view_of() -> Callable[[Path, str], str]:
+    """The page at an address of `agentfw view`, for a directory of runs."""
+
+    def page(runs: Path, address: str) -> str:
+        client = pytest.importorskip("starlette.testclient")
+        from agentfw_plugins.view.app import Viewer
+        from agentfw_plugins.view.index import Index
+
+        index = Index(runs)
+        index.refresh()
+        found: str = client.TestClient(Viewer(index, fresh_host()).app, base_url="http://localhost").get(address).text
+        return found
+
+    return page

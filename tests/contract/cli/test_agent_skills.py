@@ -89,7 +89,7 @@ def test_chat_and_serve_offer_skills_as_a_run_does(agentfw: Agentfw, skills: Pat
     for command in ("chat", "serve"):
         refused = agentfw(command, *chosen)
         assert refused.code == 2
-        assert "agentfw plugins approve skills" in refused.err
+        assert "agentfw trust skills" in refused.err
     assert not (tmp_path / "runs").exists()
 
     def started(*words: str) -> subprocess.Popen[str]:

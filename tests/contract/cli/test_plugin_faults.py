@@ -28,26 +28,18 @@ def test_an_error_that_can_not_even_be_shown_is_told_with_its_plugin(
     assert "Wordless: its text can't be shown" in " ".join((answer.out + answer.err).split())
 
 
-def test_lists_and_descriptions_that_lie_about_themselves_are_read_as_what_they_hold(
-    agentfw: Agentfw, install: Install
-) -> None:
+def test_a_list_that_raises_is_a_fault_of_its_plugin_alone(agentfw: Agentfw, install: Install) -> None:
     code = """
-class Odd(Component):
-    @property
-    def name(self): raise KeyError("name")
-    @property
-    def summary(self): return 3
-class Liar(list):
+class Lazy(list):
     def __iter__(self): raise RuntimeError("no")
-    def __len__(self): return 10**9
 @hookimpl
-def agentfw_memories(): return Liar([Odd("notes", "agentfw_odd:Notes", "Keeps notes")])
+def agentfw_memories(): return Lazy([Component("notes", "agentfw_odd:Notes", "Keeps notes")])
 """
     install("agentfw-odd", "[agentfw]\nodd = agentfw_odd\n", HEAD + code)
 
-    listed = agentfw("plugins", "list", "--json").json
+    [odd] = [row for row in agentfw("plugins", "list", "--json").json if row["distribution"] == "agentfw-odd"]
 
-    assert [(row["kind"], row["summary"]) for row in listed if row["name"] == "notes"] == [("memory", "Keeps notes")]
+    assert "RuntimeError: no" in str(odd)
 
 
 def test_a_memory_that_can_not_recall_is_told_what_is_missing(agentfw: Agentfw, install: Install) -> None:

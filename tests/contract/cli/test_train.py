@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from agentfw.testing import fresh_host
-
 Agentfw = Callable[..., Any]
 
 SPEC = """
@@ -133,16 +131,12 @@ def test_a_training_is_listed_shown_resumed_reported_and_compared(agentfw: Agent
 
 
 @pytest.mark.slow
-def test_the_page_compares_the_last_evaluation_of_a_training_with_the_first(agentfw: Agentfw) -> None:
-    client = pytest.importorskip("starlette.testclient")
-    from agentfw_plugins.view.app import Viewer
-    from agentfw_plugins.view.index import Index
-
+def test_the_page_compares_the_last_evaluation_of_a_training_with_the_first(
+    agentfw: Agentfw, view_of: Callable[[Path, str], str]
+) -> None:
     folder = Path(agentfw(*SMALL, "--set", "evaluation.every=1", "--json").json["folder"])
-    index = Index(folder.parent)
-    index.refresh()
 
-    page = client.TestClient(Viewer(index, fresh_host()).app, base_url="http://localhost").get("/runs").text
+    page = view_of(folder.parent, "/runs")
 
     sides = [f"{folder.name}, evaluation {number}" for number in (0, 2)]
     assert re.findall('<option value="([^"]+)" selected>', page) == sides

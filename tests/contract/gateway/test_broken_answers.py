@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .conftest import Gateway, Places, Start, gateway_of, killed_now, said, until
+from .conftest import Gateway, Places, Start, gateway_of, killed_now, said, shared_session, until
 
 
 @contextmanager
@@ -65,8 +65,8 @@ def test_what_was_said_to_a_client_that_hung_up_is_on_disk_and_the_session_goes_
 @pytest.mark.slow
 @pytest.mark.parametrize("hangs_up", [False, True])
 def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp_path: Path, hangs_up: bool) -> None:
-    limits = {"shared": str(tmp_path / "sessions.db")}
-    one, other = gateway("one", limits=limits), gateway("other", limits=limits)
+    shared = str(tmp_path / "sessions.db")
+    one, other = (gateway(name, limits={"shared": shared}) for name in ("one", "other"))
     said(one.ask("tea", "hello"))
     said(other.ask("tea", "hello"))
     question = f"hold={tmp_path / 'never'}" if hangs_up else "break"
@@ -76,8 +76,8 @@ def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp
 
     shown = [message["content"] for message in other.request("GET", "/s/tea").json()["messages"]]
     assert shown == ["hello", question, "still there?"]
-    [cut] = cut_off(other, "tea")
-    assert cut["text"] == "Heard: "
+    [cut] = [event for event in shared_session(shared, "tea").events if event.name == "cut_off"]
+    assert cut.data["text"] == "Heard: "
 
 
 @pytest.mark.slow

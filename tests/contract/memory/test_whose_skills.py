@@ -114,8 +114,10 @@ def test_the_same_text_of_two_users_is_two_skills(where: str, open_graph: OpenGr
 def test_commands_show_a_user_what_is_theirs_and_a_tenant_what_is_its_own(
     memory_command: Callable[..., Any], tmp_path: Path
 ) -> None:
+    store = tmp_path / "runs" / "memory.db"
+    store.parent.mkdir()
     for tenant, thing in (("ours", "kettle"), ("theirs", "lantern")):
-        with SkillGraph.open(tmp_path / "skills.db", tenant=tenant, embedder="hash") as graph:
+        with SkillGraph.open(store, tenant=tenant, embedder="hash") as graph:
             graph.add(owner="ana", text=f"the secret {thing}", metadata={"kind": thing})
             graph.add(owner="ben", text=f"a shared {thing}", visibility="shared")
 

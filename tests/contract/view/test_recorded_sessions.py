@@ -207,6 +207,9 @@ def test_a_program_reads_an_outline_and_then_any_part_within_its_budget(
 
 
 def turns_of(page: str) -> str:
-    """The text of the conversation on an episode's page."""
-    text = Tags(page[page.index('id="turn-1"') :]).text
+    """The text of the conversation on an episode's page, without the forms, which a bundle has none of."""
+    conversation = re.sub(
+        r"<details><summary>Rate, note.*?</details>", "", page[page.index('id="turn-1"') :], flags=re.S
+    )
+    text = Tags(conversation).text
     return " ".join(text.split())

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from ...errors import RunFolderError, StorageError, UsageError, disk_fix
@@ -84,13 +83,14 @@ def damage(run: Path, updates: int, *, deep: bool = False) -> list[str]:
     except RunFolderError as error:
         lines.append(error.message)
     file = run / "summary.json"
-    with suppress(FileNotFoundError):
-        try:
-            summary = unsealed(file.read_text("utf-8"))
-            summary["episodes"], summary["figures"]
-            lines += differing(run, summary["files"], deep=deep)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            lines.append(f"summary.json can't be read: {error}")
+    if not file.exists():
+        return lines
+    try:
+        summary = unsealed(file.read_text("utf-8"))
+        summary["episodes"], summary["figures"]
+        lines += differing(run, summary["files"], deep=deep)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        lines.append(f"summary.json can't be read: {error}")
     return lines
 
 
