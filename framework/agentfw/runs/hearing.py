@@ -39,7 +39,6 @@ class Hearing:
     ) -> None:
         """`lines` are those of the journal."""
         self._memories, self._journal, self._run = memories, journal, run
-        self.hears = any(memory.overrides("hear") for memory in memories)
         self._heard, self.forgotten = set[str](), dict[str, int]()
         """The last session of each user that nothing is learned from, because they were forgotten after it began."""
         self._forgotten_at = dict[str, float]()
@@ -57,6 +56,11 @@ class Hearing:
         """Users who said something that a memory couldn't hear."""
         self._problem = ""
         """What was told last, so that it is told once."""
+
+    @property
+    def hears(self) -> bool:
+        """Whether any memory learns from what users say."""
+        return any(memory.overrides("hear") for memory in self._memories)
 
     def waiting(self, user: str | None = None) -> int:
         """Number of sayings that were not heard yet, of one user or of all."""

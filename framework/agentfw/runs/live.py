@@ -42,7 +42,8 @@ from ..memory import Memory, Remembered
 from ..seeds import Seeds
 from ..tool import Tool
 from ..tracker import PlayedEpisode
-from ..turns.session import Session, Unfinished, extended, first_part, lengths
+from ..turns.session import Session, Unfinished, extended, lengths
+from ..turns.turn_builder import first_part
 from .assembly import Assembly, assemble
 from .hearing import Hearing
 from .observers import HookCalls, RunInfo, Tracking, combined_observer

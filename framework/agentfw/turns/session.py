@@ -34,18 +34,9 @@ from ..timeline import Time
 from ..tool import Tool
 from .message_tree import MessageTree, Node, Recalled, after_answer, recalled_again, recalled_behind, shown_messages
 from .parsing import StreamedText
-from .turn_builder import (
-    BeforeCall,
-    TurnBuilder,
-    TurnRecorder,
-    extended,
-    first_part,
-    lengths,
-    news_since,
-    sampling_for,
-)
+from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, extended, lengths, news_since, sampling_for
 
-__all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "first_part", "lengths", "news_since"]
+__all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
 
 Finish = Literal["stop", "length", "calls"]
 _Texts = Sequence[Sequence[str]]  # what a user said in each message, text by text

@@ -143,7 +143,8 @@ def test_sessions_whose_main_figure_is_the_reward_show_it_once(tmp_path: Path) -
     wanted = Filter.of({})
 
     with index.reading() as rows:
-        page = Pages(Links(), HOST).episodes(wanted, find(rows, wanted), [], choices(rows), seen=index.look())
+        shown = Pages(Links(), HOST)
+        page = shown.episodes(wanted, find(rows, wanted), [], choices(rows), seen=index.look(), saved={}, most=10)
 
     assert re.findall(r">(reward)</a></th>", page) == ["reward"]
     assert page.count('data-label="reward"') == 1
