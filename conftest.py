@@ -37,6 +37,11 @@ if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
 # MKL reads this at its first use, which may be long before the first policy is made (see models/base.py).
 os.environ.setdefault("MKL_CBWR", "AVX2,STRICT")
 
+# What tests write was written by us. The tests of `agentfw trust` take this away, and no test uses a user's own folder.
+_CONFIG = tempfile.TemporaryDirectory(prefix="agentfw-config-")
+os.environ["XDG_CONFIG_HOME"] = _CONFIG.name
+os.environ["AGENTFW_TRUST"] = os.pathsep.join((tempfile.gettempdir(), str(Path(__file__).parent)))
+
 # The same examples everywhere, however slow, and no database beside the code.
 settings.register_profile("agentfw", deadline=None, derandomize=True, database=None, max_examples=100)
 settings.load_profile("agentfw")
@@ -140,6 +145,12 @@ class Chromium:
     def type(self, text: str) -> None:
         """Put text where the cursor is."""
         self.call("Input.insertText", text=text)
+
+    def press_to(self, key: str) -> None:
+        """Press a key, and wait for the page that it leads to."""
+        self.events = [event for event in self.events if event["method"] != "Page.loadEventFired"]
+        self.press(key)
+        self._loaded()
 
     def press(self, key: str) -> None:
         # Without its text, Enter sends no form.

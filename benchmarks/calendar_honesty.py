@@ -28,8 +28,9 @@ from agentfw.report.statistics import bootstrap, bootstrap_ratio
 from agentfw.runs import in_processes
 from agentfw.seeds import Seeds
 from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks.prior_fitting import fit_prior, save_prior
 from agentfw_plugins.worlds.calendar.baselines import CHECKPOINTS, RULE_TITLES, quarters, rank_distance
-from agentfw_plugins.worlds.calendar.choice_model import ChoiceLearner, Prior, fit_prior, matrix
+from agentfw_plugins.worlds.calendar.choice_model import ChoiceLearner, Prior, matrix
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.worlds.calendar.event_attributes import LETTERS, RULES
 from agentfw_plugins.worlds.calendar.policies import PRIOR_FILE, fitted_prior
@@ -128,7 +129,9 @@ def fit(users: int) -> None:
     names = Dataset(7).users("train")[:users]
     choices = in_processes(_choices, names, 2)
     made_by = f"python benchmarks/calendar_honesty.py --fit --users {users}"
-    fit_prior(choices).save(PRIOR_FILE, {"made_by": made_by, "users": len(names), "split": "train", "data_seed": 7})
+    save_prior(
+        fit_prior(choices), PRIOR_FILE, {"made_by": made_by, "users": len(names), "split": "train", "data_seed": 7}
+    )
     print(f"{PRIOR_FILE.name}: fitted on the choices of {len(names)} training users", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""`agentfw train calendar-thought`: an early checkpoint of `tiny`, and what its own episodes make of it.
+"""An early checkpoint of `tiny`, and what its own episodes make of it, by `model_making/calendar-thought.toml`.
 
     python benchmarks/calendar_training.py                                  # three seeds, one after the other
     python benchmarks/calendar_training.py --seeds 1 2 3 4 5 --processes 2
@@ -24,7 +24,7 @@ from typing import Any
 
 from agentfw import Episode
 from agentfw.report.statistics import bootstrap
-from agentfw_benchmarks import AGENTFW, Options, print_markdown, tell
+from agentfw_benchmarks import AGENTFW, ROOT, Options, print_markdown, tell
 
 FALL = 0.25
 
@@ -47,10 +47,20 @@ class Trained:
 def train(optimizer: str, seed: int, more: Sequence[str], runs: Path, threads: int) -> Trained:
     """The command, and what it left in its folder."""
     home = runs / f"{optimizer}-{seed}"
-    command = [*AGENTFW, "train", "calendar-thought", "--optimizer", optimizer, "--seed", str(seed)]
+    command = [
+        *AGENTFW,
+        "train",
+        "--spec",
+        "model_making/calendar-thought.toml",
+        "--optimizer",
+        optimizer,
+        "--seed",
+        str(seed),
+    ]
     began = time.monotonic()
     done = subprocess.run(
-        [*command, "--runs", str(home), "--json", *more],
+        [*command, "--runs", str(home.absolute()), "--json", *more],
+        cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)},
         stdout=subprocess.PIPE,
     )

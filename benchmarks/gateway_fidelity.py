@@ -18,12 +18,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -34,13 +31,13 @@ from typing import Any, NamedTuple
 import httpx
 
 from agentfw_benchmarks import TESTS, Options, print_markdown, tell
+from agentfw_benchmarks.litellm_proxy import litellm_proxy
 
 sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
 
 Body = dict[str, Any]
 COUNTED = {"include_usage": True}
 """What the gateway asks of a stream."""
-"""What the gateway itself asks at the start."""
 Ask = Callable[[str, Body], Any]
 COUNT = "messages/count_tokens"
 MODELS = {
@@ -524,45 +521,6 @@ def through_agentfw(upstream: str, folder: Path, *more: str) -> Iterator[Ask]:
         while not told.endswith("}\n"):
             told += process.stdout.readline()
         yield asking(json.loads(told)["url"])
-    finally:
-        process.terminate()
-        process.wait()
-
-
-@contextmanager
-def litellm_proxy(command: str, upstream: str, native: str, folder: Path) -> Iterator[tuple[str, int]]:
-    """Its address, and its process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    route = {"model": "openai/served", "api_base": upstream, "api_key": "sk-up", "use_chat_completions_api": True}
-    settings = {"num_retries": 0, "use_chat_completions_url_for_anthropic_messages": True}
-    at = {"api_base": upstream, "api_key": "sk-up"}
-    routes = {
-        "served": route,
-        "served-text": {"model": "text-completion-openai/served", **at},
-        "served-vectors": {"model": "openai/served", **at},
-        "served-responses": {"model": "openai/served", "api_base": native, "api_key": "sk-up"},
-        "served-messages": {"model": "anthropic/served", "api_base": native.removesuffix("/v1"), "api_key": "sk-up"},
-    }
-    listed = [{"model_name": name, "litellm_params": given} for name, given in routes.items()]
-    config: dict[str, Any] = {"model_list": listed, "litellm_settings": settings}
-    config["router_settings"] = {"disable_cooldowns": True}
-    (folder / "config.yaml").write_text(json.dumps(config))
-    words = [command, "--config", str(folder / "config.yaml"), "--host", "127.0.0.1", "--port", str(port)]
-    open_to_all = {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
-    process = subprocess.Popen(
-        words, env={**os.environ, **open_to_all}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(1200):
-            try:
-                httpx.get(f"{url}/health/liveliness").raise_for_status()
-                break
-            except httpx.HTTPError:
-                time.sleep(0.1)
-        yield url, process.pid
     finally:
         process.terminate()
         process.wait()

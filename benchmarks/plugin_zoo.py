@@ -9,6 +9,7 @@ working directory, `sys.excepthook`, the descriptor of stderr) stays replaced, s
 
     python benchmarks/plugin_zoo.py                              # about an hour on two cores
     python benchmarks/plugin_zoo.py --only memory-recall --json
+    python benchmarks/plugin_zoo.py --parts 30 --part 4          # a thirtieth, drawn by lot
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import random
 import signal
 import sys
 import tempfile
@@ -29,6 +31,7 @@ from typing import Any
 from agentfw.errors import AgentfwError
 from agentfw.runs.records.folder import RunFolder
 from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks.figures import share_of
 from agentfw_benchmarks.zoo_cases import AT_THE_END, DISTRIBUTION, GLOBALS, RETURNS, Case, cases, source
 
 _LONGEST = 60.0
@@ -155,9 +158,10 @@ def _must_be_told(case: Case) -> bool:
     return case.fault not in harmless and (case.call not in AT_THE_END or case.kind != "tracker")
 
 
-def measure(only: str, most: int) -> dict[str, Any]:
+def measure(only: str, parts: int, part: int, seed: int) -> dict[str, Any]:
     chosen = [case for case in cases() if only in case.name]
-    chosen = chosen[:: max(1, len(chosen) // most)] if most else chosen
+    random.Random(seed).shuffle(chosen)
+    chosen = chosen[part::parts]
     with tempfile.TemporaryDirectory(prefix="agentfw-zoo-", ignore_cleanup_errors=True) as folder:
         site = Path(folder) / "site"
         install(site, chosen)
@@ -170,6 +174,7 @@ def measure(only: str, most: int) -> dict[str, Any]:
     ended = [each.seconds for each, case in zip(seen, chosen, strict=True) if case.hangs and each.code == 130]
     return {
         "plugins": len(seen),
+        "right": share_of(sum(not each.wrong for each in seen), len(seen)),
         "hanging": sum(case.hangs for case in chosen),
         "slowest_end": round(max(ended, default=0.0), 2),
         "codes": dict(Counter(str(each.code) for each in seen)),
@@ -179,6 +184,7 @@ def measure(only: str, most: int) -> dict[str, Any]:
 
 def show(result: dict[str, Any]) -> None:
     print(f"{result['plugins']} broken plugins, {result['hanging']} of them hang")
+    print(f"as they must be: {result['right']}")
     print(f"exit codes {result['codes']}; the slowest end after SIGINT took {result['slowest_end']} s")
     print_aligned(
         ["wrong", "", ""], [[each["name"], str(each["code"]), "; ".join(each["wrong"])] for each in result["wrong"]]
@@ -186,10 +192,14 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, most=0)
-    options.add_argument("--only", default="", help="only those whose name has this in it")
-    given = options.parse_args(arguments)
-    return tell(measure(given.only, given.most), given.json, show)
+    options = Options(
+        __doc__,
+        only=("", "only those whose name has this in it"),
+        parts=(1, "how many parts to divide them into by lot"),
+        part=(0, "which of these"),
+        seed=(7, "of the lot"),
+    ).parse_args(arguments)
+    return tell(measure(options.only, options.parts, options.part, options.seed), options.json, show)
 
 
 if __name__ == "__main__":

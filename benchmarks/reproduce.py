@@ -1,7 +1,7 @@
 """Run folders that are copied elsewhere and played again: are they equal, and is what was changed named?
 
     python benchmarks/reproduce.py
-    python benchmarks/reproduce.py --env --json     # in environments that are made of what the runs were played with
+    python benchmarks/reproduce.py --env --kinds inbox patrol   # in environments of what these two were played with
 
 Twenty runs and trainings of all kinds are played, moved to another folder, and reproduced. Then a thing is changed in
 twenty copies, one in each: the version or a file of a plugin, a seed, a setting, an episode, the lock's numpy.
@@ -15,7 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "assistant": ("run", "assistant", "--episodes", "4", "--set", "environment.test_users=2"),
     "merchant": ("run", "merchant", "--episodes", "4", "--set", "environment.test_merchants=2"),
     "proactive": ("run", "proactive", "--episodes", "2"),
-    "training, calendar": ("train", "calendar-thought", *SMALL, *CALENDAR),
+    "training, calendar": ("train", "calendar", *SMALL, *CALENDAR),
     "training, imitation": (
         "train",
         "calendar",
@@ -174,20 +175,22 @@ CHANGES: tuple[tuple[str, str, Callable[[Path, Path], None], str], ...] = (
 """What is changed, in which run, how, and what must be said then."""
 
 
-def measure(kinds: int, *, env: bool) -> dict[str, Any]:
-    """Reproduce the first so many kinds, and all changes of these."""
-    equal, named, failures = 0, 0, list[str]()
+def measure(kinds: Sequence[str], *, env: bool) -> dict[str, Any]:
+    """Reproduce these kinds, and all changes of them."""
+    equal, named, failures, seconds = 0, 0, list[str](), list[float]()
     with tempfile.TemporaryDirectory() as name:
         folder, copies = Path(name), dict[str, Path]()
         (folder / "note.py").write_text(TOOL, "utf-8")
         install_terse(folder / "site", "Yes.")
-        for kind, words in list(KINDS.items())[:kinds]:
-            code, played, told = call(words, folder)
+        for kind in kinds:
+            code, played, told = call(KINDS[kind], folder)
             if code:
                 raise SystemExit(f"{kind} ended with {code}:\n{told}")
             copies[kind] = folder / "elsewhere" / Path(played["folder"]).name
             shutil.move(played["folder"], copies[kind])
+            began = time.monotonic()
             code, found, told = call(("reproduce", str(copies[kind]), *["--env"] * env), folder)
+            seconds.append(round(time.monotonic() - began, 1))
             equal += code == 0
             failures += [f"{kind}: {found.get('first_difference') or told[-300:]}"] if code else []
         tried = [change for change in CHANGES if change[1] in copies]
@@ -201,11 +204,12 @@ def measure(kinds: int, *, env: bool) -> dict[str, Any]:
             said = " ".join([told, str(found.get("first_difference")), *found.get("installation", ())])
             named += wanted in said
             failures += [] if wanted in said else [f"{what} isn't named: {said[-300:]}"]
-    return {"equal": equal, "runs": len(copies), "named": named, "changes": len(tried), "failures": failures}
+    counts = {"equal": equal, "runs": len(copies), "named": named, "changes": len(tried)}
+    return {**counts, "seconds": seconds, "failures": failures}
 
 
 def show(result: Mapping[str, Any]) -> None:
-    print(f"equal when played again   {result['equal']} of {result['runs']}")
+    print(f"equal when played again   {result['equal']} of {result['runs']}, in {sum(result['seconds']):.0f} s")
     print(f"changes that are named    {result['named']} of {result['changes']}")
     for line in result["failures"]:
         print(line)
@@ -215,7 +219,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     options = Options(
         __doc__,
         env=(False, "play again in environments of what the runs were played with"),
-        kinds=(len(KINDS), "how many of the runs"),
+        kinds=(list(KINDS), "which of the runs"),
     ).parse_args(arguments)
     return tell(measure(options.kinds, env=options.env), options.json, show)
 

@@ -29,13 +29,14 @@ from agentfw import Engagement, Episode, Policy, PolicyAgent, Task
 from agentfw.interfaces import EventDriven
 from agentfw.report.statistics import paired_difference
 from agentfw.runs import in_processes
-from agentfw_benchmarks import Options, bounds_of, tell
+from agentfw_benchmarks import ROOT, Options, bounds_of, tell
+from agentfw_benchmarks.prior_fitting import fit_prior
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
-from agentfw_plugins.worlds.calendar.choice_model import fit_prior
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
-from agentfw_plugins.worlds.calendar.policies import ROLES_FILE, TeacherPolicy, TeacherSettings
-from agentfw_plugins.worlds.calendar.scratchpad import NAMES, terms
+
+sys.path.insert(0, str(ROOT / "model_making"))
+from calendar_teacher import NAMES, ROLES_FILE, TeacherPolicy, TeacherSettings, terms
 
 _POINT = 3.5
 """What one of the choice model's points is in the teacher's weights; the best on training users."""

@@ -12,7 +12,7 @@ RUN uv pip install --python /opt/agentfw/bin/python --no-cache --no-deps .
 FROM python:3.11-slim
 RUN useradd --uid 10001 --create-home agentfw && install -d -m 700 -o agentfw -g agentfw /data
 COPY --from=build /opt/agentfw /opt/agentfw
-ENV PATH=/opt/agentfw/bin:$PATH PYTHONUNBUFFERED=1
+ENV PATH=/opt/agentfw/bin:$PATH PYTHONUNBUFFERED=1 AGENTFW_TRUST=/etc/agentfw:/data
 USER agentfw
 WORKDIR /data
 VOLUME /data

@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from calendar_teacher import LABELS, NAMES, TeacherPolicy, TeacherSettings, read_weights, write_weights
+
 from agentfw import Engagement, PolicyAgent, Task
 from agentfw.errors import SettingsError
 from agentfw.interfaces import EventDriven
@@ -26,8 +28,6 @@ from agentfw.memory import Query, Recollection
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.models.making import Lesson
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
-from agentfw_plugins.worlds.calendar.policies import TeacherPolicy, TeacherSettings
-from agentfw_plugins.worlds.calendar.scratchpad import LABELS, NAMES, read_weights, write_weights
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agentfw_papers": {"agentfw", "agentfw_memory", "agentfw_rewardmodels", "agentfw_plugins"},
 }
 LONGEST = 600
-DOORS = {"agentfw", "agentfw.__main__", "agentfw.verbs"}
+DOORS = {"agentfw", "agentfw.__main__"}
 """Modules at the top of the framework that import its rooms, when somebody comes through them."""
 # Standard modules that load code, or run it, from data.
 FORBIDDEN_MODULES = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}

@@ -99,7 +99,7 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
     from agentfw.boundary.output import hand_over_stdout
     from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError, in_words, is_failure
     from agentfw.host.host import DISABLE_VARIABLE
-    from agentfw.host.names import OWN_DISTRIBUTION
+    from agentfw.host.names import OWN_DISTRIBUTION, mend_of
 
     offers = sorted(offers, key=lambda offer: (offer.distribution != OWN_DISTRIBUTION, offer.distribution))
 
@@ -133,8 +133,8 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
         except BaseException as error:
             if isinstance(error, SystemExit) or not is_failure(error):  # a command may end as it wants to
                 raise
-            authors = f"tell the authors of {entry.distribution}; use --debug to see where it failed"
-            raise PluginError(f"{text} failed: {in_words(error)}", fix=authors) from error
+            mend = f"{mend_of(entry.distribution)}; use --debug to see where it failed"
+            raise PluginError(f"{text} failed: {in_words(error)}", fix=mend) from error
 
     command.invoke = attributed  # type: ignore[method-assign]
     return command

@@ -23,6 +23,7 @@ from agentfw.errors import Interruption
 TakeLeave = Callable[[BaseException, list[str]], object]
 """Tells why the process ends, and what hangs."""
 
+_UNHANDLED = b"a timer of a plugin has sent SIGALRM, which nobody handles; the run goes on\n"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ENDING_SECONDS = 1.5
 """How long everything may take to end by itself after a signal."""
@@ -85,6 +86,30 @@ def _next_signal(reader: int, seconds: float | None) -> int | None:
         if not number or number[0] in SIGNALS:
             return number[0] if number else 0
     return None
+
+
+def tell_of_leftovers() -> None:
+    """Make a line on stderr of what plugins leave behind, and of what Python would end the process with or a traceback.
+
+    That is a timer without a handler, and an exception in a `__del__`, a thread or a task, where nobody can catch it.
+    """
+    if hasattr(signal, "SIGALRM") and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
+        signal.signal(signal.SIGALRM, lambda number, frame: os.write(2, _UNHANDLED) and None)
+    sys.unraisablehook = lambda left: told(left.exc_value) or sys.__unraisablehook__(left)
+    threading.excepthook = lambda left: told(left.exc_value) or threading.__excepthook__(left)
+
+
+def told(error: BaseException | None) -> bool:
+    """Whether an exception that nobody can catch is of a plugin, which a line has told of then."""
+    from agentfw.boundary.plugin_calls import blame
+    from agentfw.errors import in_words
+
+    if error is None or sys.unraisablehook is sys.__unraisablehook__:  # --debug shows the traceback
+        return False
+    distribution, place = blame(error)
+    if distribution:
+        sys.stderr.write(f"{distribution} raised where nobody can catch it ({place}): {in_words(error)}\n")
+    return bool(distribution)
 
 
 def leave_soon(code: int) -> None:

@@ -47,7 +47,7 @@ def execute_spec(
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.errors import SettingsError
-    from agentfw.host.approvals import ask
+    from agentfw.host.trust import require_trusted_skills
     from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
     from agentfw.runs.spec.resolution import checked_spec
@@ -60,9 +60,7 @@ def execute_spec(
     for distribution in distributions:
         host.select_distribution(distribution)
     given = parse_assignments(assignments)
-    for folder in chosen.get("skills", ()):
-        if Path(folder).is_dir():  # else it is a name of a distribution
-            ask(Path(folder), out, yes=yes)
+    require_trusted_skills(chosen.get("skills", ()), yes=yes)
     values = chosen_values(host, start, environment, file, runs=root, options=chosen, assignments=given)
     check(values)
     try:

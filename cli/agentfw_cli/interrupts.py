@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentfw.boundary.coroutines import use_daemon_threads
 from agentfw.errors import PluginError
-from agentfw_cli.ending import SIGNALS, Interrupted, TakeLeave, ended_by_signals
+from agentfw_cli.ending import SIGNALS, Interrupted, TakeLeave, ended_by_signals, told
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -49,6 +49,9 @@ def run_until_interrupted(work: Callable[[GiveUp], Coroutine[Any, Any, Result]],
     async def main() -> Result:
         use_daemon_threads()
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(
+            lambda loop, left: told(left.get("exception")) or loop.default_exception_handler(left)
+        )
 
         def interrupt(number: int, frame: FrameType | None) -> None:
             if failing:

@@ -31,6 +31,7 @@ _COMMANDS = {
     "train": ("agentfw_cli.run:train", "Train a model on its own episodes, or on your prompts"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
     "plugins": ("agentfw_cli.plugins:plugins", "Find, create, check and install plugins"),
+    "trust": ("agentfw_cli.plugins:trust", "Allow what a spec, a run or skills of others want to do"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
     "reproduce": ("agentfw_cli.compare:reproduce", "Play a run again, and say whether it is equal"),
 }
@@ -43,8 +44,6 @@ _MORE = {
     "memory": ("", "Look into a memory, search it, change it"),
     "reward": ("", "Fit and try a reward model"),
     "feedback": ("", "Say what you think of recorded answers"),
-    "loop": ("agentfw_cli.loop:loop", "Memory, rewards and training together, for several variants"),
-    "forget": ("agentfw_cli.loop:forget", "Delete all data of a user from a loop"),
     "data": ("agentfw_cli.data:data", "Write and check the data sets of environments"),
 }
 _OWN = _COMMANDS | _MORE
@@ -219,8 +218,10 @@ def main(arguments: list[str] | None = None) -> None:
         with struck_streams(), data_kept(for_good=True):
             code = _guarded(arguments, debug=debug)
         sys.exit(code)
-    from agentfw_cli.ending import ended_by_signals, leave_soon
+    from agentfw_cli.ending import ended_by_signals, leave_soon, tell_of_leftovers
 
+    if not debug:
+        tell_of_leftovers()
     with ended_by_signals(_take_leave), struck_streams(), data_kept(for_good=True):
         code = _guarded(arguments, debug=debug)
     leave_soon(code)
@@ -263,7 +264,7 @@ def _guarded(arguments: list[str], debug: bool) -> int:
             stream.reconfigure(errors="replace")
     try:
         # --debug is welcome anywhere on the line.
-        result = cli.main([word for word in arguments if word != "--debug"], prog_name="agentfw", standalone_mode=False)
+        result = _allowed([word for word in arguments if word != "--debug"])
         _flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -296,16 +297,38 @@ def _guarded(arguments: list[str], debug: bool) -> int:
         return _unexpected(error, Out())
 
 
+def _allowed(arguments: list[str]) -> Any:
+    """Execute a command. On a terminal, whoever has to allow something first is asked, and the command begins again."""
+    from agentfw.errors import UntrustedError
+    from agentfw.printing.out import Out
+
+    while True:
+        try:
+            return cli.main(arguments, prog_name="agentfw", standalone_mode=False)
+        except UntrustedError as error:
+            if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+                raise
+            from agentfw.host.trust import allow
+
+            Out().error(error.message, label="question")
+            if not click.confirm("Allow it?", err=True):
+                raise
+            allow(error.digest, error.path)
+
+
 def _unexpected(error: BaseException, out: Out) -> int:
     """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
     from agentfw.boundary.plugin_calls import blame
     from agentfw.errors import disk_fix, in_words, is_failure
+    from agentfw.host.names import mend_of
 
     if isinstance(error, SystemExit) or not is_failure(error):
         raise error
     distribution, place = blame(error)
     if distribution:
-        out.error(in_words(error), f"it comes from {distribution} ({place}); tell its authors; --debug shows where")
+        out.error(
+            in_words(error), f"it comes from {distribution} ({place}); {mend_of(distribution)}; --debug shows where"
+        )
         return 3
     ours = "this is a bug in agentfw; --debug shows where"
     out.error(in_words(error), disk_fix(error) if isinstance(error, OSError) and error.errno else ours)

@@ -1,4 +1,4 @@
-"""`agentfw plugins`: lists, searches, shows, checks, approves, creates, installs and uninstalls plugins.
+"""`agentfw plugins`: lists, searches, shows, checks, creates, installs and uninstalls plugins.
 
 What can't be used is listed, too, with what to do about it: a plugin is never silently absent.
 
@@ -91,20 +91,6 @@ def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool,
     ]
     out.table(["kind", "name", "from", "what it is"], shown)
     note_problems(host, out, [row["summary"] for row in lost])
-
-
-@plugins.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--yes", is_flag=True, help="Skip the confirmation.")
-def approve(folders: tuple[Path, ...], yes: bool) -> None:
-    """Approve folders of skills or Agent Plugins of others, which you have read.
-
-    Until then they are refused, and again when they have changed.
-    """
-    from agentfw.host.approvals import ask
-
-    for folder in folders:
-        ask(folder, Out(), yes=yes)
 
 
 @plugins.command()
@@ -299,8 +285,10 @@ def install(requirements: tuple[str, ...], as_json: bool) -> int:
     warning = tool_environment_warning(requirements)
     if warning:
         out.note(warning)
-    index = load_host(out, tell=False).package_index
-    installed = install_them(list(requirements), out.note, index) == 0
+    host = load_host(out, tell=False)
+    if host.options.project is not None:
+        host.options.project.require_trusted()
+    installed = install_them(list(requirements), out.note, host.package_index) == 0
     if as_json:
         out.data({"requirements": requirements, "installed": installed, "warning": warning})
     return 0 if installed else 1
@@ -405,3 +393,39 @@ def _plain(value: Any) -> str:
     if value in ("", None, (), []) or isinstance(value, dict):
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path, exists=True))
+def trust(paths: tuple[Path, ...]) -> None:
+    """Allow what PATH wants to do. Read it first.
+
+    PATH is a spec file, an agentfw.toml, the folder of a run that wasn't made here, or a folder of skills. Until it is
+    allowed, it names no commands, functions, environment variables and addresses, and no skills. What else it wants
+    later is refused again.
+
+    \b
+      agentfw trust agentfw.toml
+      agentfw trust ~/downloads/2026-11-21-inbox-7f3a19c4
+    """
+    from agentfw.host.project import FILE_NAME, read_project
+    from agentfw.host.trust import allow_folder, allow_spec, of_run, wants
+    from agentfw.runs.records.folder import RunFolder
+    from agentfw.runs.spec.values import read_spec
+
+    out = Out()
+    for path in map(Path.absolute, paths):
+        if path.is_dir() and not (path / "run.json").exists():
+            allow_folder(path)
+            out.line(f"{path}: every file in it is allowed as it is")
+            continue
+        if path.is_dir():
+            values = of_run(RunFolder.open(path).about)
+            if (path / "package").is_dir():
+                allow_folder(path / "package")
+        else:
+            values = read_project(path).said() if path.name == FILE_NAME else read_spec(path, check=False)
+        is_wanting = allow_spec(path, values)
+        out.line(f"{path}: {'this is allowed now' if is_wanting else 'it wants nothing that has to be allowed'}")
+        for line in sorted(set(wants(values))):
+            out.line(f"  {line}")

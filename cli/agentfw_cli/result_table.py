@@ -68,7 +68,8 @@ def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[M
     numbers = sorted(stages)
     shown = [numbers[place * (len(numbers) - 1) // (_BARS - 1)] for place in range(_BARS)]
     values = {number: means(stages[number]).get(headline, math.nan) for number in shown}
-    out.line(f"{headline} after {', '.join(map(str, values))} updates   {bars(list(values.values()))}")
+    some = f" ({len(values)} of {len(numbers)} evaluations)" if len(values) < len(numbers) else ""
+    out.line(f"{headline} after {', '.join(map(str, values))} updates{some}   {bars(list(values.values()))}")
     difference = change(run.folder)
     if difference is not None:
         out.line(f"from the first to the last, task by task   {difference}")

@@ -87,6 +87,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
       agentfw runs show last
       agentfw runs show last --episode 17
     """
+    from agentfw.errors import RunFolderError
     from agentfw.runs.records.call_record import call_table, read_calls, running_calls
     from agentfw.runs.records.figure_table import in_order
     from agentfw.runs.records.folder import find_run
@@ -99,16 +100,24 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     if episode is not None:
         _show_episode(folder, episode, out)
         return
-    row, records = _row(folder), folder.metrics()
-    summary = folder.summary() or (summarize(folder, 0.0).to_record() if records else None)
+    damaged = folder.damage(deep=True)
+    try:
+        row, records, updates, failed = _row(folder), folder.metrics(), folder.updates(), reasons(folder.failed())
+        summary = folder.summary() or (summarize(folder, 0.0).to_record() if records else None)
+    except RunFolderError as error:  # what can be read is shown
+        damaged = list(dict.fromkeys([*damaged, error.message]))
+        nothing = {"done": 0, "how_far": "", "state": "damaged", "mean": None, "resume": folder.resume_command}
+        row, records, updates, failed, summary = {**_known(folder), **nothing}, [], [], {}, folder.summary()
     bad = {record["episode"]: record["failures"] for record in records if record["failures"]}
+    row |= {"damage": damaged, "state": "damaged" if damaged and row["state"] == "done" else row["state"]}
     calls, running = read_calls(folder.path), running_calls(folder.path)
     if as_json:
         more = {"about": folder.about, "summary": summary, "failures": bad, "calls": calls, "running": running}
         out.data({**row, "folder": str(folder.path), **more})
         return
-    out.line(f"{out.style(folder.id, 'bold')}   {row['state']}, {folder.how_far}")
-    for reason, count in reasons(folder.failed()).items():
+    how_far = f", {row['how_far']}" if row["how_far"] else ""
+    out.line(f"{out.style(folder.id, 'bold')}   {row['state']}{how_far}")
+    for reason, count in failed.items():
         out.line(f"failed and left out, {counted(count, 'episode')}: {reason}")
     out.line()
     spec: dict[str, Any] = folder.about["spec"]
@@ -129,7 +138,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
         out.line()
         rows = [figure_row(folder, name, figures[name]) for name in in_order(figures, folder.headline)]
         out.table(["", "mean", "95% interval"], rows, right=(1,))
-    _print_updates(folder.updates(), out)
+    _print_updates(updates, out)
     if records:
         out.line()
         out.table(["", ""], [list(row) for row in what_each_did(folder).items()])
@@ -144,6 +153,8 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     if len(bad) > _SHOWN:
         out.note(f"... and {len(bad) - _SHOWN} more episodes; metrics.jsonl has them all")
     _note_version(folder, out)
+    for line in damaged:
+        out.warning(f"damaged: {line}")
     if row["state"] == "interrupted":
         out.note(f"resume it: {folder.resume_command}")
 
@@ -152,7 +163,7 @@ def _note_version(folder: RunFolder, out: Out) -> None:
     """How to talk with a language model that was trained."""
     from agentfw.runs.records.play_records import State
 
-    adapter = State.read(folder.path).adapter
+    adapter = State.known(folder.path).adapter
     if adapter and any((folder.path / adapter).glob("*.safetensors")):
         out.note(f"serve what was learned: agentfw serve --policy {name_of(folder)}")
 
@@ -189,6 +200,12 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
     help="Leave RUN as it is, and begin a new training from its last complete update. Any setting of it may be other.",
 )
 @click.option(
+    "--from-update",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Go on from this update, where later ones are damaged. What came after it is kept in RUN/set_aside.",
+)
+@click.option(
     "--with-changed", is_flag=True, help="Resume although the world, a reward or the policy is of another version now."
 )
 @samples_option
@@ -200,6 +217,7 @@ def resume(
     run: str,
     assignments: tuple[str, ...],
     fork: bool,
+    from_update: int | None,
     with_changed: bool,
     samples: bool,
     runs: Path | None,
@@ -225,6 +243,8 @@ def resume(
     folder = find_run(root, run)
     host = load_host(out, blocked, strict)
     changes = parse_assignments([*assignments, *_asked_for(folder, assignments)])
+    if from_update is not None:
+        folder.rewind(from_update)
     resumed = (
         Run.fork(folder, host, root, changes) if fork else Run.open(folder, host, changes, with_changed=with_changed)
     )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .optimizer import Optimizer
     from .policy import Policy
     from .request import Generation, Moment, Request
+    from .runs.from_python import load, run, train
     from .runs.run import Run
     from .runs.spec.run_spec import RunSpec
     from .scores import RewardModel, Score
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from .turns.engagement import Engagement
     from .turns.policy_agent import PolicyAgent
     from .turns.session import Session
-    from .verbs import load, run, train
 
 __all__ = [
     "Agent",
@@ -100,6 +100,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "policy": ("Policy",),
     "turns.policy_agent": ("PolicyAgent",),
     "request": ("Generation", "Moment", "Request"),
+    "runs.from_python": ("load", "run", "train"),
     "runs.run": ("Run",),
     "runs.spec.run_spec": ("RunSpec",),
     "scores": ("RewardModel", "Score"),
@@ -107,7 +108,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "settings": ("Settings",),
     "tool": ("Tool", "Toolbox"),
     "tracker": ("Tracker",),
-    "verbs": ("load", "run", "train"),
 }
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 

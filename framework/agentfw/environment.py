@@ -98,6 +98,8 @@ class Environment:
     """Columns of a run's table: figures with their headings, in order. Empty: all figures are listed."""
     meanings: Mapping[str, str] = {}
     """Short explanations of figures whose names don't explain themselves. They are printed below the table."""
+    time_unit: str = ""
+    """What a unit of time is, such as `hours`. Timelines say it."""
     inspector: str = ""
     """A page of its own for a run of this world, as `module:function`. `agentfw view` shows it. The function takes the
     run's folder, the host and the id of an episode to begin with, which may be empty, and returns the page: HTML with

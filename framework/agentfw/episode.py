@@ -184,6 +184,10 @@ class Turn:
     """Maximum number of tokens of the request, if it had one."""
     model: str = ""
     """Name of the model that answered, if a gateway has several. Empty for the policy of its run."""
+    at: float | None = None
+    """When the policy of a session was asked, in seconds since 1970. None in a world that has a time of its own."""
+    first: float | None = None
+    """Seconds until the first piece of a streamed answer."""
 
 
 @dataclass(slots=True)
@@ -228,7 +232,7 @@ class Episode:
 
     @property
     def failed_requests(self) -> list[str]:
-        """Why the policy of a session couldn't be asked, each time."""
+        """Why a request to a session wasn't answered, each time."""
         return [str(event.data["error"]) for event in self.events if (event.kind, event.name) == ("session", "failed")]
 
     def series(self, name: str) -> list[float]:

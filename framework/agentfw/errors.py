@@ -8,6 +8,7 @@ data.
     ├── UsageError                  2   the caller asked for something impossible
     │   ├── SettingsError           2   a settings key or value is wrong
     │   ├── UnknownNameError        2   no such component, key or run; suggests the nearest name
+    │   ├── UntrustedError          2   a file or folder of others wants what a person has to allow first
     │   └── RunFolderError          2   a run folder is missing, damaged, or has another format
     │       └── RunInUseError       2   another process works on the run
     ├── PluginError                 3   a plugin failed to load or broke its contract
@@ -31,6 +32,7 @@ data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "StorageError",
     "TimelineError",
     "UnknownNameError",
+    "UntrustedError",
     "UpstreamError",
     "UsageError",
     "direct_url",
@@ -128,6 +131,14 @@ class SettingsError(UsageError):
         error = cls(message, fix=fix, problems=problems)
         error.more = more
         return error
+
+
+class UntrustedError(UsageError):
+    """Raised for a spec or a folder that a person has to allow first (`agentfw.host.trust`)."""
+
+    def __init__(self, message: str, *, fix: str, path: Path, digest: str) -> None:
+        super().__init__(message, fix=fix)
+        self.path, self.digest = path, digest
 
 
 class UnknownNameError(UsageError):

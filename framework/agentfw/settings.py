@@ -3,7 +3,7 @@
     class NotebookSettings(Settings):
         limit: int = 10      # how many notes are kept; ten fit the prompt
 
-`agentfw.boundary.settings_input` validates what a person has written against such a model.
+`agentfw.boundary.settings_input` validates what a person has written against such a model, and reads these marks.
 
 A setting that can't change results, such as the address of a server, is marked `OPERATIONAL`. It may have another value
 when a run is resumed:
@@ -23,27 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard, get_args, get_origin
+from typing import Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Secret, SecretBytes, SecretStr
+from pydantic import BaseModel, ConfigDict
 
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
-__all__ = [
-    "OPERATIONAL",
-    "SHARED",
-    "VERSION",
-    "Operational",
-    "Settings",
-    "input_key",
-    "input_keys",
-    "is_model",
-    "is_secret",
-    "marked_keys",
-    "models_in",
-    "operational_keys",
-]
+__all__ = ["OPERATIONAL", "SHARED", "VERSION", "Operational", "Settings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,54 +58,3 @@ class Settings(BaseModel):
     """The base of every settings model: unknown keys are errors, and nobody changes settings while a run uses them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def is_model(value: object) -> TypeGuard[type[BaseModel]]:
-    """True for a pydantic model, so that whoever asks needn't import pydantic."""
-    return isinstance(value, type) and issubclass(value, BaseModel)
-
-
-def input_key(name: str, field: FieldInfo) -> str:
-    """The key that a person writes for a field: its alias where it has one."""
-    alias = field.validation_alias
-    if isinstance(alias, AliasChoices):
-        alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
-    return alias if isinstance(alias, str) else name
-
-
-def operational_keys(settings: BaseModel) -> dict[str, Operational]:
-    """The keys of what a resumed run may change of these settings. Those of a table are `table` and `table.key`."""
-    found: dict[str, Operational] = {}
-    for name, field in type(settings).model_fields.items():
-        for mark in field.metadata:
-            if isinstance(mark, Operational) and not (mark.unless is not None and mark.unless(settings)):
-                key = input_key(name, field)
-                inner = [f"{key}.{inner}" for one in models_in(field.annotation) for inner in input_keys(one)]
-                found |= dict.fromkeys([key, *inner], mark)
-    return found
-
-
-def marked_keys(model: type[BaseModel] | None, mark: object) -> set[str]:
-    """The keys of the settings with this mark, `SHARED` or `VERSION`."""
-    fields = {} if model is None else model.model_fields
-    return {input_key(name, field) for name, field in fields.items() if mark in field.metadata}
-
-
-def input_keys(model: type[BaseModel]) -> set[str]:
-    """The keys that a person may write."""
-    return {input_key(name, field) for name, field in model.model_fields.items()}
-
-
-def is_secret(annotation: object) -> bool:
-    """Whether a type is one of pydantic's for secrets, or contains one."""
-    kind = get_origin(annotation) or annotation
-    if isinstance(kind, type) and issubclass(kind, (SecretStr, SecretBytes, Secret)):
-        return True
-    return any(is_secret(inner) for inner in get_args(annotation))
-
-
-def models_in(annotation: object) -> list[type[BaseModel]]:
-    """The models in a type: itself, or those in its lists, tables and unions."""
-    if is_model(annotation):
-        return [annotation]
-    return [model for inner in get_args(annotation) for model in models_in(inner)]

@@ -250,12 +250,13 @@ class SkillGraph:
         as_of: float | None = None,
         at_least: float | None = None,
         where: Mapping[str, Any] | None = None,
-        scenario: str | None = None,
+        scenario: str | Iterable[str] = (),
         tools: Iterable[str] = (),
     ) -> list[Hit]:
         """Return the k best skills that this user may see, each with the reasons for its score.
 
-        Skills that apply to `scenario` or require one of `tools` are considered, too, and come earlier.
+        Skills that apply to `scenario`, or to one of several, or require one of `tools` are considered, too, and come
+        earlier.
 
         Skills whose relevance is below `at_least` are left out (default: that of the settings). With `as_of`, return
         what held at that time, also if it was superseded or retired since, whatever its relevance. With `where`, only
@@ -273,9 +274,11 @@ class SkillGraph:
         if where:
             check_filter(where)
         when = None if as_of is None else check_number("as_of", as_of)
-        if scenario is not None:
-            check_name("scenario", scenario)
-        context: dict[str, Any] = {"scenario": scenario, "tools": check_names("tool", _listed(tools))}
+        about = (scenario,) if isinstance(scenario, str) else tuple(scenario)
+        context: dict[str, Any] = {
+            "scenarios": check_names("scenario", about),
+            "tools": check_names("tool", _listed(tools)),
+        }
 
         def found() -> list[Hit]:
             if when is None:

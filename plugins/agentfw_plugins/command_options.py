@@ -1,4 +1,4 @@
-"""What the plugins' commands share: the option `--json`, and how a text fits on one line.
+"""What the plugins' commands share: the options `--json` and `--skill`, and how a text fits on one line.
 
 Commands are imported for their `--help`, so this module imports nothing heavy.
 
@@ -17,7 +17,7 @@ import click
 
 from agentfw.printing.out import Out
 
-__all__ = ["json_option", "one_line"]
+__all__ = ["json_option", "one_line", "skill_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -30,6 +30,34 @@ def json_option(command: Command) -> Command:
         is_flag=True,
         callback=lambda context, parameter, value: Out(json=value),
         help="Print the result as JSON and nothing else.",
+    )(command)
+
+
+def skill_options(command: Command) -> Command:
+    """Add `--skill`, as `skills`, and `--yes`. The folders are allowed before the command begins."""
+
+    def approved(context: click.Context, parameter: click.Parameter, skills: tuple[str, ...]) -> tuple[str, ...]:
+        if skills and not context.resilient_parsing:
+            from agentfw.host.trust import require_trusted_skills
+
+            require_trusted_skills(skills, yes=bool(context.meta.get(__name__)))
+        return skills
+
+    command = click.option(
+        "--yes",
+        is_flag=True,
+        is_eager=True,  # before the folders are asked for
+        expose_value=False,
+        callback=lambda context, parameter, value: context.meta.update({__name__: value}),
+        help="Approve the folders of --skill, which you have read.",
+    )(command)
+    return click.option(
+        "--skill",
+        "skills",
+        multiple=True,
+        metavar="FOLDER",
+        callback=approved,
+        help="Skills to offer: a folder with a SKILL.md, one of such folders, or an Agent Plugin. Can be repeated.",
     )(command)
 
 

@@ -111,12 +111,6 @@ REGISTRATION = Registration(
             settings="agentfw_plugins.rewards.judges:RubricSettings",
         ),
         Component(
-            "keypoints",
-            "agentfw_plugins.rewards.judges:Keypoints",
-            "Any policy as a judge that marks episodes on an absolute scale, by points that the environment names",
-            settings="agentfw_plugins.rewards.judges:KeypointsSettings",
-        ),
-        Component(
             "preference",
             "agentfw_plugins.rewards.preference:Preference",
             "What this user likes, by a fitted preference model",
@@ -262,9 +256,9 @@ REGISTRATION = Registration(
         ),
         Component(
             "mirror",
-            "agentfw_plugins.trackers.mirror:MirrorTracker",
+            "agentfw_plugins.trackers.metric_trackers:MirrorTracker",
             "Keeps a copy of the run's folder in object storage, to resume and view it on other machines",
-            settings="agentfw_plugins.trackers.mirror:MirrorSettings",
+            settings="agentfw_plugins.trackers.metric_trackers:MirrorSettings",
             extra="cloud",
             needs=("fsspec",),
         ),
@@ -305,7 +299,7 @@ PAPERS = KnownPlugin(
         ),
         "reward": (
             *("assistant_base", "assistant_personal", "assistant_preference", "assistant_satisfaction"),
-            *("assistant_stars", "correct", "merchant_base", "merchant_personal", "merchant_preference"),
+            *("assistant_stars", "correct", "keypoints", "merchant_base", "merchant_personal", "merchant_preference"),
             *("proactive_ac", "proactive_format", "proactive_ftr", "proactive_max_ac", "proactive_pt"),
         ),
         "learner": ("assistant-linear", "merchant-linear", "tabular"),
@@ -315,7 +309,7 @@ PAPERS = KnownPlugin(
             *("train-assistant", "train-budget", "train-merchant", "train-merchant-tiny", "train-proactive"),
             *("train-proactive-llm", "train-tiny-assistant"),
         ),
-        "command": ("proactive",),
+        "command": ("forget", "loop", "proactive"),
     },
     folder="plugins/papers",
 )

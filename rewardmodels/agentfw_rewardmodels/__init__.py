@@ -6,8 +6,7 @@
     model.score("ana", "Book the museum first, then lunch nearby").reward
     model.save("preferences/")
 
-Import the judges by their own names: `agentfw_rewardmodels.rubric` rates answers by a rubric, and
-`agentfw_rewardmodels.keypoints` marks them by a list of points.
+Import the judge by its own name: `agentfw_rewardmodels.rubric` rates answers by a rubric.
 
 The package works alone and doesn't import agentfw. torch is imported only by the functions that compute with it.
 """

@@ -138,11 +138,13 @@ def cut_in_the_middle(text: str, longest: int) -> str:
 
 
 def tagged(name: str, key: str, text: str, number: int | None = None) -> str:
+    """Return a text between tags with a key, so that nothing in it can close them."""
     opening = f"{name}-{key}" if number is None else f'{name}-{key} id="{number}"'
     return f"<{opening}>\n{text}\n</{name}-{key}>"
 
 
 def digest_of(text: str) -> str:
+    """Return a digest, of which a part is the key of tags."""
     return blake2b(text.encode("utf-8"), digest_size=16).hexdigest()
 
 
@@ -284,6 +286,7 @@ Ask = Callable[[Sequence[Message]], Awaitable[str | Answer]]
 Read = Callable[[object], tuple[Mark, ...]]
 """The marks in a JSON value of an answer. Raises Unusable."""
 NO_USAGE = Usage(0, 0, 0)
+"""The usage where nothing was asked."""
 
 
 @dataclass(slots=True)

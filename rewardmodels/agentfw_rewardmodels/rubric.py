@@ -70,8 +70,10 @@ from .judging import (
 __all__ = [
     "FALLBACK",
     "LONGEST",
+    "NO_USAGE",
     "Answer",
     "Ask",
+    "Judge",
     "JudgeRefused",
     "Judgement",
     "JudgementCache",
@@ -80,8 +82,14 @@ __all__ = [
     "Question",
     "RubricJudge",
     "Tally",
+    "Unusable",
     "Usage",
+    "cut_in_the_middle",
+    "digest_of",
     "make_question",
+    "message_line",
+    "tagged",
+    "without_surrogates",
 ]
 
 

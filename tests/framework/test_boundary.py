@@ -90,5 +90,5 @@ def test_the_boundary_imports_neither_hosts_nor_runs() -> None:
     lines = [line for file in folder.glob("*.py") for line in file.read_text("utf-8").splitlines()]
 
     imported = {line.split()[1] for line in lines if line.lstrip().startswith("from ..")}
-    rooms = {"..host", "..runs", "..engine", "..loops", "..printing", "..report", "..scaffold", "..testing", "..turns"}
+    rooms = {"..host", "..runs", "..engine", "..printing", "..report", "..scaffold", "..testing", "..turns"}
     assert not {name for name in imported if any(name == room or name.startswith(f"{room}.") for room in rooms)}

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import pytest
 
 from agentfw import Settings
+from agentfw.boundary.settings_input import operational_keys
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.runs.observers import Observer
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.play_records import State
 from agentfw.runs.run import Run
-from agentfw.settings import OPERATIONAL, Operational, operational_keys
+from agentfw.settings import OPERATIONAL, Operational
 
 SITE = Path(__file__).parents[1] / "site"
 MEMORY = {"memories": ["scratch"], "memories_learn": True, "concurrency": 4}

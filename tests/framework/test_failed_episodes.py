@@ -7,6 +7,7 @@ import importlib
 import itertools
 import json
 import re
+import shutil
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -139,6 +140,7 @@ def test_a_resumed_run_leaves_out_the_same_episodes(laboratory: Any, failing: An
 
     for name in ("state.json", "updates.jsonl", "summary.json"):
         (folder.path / name).unlink()
+    shutil.rmtree(folder.path / "states")
     metrics = folder.rollouts(number).path / "metrics.jsonl"
     metrics.write_text("".join(metrics.read_text("utf-8").splitlines(keepends=True)[:4]), "utf-8")
     laboratory.resume(folder)

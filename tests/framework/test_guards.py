@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -316,3 +317,12 @@ def test_how_long_a_token_takes_is_a_time(takes: float) -> None:
 
     with pytest.raises(PluginError, match=f"{NAMED} says that a token takes"):
         GuardedEnvironment(Slow(), guard(), episode="00003-0").brief()
+
+
+def test_an_answer_without_an_end_is_an_error_at_its_first_wrong_item() -> None:
+    class Endless(Environment):
+        def tasks(self, count: int, seed: int, split: str) -> Any:
+            return itertools.repeat(None)
+
+    with pytest.raises(PluginError, match="gave a NoneType, not a Task"):
+        GuardedEnvironment(Endless(), guard()).tasks(3, 7, "test")

@@ -221,6 +221,7 @@ def test_a_training_that_was_cut_off_while_groups_were_replaced_goes_on_as_if_it
     (rollouts / "episodes.jsonl").write_text("".join(played + extra))
     for name in ("state.json", "updates.jsonl", "summary.json"):
         (folder.path / name).unlink()
+    shutil.rmtree(folder.path / "states")
     shutil.rmtree(folder.path / "evaluations" / "00001")
     laboratory.resume(folder)
 

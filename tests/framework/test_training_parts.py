@@ -52,7 +52,7 @@ def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
     state.write(tmp_path)
 
     assert State.read(tmp_path) == state
-    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+    assert sorted(path.name for path in tmp_path.rglob("*.json")) == ["00003.json", "state.json"]
 
 
 def test_a_figure_that_is_no_number_says_that_the_weights_are_none_either() -> None:

@@ -78,7 +78,7 @@ def led(answer: Generation, sampling: Sampling) -> Turn:
 def alike(turn: Turn) -> Turn:
     """The turn without its place, its times, and the ids that calls are given in the record."""
     calls = tuple(replace(call, id=call.id if call.id == "abc" else "") for call in turn.calls)
-    return replace(turn, started=0, ended=0, shown=(), calls=calls, max_tokens=None)
+    return replace(turn, started=0, ended=0, at=None, first=None, shown=(), calls=calls, max_tokens=None)
 
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)

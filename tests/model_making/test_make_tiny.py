@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from calendar_teacher import read_weights
 from tiny_lessons import play
 
 from agentfw.turns.parsing import parse_calls
 from agentfw_plugins.models.making import Lesson
 from agentfw_plugins.models.small_model import SmallChat
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
-from agentfw_plugins.worlds.calendar.scratchpad import read_weights
 
 MAKER = Path(__file__).parents[2] / "model_making" / "make_tiny.py"
 

@@ -49,7 +49,11 @@ class Kept:
     """Programs that wanted a core when this one began. With more than there are cores, its times are too long."""
     seconds: float
     sources: dict[str, str]
-    """The digest of each folder or file of source that the program imported."""
+    """The digest of each folder or file of source that the program imported.
+
+    Where runs of an earlier work folder were printed, and what played them was not noted, it is that folder: such a
+    result counts as changed until it is played again.
+    """
     result: Any
     shown: list[str]
     """What the program prints without `--json`, where it can say both at once."""

@@ -104,6 +104,7 @@ class Calling(PluginCall):
     ) -> None:
         """`counted` adds the call and its seconds to the record also if it succeeds."""
         self.title, self.call, self.episode = guard.title, call, episode
+        self.mend = "" if guard.kind in _UNLIMITED else guard.mend
         self.guard, self._counted, self._passes = guard, counted, passes
 
     def __enter__(self) -> None:
@@ -138,10 +139,11 @@ class Calling(PluginCall):
 
 def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int | None = None) -> list[Item]:
     """What a component gave, as a list of our own."""
-    items = list(islice(found, limit))
-    for item in items:
-        if not isinstance(item, kind):
+    items = []
+    for item in islice(found, limit):
+        if not isinstance(item, kind):  # looked at one by one, because there may be no end of them
             raise guard.error(f"gave a {type(item).__name__}, not a {kind.__name__}")
+        items.append(item)
     return items
 
 
@@ -152,14 +154,14 @@ def watched(deadline: float, give_up: GiveUp | None) -> Iterator[None]:
 
     def blocked(frame: FrameType, seconds: float) -> None:
         call, at = running_call(loop), own_frame(frame)
-        if not isinstance(call, Calling) or at is None or call.guard.kind in _UNLIMITED:
+        if call is None or at is None or not call.mend:
             return
-        guard, where = call.guard, f"{call.call}, {place(at)}" if call.call else place(at)
-        text = f"has kept the run from going on for {seconds:g} s: {where}"
+        where = f"{call.call}, {place(at)}" if call.call else place(at)
+        text = f"{call.title} has kept the run from going on for {seconds:g} s: {where}"
         if seconds < deadline:
-            sys.stderr.write(f"{guard.title} {text}\n")
+            sys.stderr.write(f"{text}\n")
         elif give_up is not None:
-            give_up(guard.error(text, f"{guard.mend}, or give it more time: --set deadline=SECONDS"))
+            give_up(PluginError(text, fix=f"{call.mend}, or give it more time: --set deadline=SECONDS"))
 
     with ExitStack() as stack:
         for seconds in (min(_NOTED_SECONDS, deadline / 2), *([deadline] if deadline < float("inf") else [])):

@@ -32,10 +32,11 @@ _notes: dict[str, None] = {}
 class PluginCall:
     """A call of a component, in progress within its `with` block."""
 
-    __slots__ = ("call", "episode", "task", "thread", "title")
+    __slots__ = ("call", "episode", "mend", "task", "thread", "title")
 
-    def __init__(self, title: str, call: str, episode: str = "") -> None:
-        self.title, self.call, self.episode = title, call, episode
+    def __init__(self, title: str, call: str, mend: str = "") -> None:
+        """`mend` says what to do about a call that takes too long. Without it, a call may take as long as it needs."""
+        self.title, self.call, self.episode, self.mend = title, call, "", mend
 
     def __enter__(self) -> None:
         self.thread, self.task = threading.get_ident(), current_task()

@@ -1,4 +1,4 @@
-"""Settings as a person writes them: assignments of `--set`, and in plain words what is wrong with settings.
+"""Settings as a person writes them: assignments of `--set`, their keys, and in plain words what is wrong with them.
 
 All mistakes are reported at once, each with its dotted key, what it must be, what it is, and the nearest right key.
 
@@ -11,19 +11,30 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, Secret, SecretBytes, SecretStr, ValidationError
 
 from ..errors import SettingsError, known_names, nearest
-from ..settings import input_key, input_keys, is_model, is_secret, models_in
+from ..settings import Operational
 from .secrets import is_secret_name
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
-__all__ = ["parse_assignments", "toml_value", "validate"]
+__all__ = [
+    "input_key",
+    "input_keys",
+    "is_model",
+    "is_secret",
+    "marked_keys",
+    "models_in",
+    "operational_keys",
+    "parse_assignments",
+    "toml_value",
+    "validate",
+]
 
 _LOOKED_AT = 100
 """Mistakes that are put into words: a file of another kind has thousands."""
@@ -229,3 +240,54 @@ def _shown(value: object) -> str:
         return str(value).lower()
     text = f'"{value}"' if isinstance(value, str) else "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def is_model(value: object) -> TypeGuard[type[BaseModel]]:
+    """True for a pydantic model, so that whoever asks needn't import pydantic."""
+    return isinstance(value, type) and issubclass(value, BaseModel)
+
+
+def input_key(name: str, field: FieldInfo) -> str:
+    """The key that a person writes for a field: its alias where it has one."""
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
+    return alias if isinstance(alias, str) else name
+
+
+def operational_keys(settings: BaseModel) -> dict[str, Operational]:
+    """The keys of what a resumed run may change of these settings. Those of a table are `table` and `table.key`."""
+    found: dict[str, Operational] = {}
+    for name, field in type(settings).model_fields.items():
+        for mark in field.metadata:
+            if isinstance(mark, Operational) and not (mark.unless is not None and mark.unless(settings)):
+                key = input_key(name, field)
+                inner = [f"{key}.{inner}" for one in models_in(field.annotation) for inner in input_keys(one)]
+                found |= dict.fromkeys([key, *inner], mark)
+    return found
+
+
+def marked_keys(model: type[BaseModel] | None, mark: object) -> set[str]:
+    """The keys of the settings with this mark, `SHARED` or `VERSION`."""
+    fields = {} if model is None else model.model_fields
+    return {input_key(name, field) for name, field in fields.items() if mark in field.metadata}
+
+
+def input_keys(model: type[BaseModel]) -> set[str]:
+    """The keys that a person may write."""
+    return {input_key(name, field) for name, field in model.model_fields.items()}
+
+
+def is_secret(annotation: object) -> bool:
+    """Whether a type is one of pydantic's for secrets, or contains one."""
+    kind = get_origin(annotation) or annotation
+    if isinstance(kind, type) and issubclass(kind, (SecretStr, SecretBytes, Secret)):
+        return True
+    return any(is_secret(inner) for inner in get_args(annotation))
+
+
+def models_in(annotation: object) -> list[type[BaseModel]]:
+    """The models in a type: itself, or those in its lists, tables and unions."""
+    if is_model(annotation):
+        return [annotation]
+    return [model for inner in get_args(annotation) for model in models_in(inner)]

@@ -43,7 +43,7 @@ def settings_model(registered: Registered) -> type[BaseModel] | None:
     """The pydantic model of its settings, or None where it has none."""
     if not registered.component.settings:
         return None
-    from ..settings import is_model
+    from ..boundary.settings_input import is_model
 
     model = _resolve(registered, registered.component.settings)
     if not is_model(model):

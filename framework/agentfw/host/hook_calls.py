@@ -144,7 +144,7 @@ class HookManager(PluginManager):
         if owner.silenced:
             return
         try:
-            with PluginCall(owner.title, f"{hook}()"):
+            with PluginCall(owner.title, f"{hook}()", owner.fix):
                 answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
         except BaseException as error:
             if not is_failure(error):
@@ -189,7 +189,7 @@ class HookManager(PluginManager):
     ) -> Any:
         limit: asyncio.Timeout | None = None
         try:
-            with PluginCall(owner.title, f"{hook}()"):
+            with PluginCall(owner.title, f"{hook}()", owner.fix):
                 answer = call()
                 if inspect.isawaitable(answer):
                     if hook == "agentfw_record":

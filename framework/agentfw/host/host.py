@@ -65,6 +65,7 @@ from .plugin_loading import (
     unreadable,
 )
 from .project import DEFAULTS_GROUP, ProjectFile, find_user_file, read_project, read_shipped
+from .trust import SHIPPED
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -194,6 +195,7 @@ class Host:
             problem = Problem(f"ships defaults that can't be used: {error.message}", error.fix)
             next(record for record in plugins if record.distribution == entry.distribution).problems.append(problem)
         answers = ask(plugins, manager)
+        SHIPPED.update(os.path.realpath(offer.item.path) for offer in answers.specs)
         answers.specs.extend(offer for file in layers for offer in specs_of(file))
         host = cls(options, manager, plugins, answers)
         host.layers = layers

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ..boundary.metadata import normalise
+from ..boundary.metadata import normalise, source_tree
 from ..errors import DuplicateComponentError, UsageError
 
 if TYPE_CHECKING:
@@ -113,6 +113,12 @@ def is_met(requirement: Requirement, version: str) -> bool:
         return requirement.specifier.contains(version, prereleases=True)
     except InvalidVersion:
         return not requirement.specifier
+
+
+def mend_of(distribution: str) -> str:
+    """What to do about a mistake in its code. Whoever has installed it from a folder is taken for its author."""
+    tree = None if distribution == OWN_DISTRIBUTION else source_tree(distribution)
+    return f"fix it in {tree}" if tree else f"tell the authors of {distribution}"
 
 
 def pip_install(what: str, index: str = "") -> str:

@@ -67,19 +67,20 @@ class BadAnswer(Exception):
 def ask(records: list[PluginRecord], manager: HookManager) -> Answers:
     """Call the registration hooks of these plugins; one that answers badly is marked failed and unregistered."""
     answers = Answers([], [], [], [], [])
-    for hook in (*REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK, KNOWN_PLUGINS_HOOK):
+    others: dict[str, tuple[list[Any], Callable[[object], Any]]] = {
+        SPECS_HOOK: (answers.specs, _check_spec),
+        TEMPLATES_HOOK: (answers.templates, _check_template),
+        KNOWN_PLUGINS_HOOK: (answers.known, _check_known),
+    }
+    for hook in (*REGISTRATION_HOOKS, *others):
         found = manager.registered(hook, records)
         for record, answer in sorted(found, key=lambda each: (each[0].distribution, each[0].name)):
             try:
-                items = _listed(answer)
-                if hook == SPECS_HOOK:
-                    answers.specs.extend(Offered(_read(_check_spec, item), record) for item in items)
-                elif hook == TEMPLATES_HOOK:
-                    answers.templates.extend(Offered(_read(_check_template, item), record) for item in items)
-                elif hook == KNOWN_PLUGINS_HOOK:
-                    answers.known.extend(Offered(_read(_check_known, item), record) for item in items)
+                if hook in others:
+                    offers, check = others[hook]
+                    offers.extend([Offered(_read(check, item), record) for item in _listed(answer)])
                 else:
-                    components = [_read(_check_component, item) for item in items]
+                    components = [_read(_check_component, item) for item in _listed(answer)]
                     _check_names(components)
                     kind = REGISTRATION_HOOKS[hook]
                     answers.components.extend(Registered(component, kind, record) for component in components)
@@ -87,10 +88,9 @@ def ask(records: list[PluginRecord], manager: HookManager) -> Answers:
                 record.stop("failed", f"breaks the contract: {hook} {error}", tell_authors(record), error.__cause__)
                 manager.unregister(name=manager_name(record))
     answers.withdrawn.extend(offer for offer in answers.components if offer.record.state != "active")
-    answers.components[:] = [offer for offer in answers.components if offer.record.state == "active"]
-    answers.specs[:] = [offer for offer in answers.specs if offer.record.state == "active"]
-    answers.templates[:] = [offer for offer in answers.templates if offer.record.state == "active"]
-    answers.known[:] = [offer for offer in answers.known if offer.record.state == "active"]
+    lists: tuple[list[Any], ...] = (answers.components, answers.specs, answers.templates, answers.known)
+    for offered in lists:
+        offered[:] = [offer for offer in offered if offer.record.state == "active"]
     return answers
 
 
@@ -101,7 +101,7 @@ def _listed(answer: object) -> list[object]:
         raise BadAnswer(f"returned one {type(answer).__name__}, not a list of them")
     if not isinstance(answer, list):
         raise BadAnswer(f"returned {_kind_of(answer)}, not a list")
-    return list(list.__iter__(answer))
+    return answer
 
 
 def _read(check: Callable[[object], Item], item: object) -> Item:
@@ -118,22 +118,11 @@ def _check_component(item: object) -> Component:
     if not isinstance(item, Component):
         hint = 'describe it with Component(name, "package.module:Name", summary)'
         raise BadAnswer(f"returned a list with {_kind_of(item)} in it; {hint}")
-    # A subclass may have properties in the place of the fields: what is read here is what is kept.
-    fields: tuple[Any, ...] = tuple(tuple.__iter__(item))
-    item = Component(*fields)
-    if not isinstance(item.name, str) or not NAME.fullmatch(item.name):
-        allowed = "small letters, digits, '-', '_' and '.'"
-        raise BadAnswer(
-            f"offers the name {_quote(item.name)}; a name is made of {allowed} and begins with a letter or digit"
-        )
-    if not isinstance(item.factory, str) or not FACTORY.fullmatch(item.factory):
-        raise BadAnswer(
-            f'gives "{item.name}" the factory {_quote(item.factory)}, which isn\'t of the form "package.module:Name"'
-        )
-    if item.settings and (not isinstance(item.settings, str) or not FACTORY.fullmatch(item.settings)):
-        raise BadAnswer(
-            f'gives "{item.name}" the settings {_quote(item.settings)}, which isn\'t of the form "package.module:Name"'
-        )
+    _check_name("name", item.name)
+    for what, path in (("factory", item.factory), ("settings", item.settings or item.factory)):
+        if not isinstance(path, str) or not FACTORY.fullmatch(path):
+            form = 'which isn\'t of the form "package.module:Name"'
+            raise BadAnswer(f'gives "{item.name}" the {what} {_quote(path)}, {form}')
     if not isinstance(item.summary, str) or not isinstance(item.extra, str):
         raise BadAnswer(f'gives "{item.name}" a summary or an extra that isn\'t text')
     # A plain string would be looked through letter by letter: the usual slip is needs=("torch").
@@ -144,8 +133,15 @@ def _check_component(item: object) -> Component:
             f'gives "{item.name}" needs={_quote(item.needs)} but no extra; '
             'write extra="NAME", the extra of the distribution that installs them, or leave needs out'
         )
-    name, factory, summary, settings, extra = map(_plain, item[:-1])
-    return Component(name, factory, one_line(summary), settings, extra, tuple(map(_plain, item.needs)))
+    return item._replace(summary=one_line(item.summary))
+
+
+def _check_name(what: str, name: object) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        allowed = "small letters, digits, '-', '_' and '.'"
+        raise BadAnswer(
+            f"offers the {what} {_quote(name)}; a name is made of {allowed} and begins with a letter or digit"
+        )
 
 
 def _check_spec(item: object) -> NamedSpec:
@@ -159,16 +155,11 @@ def _check_template(item: object) -> NamedTemplate:
 def _check_named(item: object, form: type[Named], what: str, place: str, is_there: Callable[[str], bool]) -> Named:
     if not isinstance(item, form):
         raise BadAnswer(f"returned a list with {_kind_of(item)} in it, not {form.__name__}(name, path, summary)")
-    name, path, summary = map(_plain, tuple.__iter__(item))
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise BadAnswer(
-            f"offers the {what} name {_quote(name)}; a name is made of small letters, digits, '-', '_' and '.'"
-        )
-    if not isinstance(path, str) or not os.path.isabs(path) or not is_there(path):
-        raise BadAnswer(
-            f'gives the {what} "{name}" the path {_quote(path)}, which isn\'t an absolute path of a {place}'
-        )
-    return form(name, path, summary)
+    _check_name(f"{what} name", item.name)
+    if not isinstance(item.path, str) or not os.path.isabs(item.path) or not is_there(item.path):
+        text = f"the path {_quote(item.path)}, which isn't an absolute path of a {place}"
+        raise BadAnswer(f'gives the {what} "{item.name}" {text}')
+    return item
 
 
 def _check_known(item: object) -> KnownPlugin:
@@ -177,12 +168,12 @@ def _check_known(item: object) -> KnownPlugin:
     name, offers, folder = item.name, item.offers, item.folder
     if not isinstance(name, str) or not NAME.fullmatch(name) or not isinstance(folder, str):
         raise BadAnswer(f"names the known plugin {_quote(name)}, which isn't the name of a distribution")
-    kept = {_plain(what): tuple(map(_plain, names)) for what, names in offers.items()}
+    kept = {what: tuple(names) for what, names in offers.items()}
     wrong = kept.keys() - {*KINDS, "spec", "command"}
     if wrong or not all(isinstance(each, str) for names in kept.values() for each in names):
         known = ", ".join([*KINDS, "spec", "command"])
         raise BadAnswer(f"says that {name} offers {_quote(offers)}; give names by what they are: {known}")
-    return KnownPlugin(_plain(name), kept, _plain(folder))
+    return KnownPlugin(name, kept, folder)
 
 
 def _check_names(components: list[Component]) -> None:
@@ -201,11 +192,6 @@ def _kind_of(item: object) -> str:
 
 def _quote(value: object) -> str:
     return one_line(repr(value), 60)
-
-
-def _plain(text: Item) -> Item:
-    """The plain str, without the behaviour of a subclass."""
-    return str.__str__(text) if isinstance(text, str) else text  # type: ignore[return-value]
 
 
 def specs_of(project: ProjectFile) -> list[Offered[NamedSpec]]:

@@ -32,14 +32,23 @@ from pluggy import PluginValidationError
 
 from .. import hookspecs
 from ..boundary.gate import SLOW_SECONDS, ImportFailed, function_at, let_in
-from ..boundary.metadata import EntryPoint, MetadataProblem, normalise, source_tree
+from ..boundary.metadata import EntryPoint, MetadataProblem, normalise
 from ..boundary.output import printed_elsewhere
 from ..component import KINDS, Component
 from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
 from ..version import __version__
 from .hook_calls import HookManager, HookOwner, misused
-from .names import OWN_DISTRIBUTION, component_name, file_and_attribute, is_file, is_met, parse_requirement, pip_install
+from .names import (
+    OWN_DISTRIBUTION,
+    component_name,
+    file_and_attribute,
+    is_file,
+    is_met,
+    mend_of,
+    parse_requirement,
+    pip_install,
+)
 
 __all__ = [
     "ALL",
@@ -109,7 +118,7 @@ class PluginRecord:
     @property
     def mend(self) -> str:
         """What to do about a mistake in its code."""
-        return f"fix it in {self.file}" if self.file else f"tell the authors of {self.distribution}"
+        return f"fix it in {self.file}" if self.file else mend_of(self.distribution)
 
     def leave_out(self, state: Literal["blocked", "refused"], error: str, fix: str) -> None:
         """Mark the plugin as disabled on purpose. That is not a problem unless it is selected."""
@@ -320,12 +329,8 @@ def reinstall(record: PluginRecord) -> str:
 
 
 def tell_authors(record: PluginRecord) -> str:
-    """What to do about a mistake in a plugin. Whoever has installed it from a folder is taken for its author."""
-    if record.file:
-        return record.mend
-    tree = source_tree(record.distribution)
-    mend = f"report it to the authors of {record.distribution}" if tree is None else f"fix it in {tree}"
-    return f"{mend}, or disable it with --no-plugin {record.name}"
+    """What to do about a mistake in a plugin, by whoever can also do without it."""
+    return record.mend if record.file else f"{record.mend}, or disable it with --no-plugin {record.name}"
 
 
 def is_left_out(record: PluginRecord, selection: Selection) -> bool:
@@ -385,8 +390,7 @@ def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, man
             what = "is None" if plugin is None else "is the same object as that of another entry point"
             record.stop("failed", f"offers {record.value}, which {what}", tell_authors(record))
             return
-        fix = f"report it to the authors of {record.distribution}, or disable it with --no-plugin {record.name}"
-        manager.owners[manager_name(record)] = HookOwner(record.name, record.title, fix, record)
+        manager.owners[manager_name(record)] = HookOwner(record.name, record.title, tell_authors(record), record)
         with warnings.catch_warnings(record=True) as deprecated:
             warnings.simplefilter("always")
             manager.register(plugin, manager_name(record))

@@ -78,6 +78,8 @@ class PluginList(Settings):
 def search(host: Host, words: Sequence[str]) -> list[FoundPlugin]:
     """The plugins that match all words, sorted by name. Raises if the project has a list that can't be read."""
     place = next((file.plugin_list for file in host.layers if file.plugin_list), "")
+    if place and host.options.project is not None:
+        host.options.project.require_trusted()
     listed = _listed(place, host.package_index) if place else []
     # Of one distribution, what is installed says most, and the team's own list knows best how to install it.
     found: dict[str, FoundPlugin] = {}

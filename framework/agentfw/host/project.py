@@ -25,8 +25,6 @@ key. Paths are relative to the file, not to the current directory.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -35,6 +33,7 @@ from urllib.parse import urlsplit
 
 from ..boundary.metadata import EntryPoint, normalise
 from ..errors import SettingsError, nearest
+from .trust import OF_ANOTHER_USER, is_of_another_user, require_trusted, user_folder
 
 FILE_NAME = "agentfw.toml"
 DEFAULTS_GROUP = "agentfw.defaults"
@@ -90,6 +89,16 @@ class ProjectFile(NamedTuple):
         }
         return {name: str(value) for name, value in words.items() if value}
 
+    def said(self) -> dict[str, Any]:
+        """What a person has to allow before it holds. In a file of another user, that is everything."""
+        others = {OF_ANOTHER_USER: self.effect()} if is_of_another_user(self.path) else {}
+        places = {"index": self.plugin_list, "package_index": self.package_index}
+        return {"defaults": dict(self.defaults), "plugins": places, **others}
+
+    def require_trusted(self) -> None:
+        """Raise unless a person has allowed what the file wants."""
+        require_trusted(self.path, self.said())
+
 
 def find_project(start: Path | None = None) -> ProjectFile | None:
     """The agentfw.toml of `start` (default: the current folder) or of the nearest parent. None if there is none."""
@@ -99,14 +108,6 @@ def find_project(start: Path | None = None) -> ProjectFile | None:
         if file.is_file():
             return read_project(file)
     return None
-
-
-def user_folder() -> Path:
-    """Where the user's own files are: ~/.config/agentfw, or where their system keeps such files."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "agentfw"
-    variable = "APPDATA" if sys.platform == "win32" else "XDG_CONFIG_HOME"
-    return Path(os.environ.get(variable) or Path.home() / ".config") / "agentfw"
 
 
 def find_user_file() -> ProjectFile | None:
@@ -135,6 +136,8 @@ def runs_directory(given: Path | str | None) -> Path:
     if given is not None:
         return Path(given).absolute()
     project = find_project()
+    if project is not None and is_of_another_user(project.path):
+        project.require_trusted()
     for file in (project, find_user_file()):
         if file is not None and file.runs is not None:
             return file.runs

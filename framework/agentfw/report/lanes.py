@@ -267,12 +267,12 @@ def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float
     right = clock.left + clock.width
     for cluster in sorted(placed.clusters, key=lambda cluster: (RANK.get(cluster.kind, 2), cluster.x)):
         first = next((mark.label for mark in cluster.marks if mark.label), "")
-        more = f" +{len(cluster.marks) - 1}" if len(cluster.marks) > 1 else ""
+        more = f", {len(cluster.marks) - 1} more" if len(cluster.marks) > 1 else ""
         label = ellipsis(first, width=170, size=SMALL) + more
         needed = text_width(label, SMALL)
         if not first:
             continue
-        start = max(clock.left - 4, min(cluster.x - 5, right + PADDING - 6 - needed))
+        start = max(clock.left - 4, min(cluster.x - 5, right - needed))
         if any(start < end + 12 and begin < start + needed + 12 for begin, end in taken):
             continue
         taken.append((start, start + needed))

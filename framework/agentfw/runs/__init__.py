@@ -20,13 +20,22 @@ if TYPE_CHECKING:
     from .observers import Observer, RunInfo
     from .records.figure_table import EPISODE_FIGURES, Figure, figure_text, figures_of
     from .records.folder import RunFolder, find_run, list_runs
-    from .records.journal import Journal, encoded, make_folder, make_private, read_journal, write_whole
+    from .records.journal import (
+        Journal,
+        encoded,
+        make_folder,
+        make_private,
+        read_journal,
+        sealed,
+        unsealed,
+        write_whole,
+    )
     from .records.mirror import Mirror, check_address
     from .records.play_records import Records
     from .records.run_index import RunIndex, writing
     from .records.summary import Summary
     from .results.run_charts import timeline_picture
-    from .results.run_report import write_report
+    from .results.run_report import run_results, write_report
     from .results.transcript import decisions, transcript
     from .spec.resolution import resolve
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, parse_spec
@@ -76,9 +85,12 @@ __all__ = [
     "read_sessions",
     "read_spec",
     "resolve",
+    "run_results",
+    "sealed",
     "start_from_runs",
     "timeline_picture",
     "transcript",
+    "unsealed",
     "usual_processes",
     "write_report",
     "write_whole",
@@ -90,14 +102,23 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "records.folder": ("RunFolder", "find_run", "list_runs"),
     "records.figure_table": ("EPISODE_FIGURES", "Figure", "figure_text", "figures_of"),
     "records.summary": ("Summary",),
-    "records.journal": ("Journal", "encoded", "make_folder", "make_private", "read_journal", "write_whole"),
+    "records.journal": (
+        "Journal",
+        "encoded",
+        "make_folder",
+        "make_private",
+        "read_journal",
+        "sealed",
+        "unsealed",
+        "write_whole",
+    ),
     "records.mirror": ("Mirror", "check_address"),
     "from_python": ("RunResult",),
     "live": ("Again", "EndedSession", "LiveRun", "read_sessions"),
     "records.play_records": ("Records",),
     "records.run_index": ("RunIndex", "writing"),
     "results.run_charts": ("timeline_picture",),
-    "results.run_report": ("write_report",),
+    "results.run_report": ("run_results", "write_report"),
     "deciding": ("Question",),
     "results.transcript": ("decisions", "transcript"),
     "spec.resolution": ("resolve",),

@@ -67,7 +67,7 @@ class RunEnvironment:
             self.headline, self.lower_is_better = environment.headline, bool(environment.lower_is_better)
             self.columns = {str(name): str(title) for name, title in dict(environment.columns).items()}
             self.meanings = {str(word): str(meaning) for word, meaning in dict(environment.meanings).items()}
-            self.inspector = str(environment.inspector)
+            self.inspector, self.time_unit = str(environment.inspector), str(environment.time_unit)
             guard.require(isinstance(self.headline, str), f"has a headline of type {type(self.headline).__name__}")
 
     def tasks(self, count: int, split: str) -> list[Task]:
@@ -292,8 +292,8 @@ class Assembly:
             self.texts.open(folder)
             for policy in (self.policy, *self.models.values()):
                 policy.open(folder)
-        for memory in self.memories:
-            memory.open(folder)
+        for memory in self.memories:  # one with a large index takes long, and others go on meanwhile
+            await asyncio.to_thread(memory.open, folder)
         for model in self.rewards.values():
             model.open(folder)
         # Wait for all of them even if one fails: a toolbox that is still opening can't be closed.

@@ -35,9 +35,10 @@ from .learning.curriculum import Curriculum, QueryCurriculum, in_groups
 from .learning.update import Learning, TurnChecks
 from .observers import Observer, combined_observer
 from .play import Plan, Play, learn_again, side_by_side
+from .records.damage import marks_of, read_state, require_whole
 from .records.folder import RunFolder
 from .records.journal import make_folder, sync, write_whole
-from .records.play_records import Records, State
+from .records.play_records import Records, State, kept_updates
 from .records.summary import intervals, means
 from .results.transcript import call_in_words
 from .spec.weights import Progress
@@ -107,7 +108,8 @@ class Execution:
     def __init__(self, folder: RunFolder, assembly: Assembly, observer: Observer) -> None:
         self.folder, self.assembly, self.observer = folder, assembly, observer
         self.spec = assembly.spec
-        self.state = State.read(folder.path)
+        self.state = read_state(folder.path)
+        require_whole(folder.path, self.state)
         self.planned = folder.updates_at_first if self.spec.planned_updates else 0
         """The updates of the first plan. Those that were added later repeat its tasks, with its last weights."""
         self.seeds = Seeds(self.spec.seed).child("policy")
@@ -223,12 +225,13 @@ class Execution:
             "speed": rollouts.speed | await asyncio.to_thread(system_use),
         }
         # Record the update. From here on, it is complete.
-        where = {"version": self.state.version, "adapter": self.state.adapter}
-        if update is not None:
-            sync(self._home(number))
-            where = {"version": update.version, "adapter": self._place(update)}
+        where, files = {"version": self.state.version, "adapter": self.state.adapter}, self.state.files
         learner, optimizer = await learning.learner_state(), learning.optimizer.state()
-        self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line)
+        if update is not None:
+            sync(home := self._home(number))
+            where = {"version": update.version, "adapter": self._place(update)}
+            files = await asyncio.to_thread(marks_of, self.folder.path, home.rglob("*"))
+        self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line, files=files)
         self.state.write(self.folder.path)
         self.seconds = {}
         line = self._write(line)
@@ -246,6 +249,8 @@ class Execution:
         # What training started from is needed whenever it is resumed.
         for old in [path for path in versions if 0 < int(path.name) <= self.state.update][: -self.spec.keep]:
             shutil.rmtree(old)
+        for number in kept_updates(self.folder.path)[self.spec.keep :]:
+            (self.folder.path / "states" / f"{number:05d}.json").unlink()
 
     async def _rollouts(self, number: int, learning: Learning) -> Rollouts:
         """Play what an update learns from."""

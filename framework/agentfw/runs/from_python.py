@@ -1,12 +1,20 @@
-"""Runs that are started from Python: the spec that the arguments of `agentfw.run` mean, and what comes of it.
+"""`agentfw.run`, `agentfw.train` and `agentfw.load`: what the command line does, for programs and notebooks.
 
-A result shows itself as a table, in a notebook with the curve above it.
+    result = agentfw.run("inbox", policy="scripted", episodes=20)
+    agentfw.train(tasks="sums.jsonl", model="Qwen/Qwen3-0.6B", reward=correct)
+    result.figures["utility"].estimate
+    agentfw.load("last").episodes[0].turns
+
+They start from the same specs as the commands, leave the same run folders, and return a `RunResult`, which shows itself
+as a table, in a notebook with the curve above it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
 from pathlib import Path
@@ -15,11 +23,13 @@ from typing import Any, Literal
 from ..boundary.coroutines import use_daemon_threads
 from ..episode import Episode
 from ..errors import SettingsError, UsageError
-from ..host import Host, HostOptions
+from ..host import Host, HostOptions, runs_directory
+from ..host.plugin_loading import end_reading
 from ..host.project import find_project
 from ..report.statistics import Interval
 from .records.figure_table import figure_title, in_order
-from .records.folder import RunFolder
+from .records.folder import RunFolder, find_run
+from .records.journal import make_folder, write_whole
 from .records.summary import Summary, beside
 from .results.run_charts import curve
 from .results.run_report import write_report
@@ -27,7 +37,21 @@ from .results.transcript import frame
 from .run import Run
 from .spec.resolution import checked_spec
 from .spec.run_spec import COMPONENTS
-from .spec.start import SpecValues, Start, chosen_values, naming_layers
+from .spec.start import (
+    SpecValues,
+    Start,
+    check_training,
+    chosen_values,
+    naming_layers,
+    start_from_runs,
+    start_of_run,
+    start_of_training,
+)
+
+One = str | object
+"""The name of a component; or the component itself, its class, or a function that it is made of."""
+Several = One | Sequence[One]
+Tasks = Path | str | Iterable[Mapping[str, Any]]
 
 
 class RunResult:
@@ -149,3 +173,113 @@ def _wait_for(execute: Callable[[], Any]) -> None:
         return
     with ThreadPoolExecutor(1) as thread:
         thread.submit(lambda: asyncio.run(main())).result()
+
+
+def run(
+    environment: str | None = None,
+    *,
+    tasks: Tasks | None = None,
+    model: str | None = None,
+    policy: One | None = None,
+    memory: Several = (),
+    tool: Several = (),
+    reward: Several = (),
+    tracker: Several = (),
+    interface: str | None = None,
+    episodes: int | None = None,
+    seed: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    spec: Path | str | None = None,
+    runs: Path | str | None = None,
+    host: Host | None = None,
+) -> RunResult:
+    """Run an agent in an environment, as `agentfw run` does, and return how well it did.
+
+    `tasks` are questions in place of an environment: a file with one JSON object per line, a list of dicts, or a
+    `datasets.Dataset`. `model` is a model id of Hugging Face, a folder or a GGUF file. `policy` is the name of a
+    policy, or a run, whose policy (of a training, the newest version) is meant. Wherever a component has a name, the
+    component itself, its class, or a function can be given, such as `reward=correct`. `settings` are those of `--set`:
+    `{"environment.rate": 0.5}`. `runs` is the directory of runs. Default: that of agentfw.toml, or `runs`. `host` has
+    the plugins, such as those of `agentfw.testing.fresh_host`, which need not be installed. Default: all installed.
+    """
+    end_reading()
+    lists = _lists(memory, tool, reward, tracker)
+    chosen = {"model": model, "policy": policy, "interface": interface, "episodes": episodes, "seed": seed, **lists}
+    root = runs_directory(runs)
+    environment = _environment(environment, tasks, root)
+    values, host = spec_values(start_of_run, environment, spec, settings or {}, chosen, root, host)
+    if values.get("optimizer") is not None:
+        raise UsageError("this spec has an optimizer, so it is a training", fix="agentfw.train(...)")
+    return execute(values, host, root)
+
+
+def train(
+    environment: str | None = None,
+    *,
+    tasks: Tasks | None = None,
+    model: str | None = None,
+    policy: One | None = None,
+    optimizer: One | None = None,
+    learner: One | None = None,
+    teacher: One | None = None,
+    memory: Several = (),
+    tool: Several = (),
+    reward: Several = (),
+    tracker: Several = (),
+    interface: str | None = None,
+    updates: int | None = None,
+    seed: int | None = None,
+    learn_from: str | Sequence[str] = (),
+    metric: str = "",
+    settings: Mapping[str, Any] | None = None,
+    spec: Path | str | None = None,
+    runs: Path | str | None = None,
+    host: Host | None = None,
+) -> RunResult:
+    """Improve a policy, as `agentfw train` does, and return how it did before and after.
+
+    `learn_from` names recorded runs, as `--from` does, and `metric` the feedback in them, as `--metric` does. The other
+    arguments are those of `run`.
+    """
+    end_reading()
+    sources, root = _listed(learn_from), runs_directory(runs)
+    start = (
+        start_from_runs(sources, root, optimizer if isinstance(optimizer, str) else None, metric)
+        if sources
+        else start_of_training
+    )
+    chosen = {"model": model, "policy": policy, "optimizer": optimizer, "learner": learner, "teacher": teacher}
+    figures = {"interface": interface, "updates": updates, "seed": seed, **_lists(memory, tool, reward, tracker)}
+    environment = _environment(environment, tasks, root)
+    values, host = spec_values(start, environment, spec, settings or {}, {**chosen, **figures}, root, host)
+    check_training(values)
+    return execute(values, host, root)
+
+
+def load(name: str = "last", *, runs: Path | str | None = None) -> RunResult:
+    """A finished run: `last`, its name or the end of it, or its path."""
+    return RunResult(find_run(runs_directory(runs), name))
+
+
+def _environment(environment: str | None, tasks: Tasks | None, runs: Path) -> str | None:
+    """The environment, or a file of tasks. What isn't in a file is written to one, so that the run can be resumed."""
+    if tasks is None:
+        return environment
+    if environment is not None:
+        raise UsageError("both an environment and tasks are given", fix="leave one of them out")
+    if isinstance(tasks, (str, Path)):
+        return str(tasks)
+    text = "".join(json.dumps(dict(row), ensure_ascii=False, default=str) + "\n" for row in tasks)
+    make_folder(runs / "tasks")
+    path = runs / "tasks" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsonl"
+    write_whole(path, text)
+    return str(path)
+
+
+def _lists(memory: Several, tool: Several, reward: Several, tracker: Several) -> dict[str, tuple[One, ...]]:
+    given = {"memories": memory, "tools": tool, "rewards": reward, "trackers": tracker}
+    return {name: _listed(names) for name, names in given.items()}
+
+
+def _listed(names: Several) -> tuple[Any, ...]:
+    return tuple(names) if isinstance(names, (list, tuple)) else (names,)

@@ -14,17 +14,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..boundary.crossing import GuardedMemory
 from ..episode import Episode, Event
-from ..errors import AgentfwError
+from ..errors import AgentfwError, StorageError
 from ..memory import Saying
 from .records.journal import Journal
 
 logger = logging.getLogger(__name__)
 
+_AGAIN = 2.0
+"""Seconds until a memory whose store failed is told again."""
 _AT_ONCE = 4
 """Number of users who are heard at the same time. Whoever waits for a recollection waits for no more than these."""
 
@@ -37,6 +39,7 @@ class Hearing:
     ) -> None:
         """`lines` are those of the journal."""
         self._memories, self._journal, self._run = memories, journal, run
+        self.hears = any(memory.overrides("hear") for memory in memories)
         self._heard, self.forgotten = set[str](), dict[str, int]()
         """The last session of each user that nothing is learned from, because they were forgotten after it began."""
         self._forgotten_at = dict[str, float]()
@@ -50,43 +53,65 @@ class Hearing:
         self._waiting = dict[str, deque[Saying]]()
         self._workers = dict[str, asyncio.Task[None]]()
         self._places = asyncio.Semaphore(_AT_ONCE)
+        self.failed = set[str]()
+        """Users who said something that a memory couldn't hear."""
+        self._problem = ""
+        """What was told last, so that it is told once."""
 
     def waiting(self, user: str | None = None) -> int:
         """Number of sayings that were not heard yet, of one user or of all."""
         return sum(len(line) for whose, line in self._waiting.items() if user in (None, whose))
 
-    def take(self, episode: Episode) -> None:
-        """Let the memories hear what is new in a session."""
-        if not any(memory.overrides("hear") for memory in self._memories):
+    def take(self, episode: Episode, first: int | None = None) -> None:
+        """Let the memories hear what is new in a session, or all from the event `first` on."""
+        if not self.hears:
             return
-        first = self._taken.get(episode.id, 0)
+        first = self._taken.get(episode.id, 0) if first is None else first
         self._taken[episode.id] = len(episode.events)
         for saying in sayings(episode, self._run, episode.events[first:]):
             if saying.id in self._heard or saying.at <= self._forgotten_at.get(saying.user, 0.0):
                 continue
             self._waiting.setdefault(saying.user, deque()).append(saying)
-            if saying.user not in self._workers:
-                self._workers[saying.user] = asyncio.create_task(self._hear(saying.user))
+            self._begin(saying.user)
 
-    def skip(self, episode: Episode) -> None:
-        """Another process has let its memories hear what was said in a session so far."""
-        first = self._taken.get(episode.id, 0)
-        self._taken[episode.id] = len(episode.events)
-        if any(memory.overrides("hear") for memory in self._memories):
-            # The next start finds the session in this run, and must not take it for one that nobody has heard.
-            for saying in sayings(episode, self._run, episode.events[first:]):
-                if saying.id not in self._heard:
-                    self._heard.add(saying.id)
-                    self._journal.write({"heard": saying.id})
+    def _begin(self, user: str) -> None:
+        if user in self._waiting and user not in self._workers:
+            self._workers[user] = asyncio.create_task(self._hear(user))
+
+    def leave(self, episode: Episode) -> None:
+        """Nothing more will be said in a session here."""
+        self._taken.pop(episode.id, None)
+
+    def lacks(self, episode: str, line: Mapping[str, Any]) -> bool:
+        """Whether something that was said according to a line of an episode's record was not heard."""
+        for _, kind, name, data, *_ in line["events"] if self.hears else ():
+            if (kind, name) == ("memory", "said") and data["at"] > self._forgotten_at.get(line["task"]["user"], 0.0):
+                ids = _ids(f"{self._run}/{episode}/{data['message']}", len(data.get("texts") or [""]))
+                if not self._heard.issuperset(ids):
+                    return True
+        return False
+
+    def recovered(self, ended: Iterable[str]) -> None:
+        """All that an earlier process left was taken, so what it heard needn't be known any more."""
+        self._heard.clear()
+        for episode in ended:
+            self._taken.pop(episode, None)
 
     async def finish(self, user: str | None = None, *, seconds: float | None = None) -> None:
-        """Wait until everything was heard, or all of one user. What takes longer is left for the next start."""
+        """Wait until everything was heard, or all of one user, as far as their memory takes it.
+
+        What takes longer is left for the next start.
+        """
         workers = [worker for whose, worker in self._workers.items() if user in (None, whose)]
         if workers:
             _, late = await asyncio.wait(workers, timeout=seconds)
             for worker in late:
                 worker.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+
+    def close(self) -> None:
+        """Try nothing again. What was not heard is left for the next start."""
+        self._waiting.clear()
 
     async def forget(self, user: str, session: int, now: float) -> None:
         """Hear nothing of what a user has said up to now, and learn nothing from sessions up to this one."""
@@ -100,26 +125,40 @@ class Hearing:
         try:
             while waiting := self._waiting.get(user):
                 saying = waiting[0]
-                if (took := await self._took(saying)) is not None:
-                    self._heard.add(saying.id)
+                try:
+                    took = await self._took(saying)
                     self._journal.write({"heard": saying.id, **({"took": took} if took else {})})
+                except StorageError as error:  # such as a full disk: a memory hears nothing twice
+                    self._tell(error, f"trying every {_AGAIN:g} s")
+                    asyncio.get_running_loop().call_later(_AGAIN, self._begin, user)
+                    return
+                except AgentfwError as error:
+                    self.failed.add(user)
+                    self._tell(error, "it will be tried at the next start")
+                self._problem = ""
                 if self._waiting.get(user) is waiting:
                     waiting.popleft()
             self._waiting.pop(user, None)
         finally:
             del self._workers[user]
 
-    async def _took(self, saying: Saying) -> dict[str, int] | None:
-        """Let all memories hear. Return what that took them together, or None if one couldn't."""
+    def _tell(self, error: AgentfwError, then: str) -> None:
+        if error.message != self._problem:
+            self._problem = error.message
+            logger.warning("what a user said was not learned: %s; %s", error, then)
+
+    async def _took(self, saying: Saying) -> dict[str, int]:
+        """Let all memories hear. Returns what that took them together."""
         took = Counter[str]()
-        try:
-            async with self._places:
-                for memory in self._memories:
-                    took.update(await memory.hear(saying) or {})
-        except AgentfwError as error:
-            logger.warning("what a user said was not learned, and will be tried at the next start: %s", error)
-            return None
+        async with self._places:
+            for memory in self._memories:
+                took.update(await memory.hear(saying) or {})
         return dict(took)
+
+
+def _ids(first: str, texts: int) -> list[str]:
+    """What the texts of a message are called."""
+    return [first, *(f"{first}.{number}" for number in range(1, texts))]
 
 
 def sayings(episode: Episode, run: str, events: Iterable[Event]) -> Iterator[Saying]:
@@ -129,13 +168,6 @@ def sayings(episode: Episode, run: str, events: Iterable[Event]) -> Iterator[Say
         if (event.kind, event.name) == ("memory", "said"):
             place, before = event.data["message"], event.data["answer_to"]
             answer = "" if before is None else episode.messages[before].content
-            for number, text in enumerate(event.data.get("texts") or (episode.messages[place].content,)):
-                part = f".{number}" if number else ""
-                yield Saying(
-                    f"{run}/{episode.id}/{place}{part}",
-                    episode.task.user,
-                    text,
-                    episode.task.query,
-                    event.data["at"],
-                    answer,
-                )
+            texts = event.data.get("texts") or (episode.messages[place].content,)
+            for name, text in zip(_ids(f"{run}/{episode.id}/{place}", len(texts)), texts, strict=True):
+                yield Saying(name, episode.task.user, text, episode.task.query, event.data["at"], answer)

@@ -13,41 +13,53 @@ feedback or asked to remember something.
 
 Each answer in progress has a file below `streams/`, which grows as the answer does, so that the next process knows
 after a kill what was streamed. These files are not flushed: they survive the end of the process, not a power cut.
+
+On a full disk nothing more is answered. The run tries every few seconds whether there is room again. Then its sessions
+go on from what is on disk: an answer that couldn't be recorded was refused, so it isn't kept either.
+
+A run that `keeps` nothing leaves the record to whoever leads its sessions: its folder has no journals.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeVar
+from weakref import WeakSet
 
 from ..boundary.layers import MemoryThread
+from ..boundary.settings_input import operational_keys
 from ..episode import Episode, Task
-from ..errors import EndpointError, StorageError, UnknownNameError, UsageError
+from ..errors import EndpointError, RunFolderError, StorageError, UnknownNameError, UsageError
 from ..host import Host
 from ..memory import Memory, Remembered
 from ..seeds import Seeds
-from ..settings import operational_keys
 from ..tool import Tool
 from ..tracker import PlayedEpisode
-from ..turns.session import Session, Unfinished, extended
+from ..turns.session import Session, Unfinished, extended, first_part, lengths
 from .assembly import Assembly, assemble
 from .hearing import Hearing
 from .observers import HookCalls, RunInfo, Tracking, combined_observer
 from .play import Plan, Play
 from .records.folder import RunFolder, list_runs
-from .records.journal import make_folder, make_private, read_journal, write_whole
+from .records.journal import Journal, NoJournal, make_folder, make_private, read_journal, sealed, write_whole
 from .records.play_records import Records
 from .records.summary import Summary, summarize, total_usage
 from .run import describe_run
 from .spec.resolution import resolve, resolve_again, segment_of
 from .spec.run_spec import RunSpec
 
+logger = logging.getLogger(__name__)
+
 _PAUSE = 0.25  # seconds between two looks: about what a kill loses of a streamed answer
+_AGAIN = 2.0
+"""Seconds between two attempts to record something on a disk that was full."""
 
 
 class Streams:
@@ -113,6 +125,8 @@ Again = Literal["", "newest", "free"]
 _TURNS, _HEARD = "turns", "heard"
 _WHOLE = "whole"
 """Marks a line with all of a session, which replaces what the lines before it have."""
+_TOLD = ("feedback", "remember")
+"""Events that let the memories learn from a session."""
 _HEARS = 5.0
 """Seconds at the end for what was said and not heard yet."""
 
@@ -127,6 +141,9 @@ class EndedSession(NamedTuple):
 class LiveRun:
     """An open run, for the duration of `async with`."""
 
+    keeps = True
+    """Whether its folder is the record. Set before it is opened."""
+
     def __init__(self, folder: RunFolder, assembly: Assembly, about: Mapping[str, Any] | None = None) -> None:
         """`about` is what run.json says from now on, if a run of other options is continued."""
         self.folder, self.assembly, self._about = folder, assembly, about
@@ -137,6 +154,12 @@ class LiveRun:
         self._seeds = Seeds(assembly.spec.seed).child("sessions")
         self._learning = asyncio.Lock()
         self._failure: StorageError | None = None
+        self._on_disk: dict[str, tuple[int, int, int, int]] = {}
+        """How much of each session in progress was acknowledged."""
+        self._replaced = WeakSet[Session]()
+        """Sessions of which something couldn't be recorded. Others go on in their place."""
+        self._waiting: list[Episode] = []
+        """Episodes that have ended and couldn't be scored yet."""
         self._last = -1
         """The highest number of a session."""
 
@@ -184,20 +207,22 @@ class LiveRun:
             decisions.run = self.info
             self._tracking = Tracking(self.info, self.assembly.trackers, notes)
             self._observer = combined_observer(HookCalls(self.info, decisions.hooks), self._tracking)
-            self._turns, self._streams = self.folder.journal(_TURNS), Streams(self.folder.path)
-            heard = self.folder.journal(_HEARD)
-            self._journals = (self._turns, records.journal("episodes"), records.journal("metrics"), heard)
-            lines = list(read_journal(self.folder.path / f"{_HEARD}.jsonl"))
+            self._streams = Streams(self.folder.path)
+            # Opening one reads it to its end, which may take long.
+            opened = [asyncio.to_thread(self._journal, name) for name in (_TURNS, "episodes", "metrics", _HEARD)]
+            self._journals = self._turns, episodes, metrics, heard = await asyncio.gather(*opened)
             memories = self.assembly.memories if spec.memories_learn else ()
+            lines = await asyncio.to_thread(lambda: list(read_journal(heard.path))) if self.keeps else []
             self.hearing = Hearing(memories, heard, self.folder.path.name, lines)
             plan = Plan([], self.assembly.policy, spec.sampling, self._seeds, learns=False, retains=True)
-            self._play = Play(self.assembly, plan, records, *self._journals[1:3], self._observer)
+            self._play = Play(self.assembly, plan, records, episodes, metrics, self._observer)
             self._observer.started(self.info, 0)
             self.assembly.trace = self._tracking.trace if self._tracking.traces else None
             self.assembly.spending.tell = self._observer.spent
-            self.assembly.spending.count(*total_usage(self.folder.played()))
-            await self._recover(records)
-            followed = self.sessions if not decisions.records else {}
+            if self.keeps:
+                await self._recover(records)
+            followed = self.sessions if self.keeps and not decisions.records else {}
+            self._retrying = asyncio.create_task(self._retry())
             self._following = asyncio.create_task(self._streams.follow(lambda: list(followed.values())))
         except BaseException:
             await self._close()
@@ -206,9 +231,11 @@ class LiveRun:
 
     async def __aexit__(self, *error: object) -> None:
         try:
-            self._following.cancel()
-            await asyncio.wait([self._following])
+            for task in (self._following, self._retrying):
+                task.cancel()
+            await asyncio.wait([self._following, self._retrying])
             await self.hearing.finish(seconds=_HEARS)
+            self.hearing.close()
             self._streams.clear()
             for journal in self._journals:
                 journal.close()
@@ -237,28 +264,40 @@ class LiveRun:
         self._last = max(self._last, index)
         task = Task(index, self._seeds.integer(index), user=user, query=name)
         session = self.sessions[name] = self._session(task, tools)
-        session.note("session", name, {"run": self.folder.path.name})
+        session.note("session", name, {"run": self.folder.path.name, "at": round(time.time(), 3)})
+        self._on_disk[name] = lengths(session.episode)
         return session
 
     def adopt(self, episode: Episode) -> Session:
-        """Go on with a session that other processes have led so far. What this run has of it is replaced."""
+        """Go on with a session that other processes have led so far. They let the memories hear what was said."""
         session = self.sessions[episode.task.query] = self._session(episode.task)
         session.restore(episode)
-        with self._journalled():
-            self._turns.write({**episode.to_record(), _WHOLE: True})
-        self.hearing.skip(episode)
+        self._on_disk[session.name] = lengths(episode)
+        if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
+            user = episode.task.user  # of what another process was told, this session alone may know
+            self.hearing.forgotten[user] = max(episode.task.index, self.hearing.forgotten.get(user, -1))
+        self.hearing.take(episode, len(episode.events))
         return session
+
+    def leave(self, session: Session) -> None:
+        """Drop what this process has of a session that goes on elsewhere, or has ended there."""
+        self.hearing.leave(session.episode)
+        self.sessions.pop(session.name, None)
+        self.ended.pop(session.name, None)
+        self._on_disk.pop(session.name, None)
 
     def write(self, session: Session) -> None:
         """Write what is new in a session without waiting for the disk. It survives a kill of this process."""
-        with self._journalled():
+        with self._journalled(session):
             self._turns.write(session.news().to_record())
 
     async def keep(self, session: Session) -> None:
         """Write what is new in a session to disk."""
-        with self._journalled():
+        until = lengths(session.episode)
+        with self._journalled(session):
             await self._turns.commit(session.news().to_record())
-        with self._journalled():  # what was written before it, too
+        with self._journalled(session):  # what was written before it, too
+            self._on_disk[session.name] = until
             self.hearing.take(session.episode)
 
     @property
@@ -267,16 +306,59 @@ class LiveRun:
         return self._failure or self._turns.failure
 
     @contextmanager
-    def _journalled(self) -> Iterator[None]:
-        """Refuse further records once one couldn't be written."""
-        self._failure = self.failure
-        if self._failure is not None:
-            raise self._failure
+    def _journalled(self, session: Session | None = None) -> Iterator[None]:
+        """Refuse further records once one couldn't be written, until there is room again."""
+        if self.failure is not None:
+            self._failed(self.failure)
+            raise self.failure
+        if session in self._replaced:
+            raise StorageError("what was said meanwhile couldn't be recorded", fix="ask again")
         try:
             yield
         except StorageError as error:
-            self._failure = error
+            self._failed(error)
             raise
+
+    def _failed(self, error: StorageError) -> None:
+        """Record nothing more until `_retry` finds that there is room again."""
+        if self._failure is None:
+            self._failure, cause = error, error.__cause__
+            number = cause.errno if isinstance(cause, OSError) and cause.errno else 0
+            name = f" ({errno.errorcode.get(number, number)})" if number else ""
+            logger.error("%s%s; nothing is answered until it can be; trying every %g s", error.message, name, _AGAIN)
+
+    async def _retry(self) -> None:
+        """Go on recording as soon as there is room again, for ever."""
+        while True:
+            await asyncio.sleep(_AGAIN)
+            if self.failure is None:
+                continue
+            self._failed(self.failure)
+            try:
+                for journal in self._journals:
+                    await journal.retry()
+                for session in list(self.sessions.values()):
+                    await self._go_back(session)
+                while self._waiting:
+                    await self._take(self._waiting[0])
+                    del self._waiting[0]
+            except StorageError:
+                continue
+            self._failure = None
+            logger.warning("%s/ can be written again", self.folder.path)
+
+    async def _go_back(self, session: Session) -> None:
+        """Replace a session by what was acknowledged of it, unless that is all."""
+        before = self._on_disk[session.name]
+        if lengths(session.episode) == before and not session.over:
+            return
+        self._replaced.add(session)
+        episode = first_part(session.episode, before)
+        replacement = self._session(episode.task)
+        replacement.restore(episode)
+        # Some of what comes after it may be on disk, so it is written as a whole.
+        await self._turns.commit({**episode.to_record(), _WHOLE: True})
+        self.sessions[session.name] = replacement
 
     async def conclude(self, session: Session, finish: str = "ended") -> float:
         """End a session: store it, score it and learn from it. Returns its reward."""
@@ -284,13 +366,21 @@ class LiveRun:
         await self.keep(session)
         self.ended[session.name] = EndedSession(session.episode.finish, session.episode.task.user)
         self.sessions.pop(session.name, None)
+        self._on_disk.pop(session.name, None)
+        self.hearing.leave(session.episode)
         episode, ended = session.episode, time.time()
         episode.environment = self.assembly.spec.environment.name
         if self.assembly.trace is not None:
             began = ended - (episode.ended - episode.started)
             whole = PlayedEpisode(task=episode.task, name=episode.environment, began=began, ended=ended, finish=finish)
             self.assembly.trace(whole)
-        return await self._take(session.episode)
+        try:
+            return await self._take(episode)
+        except StorageError as error:
+            if self.keeps:  # otherwise, whoever leads its sessions tries again
+                self._waiting.append(episode)
+                self._failed(error)
+            raise
 
     async def remembered(self, user: str) -> list[Remembered]:
         """What the memories keep of a user, the newest of each memory first."""
@@ -348,7 +438,7 @@ class LiveRun:
     def summarize(self) -> Summary:
         """Write the summary of what is concluded."""
         summary = summarize(self.folder, time.monotonic() - self._began)
-        write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
+        write_whole(self.folder.path / "summary.json", sealed(summary.to_record()))
         return summary
 
     def _session(self, task: Task, tools: Sequence[Tool] = ()) -> Session:
@@ -365,8 +455,9 @@ class LiveRun:
                 self._play.leave_out([episode.id], "answer", EndpointError(episode.failed_requests[-1]))
                 return 0.0
             await self._play.take(episode)
-            reward = self._play.scored.pop(episode.id).reward
+            reward = self._play.scored[episode.id].reward
             await self._learn(episode, reward)
+            del self._play.scored[episode.id]
         return reward
 
     async def _learn(self, episode: Episode, reward: float) -> None:
@@ -384,34 +475,29 @@ class LiveRun:
         for memory in self.assembly.memories:
             await memory.learn(episode, reward)
 
+    def _journal(self, name: str) -> Journal:
+        return self.folder.journal(name) if self.keeps else NoJournal(self.folder.path / f"{name}.jsonl")
+
     async def _recover(self, records: Records) -> None:
         """Restore the state of an earlier process."""
-        await self._play.recover()
-        self._play.scored.clear()
-        kept = read_sessions(self.folder.path)
-        for episode in kept:
+        left = await asyncio.to_thread(_Left, records, self.hearing, learns=bool(self.assembly.memories))
+        self._play.concluded, self._last, self.ended = set(left.rewards), left.last, left.ended
+        self.assembly.spending.count(*left.usage)
+        for user, session_number in left.forgotten.items():
+            self.hearing.forgotten[user] = max(session_number, self.hearing.forgotten.get(user, -1))
+        for episode in sorted((*left.going_on.values(), *left.unheard), key=lambda one: one.task.index):
             self.hearing.take(episode)
-            if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
-                user = episode.task.user  # of what another gateway was told, this session alone may know
-                self.hearing.forgotten[user] = max(episode.task.index, self.hearing.forgotten.get(user, -1))
-        done = set[str]()
-        for episode, line in records.replay():
-            done.add(episode.id)
-            if line is not None:
-                await self._learn(episode, float(line["reward"]))
-        self._last = max((episode.task.index for episode in kept), default=-1)
-        waiting = [episode for name, episode in self._play.played.items() if name not in self._play.concluded]
-        self._play.played = {episode.id: episode for episode in waiting}
-        for episode in waiting:
+        self.hearing.recovered(left.ended_episodes)
+        for episode, reward in left.learned:
+            await self._learn(episode, reward)
+        self._play.played = {episode.id: episode for episode in left.waiting}
+        for episode in left.waiting:
             await self._take(episode)
-        for episode in kept:
-            if episode.id in done:
-                self.ended[episode.task.query] = EndedSession(episode.finish, episode.task.user)
-                continue
+        for episode in left.going_on.values():
             session = self._session(episode.task)
             session.restore(episode)
             self.assembly.spending.count(episode.usage)
-            self.sessions[session.name] = session
+            self.sessions[session.name], self._on_disk[session.name] = session, lengths(episode)
         await self._take_up_streams()
         for session in [session for session in self.sessions.values() if session.over]:
             await self.conclude(session, session.episode.finish)
@@ -431,15 +517,64 @@ class LiveRun:
         self._streams.clear()
 
 
+class _Left:
+    """What an earlier process left. Of sessions that have ended, only what is still needed is kept."""
+
+    def __init__(self, records: Records, hearing: Hearing, *, learns: bool) -> None:
+        lines = {str(line["episode"]): line for line in records.concluded()}
+        self.rewards = {name: float(line["reward"]) for name, line in lines.items()}
+        usage, judged = total_usage(lines.values())
+        self.waiting: list[Episode] = []
+        """What was stored and not scored."""
+        told: dict[str, Episode] = {}
+        failed = {line["episode"] for line in records.failed()}
+        self.ended_episodes = set[str]()
+        for record in read_journal(records.path / "episodes.jsonl"):
+            name = Task(**record["task"]).id
+            self.ended_episodes.add(name)
+            if name not in lines and name not in failed:
+                self.waiting.append(Episode.from_record(record))
+                usage += self.waiting[-1].usage
+            elif learns and name in lines and any(event[2] in _TOLD for event in record["events"]):
+                told[name] = Episode.from_record(record)
+        if missing := lines.keys() - self.ended_episodes:
+            raise RunFolderError(
+                f"{records.path}/episodes.jsonl lacks episode {min(missing)}, which metrics.jsonl contains",
+                fix="restore both from a backup, or start a new run",
+            )
+        self.usage = usage, judged
+        self.learned = [(told[name], reward) for name, reward in self.rewards.items() if name in told]
+        """What the memories learned from, in their order. Those that keep nothing on disk get it back."""
+        self.going_on: dict[str, Episode] = {}
+        self.ended: dict[str, EndedSession] = {}
+        self.forgotten, self.last, unheard = dict[str, int](), -1, set[str]()
+        for line in read_journal(records.path / f"{_TURNS}.jsonl"):
+            task = line["task"]
+            name = Task(**task).id
+            self.last = max(self.last, task["index"])
+            if any(event[1:3] == ["session", "forgotten"] for event in line["events"]):
+                self.forgotten[task["user"]] = max(task["index"], self.forgotten.get(task["user"], -1))
+            if name not in self.ended_episodes:
+                _add_line(self.going_on, line)
+                continue
+            self.ended[task["query"]] = EndedSession(line["finish"], task["user"])
+            if name not in unheard and hearing.lacks(name, line):
+                unheard.add(name)
+        self.unheard = [one for one in read_sessions(records.path) if one.id in unheard] if unheard else []
+
+
+def _add_line(found: dict[str, Episode], line: dict[str, Any]) -> None:
+    replaces = line.pop(_WHOLE, False)
+    news = Episode.from_record(line)
+    found[news.id] = news if replaces or news.id not in found else extended(found[news.id], news)
+
+
 def read_sessions(folder: Path, name: str | None = None) -> list[Episode]:
     """All sessions of a live run, or the one of a name, as far as they are on disk. Names are the queries of tasks."""
     found: dict[str, Episode] = {}
     for line in read_journal(folder / f"{_TURNS}.jsonl"):
-        if name is not None and line["task"]["query"] != name:
-            continue
-        replaces = line.pop(_WHOLE, False)
-        news = Episode.from_record(line)
-        found[news.id] = news if replaces or news.id not in found else extended(found[news.id], news)
+        if name is None or line["task"]["query"] == name:
+            _add_line(found, line)
     return list(found.values())
 
 

@@ -366,7 +366,7 @@ class Play:
             "tool_calls": sum(len(turn.calls) for turn in episode.turns),
             "tool_failures": len(episode.failed_calls),
             "failed_requests": len(episode.failed_requests),
-            "recalled": len({(event.time, event.seat) for event in episode.events if event.name == "recalled"}),
+            "recalled": _turns_with_recollections(episode),
             "finish": episode.finish,
             "scores": [
                 [each.component, each.track, float(each.value), each.round, each.turn, weight]
@@ -427,3 +427,11 @@ def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     """The error to report of several that were raised together."""
     error = errors.exceptions[0]
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _turns_with_recollections(episode: Episode) -> int:
+    """Number of turns for which something was recalled. In a session, that is a message which later turns are shown."""
+    recalled = [event for event in episode.events if (event.kind, event.name) == ("memory", "recalled")]
+    places = {event.data["message"] for event in recalled if "message" in event.data}
+    moments = {(event.time, event.seat) for event in recalled if "message" not in event.data}
+    return len(moments) + sum(not places.isdisjoint(turn.shown) for turn in episode.turns)

@@ -13,7 +13,6 @@ training, so they know nothing of what the other training played later.
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Mapping
@@ -26,13 +25,14 @@ from ..boundary.output import struck_logs
 from ..boundary.plugin_calls import notes
 from ..errors import StorageError, UsageError, disk_fix
 from ..host import Host
+from ..printing.out import counted
 from .assembly import Assembly, assemble
 from .deciding import ask_in_terminal
 from .execution import Execution, curriculum
 from .observers import HookCalls, Observer, RunInfo, Tracking, combined_observer
 from .records.call_record import running_calls
 from .records.folder import RunFolder
-from .records.journal import sync, write_whole
+from .records.journal import sealed, sync, write_whole
 from .records.package import pack
 from .records.play_records import State
 from .records.summary import Summary, summarize, total_usage
@@ -40,6 +40,7 @@ from .spec.resolution import (
     as_given,
     changed_record,
     in_force,
+    modules_needed,
     refuse_changed,
     resolve,
     resolve_again,
@@ -200,23 +201,25 @@ class Run:
         began = time.monotonic()
         try:
             if died := running_calls(self.folder.path):
-                self.host.notes.append(f"when the run ended before, this was running: {'; '.join(died)}")
+                more = f", and {counted(len(died) - 1, 'other call')}" if len(died) > 1 else ""
+                self.host.notes.append(f"when the run ended before, this was running: {died[0]}{more}")
             await assembly.open(self.folder.path)
             execution = Execution(self.folder, assembly, observer)
             observer.started(self.info, execution.state.update)
             assembly.trace = tracking.trace if tracking.traces else None
             assembly.spending.tell = observer.spent
             assembly.spending.count(*total_usage(self.folder.played()))
-            pack(self.folder.path, self.folder.about["distributions"])
+            packed = self.folder.path, self.folder.about["distributions"], modules_needed(self.spec, self.host)
+            pack(*packed)
             await execution.finish()
-            pack(self.folder.path, self.folder.about["distributions"])  # with what was imported since
+            pack(*packed)  # with what was imported since
             references = assembly.environment.references(assembly.measured_tasks())
             summary = summarize(self.folder, time.monotonic() - began, references)
             summary = replace(summary, untracked=tracking.missed)
             if self.folder.headline not in summary.figures:
                 who = assembly.environment.guard.title
                 self.host.notes.append(f'{who} leads with "{self.folder.headline}", which no episode has')
-            write_whole(self.folder.path / "summary.json", json.dumps(summary.to_record(), indent=2) + "\n")
+            write_whole(self.folder.path / "summary.json", sealed(summary.to_record()))
             observer.finished(summary)
             return summary
         finally:
@@ -237,6 +240,7 @@ def describe_run(spec: RunSpec, assembly: Assembly) -> dict[str, Any]:
         "lower_is_better": assembly.environment.lower_is_better,
         "columns": assembly.environment.columns,
         "meanings": assembly.environment.meanings,
+        "time_unit": assembly.environment.time_unit,
         "inspector": assembly.environment.inspector,
         "gpus": assembly.engine.plan.words() if spec.learner is not None else "",
         "spec": as_given(spec),

@@ -21,9 +21,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
@@ -116,19 +114,9 @@ def _importable(package: str) -> bool:
 
 SUFFIX = ".tmpl"  # not .py: a template isn't valid Python yet, and installers compile every .py
 
-
-_NAMES = {".gitignore": "gitignore", "__init__.py": "init.py"}
-"""Templates that can't have the name of the file that is made of them."""
-
-
-_USUAL = (
-    ("shared", "pyproject.toml"),
-    ("shared", "README.md"),
-    ("shared", ".gitignore"),
-    ("shared", "{package}/__init__.py"),
-)
-"""Templates of every plugin, each with the file that is made of it."""
-_CONTRACT = ("shared", "tests/test_contract.py")
+_TEMPLATES = Path(__file__).parent / "templates"
+_OF_COMPONENTS = ("package", "component")
+"""Templates of every plugin with one component. Those of its kind are added, or take their place."""
 
 
 class _Part(NamedTuple):
@@ -140,9 +128,8 @@ class _Part(NamedTuple):
     summary: str
     command: str
     """Command that shows it at work."""
-    files: tuple[tuple[str, str], ...] = ()
-    """Templates that take the place of the usual ones or are added to them: the folder of the template, and the file
-    that is made of it. `{package}` stands for the folder of the package."""
+    templates: tuple[str, ...] = ()
+    """Folders of templates, of which a later one wins. Default: those of components, and the one of the kind."""
 
 
 _PARTS = {
@@ -171,24 +158,9 @@ _PARTS = {
         "Kettle",
         "Tea for guests, with a policy and a reward of its own",
         "agentfw run {0} --policy {0}-host --reward {0}-promptness",
-        (
-            ("world", "{package}/plugin.py"),
-            ("environment", "{package}/kettle.py"),
-            ("world", "{package}/host.py"),
-            ("world", "{package}/promptness.py"),
-            ("world", "tests/test_contract.py"),
-            ("environment", "tests/test_kettle.py"),
-            ("world", "tests/test_host.py"),
-            ("world", "tests/test_promptness.py"),
-        ),
+        (*_OF_COMPONENTS, "environment", "world"),
     ),
-    "hook": _Part(
-        "plugin",
-        "",
-        "A diary of each run",
-        "agentfw run inbox",
-        (("hook", "README.md"), ("hook", "{package}/plugin.py"), ("hook", "tests/test_plugin.py")),
-    ),
+    "hook": _Part("plugin", "", "A diary of each run", "agentfw run inbox", ("package", "hook")),
 }
 """The kinds of components; `world`, an environment with a policy and a reward; and `hook`, which has no component."""
 
@@ -222,7 +194,7 @@ def scaffold_file(file: Path, name: str, folder: Path, *, host: Host) -> list[Pa
     own = kind if taken else own
     summary = next(iter((module.__doc__ or "").strip().splitlines()), "").rstrip(".") or f"The {kind} of {file.name}"
     command = _PARTS[kind].command
-    part = _Part(own, "", summary.replace('"', "'"), command, (("from_file", "{package}/plugin.py"), _CONTRACT))
+    part = _Part(own, "", summary.replace('"', "'"), command, (*_OF_COMPONENTS, "from_file"))
     written = _files(names, kind, part)
     return write({**written, f"{names.package}/{own}.py": file.read_text("utf-8")}, folder / names.distribution)
 
@@ -271,53 +243,40 @@ def _files(names: Names, kind: str, part: _Part) -> dict[str, str]:
         "factory": part.factory,
         "summary": part.summary,
         "run": part.command.format(names.component),
-        "own_tests": "" if part.files else f", and\nwhat this one does besides is in `tests/test_{part.module}.py`",
-        "with_settings": "" if part.files else " and its settings",
+        "own_tests": "" if part.templates else f", and\nwhat this one does besides is in `tests/test_{part.module}.py`",
+        "with_settings": "" if part.templates else " and its settings",
     }
-    of_a_component = (
-        ("shared", "{package}/plugin.py"),
-        (kind, f"{{package}}/{part.module}.py"),
-        _CONTRACT,
-        (kind, f"tests/test_{part.module}.py"),
-    )
-    # The later one of two templates for one file wins.
-    made_of = {file: template for template, file in (*_USUAL, *(part.files or of_a_component))}
     written: dict[str, str] = {}
-    for file, template in made_of.items():
-        source = files(__package__) / "templates" / template
-        written[file.format(package=names.package)] = _filled(
-            source, _NAMES.get(_name_of(file), _name_of(file)), values
-        )
-    return {**written, f"{names.package}/py.typed": ""}
+    for folder in part.templates or (*_OF_COMPONENTS, kind):
+        written |= _filled(_TEMPLATES / folder, values, lambda place, why: AssertionError(f"{place} {why}"))
+    return written
 
 
-def _name_of(file: str) -> str:
-    return file.rpartition("/")[2]
-
-
-def _filled(folder: Traversable, name: str, values: dict[str, str]) -> str:
-    return Template((folder / f"{name}{SUFFIX}").read_text(encoding="utf-8")).substitute(values)
+def _filled(folder: Path, values: Mapping[str, str], unusable: Callable[[str, str], Exception]) -> dict[str, str]:
+    """What a folder of templates makes, by path. `unusable` is the error for a file of it and what is wrong with it."""
+    texts: dict[str, str] = {}
+    for file in sorted(folder.rglob("*")):
+        if not file.is_file() or "__pycache__" in file.parts:
+            continue
+        place = file.relative_to(folder).as_posix()
+        try:
+            text = file.read_text(encoding="utf-8")
+            text = Template(text).substitute(values) if place.endswith(SUFFIX) else text
+        except KeyError as error:
+            raise unusable(place, f"has the placeholder ${error.args[0]}, which there is not") from None
+        except (OSError, ValueError) as error:
+            raise unusable(place, f"can't be used: {error}") from None
+        for key in ("package", "component"):
+            place = place.replace(f"{{{key}}}", values[key])
+        texts[place.removesuffix(SUFFIX)] = text
+    return texts
 
 
 def scaffold_from(offer: Offered[NamedTemplate], name: str, folder: Path, host: Host) -> list[Path]:
     """Write a plugin made of a template into a new folder below `folder`. Returns the written paths."""
     names = check_name(name, "", host)
-    values, source = values_for(names), Path(offer.item.path)
-    texts: dict[str, str] = {}
-    for file in sorted(source.rglob("*")):
-        if not file.is_file() or "__pycache__" in file.parts:
-            continue
-        place = file.relative_to(source).as_posix()
-        try:
-            text = file.read_text(encoding="utf-8")
-            text = Template(text).substitute(values) if place.endswith(SUFFIX) else text
-        except KeyError as error:
-            raise _unusable(offer, place, f"has the placeholder ${error.args[0]}, which there is not", values) from None
-        except (OSError, ValueError) as error:
-            raise _unusable(offer, place, f"can't be used: {error}", values) from None
-        for key in ("package", "component"):
-            place = place.replace(f"{{{key}}}", values[key])
-        texts[place.removesuffix(SUFFIX)] = text
+    values = values_for(names)
+    texts = _filled(Path(offer.item.path), values, lambda place, why: _unusable(offer, place, why, values))
     if "pyproject.toml" not in texts:
         raise _unusable(offer, "pyproject.toml.tmpl", "is missing", values)
     return write(texts, folder / names.distribution)
@@ -327,5 +286,5 @@ def _unusable(offer: Offered[NamedTemplate], place: str, why: str, values: dict[
     known = ", ".join(f"${key}" for key in values)
     return PluginError(
         f'{place} of the template "{offer.item.name}" of {offer.record.title} {why}',
-        fix=f"tell the authors of {offer.record.distribution}; a template can use {known}, and $$ for a dollar sign",
+        fix=f"{offer.record.mend}; a template can use {known}, and $$ for a dollar sign",
     )

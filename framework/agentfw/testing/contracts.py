@@ -40,11 +40,11 @@ from pydantic import ValidationError
 from ..boundary import metadata
 from ..boundary.metadata import EntryPoint, normalise
 from ..boundary.secrets import Secrets, is_secret_name
+from ..boundary.settings_input import input_key, is_secret
 from ..episode import Episode
 from ..errors import SettingsError, UnknownNameError
 from ..host.host import GROUP, Host, HostOptions
 from ..host.names import OWN_DISTRIBUTION
-from ..settings import input_key, is_secret
 from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, OutOfTime, Subject, require, run_check
 from .samples import sample_episodes
 

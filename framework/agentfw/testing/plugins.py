@@ -13,9 +13,10 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from ..component import Component
+from ..component import KINDS, Component
 from ..environment import Environment, World, action
 from ..episode import Call, Episode, Task
 from ..hookspecs import hookimpl
@@ -86,28 +87,14 @@ class Caddy(Learner):
         return Update("leaves", adapter, {"loss": 0.5})
 
 
-class _Training:
-    """Offers the components of the training."""
-
-    @hookimpl
-    def agentfw_environments(self) -> list[Component]:
-        return [Component("teahouse", f"{__name__}:Teahouse", "")]
-
-    @hookimpl
-    def agentfw_policies(self) -> list[Component]:
-        return [Component("waiter", f"{__name__}:Waiter", "")]
-
-    @hookimpl
-    def agentfw_reward_models(self) -> list[Component]:
-        return [Component("tips", f"{__name__}:Tips", "")]
-
-    @hookimpl
-    def agentfw_optimizers(self) -> list[Component]:
-        return [Component("taster", f"{__name__}:Taster", "")]
-
-    @hookimpl
-    def agentfw_learners(self) -> list[Component]:
-        return [Component("caddy", f"{__name__}:Caddy", "")]
+def _training() -> object:
+    """A plugin that offers the components of the training."""
+    named = {"environment": Teahouse, "policy": Waiter, "reward": Tips, "optimizer": Taster, "learner": Caddy}
+    hooks = {}
+    for kind, made in named.items():
+        offered = [Component(made.__name__.lower(), f"{__name__}:{made.__name__}", "")]
+        hooks[KINDS[kind].hook] = hookimpl(lambda offered=offered: offered)
+    return SimpleNamespace(**hooks)
 
 
 _SPEC: Mapping[str, Any] = {
@@ -129,7 +116,7 @@ def trained(folder: Path, *plugins: object) -> tuple[Path, list[str]]:
     from ..runs.spec.run_spec import parse_spec
     from .contracts import fresh_host
 
-    host = fresh_host(_Training(), *plugins, strict=False)
+    host = fresh_host(_training(), *plugins, strict=False)
     run = Run.create(parse_spec(dict(_SPEC)), host, folder)
     asyncio.run(run.execute())
     return run.folder.path, host.notes

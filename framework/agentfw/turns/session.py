@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 from ..environment import Environment, World
 from ..episode import Call, Episode, Event, Intervention, Message, Observation, Task, Turn
-from ..errors import AgentfwError, EndpointError, UsageError, not_implemented
+from ..errors import AgentfwError, StorageError, UpstreamError, UsageError, not_implemented
 from ..memory import Memory, Recollection
 from ..policy import Policy
 from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request, Sampling
@@ -34,9 +34,18 @@ from ..timeline import Time
 from ..tool import Tool
 from .message_tree import MessageTree, Node, Recalled, after_answer, recalled_again, recalled_behind, shown_messages
 from .parsing import StreamedText
-from .turn_builder import BeforeCall, TurnBuilder, TurnRecorder, sampling_for
+from .turn_builder import (
+    BeforeCall,
+    TurnBuilder,
+    TurnRecorder,
+    extended,
+    first_part,
+    lengths,
+    news_since,
+    sampling_for,
+)
 
-__all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "lengths", "news_since"]
+__all__ = ["Reply", "Session", "SessionEnvironment", "Unfinished", "extended", "first_part", "lengths", "news_since"]
 
 Finish = Literal["stop", "length", "calls"]
 _Texts = Sequence[Sequence[str]]  # what a user said in each message, text by text
@@ -44,6 +53,8 @@ _SAME_SUBJECT = 0.5
 """Similarity from which on two texts of a user are about the same. Below, the memories are asked again."""
 _MOST_CALLING = 16
 """Answers with calls of the session's own tools, for one request."""
+_MOST_OF_REFUSAL = 2000
+"""Bytes of what a server said with its refusal that are recorded."""
 Demonstration = Callable[[Moment], Iterable[Intervention | str]]
 
 
@@ -79,6 +90,9 @@ class Unfinished:
     """Indexes into `Episode.messages`, as in a turn."""
     told: list[str] = field(default_factory=list)
     """The pieces of its text so far, if it is streamed."""
+    at: float = field(default_factory=lambda: round(time.time(), 3))
+    """As in a turn."""
+    first: float | None = None
 
     def cut_off(self, why: str) -> dict[str, Any]:
         """The answer as it is recorded if it ends here."""
@@ -206,6 +220,7 @@ class Session:
         self._check_turns(self.in_flight)
         user = user or (self.episode.task.user if self._sole_user else "")
         self.in_flight += 1
+        at, began = round(time.time(), 3), self.now
         try:
             goal = next((one.content for one in messages if one.role == "system"), "")
             given = (goal, actions, sampling or Sampling(), stop, schema, tell, demonstration, forwarded)
@@ -215,10 +230,12 @@ class Session:
             return reply
         except AgentfwError as error:
             self.failure = error
-            if isinstance(error, EndpointError):
-                self.note("session", "failed", {"error": error.message})
-                if self.write is not None:
-                    self.write(self)
+            if not isinstance(error, StorageError):  # which says that nothing more can be written
+                about: dict[str, Any] = {"at": at, "seconds": round(self.now - began, 4)}
+                if isinstance(error, UpstreamError):
+                    said = error.content[:_MOST_OF_REFUSAL].decode("utf-8", "replace")
+                    about |= {"status": error.status, **({"answer": said} if said else {})}
+                self._note_failed(error.message, **about)
             raise
         finally:
             self.in_flight -= 1
@@ -328,11 +345,14 @@ class Session:
         )
         last.asked += 1
         pieces = StreamedText([action.name for action in options.actions], options.stop)
-        passed = await self._generated(request, self._places(path), started, options, pieces)
+        passed, given = await self._generated(request, self._places(path), started, options, pieces)
         for generation in passed.generations:
             generation.model = options.model
-        recorded = [self._record(path, request, each, started, options.stop) for each in passed.generations]
+        recorded = [self._record(path, request, each, given, options.stop) for each in passed.generations]
         reply, answer = recorded[0]
+        if reply.turn.finish == "interrupted":
+            took = round(reply.turn.ended - given.started, 4)
+            self._note_failed("the model's server broke off its answer", at=given.at, seconds=took, status=502)
         if options.forwarded is not None:
             return replace(reply, passed=passed), answer
         if options.tell is not None and (rest := pieces.rest(reply.text)):
@@ -346,7 +366,7 @@ class Session:
         started: Time,
         options: _Options,
         pieces: StreamedText,
-    ) -> Passed:
+    ) -> tuple[Passed, Unfinished]:
         """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
         if self.write is not None:
             self.write(self)
@@ -354,16 +374,21 @@ class Session:
         answer = Unfinished(self._begun, started, shown)
         self.unfinished.append(answer)
 
-        def note(piece: str) -> None:
+        def hear(piece: str) -> None:
+            if answer.first is None:
+                answer.first = round(self.now - started, 4)
             answer.told.append(piece)
+
+        def note(piece: str) -> None:
+            hear(piece)
             if options.tell is not None and (sure := pieces.take(piece)):
                 options.tell(sure)
 
         try:
             if options.forwarded is not None:
-                return await options.policy.forward(request, replace(options.forwarded, tell=answer.told.append))
+                return await options.policy.forward(request, replace(options.forwarded, tell=hear)), answer
             given = options.policy.generate(request) if options.tell is None else options.policy.stream(request, note)
-            return Passed((await given,))
+            return Passed((await given,)), answer
         except BaseException as error:
             if answer.told:
                 self.note("session", "cut_off", answer.cut_off(str(error) or "stopped"))
@@ -387,7 +412,7 @@ class Session:
         return tuple(node.place for node in path if node.place is not None)
 
     def _record(
-        self, path: Sequence[Node], request: Request, generation: Generation, started: float, stop: Sequence[str]
+        self, path: Sequence[Node], request: Request, generation: Generation, given: Unfinished, stop: Sequence[str]
     ) -> tuple[Reply, Node]:
         names = {action.name for action in request.actions}
         answer = self.builder.read(generation, request.sampling, names, f"call_{len(self.episode.turns)}_", stop=stop)
@@ -395,10 +420,12 @@ class Session:
             generation,
             answer,
             self._places(path),
-            started,
+            given.started,
             self.now,
             stop=stop,
             max_tokens=request.sampling.max_tokens,
+            at=given.at,
+            first=given.first,
         )
         finish: Finish = "calls" if answer.calls else "length" if turn.finish == "length" else "stop"
         node = self._tree.answered(path, Message("assistant", generation.text, answer.calls), answer.text, generation)
@@ -487,6 +514,12 @@ class Session:
         """Record an event."""
         self.episode.events.append(Event(self.now, kind, name, data or {}))
 
+    def _note_failed(self, error: str, **about: Any) -> None:
+        """Record a request that wasn't answered, or not to the end."""
+        self.note("session", "failed", {"error": error, **about})
+        if self.write is not None:
+            self.write(self)
+
     def feedback(
         self, value: float, *, words: str = "", correction: str = "", turn: int | None = None, metric: str = ""
     ) -> None:
@@ -559,37 +592,6 @@ class SessionEnvironment(Environment):
             f"{type(self).__name__} plays its episodes through sessions, so no agent of ours can be put into it",
             fix="run it: agentfw run ENVIRONMENT",
         )
-
-
-def news_since(episode: Episode, before: tuple[int, int, int, int]) -> Episode:
-    """What was added to an episode since it had these lengths."""
-    events, messages, turns, actions = before
-    return replace(
-        episode,
-        events=episode.events[events:],
-        messages=episode.messages[messages:],
-        turns=episode.turns[turns:],
-        actions={seat: offered[actions:] for seat, offered in episode.actions.items()},
-    )
-
-
-def extended(episode: Episode, news: Episode) -> Episode:
-    """An episode with its next news."""
-    return replace(
-        news,
-        events=[*episode.events, *news.events],
-        messages=[*episode.messages, *news.messages],
-        turns=[*episode.turns, *news.turns],
-        actions={
-            seat: [*episode.actions.get(seat, ()), *news.actions.get(seat, ())]
-            for seat in (*episode.actions, *news.actions)
-        },
-    )
-
-
-def lengths(episode: Episode) -> tuple[int, int, int, int]:
-    """The number of events, messages, turns and offered actions. A session has one seat."""
-    return len(episode.events), len(episode.messages), len(episode.turns), len(episode.actions.get("", ()))
 
 
 def _observed(message: Message, now: float) -> Iterator[Observation]:

@@ -29,7 +29,16 @@ from .parsing import Parsed, parse_calls
 BeforeCall = Callable[[Task, Call, Callable[[str, str, dict[str, Any]], object]], Awaitable[tuple[bool, str] | None]]
 """Is asked before each tool call, and given what notes an event. It answers as the tool would, or None: call it."""
 
-__all__ = ["Answer", "BeforeCall", "TurnBuilder", "TurnRecorder", "sampling_for"]
+__all__ = [
+    "Answer",
+    "BeforeCall",
+    "TurnBuilder",
+    "TurnRecorder",
+    "extended",
+    "lengths",
+    "news_since",
+    "sampling_for",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +190,8 @@ class TurnRecorder:
         round: int = 0,
         stop: Sequence[str] = (),
         max_tokens: int | None = None,
+        at: float | None = None,
+        first: float | None = None,
     ) -> Turn:
         """Record an answer as the next turn."""
         turn = Turn(
@@ -207,6 +218,8 @@ class TurnRecorder:
             stop=tuple(stop),
             max_tokens=max_tokens,
             model=generation.model,
+            at=at,
+            first=first,
         )
         self.episode.turns.append(turn)
         for did in generation.hooks:
@@ -242,3 +255,47 @@ def sampling_for(wished: Sampling, run: Sampling, *, run_wins: bool, task: Task,
         max_tokens=min(limits, default=None),
         seed=seed,
     )
+
+
+def first_part(episode: Episode, until: tuple[int, int, int, int]) -> Episode:
+    """An episode in progress as it was when it had these lengths."""
+    events, messages, turns, actions = until
+    return replace(
+        episode,
+        events=episode.events[:events],
+        messages=episode.messages[:messages],
+        turns=episode.turns[:turns],
+        actions={seat: offered[:actions] for seat, offered in episode.actions.items()},
+        finish="",
+    )
+
+
+def news_since(episode: Episode, before: tuple[int, int, int, int]) -> Episode:
+    """What was added to an episode since it had these lengths."""
+    events, messages, turns, actions = before
+    return replace(
+        episode,
+        events=episode.events[events:],
+        messages=episode.messages[messages:],
+        turns=episode.turns[turns:],
+        actions={seat: offered[actions:] for seat, offered in episode.actions.items()},
+    )
+
+
+def extended(episode: Episode, news: Episode) -> Episode:
+    """An episode with its next news."""
+    return replace(
+        news,
+        events=[*episode.events, *news.events],
+        messages=[*episode.messages, *news.messages],
+        turns=[*episode.turns, *news.turns],
+        actions={
+            seat: [*episode.actions.get(seat, ()), *news.actions.get(seat, ())]
+            for seat in (*episode.actions, *news.actions)
+        },
+    )
+
+
+def lengths(episode: Episode) -> tuple[int, int, int, int]:
+    """The number of events, messages, turns and offered actions. A session has one seat."""
+    return len(episode.events), len(episode.messages), len(episode.turns), len(episode.actions.get("", ()))

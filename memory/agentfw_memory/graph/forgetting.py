@@ -10,13 +10,16 @@ what was kept of the trajectories of its owner that told it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Among, Change, Delete, Not, Select, Update
 from agentfw_memory.graph.text.words import terms
+
+if TYPE_CHECKING:
+    from agentfw_memory.graph.learning.sharing import Sharing
 
 TOLD = 0.5
 """Share of a skill's words from which on a trajectory's text counts as telling it."""
@@ -29,20 +32,10 @@ Counts = dict[str, int]
 """Numbers of rows by the names of `Receipt`."""
 
 
-class SharedCopies(Protocol):
-    """The shared copies of users' skills, as `Sharing` has them."""
-
-    def behind(self, user: int) -> list[tuple[str, int]]: ...
-
-    def delete_unshared(self, change: Change, copies: Iterable[tuple[str, int]]) -> None: ...
-
-    def withdraw(self, change: Change, user: int, texts: Iterable[str]) -> None: ...
-
-
 class Forgetter:
     """Deletes rows of one tenant."""
 
-    def __init__(self, rows: GraphRows, recaller: Recaller, sharing: SharedCopies) -> None:
+    def __init__(self, rows: GraphRows, recaller: Recaller, sharing: Sharing) -> None:
         self._rows, self._recaller, self._sharing = rows, recaller, sharing
 
     def forget(self, user: str) -> Counts:

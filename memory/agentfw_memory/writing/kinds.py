@@ -3,8 +3,7 @@
 Whether a message says yes, and nothing else, is told by a table of words.
 
 A logistic regression over the hashed characters of a sentence, trained from written sentences in twelve languages by
-`model_making/make_memory_kinds.py`. An embedder can have weights of its own, in a file with its name, which look at
-its vectors too. Those of `wordllama` made it no better, so it has none.
+`model_making/make_memory_kinds.py`. Vectors of `wordllama` beside them made it no better.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import json
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
@@ -27,42 +25,36 @@ Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LONGEST = 300
 """Number of characters of a sentence that are looked at."""
-KEPT_FROM = 0.5
+BUCKETS = 32_768
+"""Number of buckets that the pieces of a sentence are hashed into."""
+KEPT_FROM = 0.46
 """Probability of saying something lasting from which on a sentence is kept."""
 FORGET_FROM, FORGET_SURELY = 0.1, 0.6
 """Probability from which on a sentence asks to forget something, with one of the words for it and without."""
-FOLDER = Path(__file__).parent / "kinds"
-OTHERS = "others"
-"""Name of the file for embedders without one of their own."""
+WEIGHTS = Path(__file__).parent / "kinds.safetensors"
 
 
-@dataclass(frozen=True)
-class Kinds:
-    """The weights for one embedder. Each has one column for each kind."""
+def probabilities(weights: Float32Array, sentences: Sequence[str]) -> Float32Array:
+    """Return the probability of each kind for each sentence: an array of shape (sentences, kinds).
 
-    mean: Float32Array
-    by_vector: Float32Array
-    by_grams: Float32Array
-    bias: Float32Array
-
-    def probabilities(self, sentences: Sequence[str], vectors: Float32Array) -> Float32Array:
-        """Return the probability of each kind for each sentence: an array of shape (sentences, kinds)."""
-        score = (vectors[:, : len(self.mean)] - self.mean) @ self.by_vector + self.bias
-        for row, sentence in zip(score, sentences, strict=True):
-            found = grams(sentence, len(self.by_grams))
-            row += self.by_grams[found].sum(0) / np.sqrt(max(1, len(found)))
-        score = np.exp(score - score.max(1, keepdims=True))
-        return np.asarray(score / score.sum(1, keepdims=True), np.float32)
+    `weights` have a row for each bucket and a last one for all sentences, and a column for each kind.
+    """
+    score = np.empty((len(sentences), len(KINDS)), np.float32)
+    for place, sentence in enumerate(sentences):
+        found = grams(sentence)
+        score[place] = weights[found].sum(0) / np.sqrt(max(1, len(found))) + weights[-1]
+    score = np.exp(score - score.max(1, keepdims=True))
+    return np.asarray(score / score.sum(1, keepdims=True), np.float32)
 
 
-def kinds_of(sentences: Sequence[str], vectors: Float32Array, embedder: str) -> list[Kind]:
-    """Return the kinds of sentences, by their vectors of this embedder. A question says nothing lasting."""
+def kinds_of(sentences: Sequence[str]) -> list[Kind]:
+    """Return the kinds of sentences. A question says nothing lasting."""
     asked = [may_ask_to_forget(one) for one in sentences]
-    weights = _weights_for(embedder)
+    weights = _weights()
     if weights is None:
         return ["forget" if one else "fact" for one in asked]
     found: list[Kind] = []
-    for sentence, row, forget in zip(sentences, weights.probabilities(sentences, vectors), asked, strict=True):
+    for sentence, row, forget in zip(sentences, probabilities(weights, sentences), asked, strict=True):
         if row[KINDS.index("forget")] >= (FORGET_FROM if forget else FORGET_SURELY):
             found.append("forget")
         elif row[:3].sum() < KEPT_FROM or sentence.rstrip()[-1:] in "?？؟":
@@ -106,28 +98,21 @@ def _forget_words() -> re.Pattern[str]:
     return re.compile("|".join(rf"(?<!\w){word}" if word[0].isascii() else word for word in words), re.IGNORECASE)
 
 
-def grams(sentence: str, buckets: int) -> list[int]:
+def grams(sentence: str) -> list[int]:
     """Return the buckets of a sentence's pieces. Digits count alike, because which number it is tells no kind."""
     text = f"^{re.sub(r'[0-9]', '0', sentence.casefold().strip()[:LONGEST])}$"
     pieces = {text[start : start + size] for size in range(1, 6) for start in range(len(text) - size + 1)}
     pieces |= {text[:size] for size in range(6, 13)} | {text[-size:] for size in range(6, 10)}
     words = text.split()
     pieces |= {"^" + " ".join(words[:count]) for count in (1, 2)} | {words[-1] + "$"} if words else set()
-    return sorted({zlib.crc32(piece.encode(errors="replace")) % buckets for piece in pieces})
-
-
-def file_name(embedder: str) -> str:
-    """Return the name of the file of an embedder, without its ending."""
-    return re.sub(r"[^A-Za-z0-9.-]", "_", embedder)
+    return sorted({zlib.crc32(piece.encode(errors="replace")) % BUCKETS for piece in pieces})
 
 
 @cache
-def _weights_for(embedder: str) -> Kinds | None:
-    """Return the weights for the embedder of this name, or those for all others. None if they can't be read here."""
+def _weights() -> Float32Array | None:
+    """Return the weights, or None if they can't be read here."""
     if importlib.util.find_spec("safetensors") is None:
         return None
-    own, others = (FOLDER / f"{name}.safetensors" for name in (file_name(embedder), OTHERS))
-    place = own if own.is_file() else others
     from safetensors.numpy import load_file
 
-    return Kinds(**{name: array.astype(np.float32) for name, array in load_file(place).items()})
+    return np.asarray(load_file(WEIGHTS)["weights"], np.float32)

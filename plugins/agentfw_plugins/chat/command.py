@@ -19,7 +19,7 @@ import click
 from agentfw.errors import AgentfwError, RunInUseError, SettingsError
 from agentfw.printing.out import Out
 
-from ..command_options import json_option
+from ..command_options import json_option, skill_options
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--memory", "memories", multiple=True, metavar="NAME", help="Memory to use. Can be repeated.")
 @click.option("--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer. Can be repeated.")
+@skill_options
 @click.option(
     "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
 )
@@ -53,6 +54,7 @@ def chat(
     model: str | None,
     memories: tuple[str, ...],
     tools: tuple[str, ...],
+    skills: tuple[str, ...],
     rewards: tuple[str, ...],
     hooks: tuple[str, ...],
     assignments: tuple[str, ...],
@@ -87,6 +89,7 @@ def chat(
         model=model,
         memories=memories,
         tools=tools,
+        skills=skills,
         rewards=rewards,
         hooks=hooks,
         assignments=assignments,

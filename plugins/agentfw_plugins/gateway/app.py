@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentfw import Memory, Policy, Session
-from agentfw.errors import AgentfwError, MissingExtraError, in_words
+from agentfw.errors import AgentfwError, MissingExtraError, in_words, nearest
 
 from ..protocols import About, BadRequest, Body, Protocol, protocols
 from ..protocols.chat import ChatCompletions, read_chat, recorded
@@ -178,7 +178,11 @@ class Gateway:
 
         async def guarded(request: Request) -> Response:
             began = time.perf_counter()
-            answer = await handled(request)
+            try:
+                answer = await handled(request)
+            finally:
+                if not getattr(request.state, "attended", False):
+                    await self.callers.end(request)
             self._count(request, what, answer.status_code, time.perf_counter() - began)
             return answer
 
@@ -243,7 +247,7 @@ class Gateway:
         caller = caller_of(request, body, "" if told.program else asked.user)
         if route.spoken is protocol and caller.key is not None:
             protocol.refuse_foreign(body)
-        self.callers.count(caller, self.answers.line.of(caller.client))
+        await self.callers.begin(request, caller, self.answers.line.of(caller.client))
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
         if not request.state.needs_key:
             caller = self.finder.asking(caller, name)
@@ -284,6 +288,7 @@ class Gateway:
             answers += [self.answers.begin(session, caller, each, instead, told) for each in routes]
             request.state.answer = answers[0]
         finally:
+            request.state.attended = True
             attending = asyncio.create_task(self._attend(request, session, answers))
             self._attending.add(attending)
             attending.add_done_callback(self._attending.discard)
@@ -334,8 +339,11 @@ class Gateway:
         return None if other is None else (await self._route(protocol, given, body, request, other)).varied(variant)
 
     def _answered_by(self, route: ModelRoute) -> dict[str, str]:
-        """The header that says which of several models answered."""
-        return {"x-agentfw-model": route.model.name or OWN} if self.models.others else {}
+        """The headers that say which of several models answered, and which version of a training it is."""
+        headers = {"x-agentfw-model": route.model.name or OWN} if self.models.others else {}
+        if route.model.version and (self.learning is None or route.model.name):
+            headers["x-agentfw-version"] = route.model.version
+        return headers
 
     async def attended(self) -> None:
         """Wait until the sessions of all requests are released."""
@@ -356,6 +364,7 @@ class Gateway:
             watch = asyncio.create_task(_watch(request, answers))
             await asyncio.wait([answer.task for answer in answers])
             watch.cancel()
+        await self.callers.end(request)
         await self.finder.release(session)
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -418,7 +427,9 @@ def _feedback_value(body: Body, metric: str, correction: str) -> float:
         raise body.wrong("value", "must be true, false or a number")
     if isinstance(given, str):
         if (found := _WORDS.get(given.strip().lower())) is None:
-            raise body.wrong("value", f"must be a number from -1 to 1, or one of {', '.join(_WORDS)}")
+            guess = nearest(given.lower(), [*_WORDS])
+            meant = f' (did you mean "{guess}"?)' if guess else ""
+            raise body.wrong("value", f"must be a number from -1 to 1, or one of {', '.join(_WORDS)}{meant}")
         return found
     if isinstance(given, bool):
         return 1.0 if given else -1.0

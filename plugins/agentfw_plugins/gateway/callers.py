@@ -10,14 +10,13 @@ Names are compared exactly as they are, character by character. None is normalis
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..protocols import BadRequest, Body
-from .keys import Key, KeyFile
+from .keys import Key, Keys
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -57,17 +56,15 @@ class Caller:
 class Callers:
     """Lets requests in."""
 
-    def __init__(self, operators: Sequence[str] = (), file: KeyFile | None = None, *, own_header: bool = False) -> None:
+    def __init__(self, operators: Sequence[str] = (), keys: Keys | None = None, *, own_header: bool = False) -> None:
         """With `own_header`, keys of the gateway come in `x-agentfw-key` alone, and others are the provider's."""
-        self.operators, self.file, self._own_header = operators, file, own_header
+        self.operators, self.keys, self._own_header = operators, keys, own_header
         self._has_keys = bool(operators)
-        self._asked: dict[str, tuple[float, float]] = {}
-        """How many answers each key may still ask for, and as of when."""
 
     @property
     def needs_key(self) -> bool:
-        # A file that was there and is gone doesn't open the gateway to everybody.
-        self._has_keys = self._has_keys or (self.file is not None and self.file.exists)
+        # Keys that were there and are gone don't open the gateway to everybody.
+        self._has_keys = self._has_keys or (self.keys is not None and self.keys.exists)
         return self._has_keys
 
     def admit(self, request: Request, key_header: str) -> Caller:
@@ -88,7 +85,7 @@ class Callers:
             given = given.strip() if scheme.lower() == "bearer" else request.headers.get(key_header, "")
         if self.is_operator(given):
             return Caller(address)
-        key = self.file.find(given) if self.file is not None else None
+        key = self.keys.find(given) if self.keys is not None else None
         if key is None:
             where = "the gateway's key, in x-agentfw-key," if self._own_header else "the key"
             raise BadRequest(f"{where} is missing or wrong", 401, code="invalid_api_key")
@@ -99,20 +96,17 @@ class Callers:
         right = [secrets.compare_digest(given.encode(), key.encode()) for key in self.operators]  # each, in equal time
         return any(right)
 
-    def count(self, caller: Caller, at_once: int) -> None:
+    async def begin(self, request: Request, caller: Caller, at_once: int) -> None:
         """Count a request for an answer. Raises BadRequest (429) beyond the limits of its key."""
-        key = caller.key
-        if key is None:
-            return
-        if key.concurrency is not None and at_once >= key.concurrency:
-            raise _too_many(f"this key may have {key.concurrency} requests at once", 1.0)
-        if key.per_minute is not None:
-            now, most = time.monotonic(), float(key.per_minute)
-            left, then = self._asked.get(key.name, (most, now))
-            left = min(most, left + (now - then) * most / 60)
-            if left < 1:
-                raise _too_many(f"this key may ask for {key.per_minute} answers a minute", (1 - left) * 60 / most)
-            self._asked[key.name] = left - 1, now
+        if caller.key is not None and self.keys is not None:
+            await self.keys.begin(caller.key, at_once)
+            request.state.counted = caller.key
+
+    async def end(self, request: Request) -> None:
+        """Count a request as answered, if it was counted."""
+        if self.keys is not None and (key := getattr(request.state, "counted", None)) is not None:
+            request.state.counted = None
+            await self.keys.end(key)
 
 
 def caller_of(request: Request, body: Body, hint: str = "") -> Caller:
@@ -141,10 +135,6 @@ def _header(request: Request, name: str) -> str:
         return request.headers.get(name, "").encode("latin-1").decode("utf-8")
     except UnicodeDecodeError:
         raise BadRequest(f"{name} must be in UTF-8", field=name) from None
-
-
-def _too_many(words: str, seconds: float) -> BadRequest:
-    return BadRequest(words, 429, code="rate_limit_exceeded", headers={"retry-after": str(int(seconds) + 1)})
 
 
 def _is_local(address: str) -> bool:

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError
-from agentfw.printing.out import Out, shown_path
+from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError, known_names
+from agentfw.printing.out import Out, counted, shown_path
 
-from ..command_options import json_option
+from ..command_options import json_option, skill_options
 from .keys_command import key_file_option, keys, keys_at
 from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
 from .replay import replay
@@ -40,6 +40,8 @@ _DAY = 86_400.0
 _PORT = 8765
 _ALONE = "you"
 """Who asks on a machine of one's own, where a request names nobody."""
+_LISTED = 5
+"""Maximum number of sessions that are named where there isn't the one that was meant."""
 _COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
 
 _key_option = click.option(
@@ -77,6 +79,7 @@ _key_option = click.option(
 @click.option(
     "--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer on the page. Can be repeated."
 )
+@skill_options
 @click.option(
     "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
 )
@@ -198,6 +201,7 @@ def serve(
     memories: tuple[str, ...],
     remember: str,
     tools: tuple[str, ...],
+    skills: tuple[str, ...],
     rewards: tuple[str, ...],
     hooks: tuple[str, ...],
     mask: bool,
@@ -261,7 +265,7 @@ def serve(
         log_as_json()
     root = runs_directory(runs)
     key = os.environ.get(key_env, "").strip()
-    keys_of_users = keys_at(key_file, root)
+    keys_of_users = keys_at(key_file, root, shared)
     has_keys, is_local = bool(key) or keys_of_users.exists, host in LOOPBACK
     if not is_local and not has_keys:
         raise SettingsError(
@@ -273,13 +277,14 @@ def serve(
             f"the key in {key_env} is easy to guess, and {host} can be reached from other machines",
             fix=f"export {key_env}=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')",
         )
-    if not has_keys:
-        refuse_other_keys(keys_of_users.path, keys_at(None).path)
+    if not (has_keys or shared):
+        refuse_other_keys(keys_of_users, keys_at(None))
     given: dict[str, Any] = {
         "policy": policy,
         "model": model,
         "memories": memories,
         "tools": tools,
+        "skills": skills,
         "rewards": rewards,
         "hooks": (*hooks, "redact") if mask and "redact" not in hooks else hooks,
         "assignments": assignments,
@@ -294,10 +299,10 @@ def serve(
     if keep_ended is not None and not shared:
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
     if not resume:
-        given = with_defaults(given, root, host, port, shared=bool(shared), by_model=remember == "model")
+        given = with_defaults(given, root, host, port, shared=shared, by_model=remember == "model")
     limits = Limits(
         keys=(key,) if key else (),
-        key_file=keys_of_users.path,
+        key_file=None if shared else Path(keys_of_users.place),
         idle=idle,
         sessions=max_sessions,
         body=max_body,
@@ -358,7 +363,7 @@ def serve(
             about = {"url": url, "folder": str(live.folder.path), "models": [*limits.models, *live.assembly.models]}
             out.data({**about, "providers": fronts, "export": programs})
         else:
-            out.line(f"{url}   {'; '.join(fronts) or live.assembly.spec.policy.name}")
+            out.line(f"{url}   {'; '.join(fronts) or start.policy}")
             for line in programs:
                 out.line(line)
             for note in start.notes(remembered):
@@ -376,7 +381,7 @@ def serve(
         nonlocal remembered
         fronts.extend(await start.providers())
         remembered = "" if out.json else await asyncio.to_thread(start.remembered)
-        await until_free(live, drain, lambda: out.note("waiting until the gateway before this one has ended"))
+        await until_free(live, stop, drain, out.note)
         await serve_until(stop, live, host, port, limits, ready, learning)
 
     try:
@@ -442,11 +447,11 @@ def feedback(
 
 def _told_at_the_end(live: LiveRun, shared: str) -> str:
     """What was kept, and how to go on."""
-    folder, count = shown_path(live.folder.path), len(live.sessions)
+    folder, count = shown_path(live.folder.path), len(live.sessions) + len(live.ended)
     if shared:
-        return f"sessions are kept in the shared store; what this gateway answered is in {folder}/"
-    kept = "1 session is" if count == 1 else f"{count} sessions are"
-    return f"{kept} kept in {folder}/ for the next agentfw serve; look at all: agentfw view {folder}"
+        return "sessions are kept where --sessions says, for the other gateways and the next start"
+    kept = f"{counted(count, 'session')} kept in {folder}/ for the next agentfw serve"
+    return f"{kept}; look at all: agentfw view {shown_path(live.folder.path.parent)}"
 
 
 def _number(value: str | None) -> str | float | None:
@@ -468,5 +473,11 @@ def _posted(url: str, body: dict[str, Any], key: str) -> dict[str, Any]:
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise EndpointError(f"can't reach the gateway at {url}: {error}", fix="start it: agentfw serve") from None
     if answer.is_error:
-        raise AgentfwError(f"the gateway refused: {result['error']['message']}", fix="see: agentfw feedback --help")
+        fix = "see: agentfw feedback --help"
+        if result["error"].get("code") == "no_such_session":
+            listed = httpx.get(f"{url.partition('/s/')[0]}/sessions", headers=headers, timeout=60)
+            names = [one["session"] for one in listed.json().get("sessions", ()) if not one["finish"]]
+            known = known_names(" sessions in progress", url.split("/")[-2], names[:_LISTED])
+            fix = known if names else "none is in progress; look at those that have ended: agentfw view"
+        raise AgentfwError(f"the gateway refused: {result['error']['message']}", fix=fix)
     return result

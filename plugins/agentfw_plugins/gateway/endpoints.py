@@ -88,7 +88,7 @@ class Endpoints:
         caller = caller_of(request, Body({}))
         if caller.key is not None and self._models.key != "callers" and path not in _OF_KEYS:
             raise BadRequest(f"/v1/{path[:200]} is not passed on for keys of users", 403, code="operators_only")
-        self._callers.count(caller, self._line.of(caller.client))
+        await self._callers.begin(request, caller, self._line.of(caller.client))
         raw = await bytes_of(request, self._max_body)
         began: asyncio.Future[tuple[int, Mapping[str, str]]] = asyncio.get_running_loop().create_future()
         pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -132,7 +132,7 @@ class Endpoints:
         assert isinstance(protocol, Embeddings)
         body = await body_of(request, self._max_body)
         name = body.name("model")
-        self._count(request, body)
+        await self._count(request, body)
         own = await self._memories[0].embed([]) if self._memories else None
         if own is not None and name == own.model:
             return await self._embedded(protocol, body, self._memories[0], own.model)
@@ -150,7 +150,7 @@ class Endpoints:
         body = protocol.addressed(given, request.path_params, streams=False)
         name, path = body.name("model"), protocol.count_path
         model = self._models.find(name, protocol.name)
-        self._count(request, body, recorded(protocol, body).user)
+        await self._count(request, body, recorded(protocol, body).user)
         if model.policy is None:
             raise BadRequest("tokens can't be counted here", 404, code="not_supported")
         if model.forwards:
@@ -166,10 +166,10 @@ class Endpoints:
             count = await model.policy.count_tokens(Asking(asked.messages, asked.actions))
         return json_answer(protocol.write_count(count))
 
-    def _count(self, request: Request, body: Body, hint: str = "") -> None:
+    async def _count(self, request: Request, body: Body, hint: str = "") -> None:
         """Let a request in, as one for an answer."""
         caller = request.state.caller = caller_of(request, body, hint)
-        self._callers.count(caller, self._line.of(caller.client))
+        await self._callers.begin(request, caller, self._line.of(caller.client))
 
     async def _passed(
         self, request: Request, body: Body, model: Model, policy: Policy, protocol: Protocol, path: str

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from agentfw.errors import AgentfwError, MissingExtraError
 from agentfw.runs import LiveRun
 
-from ..hooks.ledger import FILE, Ledger
 from ..protocols import BadRequest
-from .usage import SpentFigures
+from ..protocols.chat import ChatCompletions
+from .usage import SpentFigures, ledger_of
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -27,17 +27,37 @@ try:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from .answers import json_answer
+    from .answers import error_answer, json_answer
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from .answering import AnswerInProgress, Line
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 logger = logging.getLogger("agentfw.gateway.requests")
 logger.propagate = False
+
+
+class Front:
+    """What listens: the gateway as soon as it has read its record, and until then only whoever says that it does."""
+
+    app: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.app is not None:
+            await self.app(scope, receive, send)
+            return
+        if scope["path"] == "/healthz":
+            answer = json_answer({"status": "alive"})
+        else:
+            words, headers = "this gateway takes no requests yet: it is reading its record", {"retry-after": "1"}
+            problem = BadRequest(words, 503, code="not_ready", headers=headers)
+            answer = error_answer(problem, ChatCompletions(), native=False)
+        await answer(scope, receive, send)
 
 
 class Health:
@@ -50,7 +70,7 @@ class Health:
         self.figures.show("places", "Maximum number of answers at once", lambda: line.at_once)
         self.figures.show("requests_waiting", "Requests that wait for the policy", lambda: line.length)
         self.figures.show("sayings_waiting", "Messages of users that no memory has heard yet", live.hearing.waiting)
-        self.figures.add(SpentFigures(Ledger(live.folder.path.parent / FILE)))
+        self.figures.add(SpentFigures(ledger_of(live)))
         self.figures.show("ready", "1 if the gateway takes requests", lambda: not self.hindrance)
 
     @property

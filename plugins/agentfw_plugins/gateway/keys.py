@@ -1,4 +1,4 @@
-"""Keys by user: a file that has a digest of each key, and what the key may do.
+"""Keys by user: a digest of each key, and what the key may do, in a file or in the database that gateways share.
 
 A key is 256 random bits, so nobody can guess it from its digest, however fast digests are computed. That's why SHA-256
 is enough, where a password would need a slow function.
@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -22,6 +23,8 @@ from pathlib import Path
 
 from agentfw.errors import StorageError, UsageError
 from agentfw.runs import make_folder, write_whole
+
+from ..protocols import BadRequest
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 
@@ -41,29 +44,40 @@ class Key:
     """Maximum number of its requests at once, those that wait included."""
 
 
-class KeyFile:
-    """A file of keys. Each look-up sees the file as it is by then."""
+class Keys:
+    """Keys, wherever they are kept."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._read: tuple[int, int, int] | None = None
-        """What tells the version of the file that was read from others."""
-        self._keys = dict[str, Key]()
+    place: str
+    """Where they are, in words."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, tuple[float, float]] = {}
+        """How many answers each key may still ask for, and as of when."""
 
     @property
     def exists(self) -> bool:
-        return self.path.exists()
+        """Whether anybody has made keys here."""
+        raise NotImplementedError
+
+    def known(self) -> Mapping[str, Key]:
+        """All keys as they are by now, by their digests."""
+        raise NotImplementedError
+
+    def insert(self, key: Key) -> None:
+        raise NotImplementedError
+
+    def revoke(self, name: str) -> None:
+        """Remove a key. Its sessions stay."""
+        raise NotImplementedError
 
     def keys(self) -> Sequence[Key]:
         """All keys, the oldest first."""
-        self._refresh()
-        return list(self._keys.values())
+        return list(self.known().values())
 
     def find(self, secret: str) -> Key | None:
         """The key with this secret."""
-        self._refresh()
         # A look-up by digest says nothing about how much of a wrong key is right.
-        return self._keys.get(_digest(secret))
+        return self.known().get(_digest(secret))
 
     def add(
         self, name: str, *, user: str | None = "", per_minute: int | None = None, concurrency: int | None = None
@@ -77,42 +91,98 @@ class KeyFile:
             )
         if user is not None and not (user.isprintable() and len(user) <= 200):
             raise UsageError(f"{user!r} can't be a user", fix="use at most 200 printable characters")
-        known = self.keys()
-        if any(key.name == name for key in known):
-            raise UsageError(f'there is a key "{name}" already', fix=f"agentfw serve keys revoke {name}")
+        if any(key.name == name for key in self.keys()):
+            raise key_exists(name)
         secret = f"agentfw-{secrets.token_urlsafe(32)}"
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        self._write([*known, Key(name, _digest(secret), created, user, per_minute, concurrency)])
+        self.insert(Key(name, _digest(secret), created, user, per_minute, concurrency))
         return secret
 
+    async def begin(self, key: Key, at_once: int) -> None:
+        """Count an answer that is asked for. Raises BadRequest (429) beyond a limit of the key.
+
+        `at_once` is how many this gateway is giving for it. Each one that began has to `end`.
+        """
+        self.check_places(key, at_once)
+        if key.per_minute is not None:
+            now = time.monotonic()
+            left, then = self._asked.get(key.name, (None, now))
+            self._asked[key.name] = self.left_after(key, left, now - then), now
+
+    async def end(self, key: Key) -> None:
+        """Count an answer as given."""
+
+    @staticmethod
+    def check_places(key: Key, at_once: int) -> None:
+        if key.concurrency is not None and at_once >= key.concurrency:
+            raise _too_many(f"this key may have {key.concurrency} requests at once", 1.0)
+
+    @staticmethod
+    def left_after(key: Key, left: float | None, seconds: float) -> float:
+        """How many answers a key may ask for after this one, so many seconds after it could ask for `left`."""
+        most = float(key.per_minute or 0)
+        left = most if left is None else min(most, left + max(0.0, seconds) * most / 60)
+        if left < 1:
+            raise _too_many(f"this key may ask for {key.per_minute} answers a minute", (1 - left) * 60 / most)
+        return left - 1
+
+
+class KeyFile(Keys):
+    """A file of keys. Each look-up sees the file as it is by then."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path, self.place = path, str(path)
+        self._read: tuple[int, int, int] | None = None
+        """What tells the version of the file that was read from others."""
+        self._keys = dict[str, Key]()
+
+    @property
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def insert(self, key: Key) -> None:
+        self._write([*self.keys(), key])
+
     def revoke(self, name: str) -> None:
-        """Remove a key. Its sessions stay."""
         known = self.keys()
         left = [key for key in known if key.name != name]
         if len(left) == len(known):
-            raise UsageError(f'there is no key "{name}" in {self.path}', fix="see: agentfw serve keys list")
+            raise no_such_key(name, self.place)
         self._write(left)
 
     def _write(self, keys: Sequence[Key]) -> None:
         make_folder(self.path.parent)
         write_whole(self.path, json.dumps({"keys": [asdict(key) for key in keys]}, indent=2) + "\n", mode=0o600)
 
-    def _refresh(self) -> None:
+    def known(self) -> Mapping[str, Key]:
         try:
             found = self.path.stat()
             version = (found.st_mtime_ns, found.st_ino, found.st_size)
-            if version == self._read:
-                return
-            keys = [Key(**row) for row in json.loads(self.path.read_text("utf-8"))["keys"]]
+            if version != self._read:
+                rows = json.loads(self.path.read_text("utf-8"))["keys"]
+                self._read, self._keys = version, {key.digest: key for key in (Key(**row) for row in rows)}
         except FileNotFoundError:
             # A file that was there and is gone lets nobody in.
-            version, keys = (0, 0, 0), []
+            self._read, self._keys = None, {}
         except (OSError, ValueError, KeyError, TypeError) as error:
             self._read, self._keys = None, {}
             raise StorageError(
                 f"can't read the keys in {self.path}: {error}", fix="restore the file, or remove it and add keys again"
             ) from error
-        self._read, self._keys = version, {key.digest: key for key in keys}
+        return self._keys
+
+
+def key_exists(name: str) -> UsageError:
+    return UsageError(f'there is a key "{name}" already', fix=f"agentfw serve keys revoke {name}")
+
+
+def no_such_key(name: str, place: str) -> UsageError:
+    return UsageError(f'there is no key "{name}" in {place}', fix="see: agentfw serve keys list")
+
+
+def _too_many(words: str, seconds: float) -> BadRequest:
+    return BadRequest(words, 429, code="rate_limit_exceeded", headers={"retry-after": str(int(seconds) + 1)})
 
 
 def is_weak(secret: str) -> bool:

@@ -22,7 +22,7 @@ from agentfw.printing.out import Out
 from ..command_options import json_option
 
 if TYPE_CHECKING:
-    from .keys import KeyFile
+    from .keys import Keys
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -34,25 +34,39 @@ def key_file_option(command: Command) -> Command:
 
 
 def _where(command: Command) -> Command:
-    """The options that say which file of keys is meant, as `agentfw serve` has them."""
+    """The options that say which keys are meant, as `agentfw serve` has them."""
     runs = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
-    return key_file_option(runs(command))
+    shared = click.option(
+        "--sessions", "shared", metavar="WHERE", default="", help="Keys of gateways that share these."
+    )
+    return key_file_option(runs(shared(command)))
 
 
-def keys_at(path: Path | None, runs: Path | None = None) -> KeyFile:
-    """The file of keys of a gateway."""
+def keys_at(path: Path | None, runs: Path | None = None, shared: str = "") -> Keys:
+    """The keys of a gateway: those in the database that it shares with others, if it does, or in a file."""
     from agentfw.host import runs_directory
 
     from .keys import KeyFile
 
-    return KeyFile(path or runs_directory(runs) / "keys.json")
+    if not shared:
+        return KeyFile(path or runs_directory(runs) / "keys.json")
+    if path is not None:
+        raise UsageError(
+            "gateways that share sessions have their keys there, too",
+            fix="leave --key-file out, and add keys: agentfw serve keys add NAME --sessions WHERE",
+        )
+    from .sessions.session_database import SessionDatabase
+    from .sessions.shared_keys import SharedKeys
+
+    return SharedKeys(SessionDatabase(shared))
 
 
 @click.group()
 def keys() -> None:
     """Give keys to users and programs, and take them back.
 
-    As soon as there is a file of keys, the gateway serves nobody without one, this machine included.
+    As soon as there is a key, the gateway serves nobody without one, this machine included. Gateways that share
+    sessions have their keys there: give the commands the same --sessions.
     """
 
 
@@ -72,27 +86,28 @@ def add(
     concurrency: int | None,
     key_file: Path | None,
     runs: Path | None,
+    shared: str,
     out: Out,
 ) -> None:
-    """Make a key, and print it. It is shown once; the file has only its digest."""
+    """Make a key, and print it. It is shown once; only its digest is stored."""
     if user is not None and any_user:
         raise UsageError("--user and --any-user exclude each other", fix="leave one of them out")
-    file = keys_at(key_file, runs)
+    place = keys_at(key_file, runs, shared)
     whose = None if any_user else user or ""
-    secret = file.add(name, user=whose, per_minute=per_minute, concurrency=concurrency)
+    secret = place.add(name, user=whose, per_minute=per_minute, concurrency=concurrency)
     if out.json:
         out.data({"name": name, "user": None if any_user else user or name, "key": secret})
         return
     out.line(secret)
-    out.note(f"the key of {name}, in {file.path}; it is not shown again")
+    out.note(f"the key of {name}, in {place.place}; it is not shown again")
 
 
 @keys.command("list")
 @_where
 @json_option
-def list_(key_file: Path | None, runs: Path | None, out: Out) -> None:
+def list_(key_file: Path | None, runs: Path | None, shared: str, out: Out) -> None:
     """List the keys, without their secrets."""
-    found = keys_at(key_file, runs).keys()
+    found = keys_at(key_file, runs, shared).keys()
     if out.json:
         out.data([{name: value for name, value in asdict(key).items() if name != "digest"} for key in found])
         return
@@ -108,9 +123,9 @@ def list_(key_file: Path | None, runs: Path | None, out: Out) -> None:
 @click.argument("name")
 @_where
 @json_option
-def revoke(name: str, key_file: Path | None, runs: Path | None, out: Out) -> None:
+def revoke(name: str, key_file: Path | None, runs: Path | None, shared: str, out: Out) -> None:
     """Take a key back. The gateway refuses its next request."""
-    keys_at(key_file, runs).revoke(name)
+    keys_at(key_file, runs, shared).revoke(name)
     if out.json:
         out.data({"revoked": name})
     else:

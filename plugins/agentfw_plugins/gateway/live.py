@@ -18,6 +18,7 @@ from agentfw import Host, Session
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import SettingsError, UsageError
 from agentfw.host import HostOptions, find_project
+from agentfw.printing.out import shown_path
 from agentfw.runs import (
     Again,
     Assembly,
@@ -35,8 +36,8 @@ from ..serving import serving
 from .answering import Line
 from .app import Gateway
 from .callers import Callers
-from .health import Health
-from .keys import KeyFile
+from .health import Front, Health
+from .keys import KeyFile, Keys
 from .learning.learning import Learning
 from .logins import Logins
 from .models import OWN, served_models
@@ -92,6 +93,10 @@ class Stop:
             self.keeps_sessions = keeps_sessions
             self._event.set()
 
+    @property
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
     async def wait(self) -> None:
         await self._event.wait()
 
@@ -109,20 +114,16 @@ def spec_values(
     runs: Path,
     *,
     start: str = "serve",
-    policy: str | None = None,
-    model: str | None = None,
-    memories: Sequence[str] = (),
-    tools: Sequence[str] = (),
-    rewards: Sequence[str] = (),
-    hooks: Sequence[str] = (),
     assignments: Sequence[str] = (),
     spec: Path | None = None,
     models: Sequence[str] = (),
     fallbacks: Sequence[str] = (),
+    **options: Any,
 ) -> dict[str, Any]:
     """The plain values of the spec that is served. They are checked, and start from the spec `start`.
 
-    `models` are NAME=POLICY, and `fallbacks` NAME=OTHER, where `agentfw` is the policy of the run.
+    The options are those of `chosen_values`. `models` are NAME=POLICY, and `fallbacks` NAME=OTHER, where `agentfw` is
+    the policy of the run.
     """
     shipped = read_spec(Path(host.find_spec(start).path))
 
@@ -130,9 +131,7 @@ def spec_values(
         given = read_spec(file) if file else shipped
         return SpecValues({}).then(f"spec {start}", {**given, "environment": shipped["environment"]})
 
-    chosen = {"policy": policy, "model": model, "memories": tuple(memories), "tools": tuple(tools)}
-    chosen |= {"rewards": tuple(rewards), "hooks": tuple(hooks)}
-    values: dict[str, Any] = chosen_values(host, started, None, spec, runs=runs, options=chosen)
+    values: dict[str, Any] = chosen_values(host, started, None, spec, runs=runs, options=options)
     named = [each if isinstance(each, str) else each["name"] for each in values.get("hooks", ())]
     if start == "serve" and _COUNTS not in named:
         values = {**values, "hooks": [*values.get("hooks", ()), _COUNTS]}
@@ -206,24 +205,30 @@ async def serve_until(
 ) -> None:
     """Serve until told to stop, let answers in progress end, and end the sessions or keep them.
 
-    `ready` is given the address.
+    It listens before it reads the record, which may take long, and says so until then. `ready` is given the address.
     """
-    async with live:
-        async with (
-            gateway_of(live, limits, learning) as (gateway, health, caring),
-            serving(gateway.app, host, port, drain=limits.drain, hurry=stop.hurry) as url,
-        ):
-            ready(url)
-            waiting = asyncio.create_task(stop.wait())
-            # A failure to end a session, such as a full disk, is no reason to go on as if nothing had happened.
-            await asyncio.wait({waiting, caring}, return_when=asyncio.FIRST_COMPLETED)
-            health.is_stopping = True
-            waiting.cancel()
-            if caring.done():
-                caring.result()
-        if not (stop.keeps_sessions or limits.shared):
-            for session in list(live.sessions.values()):
-                await live.conclude(session, CLOSED)
+    front, live.keeps = Front(), not limits.shared
+    async with (
+        AsyncExitStack() as reading,  # is left when no request is in progress any more
+        serving(front, host, port, drain=limits.drain, hurry=stop.hurry) as url,
+    ):
+        await reading.enter_async_context(live)
+        if live.keeps:
+            reading.push_async_callback(_end_sessions, live, stop)
+        gateway, health, caring = await reading.enter_async_context(gateway_of(live, limits, learning))
+        front.app = gateway.app
+        ready(url)
+        waiting = asyncio.create_task(stop.wait())
+        await asyncio.wait({waiting, caring}, return_when=asyncio.FIRST_COMPLETED)
+        health.is_stopping = True
+        waiting.cancel()
+        if caring.done():
+            caring.result()
+
+
+async def _end_sessions(live: LiveRun, stop: Stop) -> None:
+    for session in [] if stop.keeps_sessions else list(live.sessions.values()):
+        await live.conclude(session, CLOSED)
 
 
 @asynccontextmanager
@@ -234,17 +239,13 @@ async def gateway_of(
 
     At the end, answers that are still in progress are cut off.
     """
-    finder = await _finder(live, limits)
+    finder, keys = await _finder(live, limits)
     line = Line(at_once=limits.concurrency, waiting=limits.queue, patience=limits.queue_timeout)
     health = Health(live, line)
     if learning is not None:
         await learning.ready()
         finder.reading.learning = learning
-    callers = Callers(
-        limits.keys,
-        KeyFile(limits.key_file) if limits.key_file else None,
-        own_header=limits.upstream_key == "callers",
-    )
+    callers = Callers(limits.keys, keys, own_header=limits.upstream_key == "callers")
     variants = VariantFile(live.folder.path.parent / VARIANTS)
     gateway = Gateway(
         finder,
@@ -260,8 +261,8 @@ async def gateway_of(
     )
 
     async def care() -> None:
-        looking = decide_when_clear(variants, live.folder.path)
-        await asyncio.gather(finder.end_idle(), looking, *([] if learning is None else [learning.run()]))
+        looking = decide_when_clear(variants, finder.reading)
+        await asyncio.gather(finder.care(), looking, *([] if learning is None else [learning.run()]))
 
     caring = asyncio.create_task(care())
     yield gateway, health, caring
@@ -272,24 +273,34 @@ async def gateway_of(
     await finder.close()
 
 
-async def _finder(live: LiveRun, limits: Limits) -> LiveSessionFinder:
+async def _finder(live: LiveRun, limits: Limits) -> tuple[LiveSessionFinder, Keys | None]:
     if not limits.shared:
-        return LiveSessionFinder(live, most=limits.sessions, idle=limits.idle, default_user=limits.default_user)
-    from .sessions.session_store import SessionStore
+        keys = KeyFile(limits.key_file) if limits.key_file else None
+        most, idle = limits.sessions, limits.idle
+        return LiveSessionFinder(live, most=most, idle=idle, default_user=limits.default_user), keys
     from .sessions.shared_session_finder import SharedSessionFinder
 
-    store = await asyncio.to_thread(SessionStore, limits.shared)
-    return SharedSessionFinder(
-        live, store, most=limits.sessions, idle=limits.idle, patience=limits.queue_timeout, keep_ended=limits.keep_ended
+    finder = await asyncio.to_thread(
+        SharedSessionFinder,
+        live,
+        limits.shared,
+        most=limits.sessions,
+        idle=limits.idle,
+        patience=limits.queue_timeout,
+        keep_ended=limits.keep_ended,
     )
+    return finder, finder.keys
 
 
-async def until_free(live: LiveRun, seconds: float, waits: Callable[[], object]) -> None:
-    """Wait while an earlier process still works on the run. `waits` is called if one does."""
+async def until_free(live: LiveRun, stop: Stop, seconds: float, tell: Callable[[str], object]) -> None:
+    """Wait while an earlier process still works on the run, and tell which one."""
     end = time.monotonic() + seconds
     if live.folder.state == "running":
-        waits()
-    while live.folder.state == "running" and time.monotonic() < end:
+        tell(
+            f"process {live.folder.owner} serves {shown_path(live.folder.path)}/ already; waiting {seconds:.0f} s for "
+            "its end (to serve beside it, with a record of its own: agentfw serve --new)"
+        )
+    while live.folder.state == "running" and time.monotonic() < end and not stop.is_set:
         await asyncio.sleep(0.1)
 
 

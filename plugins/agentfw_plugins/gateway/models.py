@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agentfw import Policy
+from agentfw.boundary.settings_input import marked_keys
 from agentfw.errors import AgentfwError, BudgetSpentError, EndpointError, UpstreamError
 from agentfw.request import Forwarded
 from agentfw.runs import Choice, LiveRun
+from agentfw.settings import VERSION
 
+from ..models.checkpoint import version_name
 from ..protocols import BadRequest, Body, Protocol
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ class Model:
     """The model that answers if this one is away."""
     protocol: str = ""
     """The protocol of its server, if requests are passed on."""
+    version: str = ""
+    """The version of a training that it is. Empty for a model as it came."""
 
     @property
     def follows_schemas(self) -> bool:
@@ -159,20 +165,21 @@ def served_models(live: LiveRun, names: Sequence[str], key: Literal["own", "eith
     assembly, spec = live.assembly, live.assembly.spec
     # Where the gateway has to call tools of a memory itself, or a hook decides, it has to read each answer.
     acts = assembly.decisions.reads or any(memory.overrides("tools") for memory in assembly.memories)
-    surrounded = assembly.surrounded(assembly.policy)
-    own = Model("", surrounded, assembly.policy.forwards and not acts, spec.fallback, _protocol_of(spec.policy))
-    others = [
-        Model(
-            choice.alias,
-            assembly.surrounded(policy, choice.alias),
-            policy.forwards and not acts,
-            choice.fallback,
-            _protocol_of(choice),
-        )
-        for choice, policy in zip(spec.models, assembly.models.values(), strict=True)
-    ]
+
+    def model(choice: Choice, policy: Policy, name: str, fallback: str) -> Model:
+        protocol, served = str(getattr(choice.checked, "protocol", "")), version_folder(choice)
+        version = version_name(served) if served else ""
+        surrounded = assembly.surrounded(policy, name)
+        return Model(name, surrounded, policy.forwards and not acts, fallback, protocol, version)
+
+    own = model(spec.policy, assembly.policy, "", spec.fallback)
+    pairs = zip(spec.models, assembly.models.values(), strict=True)
+    others = [model(choice, policy, choice.alias, choice.fallback) for choice, policy in pairs]
     return Models(own, others, names=names, known=spec.policy.name, key=key)
 
 
-def _protocol_of(choice: Choice) -> str:
-    return str(getattr(choice.checked, "protocol", ""))
+def version_folder(choice: Choice) -> Path | None:
+    """The folder of the version of a training that a policy answers with."""
+    keys = marked_keys(type(choice.checked), VERSION) if choice.checked is not None else ()
+    found = [str(value) for key in keys if (value := getattr(choice.checked, key, ""))]
+    return Path(found[0]) if found else None

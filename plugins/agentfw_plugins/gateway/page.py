@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from html import escape
 from importlib.resources import files
 
 from starlette.requests import Request
@@ -30,18 +31,16 @@ from agentfw import Tool
 from agentfw.errors import UnknownNameError
 from agentfw.report import web_page
 
-from ..hooks.ledger import FILE, Ledger
 from ..protocols import BadRequest, Body
 from ..view.app import Viewer
-from ..view.index import Index
 from .answers import body_of, json_answer
 from .callers import caller_of
 from .logins import Handler, Logins
 from .sessions.session_finder import LiveSessionFinder
-from .usage import spent
+from .usage import ledger_of, spent
 
 _VIEW = "/view"
-"""Where the recorded episodes are: all sessions as `agentfw view` shows them, also while they go on."""
+"""Where all runs of the directory are, as `agentfw view` shows them: the sessions too, also while they go on."""
 _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
@@ -50,12 +49,14 @@ class Page:
 
     def __init__(self, finder: LiveSessionFinder, logins: Logins, *, max_body: int = 64_000_000) -> None:
         self.finder, self.max_body = finder, max_body
-        folder, host = finder.live.folder, finder.live.assembly.host
+        host = finder.live.assembly.host
         self._questions = finder.live.assembly.decisions.questions
         self._questions.listeners.append(lambda question: None)  # they are fetched
-        viewer = Viewer(Index(folder.path), host, of_gateway=True)
+        viewer = Viewer(finder.reading.index(), host, of_gateway=finder.live.folder.id)
         html, policy = web_page(files(__package__).joinpath("page.html").read_text("utf-8"))
-        self._html = html.encode()
+        remembers = "yes" if finder.live.assembly.memories else ""
+        about = f'<body data-user="{escape(finder.default_user)}" data-remembers="{remembers}">'
+        self._html = html.replace("<body>", about, 1).encode()
         self._headers = {
             **_PRIVATE,
             "content-security-policy": f"{policy}; frame-ancestors 'none'",
@@ -66,7 +67,7 @@ class Page:
             ("GET", "/s/{session}", self._session),
             ("GET", "/tools", self._list_tools),
             ("POST", "/s/{session}/call", self._call),
-            ("GET", "/usage", partial(spent, Ledger(folder.path.parent / FILE))),
+            ("GET", "/usage", partial(spent, ledger_of(finder.live))),
             ("GET", "/questions", self._list_questions),
             ("POST", "/questions/{number:int}", self._answer_question),
             ("GET", "/memory", self._list_memory),
@@ -79,6 +80,7 @@ class Page:
             ("GET", "/login", logins.form),
             ("POST", "/login", logins.login),
             *(("GET", f"{_VIEW}{path}", logins.for_operator(handler)) for path, handler in viewer.handlers.items()),
+            *(("POST", f"{_VIEW}{path}", logins.for_operator(handler)) for path, handler in viewer.changes.items()),
         ]
         """What admits whoever asks for it by itself."""
 
@@ -141,7 +143,7 @@ class Page:
     # -- memories ------------------------------------------------------------------------------------------------------
 
     async def _list_memory(self, request: Request) -> Response:
-        user = _user_of(request, Body({}))
+        user = self._user_of(request, Body({}))
         items = [asdict(one) for one in await self.finder.live.remembered(user)]
         told = {"user": user, "items": items, "waiting": self.finder.live.hearing.waiting(user)}
         return json_answer(told, headers={"cache-control": "no-store"})
@@ -151,20 +153,26 @@ class Page:
         text = body.text("text")
         if not text.strip():
             raise body.wrong("text", "must not be empty")
-        user = _user_of(request, body)
+        user = self._user_of(request, body)
         with _known():
             corrected = await self.finder.live.correct(user, request.path_params["item"], text)
         return json_answer({"user": user, "item": asdict(corrected)}, headers={"cache-control": "no-store"})
 
     async def _forget_one(self, request: Request) -> Response:
-        user, item = _user_of(request, Body({})), request.path_params["item"]
+        user, item = self._user_of(request, Body({})), request.path_params["item"]
         with _known():
             await self.finder.live.forget_one(user, item)
         return json_answer({"user": user, "deleted": item})
 
     async def _forget(self, request: Request) -> Response:
-        user = _user_of(request, Body({}))
+        user = self._user_of(request, Body({}))
         return json_answer({"user": user, "deleted": await self.finder.live.forget(user)})
+
+    def _user_of(self, request: Request, body: Body) -> str:
+        caller = self.finder.asking(caller_of(request, body), "")
+        if not caller.user:
+            raise BadRequest("the request names no user, and each has a memory of their own", field="user")
+        return caller.user
 
     @property
     def _tools(self) -> dict[str, Tool]:
@@ -177,10 +185,3 @@ def _known() -> Iterator[None]:
         yield
     except UnknownNameError as error:
         raise BadRequest(error.message, 404, code="no_such_item") from None
-
-
-def _user_of(request: Request, body: Body) -> str:
-    caller = caller_of(request, body)
-    if not caller.user:
-        raise BadRequest("the request names no user, and each has a memory of their own", field="user")
-    return caller.user

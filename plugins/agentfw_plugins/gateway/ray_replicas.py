@@ -63,6 +63,7 @@ def application(recipe: Recipe) -> Starlette:
             log_as_json()
         host = Host.load(HostOptions.from_plain(recipe.plugins))
         live = LiveRun.create(parse_spec(recipe.values), host, Path(recipe.runs))
+        live.keeps = False
         limits = limits_of(live, recipe.limits, recipe.names, recipe.at_once)
         # It serves what gateways with --learn have learned that share these sessions.
         learning = learning_of(

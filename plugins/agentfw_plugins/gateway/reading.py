@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentfw import Episode, Message, Turn
@@ -21,6 +22,7 @@ from agentfw.runs import LiveRun, read_sessions
 
 from ..protocols import BadRequest
 from ..rewards.measured import is_feedback
+from ..view.index import Index
 from ..view.pages import because
 from .callers import Caller
 from .learning.ratings import why_ignored
@@ -28,7 +30,7 @@ from .learning.ratings import why_ignored
 if TYPE_CHECKING:
     from .learning.learning import Learning
 
-_PAGE = 100
+PAGE = 100
 _BEGINNING = 120
 PART_OF = "part_of"
 """The event of a session of a sub-agent, with the session that it works for."""
@@ -46,7 +48,7 @@ class Reading:
 
     def ended(self, episode: Episode, reward: float) -> None:
         """Keep what the list says of a session, which is in memory no more."""
-        self._ended[episode.task.query] = _listed(episode, reward)
+        self._ended[episode.task.query] = listed(episode, reward)
 
     async def sessions(self, caller: Caller, before: int | None = None) -> dict[str, Any]:
         """The newest sessions, from the one before number `before`. `more` says whether there are older ones."""
@@ -59,29 +61,45 @@ class Reading:
         end = sys.maxsize if before is None else before
         seen = [row for row in rows if row[0] < end and row[2].startswith(caller.space) and _lists(caller, row[1])]
         seen.sort(key=lambda row: row[0], reverse=True)
-        found = [_listed(one) if isinstance(one, Episode) else one for _, _, _, one in seen[:_PAGE]]
+        found = [listed(one) if isinstance(one, Episode) else one for _, _, _, one in seen[:PAGE]]
         shown = [{**row, "session": row["session"].removeprefix(caller.space)} for row in found]
-        return {"sessions": shown, "more": len(seen) > _PAGE}
+        return {"sessions": shown, "more": len(seen) > PAGE}
 
     async def session(self, caller: Caller, shown: str) -> dict[str, Any]:
         """One session with everything that was said in it."""
-        name = caller.space + shown
-        live, episode, reward = self.live.sessions.get(name), None, None
-        if live is not None:
-            episode = live.episode
-        elif name in self.live.ended:
-            await self._load()
-            reward = self._ended[name]["reward"]
-            [episode] = await asyncio.to_thread(read_sessions, self.live.folder.path, name)
-        if episode is None:
+        found = await self._find(caller.space + shown)
+        if found is None:
             raise BadRequest("there is no such session", 404, code="no_such_session")
+        episode, reward = found
         if not caller.may_see(episode.task.user):
             raise BadRequest("this session belongs to another user", 403, code="another_user")
-        listed = _listed(episode, reward)
+        row = listed(episode, reward)
         if self.learning is not None:
             metric = self.learning.metric
-            listed["feedback"] = [{**one, "why": why_ignored(episode, metric, one)} for one in listed["feedback"]]
-        return {**listed, **_told(episode), "session": shown}
+            row["feedback"] = [{**one, "why": why_ignored(episode, metric, one)} for one in row["feedback"]]
+        return {**row, **_told(episode), "session": shown}
+
+    def rated_so_far(self) -> object:
+        """Changes when something is rated."""
+        turns = self.live.folder.path / "turns.jsonl"
+        return turns.stat().st_size if turns.exists() else 0
+
+    def rated(self, since: float) -> Iterable[Episode]:
+        """The sessions that were used since then. Those without a rating may be missing."""
+        return sessions_below(self.live.folder.path.parent, since)
+
+    def index(self) -> Index:
+        """What the pages of recorded episodes show: all runs of the directory."""
+        return Index(self.live.folder.path.parent)
+
+    async def _find(self, name: str) -> tuple[Episode, float | None] | None:
+        if (live := self.live.sessions.get(name)) is not None:
+            return live.episode, None
+        if name not in self.live.ended:
+            return None
+        await self._load()
+        [episode] = await asyncio.to_thread(read_sessions, self.live.folder.path, name)
+        return episode, self._ended[name]["reward"]
 
     async def _load(self) -> None:
         """Read what the list says of sessions that ended in an earlier process."""
@@ -92,7 +110,14 @@ class Reading:
         rewards = {line["episode"]: float(line["reward"]) for line in await asyncio.to_thread(folder.metrics)}
         for episode in await asyncio.to_thread(read_sessions, folder.path):
             if episode.task.query in missing:
-                self._ended.setdefault(episode.task.query, _listed(episode, rewards.get(episode.id)))
+                self._ended.setdefault(episode.task.query, listed(episode, rewards.get(episode.id)))
+
+
+def sessions_below(runs: Path, since: float) -> Iterator[Episode]:
+    """The sessions of all runs of a folder that went on since then."""
+    for turns in sorted(runs.glob("*/turns.jsonl")):
+        if turns.stat().st_mtime >= since:
+            yield from read_sessions(turns.parent)
 
 
 def _lists(caller: Caller, user: str) -> bool:
@@ -100,7 +125,7 @@ def _lists(caller: Caller, user: str) -> bool:
     return user == caller.user or (caller.key is None and not caller.user)
 
 
-def _listed(episode: Episode, reward: float | None = None) -> dict[str, Any]:
+def listed(episode: Episode, reward: float | None = None) -> dict[str, Any]:
     first = next((message.content for message in episode.messages if message.role == "user"), "")
     return {
         "session": episode.task.query,

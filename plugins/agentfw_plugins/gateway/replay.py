@@ -44,6 +44,7 @@ _VIEW = "http://127.0.0.1:8766"
     help="Variant that answers, with model=NAME, prompt=FILE and version=vN.",
 )
 @click.option("--user", help="Only the sessions of this user.")
+@click.option("--session", help="Only the session of this name.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of sessions, the newest ones. Default: all.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
@@ -52,6 +53,7 @@ def replay(
     run: str,
     text: str,
     user: str | None,
+    session: str | None,
     limit: int | None,
     assignments: tuple[str, ...],
     runs: Path | None,
@@ -72,7 +74,7 @@ def replay(
             "memory can't be left out of recorded conversations: what was recalled is in their messages",
             fix="compare it in service: agentfw serve variants start",
         )
-    episodes = [one for one in read_sessions(source.path) if one.turns and user in (None, one.task.user)]
+    episodes = [one for one in read_sessions(source.path, session) if one.turns and user in (None, one.task.user)]
     episodes = episodes[-limit:] if limit else episodes
     if not episodes:
         raise UsageError(f"{source.path} has no such sessions", fix="name a run of agentfw serve or agentfw chat")

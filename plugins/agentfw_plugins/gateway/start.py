@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentfw.errors import MissingExtraError, SettingsError
-from agentfw.printing.out import shown_path
+from agentfw.printing.out import counted, shown_path
 from agentfw.runs import LiveRun
 
 from ..memories.graph_errors import translated_errors
+from ..models.checkpoint import version_name
+from .keys import Keys
 from .live import Limits
+from .models import version_folder
 from .provider import check_address, look, providers
 
 _MEMORY = "skillgraph"
@@ -22,7 +25,7 @@ _FILE = "memory.db"
 
 
 def with_defaults(
-    given: Mapping[str, Any], runs: Path, host: str, port: int, *, shared: bool, by_model: bool = False
+    given: Mapping[str, Any], runs: Path, host: str, port: int, *, shared: str, by_model: bool = False
 ) -> dict[str, Any]:
     """The options of a gateway, with the provider of the environment and the memory of the directory of runs.
 
@@ -48,6 +51,9 @@ def with_defaults(
     place = f"memory.{_MEMORY}.path"
     if _MEMORY in given["memories"] and not shared and not any(text.startswith(place) for text in given["assignments"]):
         given["assignments"] = (*given["assignments"], f"{place}={runs.absolute() / _FILE}")
+    ledger = "hook.budget.ledger"
+    if shared and not any(text.startswith(ledger) for text in given["assignments"]):
+        given["assignments"] = (*given["assignments"], f"{ledger}={shared}")
     if by_model:
         known = dict(text.partition("=")[::2] for text in given["assignments"])
         url, protocol = known.get("policy.base_url", ""), known.get("policy.protocol", "chat")
@@ -83,6 +89,16 @@ class Start(NamedTuple):
                 asking.append(look(policy, url, variable if os.environ.get(variable, "").strip() else ""))
         return await asyncio.gather(*asking)
 
+    @property
+    def policy(self) -> str:
+        """What answers, in words: the policy, and the version of a training if it is one."""
+        choice = self.live.assembly.spec.policy
+        folder = version_folder(choice)
+        if folder is None:
+            return choice.name
+        run = next((parent.name for parent in folder.parents if (parent / "run.json").is_file()), "")
+        return f"{choice.name}, version {version_name(folder)}" + (f" of {run}" if run else "")
+
     def programs(self, url: str) -> Iterator[str]:
         """What a program has to be told."""
         protocols = {getattr(choice.checked, "protocol", "chat") for choice in self._choices}
@@ -101,7 +117,7 @@ class Start(NamedTuple):
             yield f"memory: {remembered}"
             writers = [getattr(choice.checked, "writer_url", "") for choice in self.live.assembly.spec.memories]
             for url in filter(None, writers):
-                yield f"what users say is written down by a model at {url}; heard.jsonl has the tokens it took"
+                yield f"what users say is written down by a model at {url}; its tokens are in `agentfw serve usage`"
             instead = f'; otherwise "{self.limits.default_user}"' if self.limits.default_user else ""
             yield f'users: user="ada" in a request, the header x-agentfw-user, or a user\'s key{instead}'
         elif not find_spec("faiss"):
@@ -109,7 +125,8 @@ class Start(NamedTuple):
         else:
             yield "memory: none"
         known = len(self.live.sessions) + len(self.live.ended)
-        yield f"record: {_counted(known, 'session')}, {shown_path(self.live.folder.path)}/"
+        where = f"{counted(known, 'session')}, {shown_path(self.live.folder.path)}/"
+        yield f"record: {where if self.live.keeps else 'what --sessions names'}"
         yield from self._keys()
 
     def remembered(self) -> str:
@@ -124,7 +141,7 @@ class Start(NamedTuple):
 
         with translated_errors(), SkillGraph.open(path, tenant=getattr(choice.checked, "tenant", "")) as graph:
             items, users = graph.admin.stats().nodes.get("skill", 0), len(graph.admin.owners())
-        return f"{_counted(users, 'user')}, {_counted(items, 'item')}, {shown_path(Path(path))}"
+        return f"{counted(users, 'user')}, {counted(items, 'item')}, {shown_path(Path(path))}"
 
     def _keys(self) -> Iterator[str]:
         named = dict.fromkeys(str(getattr(choice.checked, "api_key_env", "")) for choice in self._choices)
@@ -138,19 +155,15 @@ class Start(NamedTuple):
             else:
                 yield f"{variable} is not set, and no key is passed on: set it, or add --upstream-key client"
         if self.has_keys:
-            yield f"keys of the gateway: {self.key_variable} and {self.limits.key_file}"
+            yield f"keys of the gateway: {self.key_variable} and {self.limits.key_file or 'those of --sessions'}"
         else:
             yield "keys of the gateway: none, so whoever can log in on this machine can read and lead all sessions"
 
 
-def refuse_other_keys(path: Path, usual: Path) -> None:
+def refuse_other_keys(keys: Keys, usual: Keys) -> None:
     """Refuse to start without keys where somebody made some, for the usual directory of runs."""
-    if not path.exists() and usual.exists():
+    if not keys.exists and usual.exists:
         raise SettingsError(
-            f"there are keys in {usual}, and none in {path}, so this gateway would be open",
-            fix=f"add --key-file {usual}, or make keys: agentfw serve keys add NAME --key-file {path}",
+            f"there are keys in {usual.place}, and none in {keys.place}, so this gateway would be open",
+            fix=f"add --key-file {usual.place}, or make keys: agentfw serve keys add NAME --key-file {keys.place}",
         )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")

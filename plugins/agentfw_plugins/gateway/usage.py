@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from agentfw.runs import LiveRun
+
 _BAR = 12
 """Characters of the longest bar."""
 
@@ -39,8 +41,17 @@ _BAR = 12
 @click.option("--user", help="Only what this user spent.")
 @click.option("--key", help="Only what was spent with this key.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+@click.option("--sessions", "shared", metavar="WHERE", help="What the gateways spent that share these sessions.")
 @json_option
-def usage(by: str, since: datetime | None, user: str | None, key: str | None, runs: Path | None, out: Out) -> None:
+def usage(
+    by: str,
+    since: datetime | None,
+    user: str | None,
+    key: str | None,
+    runs: Path | None,
+    shared: str | None,
+    out: Out,
+) -> None:
     """Show how many tokens answers took, and what they cost.
 
     They are counted as the provider counts them. The prices are those of the policy, or else those of the list in the
@@ -49,7 +60,7 @@ def usage(by: str, since: datetime | None, user: str | None, key: str | None, ru
     from agentfw.host import runs_directory
 
     day = since.date().isoformat() if since else ""
-    rows = Ledger(runs_directory(runs) / FILE).report(by, since=day, user=user, key=key)
+    rows = Ledger(shared or runs_directory(runs) / FILE).report(by, since=day, user=user, key=key)
     if out.json:
         out.data(told(by, day, rows))
         return
@@ -74,6 +85,12 @@ def usage(by: str, since: datetime | None, user: str | None, key: str | None, ru
     if whole.unpriced:
         fix = "--set 'policy.prices.\"MODEL\".prompt=1.25' and .sampled, per million tokens"
         out.note(f"{counted(whole.unpriced, 'answer')} of a model without a known price, in no sum: {fix}")
+
+
+def ledger_of(live: LiveRun) -> Ledger:
+    """Where a gateway counts what it spends."""
+    choice = next((one for one in live.assembly.spec.hooks if one.name == "budget"), None)
+    return Ledger(getattr(choice and choice.checked, "ledger", "") or live.folder.path.parent / FILE)
 
 
 def total(rows: Sequence[Row]) -> Row:

@@ -25,21 +25,25 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from agentfw import Episode
 from agentfw.errors import StorageError, UsageError
 from agentfw.printing.out import Out
-from agentfw.runs import make_folder, read_sessions, write_whole
+from agentfw.runs import make_folder, write_whole
 
 from ..command_options import json_option
 from ..rewards.measured import Metric, is_feedback
+
+if TYPE_CHECKING:
+    from .reading import Reading
 
 CONTROL, FILE, LEVEL = "control", "variants.json", 0.05
 NOTE = "variant"
@@ -287,32 +291,25 @@ def decisions(found: Sequence[Result], comparison: Comparison) -> Mapping[str, s
     return decided
 
 
-async def decide_when_clear(file: VariantFile, folder: Path) -> None:
+async def decide_when_clear(file: VariantFile, reading: Reading) -> None:
     """Look at the comparison again and again, and end it when it is clear, for ever."""
     seen: tuple[object, ...] = ()
     while True:
         await asyncio.sleep(_LOOK)
-        comparison, turns = file.read(), folder / "turns.jsonl"
-        if comparison is None or not turns.exists():
-            continue
-        news = (comparison.began, turns.stat().st_size)
-        if news != seen:
-            seen = news
-            await asyncio.to_thread(_decide, file, comparison)
+        with suppress(StorageError):  # what can't be read or written now may be at the next look
+            if (comparison := file.read()) is None:
+                continue
+            news = (comparison.began, await asyncio.to_thread(reading.rated_so_far))
+            if news != seen:
+                await asyncio.to_thread(_decide, file, comparison, reading)
+                seen = news
 
 
-def _decide(file: VariantFile, comparison: Comparison) -> None:
-    decided = decisions(results(list(_rated_below(file.path.parent, comparison)), comparison), comparison)
-    if decided:
+def _decide(file: VariantFile, comparison: Comparison, reading: Reading) -> None:
+    rated = list(rated_sessions(reading.rated(comparison.began), comparison))
+    if decided := decisions(results(rated, comparison), comparison):
         comparison.decided |= decided
         file.write(comparison)
-
-
-def _rated_below(runs: Path, comparison: Comparison) -> Iterator[Rated]:
-    """The rated sessions of all runs that went on since a comparison began."""
-    for turns in sorted(runs.glob("*/turns.jsonl")):
-        if turns.stat().st_mtime >= comparison.began:
-            yield from rated_sessions(read_sessions(turns.parent), comparison)
 
 
 _runs_option = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
@@ -324,11 +321,22 @@ def _file(runs: Path | None) -> VariantFile:
     return VariantFile(runs_directory(runs) / FILE)
 
 
+def _rated_in(shared: str, since: float) -> Iterator[Episode]:
+    from .sessions.session_journal import Chosen, SessionJournal
+
+    journal = SessionJournal(shared)
+    try:
+        yield from journal.sessions(Chosen(rated=True, since=since))
+    finally:
+        journal.close()
+
+
 @click.group(invoke_without_command=True)
 @_runs_option
+@click.option("--sessions", "shared", metavar="WHERE", default="", help="Sessions that gateways share.")
 @json_option
 @click.pass_context
-def variants(context: click.Context, runs: Path | None, out: Out) -> None:
+def variants(context: click.Context, runs: Path | None, shared: str, out: Out) -> None:
     """Compare variants of a gateway, each with a share of the users, or show how a comparison goes."""
     if context.invoked_subcommand is not None:
         return
@@ -336,7 +344,10 @@ def variants(context: click.Context, runs: Path | None, out: Out) -> None:
     comparison = file.read()
     if comparison is None:
         raise UsageError("nothing is compared", fix="agentfw serve variants start --variant terse:prompt=FILE")
-    found = results(list(_rated_below(file.path.parent, comparison)), comparison)
+    from .reading import sessions_below
+
+    rated = _rated_in(shared, comparison.began) if shared else sessions_below(file.path.parent, comparison.began)
+    found = results(list(rated_sessions(rated, comparison)), comparison)
     if out.json:
         out.data({**asdict(comparison), "results": [_plain(one) for one in found]})
         return

@@ -9,7 +9,8 @@ way may take what is left, the next one waits for them. How much they may take i
 `max_tokens` (32,000 without), and is at least what the largest answer so far took.
 
 What was spent is kept in `usage.db` in the directory of runs, for all gateways and chats of it together, and for each
-run of another kind by itself. Days and months are those of UTC. The prices are those of the policy.
+run of another kind by itself. Gateways that share sessions keep it in their database (`ledger`). Days and months are
+those of UTC. The prices are those of the policy.
 """
 
 from __future__ import annotations
@@ -57,6 +58,9 @@ class Allowance(Settings):
 class BudgetSettings(Limits):
     """Settings of the hook `budget`. Without a limit it only counts."""
 
+    ledger: Annotated[str, OPERATIONAL] = Field(
+        "", description="File or postgresql:// address with what was spent. Default: usage.db in the directory of runs"
+    )
     day: Annotated[Limits, OPERATIONAL] = Field(default_factory=Limits, description="Limits of each day")
     month: Annotated[Limits, OPERATIONAL] = Field(default_factory=Limits, description="Limits of each month")
     users: Annotated[dict[str, Allowance], OPERATIONAL] = Field(
@@ -103,7 +107,7 @@ class Budget(Hook):
 
     @hookimpl
     def agentfw_run_started(self, run: ObservedRun) -> None:
-        self._ledger = Ledger(run.folder.path.parent / FILE)
+        self._ledger = Ledger(self._settings.ledger or run.folder.path.parent / FILE)
 
     @hookimpl(tryfirst=True)
     async def agentfw_request(self, run: ObservedRun, request: Request, model: str, most: Callable[[], Usage]) -> None:

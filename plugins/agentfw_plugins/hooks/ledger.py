@@ -1,7 +1,8 @@
 """The ledger: what the answers of gateways and runs took, in tokens and money, by user, key, session, model and day.
 
-It is a SQLite file in the directory of runs, so a record that begins anew doesn't begin at nothing. A row has the sums
-of one day for one user, key, session and model. Days are those of UTC. Several processes may write to it.
+It is a SQLite file in the directory of runs, so a record that begins anew doesn't begin at nothing, or a table in the
+PostgreSQL that gateways share. A row has the sums of one day for one user, key, session and model. Days are those of
+UTC. Several processes may write to it. An answer that is counted survives a kill, but perhaps not a power cut.
 
     ledger = Ledger(Path("runs/usage.db"))
     ledger.add(Account(user="ada"), "gpt-5", Usage(prompt=100, cached=0, sampled=20, cost=0.0004), counted=True)
@@ -15,22 +16,24 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agentfw.episode import Usage
-from agentfw.errors import StorageError, disk_fix
+from agentfw.errors import MissingExtraError, StorageError, disk_fix
 
 FILE = "usage.db"
 GROUPS = ("user", "key", "session", "model", "day")
 _NAMES = ("book", "day", "user", "key", "session", "model")
 _FIGURES = ("requests", "estimated", "unpriced", "prompt", "cached", "written", "sampled", "cost")
-_ADDED = ", ".join(f"{name} = {name} + excluded.{name}" for name in _FIGURES)
-_SUMS = ", ".join(f"COALESCE(SUM({name}), 0)" for name in _FIGURES)
+_ADDED = ", ".join(f"{name} = spent.{name} + excluded.{name}" for name in _FIGURES)
+_SUMS = ", ".join(  # PostgreSQL sums whole numbers as decimal fractions
+    "COALESCE(SUM(cost), 0.0)" if name == "cost" else f"CAST(COALESCE(SUM({name}), 0) AS BIGINT)" for name in _FIGURES
+)
 
 
 class Account(NamedTuple):
@@ -66,35 +69,35 @@ class Row(NamedTuple):
 
 
 class Ledger:
-    """One file. It is made with the first answer."""
+    """One ledger. A file is made with the first answer."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self._lock = path, Lock()
-        self._connection: sqlite3.Connection | None = None
+    def __init__(self, place: Path | str) -> None:
+        """`place` is a file, or a postgresql:// address."""
+        self.place, self._lock = str(place), Lock()
+        self._is_file = "://" not in self.place
+        self._connection: Any = None
+        self._mark, self._failures = "?", tuple[type[Exception], ...]((sqlite3.Error, OSError))
 
     def add(self, account: Account, model: str, usage: Usage, *, counted: bool) -> None:
         """Add one answer."""
         tokens = [usage.prompt or 0, usage.cached or 0, usage.written or 0, usage.sampled or 0]
-        row = [account.book, today(), account.user, account.key, account.session, model]
+        texts = [account.book, today(), account.user, account.key, account.session, model]
+        row = [text.replace("\0", "\ufffd") for text in texts]  # which PostgreSQL can't keep
         figures = [1, int(not counted), int(usage.cost is None), *tokens, usage.cost or 0.0]
         marks = ", ".join("?" * (len(row) + len(figures)))
         statement = (
-            f"INSERT INTO spent ({', '.join((*_NAMES, *_FIGURES))}) VALUES ({marks}) "
-            f"ON CONFLICT ({', '.join(_NAMES)}) DO UPDATE SET {_ADDED}"
+            f"INSERT INTO spent ({_quoted((*_NAMES, *_FIGURES))}) VALUES ({marks}) "
+            f"ON CONFLICT ({_quoted(_NAMES)}) DO UPDATE SET {_ADDED}"
         )
-        with self._open(makes=True) as connection:
-            assert connection is not None
-            connection.execute(statement, [*row, *figures])
+        self._asked(statement, [*row, *figures], makes=True)
 
     def spent(self, whose: str, name: str, *, book: str = "", since: str = "") -> Row:
         """What a user or a key has spent since a day. `whose` is `user` or `key`; empty for all of the book."""
-        with self._open() as connection:
-            if connection is None:
-                return Row(name, 0, 0, 0, 0, 0, 0, 0, 0.0)
-            where, values = "book = ? AND day >= ?", [book, since]
-            if whose in GROUPS:
-                where, values = f"{where} AND {whose} = ?", [*values, name]
-            return Row(name, *connection.execute(f"SELECT {_SUMS} FROM spent WHERE {where}", values).fetchone())
+        where, values = "book = ? AND day >= ?", [book, since]
+        if whose in GROUPS:
+            where, values = f'{where} AND "{whose}" = ?', [*values, name]
+        found = self._asked(f"SELECT {_SUMS} FROM spent WHERE {where}", values)
+        return Row(name, *(found[0] if found else (0, 0, 0, 0, 0, 0, 0, 0.0)))
 
     def report(self, by: str, *, since: str = "", key: str | None = None, user: str | None = None) -> list[Row]:
         """What gateways, chats and runs have spent since a day, the most expensive first, and days in their order."""
@@ -102,43 +105,69 @@ class Ledger:
         where, values = "day >= ?", [since]
         for name, wanted in (("key", key), ("user", user)):
             if wanted is not None:
-                where, values = f"{where} AND {name} = ?", [*values, wanted]
-        order = "1" if by == "day" else f"SUM(cost) DESC, SUM(prompt + sampled) DESC, {by}"
-        with self._open() as connection:
-            if connection is None:
-                return []
-            found = connection.execute(
-                f"SELECT {by}, {_SUMS} FROM spent WHERE {where} GROUP BY {by} ORDER BY {order}", values
-            )
-            return [Row(*row) for row in found]
+                where, values = f'{where} AND "{name}" = ?', [*values, wanted]
+        order = "1" if by == "day" else f'SUM(cost) DESC, SUM(prompt + sampled) DESC, "{by}"'
+        statement = f'SELECT "{by}", {_SUMS} FROM spent WHERE {where} GROUP BY "{by}" ORDER BY {order}'
+        return [Row(*row) for row in self._asked(statement, values)]
 
-    @contextmanager
-    def _open(self, *, makes: bool = False) -> Iterator[sqlite3.Connection | None]:
-        """The connection, and None if there is no file and none is to be made."""
+    def _asked(self, statement: str, values: Sequence[object], *, makes: bool = False) -> list[Any]:
+        """Execute a statement, and return its rows. There are none if there is no file and none is to be made."""
         with self._lock:
             try:
-                if self._connection is None and (makes or self.path.exists()):
-                    self._connection = self._made()
-                yield self._connection
-            except (sqlite3.Error, OSError) as error:
-                fix = disk_fix(error) if isinstance(error, OSError) else "see to the file, or move it away"
-                raise StorageError(f"can't keep what was spent in {self.path}: {error}", fix=fix) from error
+                if self._connection is None and not self._is_file:
+                    self._connection = self._of_server()
+                elif self._connection is None and (makes or Path(self.place).exists()):
+                    self._connection = self._of_file(Path(self.place))
+                if self._connection is None:
+                    return []
+                found = self._connection.execute(statement.replace("?", self._mark), values)
+                return list(found.fetchall()) if found.description else []
+            except self._failures as error:
+                if not self._is_file:
+                    self._connection = None  # the next one may find the server again
+                fix = disk_fix(error) if isinstance(error, OSError) else "see to the database, or move the file away"
+                raise StorageError(f"can't keep what was spent in {self._told}: {error}", fix=fix) from error
 
-    def _made(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+    @property
+    def _told(self) -> str:
+        return self.place if self._is_file else f"the database at {self.place.rpartition('@')[2]}"
+
+    def _of_file(self, path: Path) -> sqlite3.Connection:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        connection = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")  # survives a kill; a power cut may take the last answers
-        texts = ", ".join(f"{name} TEXT NOT NULL" for name in _NAMES)
-        numbers = ", ".join(f"{name} {'REAL' if name == 'cost' else 'INTEGER'} NOT NULL" for name in _FIGURES)
-        connection.execute(
-            f"CREATE TABLE IF NOT EXISTS spent ({texts}, {numbers}, PRIMARY KEY ({', '.join(_NAMES)})) WITHOUT ROWID"
-        )
-        for whose in ("user", "key"):
-            connection.execute(f"CREATE INDEX IF NOT EXISTS spent_{whose} ON spent (book, {whose}, day)")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        for statement in _tables("INTEGER", "REAL"):
+            connection.execute(statement)
         return connection
+
+    def _of_server(self) -> Any:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise MissingExtraError("a ledger in PostgreSQL", "replicas", module=error.name or "") from None
+        self._mark, self._failures = "%s", (psycopg.Error, OSError)
+        connection = psycopg.connect(self.place, autocommit=True, connect_timeout=2)
+        connection.execute("SET synchronous_commit TO off")
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(6074004)")  # two gateways may begin at once
+            for statement in _tables("BIGINT", "DOUBLE PRECISION"):
+                connection.execute(statement)
+        return connection
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)  # `user` means something else in PostgreSQL
+
+
+def _tables(whole: str, fraction: str) -> Iterator[str]:
+    texts = [f'"{name}" TEXT NOT NULL' for name in _NAMES]
+    numbers = [f"{name} {fraction if name == 'cost' else whole} NOT NULL" for name in _FIGURES]
+    yield f"CREATE TABLE IF NOT EXISTS spent ({', '.join((*texts, *numbers))}, PRIMARY KEY ({_quoted(_NAMES)}))"
+    for whose in ("user", "key"):
+        yield f'CREATE INDEX IF NOT EXISTS spent_{whose} ON spent (book, "{whose}", day)'
 
 
 def today() -> str:

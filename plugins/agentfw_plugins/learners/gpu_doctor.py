@@ -26,6 +26,7 @@ from agentfw.engine import found_cards
 from agentfw.errors import SettingsError, UsageError
 
 from ..models import choose_device, locate
+from ..models.checkpoint import OWN_CODE
 
 Row = dict[str, Any]
 _LIMIT = 240
@@ -270,7 +271,7 @@ def _drawn(folder: Path, device: str, sizes: Sizes, vocabulary: int) -> Path:
     import transformers
 
     tiny = locate("tiny")
-    config = transformers.AutoConfig.from_pretrained(tiny, local_files_only=True)
+    config = transformers.AutoConfig.from_pretrained(tiny, **OWN_CODE)
     config.update({**sizes.config, **({"vocab_size": vocabulary} if vocabulary else {})})
     torch.manual_seed(0)
     with torch.device(device):

@@ -7,6 +7,8 @@ probably a typo. `add`, `learn`, `import` and `serve` create what is missing.
     agentfw memory recall --user ana "which slot do I offer?"
     agentfw memory stats --store runs/2026-11-21-inbox-7f3a19c4/skills.db
 
+Without `--store`, the graph is the one that `agentfw serve` keeps in this folder.
+
 `COMMANDS` declares each command: its parameters, which call of the graph it is, and how the answer is printed.
 
 This module is imported for `agentfw memory --help`, so each command imports what it needs.
@@ -77,10 +79,18 @@ def _time(context: click.Context, parameter: click.Parameter, value: str | None)
 
 # Parameters that several commands have
 
+
+def _served() -> str:
+    from agentfw.host import runs_directory
+    from agentfw.printing.out import shown_path
+
+    return shown_path(runs_directory(None) / "memory.db")
+
+
 _STORE = option(
     "--store",
-    default="skills.db",
-    show_default=True,
+    default=_served,
+    show_default="runs/memory.db, as agentfw serve",
     metavar="PATH|URL",
     help="Store of the graph: a file, or an address (postgresql://, duckdb://).",
 )
@@ -436,10 +446,10 @@ def import_(words: tuple[str, ...], owner: str, yes: bool, embedder: str, store:
     if not path.exists():
         raise UsageError(f"there is no {path}", fix="check the path")
     if words[0] == "skills":
-        from agentfw.host.approvals import ask
+        from agentfw.host.trust import allow_folder, require_trusted_folder
         from agentfw_memory.graph.exchange.skill_folders import as_new_skill, read_skill_folders
 
-        ask(path, out, yes=yes)
+        (allow_folder if yes else require_trusted_folder)(path)
         with translated_errors():
             skills = [as_new_skill(one, owner=owner, reviewed=True) for one in read_skill_folders(path)]
         with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
@@ -523,6 +533,8 @@ def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") 
 
     if not make:
         _must_exist(store, tenant)
+    elif store == _served():
+        Path(store).parent.mkdir(parents=True, exist_ok=True)
     with translated_errors(), SkillGraph.open(store, tenant=tenant, embedder=embedder) as graph:
         yield graph
 
@@ -535,7 +547,7 @@ def _must_exist(store: str, tenant: str) -> None:
     server = store.startswith(_SERVERS)
     if not server and not Path(store.rpartition("://")[2]).is_file():
         raise UsageError(
-            f"there is no store {store}", fix="pass --store PATH: agentfw serve has runs/memory.db, a run RUN/skills.db"
+            f"there is no store {store}", fix="pass --store PATH: agentfw serve has RUNS/memory.db, a run RUN/skills.db"
         )
     with translated_errors():
         known = SkillGraph.tenants(store)

@@ -53,6 +53,9 @@ from agentfw_memory import (
 from agentfw_memory.graph.graph_settings import Bounds
 from agentfw_memory.writing.kinds import says_yes
 
+from ..hooks.ledger import FILE as LEDGER
+from ..hooks.ledger import Account, Ledger
+from ..policies.http.endpoint import is_listed
 from .graph_errors import translated_errors
 from .writer_model import ServerModel
 
@@ -167,11 +170,11 @@ class SkillGraphMemory(Memory):
         with translated_errors():
             self._graph_settings = self.settings.for_graph()
         self._where: str | Path = self.settings.path or ":memory:"
-        self._run = ""
+        self._run, self._ledger = "", Ledger(Path(LEDGER))
         self._opened: SkillGraph | None = None
         self._opening = threading.Lock()
         self._away = False
-        self.writer_model, self._told = _writer_model(self.settings), 0
+        self.writer_model = _writer_model(self.settings)
         timeout = self.settings.writer_timeout
         extractor = self.settings.extractor
         self._extractor = function_at(extractor, "memory.skillgraph.extractor") if extractor else None
@@ -182,7 +185,7 @@ class SkillGraphMemory(Memory):
         """A digest of the profile of each user that was met."""
 
     def open(self, folder: Path) -> None:
-        self._run = folder.name
+        self._run, self._ledger = folder.name, Ledger(folder.parent / LEDGER)
         if not self.settings.path:
             self._where = folder / "skills.db"
 
@@ -204,7 +207,8 @@ class SkillGraphMemory(Memory):
         if not text.strip() or query.limit < 1 or not self._graph_settings.candidates:
             return []
         user = self._owner(query.user)
-        hits = await self._hits(text, user, max(query.limit, self.settings.by_value))
+        scenarios = tuple(filter(_is_name, query.scenarios))
+        hits = await self._hits(text, user, max(query.limit, self.settings.by_value), scenarios)
         if self.settings.by_value:
             hits = sorted(hits, key=lambda hit: -hit.skill.utility)[: query.limit]
         known = {hit.skill.id for hit in hits}
@@ -245,7 +249,10 @@ class SkillGraphMemory(Memory):
             with translated_errors():
                 heard = await AsyncSkillGraph(self.graph).hear(saying.text, answer_to=saying.answer_to, **about)
             # Of several users at once, one may be told the tokens of another. The sum is right.
-            used, self._told = self.writer_model.tokens - self._told, self.writer_model.tokens
+            usage = self.writer_model.taken()
+            if used := usage.tokens or 0:
+                account = Account(saying.user, talk.partition(":")[0] if ":" in talk else "", talk)
+                self._ledger.add(account, self.writer_model.name, usage, counted=True)
         if heard.problem:
             logger.warning("what %s said: %s", saying.user, heard.problem)
         if heard.to_forget and not self.settings.one_list:
@@ -323,9 +330,9 @@ class SkillGraphMemory(Memory):
             lambda: self.graph.cases(text, user=user, k=most, tokens=tokens, bad=settings.bad_cases)
         )
 
-    async def _hits(self, text: str, user: str, count: int) -> list[Hit]:
+    async def _hits(self, text: str, user: str, count: int, scenarios: Sequence[str]) -> list[Hit]:
         try:
-            hits = await self._called(lambda: self.graph.recall(text, user=user, k=count))
+            hits = await self._called(lambda: self.graph.recall(text, user=user, k=count, scenario=scenarios))
         except StorageError as error:
             if not self.settings.go_on_without:
                 raise
@@ -367,10 +374,13 @@ class SkillGraphMemory(Memory):
         user = self._owner(episode.task.user)
         mark = blake2b(f"{self._run}\0{episode.task.user}".encode(errors="replace"), digest_size=8).hexdigest()
         observed = [event for event in episode.events if event.kind == "observation"]
-        theirs = [event.data for event in observed if event.data.get("by") == "user"]
-        said = [str(data.get("said") or data.get("text", "")) for data in theirs]
+        # What is said in a session of a live run was heard, and such a session is about anything.
+        heard = any(event.kind == "session" and "run" in event.data for event in episode.events)
+        theirs = [event for event in observed if event.data.get("by") == "user"]
+        new = [event.data for event in theirs if not (heard and event.name == "message")]
+        said = [str(data.get("said") or data.get("text", "")) for data in new]
         about = dict.fromkeys(str(one) for event in observed for one in _listed(event.data.get("scenarios")))
-        scenarios = tuple(filter(_is_name, about or (episode.environment,)))
+        scenarios = tuple(filter(_is_name, about or (() if heard else (episode.environment,))))
         rated = any(event.name == "feedback" and not event.data.get("metric") for event in observed)
         asked = next((one.content for one in reversed(episode.messages) if rated and one.role == "user"), "")
         recalled = self._recalled(episode)
@@ -424,10 +434,11 @@ def _answer(text: str) -> str:
 def _writer_model(settings: SkillGraphSettings) -> ServerModel | None:
     if not settings.writer_url:
         return None
+    is_named = "writer_key_env" in settings.model_fields_set or is_listed(settings.writer_url)
     return ServerModel(
         settings.writer_url,
         settings.writer_model,
-        settings.writer_key_env,
+        settings.writer_key_env if is_named else "",
         timeout=settings.writer_timeout,
         most_tokens=settings.writer_tokens,
     )

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx
 
+from agentfw.episode import Usage
+
 from ..policies.http.endpoint import key_in
+from ..policies.http.prices import Prices
 
 LONGEST_ANSWER = 2_000
 """Maximum number of tokens of an answer, so that a model that never ends doesn't use up all that is allowed."""
@@ -26,7 +30,17 @@ class ServerModel:
     def __init__(self, base_url: str, model: str, key_env: str, *, timeout: float, most_tokens: int) -> None:
         self._url, self._model, self._key_env = base_url.rstrip("/"), model, key_env
         self._timeout, self._most_tokens = timeout, most_tokens
-        self.tokens = 0
+        self._prices = Prices(price=None, own={}, provider="", url=base_url)
+        self.tokens, self._untold = 0, Usage(0, 0, 0)
+
+    @property
+    def name(self) -> str:
+        return self._model
+
+    def taken(self) -> Usage:
+        """Return what was used since the last call."""
+        found, self._untold = self._untold, Usage(0, 0, 0)
+        return found
 
     async def complete(self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]) -> str:
         if self._most_tokens and self.tokens >= self._most_tokens:
@@ -59,5 +73,8 @@ class ServerModel:
                 if len(read) > LARGEST_ANSWER:
                     raise ValueError(f"the answer has more than {LARGEST_ANSWER:,} bytes")
         whole: dict[str, Any] = json.loads(read)
-        self.tokens += int((whole.get("usage") or {}).get("total_tokens", 0))
+        counted = whole.get("usage") or {}
+        usage = Usage(int(counted.get("prompt_tokens", 0)), 0, int(counted.get("completion_tokens", 0)))
+        self._untold += replace(usage, cost=self._prices.cost(usage, self._model))
+        self.tokens += usage.tokens or 0
         return str(whole["choices"][0]["message"]["content"])

@@ -31,11 +31,14 @@ from pydantic import StringConstraints
 from agentfw.engine import found_cards
 from agentfw.errors import MissingExtraError, SettingsError
 
-from .checkpoint import count_weights
+from .checkpoint import OWN_CODE, count_weights
 
 if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
+
+# It warns of a kernel that isn't used here as soon as anything imports it, PEFT included.
+logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 Device = Annotated[str, StringConstraints(pattern=r"^(auto|cpu|cuda(:\d+)?)$")]
 """`cuda:1` is the second GPU that this process sees."""
@@ -113,7 +116,7 @@ def require_trainable(
         import torch
         import transformers
 
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(folder, **OWN_CODE)
         with torch.device("meta"):
             weights = int(transformers.AutoModelForCausalLM.from_config(config).num_parameters())
     size = _BYTES["nf4" if precision == "nf4" else computed_in(precision, device)]
@@ -154,7 +157,7 @@ def load_base(
 
     computing = torch.float32 if computed_in(precision, device) == "fp32" else torch.bfloat16
     if seed is not None and not has_weights(folder):
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(folder, **OWN_CODE)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
@@ -174,8 +177,6 @@ def load_base(
 def prepare_libraries() -> None:
     """Set what must be set before the first model is made, and silence what users can't do anything about."""
     fix_order_of_adding()
-    # It warns at its import of the kernel that isn't used here.
-    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
     try:
         import transformers
     except ImportError as error:
@@ -197,7 +198,7 @@ def _loaded(folder: Path, precision: Precision, computing: Any, device: str, att
         dtype=computing,
         device_map={"": device},
         attn_implementation=attention,
-        local_files_only=True,
+        **OWN_CODE,
         use_safetensors=True,
         **options,
     ).eval()

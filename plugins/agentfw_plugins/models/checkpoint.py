@@ -30,15 +30,14 @@ import shutil
 from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from safetensors import SafetensorError
 
 from agentfw.errors import SettingsError, StorageError, UsageError, disk_fix
 
-if TYPE_CHECKING:
-    pass
-
+OWN_CODE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+"""What every `from_pretrained` of transformers is given: else it asks, and `y` runs the code in the folder."""
 _SAMPLE = 1 << 20
 
 
@@ -116,7 +115,7 @@ class Start(NamedTuple):
 
     @classmethod
     def at(cls, adapter: str, model: Path) -> Self:
-        """Find and check it. A version of a training has its name in agentfw.json, others are named by their folder."""
+        """Find and check it."""
         folder = Path(adapter).expanduser().resolve()
         if not (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
             if not (folder / "adapter_config.json").is_file():
@@ -126,9 +125,13 @@ class Start(NamedTuple):
                 )
             check_adapter(folder, model)
             require_base(folder, fingerprint(model, 0), str(model))
-        note = folder / "agentfw.json"
-        named = json.loads(note.read_text("utf-8"))["version"] if note.is_file() else folder.name
-        return cls(folder, str(named))
+        return cls(folder, version_name(folder))
+
+
+def version_name(folder: Path) -> str:
+    """The name of a version: what agentfw.json says, or that of its folder where it is of no training."""
+    note = folder / "agentfw.json"
+    return str(json.loads(note.read_text("utf-8"))["version"]) if note.is_file() else folder.name
 
 
 def check_adapter(adapter: Path, model: Path) -> None:

@@ -9,7 +9,6 @@ computed in. An adapter that was trained on four bits is merged into what these 
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import UsageError
-from agentfw.printing.out import Out
+from agentfw.printing.out import Out, counted
 from agentfw.runs import newest_version
 
 from ..command_options import json_option
 from .base import choose_device, computed_in
-from .checkpoint import require_new, write_folder
+from .checkpoint import require_new, version_name, write_folder
+from .export_rows import Library, export_rows
 from .locate import copy_but_weights, locate, write_unquantized
 
 if TYPE_CHECKING:
@@ -33,10 +33,16 @@ if TYPE_CHECKING:
 @click.argument("run")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--merge", is_flag=True, help="Merge the adapter into its base: a whole model.")
+@click.option(
+    "--to",
+    "library",
+    type=click.Choice(["trl", "verl"]),
+    help="Write what RUN learned from, for this library: tokens, masks, logprobs and advantages, as Parquet files.",
+)
 @click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
 @json_option
-def export(run: str, folder: Path, merge: bool, runs: Path | None, out: Out) -> None:
-    """Write the newest version of the training RUN to the new FOLDER.
+def export(run: str, folder: Path, merge: bool, library: Library | None, runs: Path | None, out: Out) -> None:
+    """Write the newest version of the training RUN, or what it learned from, to the new FOLDER.
 
     It is an adapter in the PEFT format, or the whole model where all weights were trained. With --merge it is always a
     whole model, with tokenizer and chat template: for transformers, vLLM, or a converter to GGUF. `last` is the newest
@@ -44,11 +50,21 @@ def export(run: str, folder: Path, merge: bool, runs: Path | None, out: Out) -> 
 
     \b
       agentfw export last my-model --merge
+      agentfw export last rows --to trl
     """
     from agentfw.host import runs_directory
     from agentfw.runs import find_training
 
     found = find_training(runs_directory(runs), run)
+    if library is not None:
+        if merge:
+            raise UsageError("--merge is about a version, and --to about episodes", fix="write each to its own folder")
+        count = export_rows(found, folder, library)
+        if out.json:
+            out.data({"run": found.id, "rows": count, "folder": str(folder)})
+        else:
+            out.line(f"{counted(count, 'row')}   {folder}/")
+        return
     version, whole = export_version(found, folder, merge=merge)
     if out.json:
         out.data({"run": found.id, "version": version, "folder": str(folder), "whole": whole})
@@ -74,9 +90,7 @@ def export_version(run: RunFolder, target: Path, *, merge: bool) -> tuple[str, b
         write_folder(target, lambda unfinished: _merged(settings, version, unfinished))
     else:
         write_folder(target, lambda unfinished: shutil.copytree(version, unfinished, dirs_exist_ok=True))
-    note = version / "agentfw.json"
-    name = json.loads(note.read_text("utf-8"))["version"] if note.is_file() else version.name
-    return str(name), merge or not adapter
+    return version_name(version), merge or not adapter
 
 
 def _merged(settings: dict[str, Any], adapter: Path, target: Path) -> None:

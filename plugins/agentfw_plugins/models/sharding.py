@@ -30,6 +30,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from agentfw.errors import SettingsError
 
 from .base import Precision, computed_in, four_bits, prepare_libraries, use_one_four_bit_kernel
+from .checkpoint import OWN_CODE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -72,7 +73,7 @@ def hollow(folder: Path, precision: Precision, device: str, *, attention: str | 
     import transformers
     from accelerate import init_empty_weights  # type: ignore[import-untyped]
 
-    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    config = transformers.AutoConfig.from_pretrained(folder, **OWN_CODE)
     computing = _computing(precision, device)
     with init_empty_weights(include_buffers=False):  # buffers are computed from the config, so they have values
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=computing)

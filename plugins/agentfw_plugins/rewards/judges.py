@@ -1,12 +1,10 @@
-"""The rewards `rubric` and `keypoints`: any policy as a judge of episodes.
+"""The reward `rubric`: any policy as a judge of episodes, relative to each other, by rules in words.
 
-`rubric` judges the samples of a task relative to each other, by rules in words. `keypoints` marks each episode on an
-absolute scale, by points that the environment names. Both keep a file of judgements, so that nothing is asked twice. A
-policy that rejects a question for good, for example because it is too long, has failed to judge. One that can't be
-reached stops the run.
+A reward with a judge keeps a file of judgements, so that nothing is asked twice. A policy that rejects a question for
+good, for example because it is too long, has failed to judge. One that can't be reached stops the run.
 
     [[rewards]]
-    name = "keypoints"
+    name = "rubric"
     settings = { policy = { name = "openai", settings = { model = "gpt-5-mini" } } }
 """
 
@@ -14,12 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
 from itertools import chain, repeat
 from pathlib import Path
-from statistics import fmean
 from typing import Generic, Literal, Protocol, TypeVar
 
 from pydantic import Field, field_validator
@@ -30,14 +27,13 @@ from agentfw.errors import PluginError, RequestRefusedError, SettingsError, not_
 from agentfw.request import Brief
 from agentfw.runs import Choice, SamplingSettings
 from agentfw.scores import Track
-from agentfw_rewardmodels.keypoints import Attempt, KeypointJudge, KeypointJudgement
 from agentfw_rewardmodels.rubric import LONGEST, Answer, JudgeRefused, RubricJudge
 from agentfw_rewardmodels.rubric import Message as JudgedMessage
 from agentfw_rewardmodels.rubric import Usage as JudgeUsage
 
 from . import translated_errors
 
-__all__ = ["JudgeSettings", "JudgedReward", "Keypoints", "KeypointsSettings", "Rubric", "RubricSettings", "refusals"]
+__all__ = ["JudgeSettings", "JudgedReward", "Rubric", "RubricSettings", "refusals"]
 
 
 class JudgeSettings(Settings):
@@ -269,71 +265,3 @@ def _rules_in(path: str) -> list[str]:
     if not rules:
         raise SettingsError(f"{where} contains no rules", fix="write a rule into it, or leave out the file")
     return rules
-
-
-_UNKNOWN = 0.5
-"""The score of an episode in a group of which none could be judged."""
-
-
-class KeypointsSettings(JudgeSettings):
-    heads: tuple[str, ...] = Field(
-        ("procedure", "personal", "proactive"), min_length=1, description="What is marked; each is a component."
-    )
-    scale: int = Field(5, ge=1, description="Highest mark.")
-
-
-class Keypoints(JudgedReward[KeypointJudge]):
-    """One score per head, and whether the judge failed.
-
-    An environment names the points in an observation's data, as `keypoints`: a list of sentences for each head. It does
-    so when the episode is over, so that the agent never reads them. Each head is a component from 0 to 1. The head
-    `personal` is on the personal track, the others are on the base track. An episode that can't be judged gets the mean
-    of its group, so that nothing is learned from it, and the metric `keypoints_failed` counts it.
-    """
-
-    reward, cache_file = "keypoints", "keypoints.db"
-
-    def __init__(self, settings: KeypointsSettings, *, host: Host) -> None:
-        super().__init__(settings, host)
-        self.settings = settings
-
-    def make_judge(self) -> KeypointJudge:
-        return KeypointJudge(
-            self.ask,
-            name=self.name,
-            heads=self.settings.heads,
-            scale=self.settings.scale,
-            cache=self.cache,
-            parallel=self.settings.parallel,
-            retries=self.settings.retries,
-        )
-
-    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        with refusals():
-            found = await asyncio.gather(*(self.judge.judge(_attempt_with_points(episode)) for episode in group))
-        return [score for number, episode in enumerate(group) for score in self._scores(episode, number, found)]
-
-    def _scores(self, episode: Episode, number: int, found: Sequence[KeypointJudgement]) -> Iterator[Score]:
-        own = found[number]
-        for head in self.settings.heads:
-            others = [one.marks[head] / self.settings.scale for one in found if one.marks]
-            value = own.marks[head] / self.settings.scale if own.marks else fmean(others) if others else _UNKNOWN
-            yield Score(episode.id, f"keypoints_{head}", value, "personal" if head == "personal" else "base")
-        usage = Usage(*astuple(own.usage))
-        yield Score(episode.id, "keypoints_failed", float(bool(own.failure)), counts=False, usage=usage)
-
-
-def _attempt_with_points(episode: Episode) -> Attempt:
-    """What the judge sees: the request, the conversation, the profile and the points. No figure of the environment."""
-    observed = [event.data for event in episode.events if event.kind == "observation"]
-    named: Mapping[str, object] = next(
-        (data["keypoints"] for data in reversed(observed) if isinstance(data.get("keypoints"), Mapping)), {}
-    )
-    points = {str(head): [str(one) for one in some] for head, some in named.items() if isinstance(some, (list, tuple))}
-    messages = []
-    for message in episode.messages:
-        if message.role != "system":
-            calls = [{"name": call.name, "arguments": dict(call.arguments)} for call in message.calls]
-            messages.append({"role": message.role, "content": message.content, **({"calls": calls} if calls else {})})
-    query = str(observed[0].get("text", "")) if observed else ""
-    return Attempt(query, messages, points, episode.profile)

@@ -2,7 +2,7 @@
 
     agentfw reward fit likes.csv --items places.csv --profiles people.csv --out preferences
     agentfw reward score ana "Book the museum first, then lunch nearby" --model preferences
-    agentfw reward explain ana --model preferences --plot ana.svg
+    agentfw reward explain ana --model preferences
 
 A command that fails leaves the model on disk as it was.
 
@@ -145,20 +145,13 @@ def score(user: str | None, text: str | None, file: Any, profile: str | None, mo
 @reward.command()
 @click.argument("user", required=False)
 @click.argument("text", required=False)
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw it into this .svg file.")
 @_profile
 @_model
 @json_option
-def explain(user: str | None, text: str | None, plot: Path | None, profile: str | None, model: Path, out: Out) -> None:
+def explain(user: str | None, text: str | None, profile: str | None, model: Path, out: Out) -> None:
     """Explain what the model learned: about all users, about USER, or why it scores TEXT for USER as it does."""
-    if plot is not None and text is not None:
-        raise UsageError("the explanation of one score has no picture", fix="pass either TEXT or --plot, not both")
-    if plot is not None and plot.suffix.lower() != ".svg":
-        raise UsageError(f"can't draw into {plot}", fix="choose a file name that ends in .svg")
     if profile is not None and text is None:
         raise UsageError("--profile is only used to score a text", fix="pass a TEXT, or leave out --profile")
-    from agentfw.runs import write_whole
-
     from . import translated_errors
 
     with translated_errors():
@@ -168,8 +161,6 @@ def explain(user: str | None, text: str | None, plot: Path | None, profile: str 
             _explained(reasons.as_dict(), reasons.table(), out)
             return
         report = known.report() if user is None else known.report(user)
-    if plot is not None:
-        write_whole(plot, report.plot().encode())
     _explained(report.as_dict(), report.table(), out)
 
 

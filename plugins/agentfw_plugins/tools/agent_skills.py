@@ -7,8 +7,8 @@ and servers in `mcp.json`; the tools of a server are named SERVER_TOOL.
     agentfw run inbox --skill ./skills
     agentfw run inbox --skill acme-letters      # of the entry-point group agentfw.skills of a distribution
 
-Nothing of a folder is shown to a model, and no server of it is started, before a person has approved the folder
-(`agentfw.host.approvals`). What a distribution ships needs no approval: whoever installs it trusts its code.
+Nothing of a folder is shown to a model, and no server of it is started, before a person has allowed the folder
+(`agentfw.host.trust`). What a distribution ships needs no permission: whoever installs it trusts its code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError
 from agentfw import Host, Settings, Tool, Toolbox
 from agentfw.boundary.metadata import entry_points
 from agentfw.errors import InterventionRefused, UnknownNameError, UsageError, known_names
-from agentfw.host.approvals import require_approved
+from agentfw.host.trust import require_trusted_folder
 from agentfw.tool import FunctionTool
 from agentfw_memory import BadInputError
 from agentfw_memory.graph.exchange.skill_folders import AgentSkill, read_skill_folders
@@ -106,9 +106,9 @@ def _cut(text: str) -> str:
 
 
 def found_folder(name: str) -> Path:
-    """The folder of a path that a person has approved, or that a distribution ships under this name."""
+    """The folder of a path that a person has allowed, or that a distribution ships under this name."""
     if Path(name).is_dir():
-        require_approved(Path(name))
+        require_trusted_folder(Path(name))
         return Path(name)
     shipped = {entry.name: entry for entry in entry_points(GROUP)}
     folder = shipped[name].folder() if name in shipped else None

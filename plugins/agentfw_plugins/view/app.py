@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
 
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, UsageError
+from agentfw.runs import RunFolder
 
+from .annotations import Marks, Target, annotate, read_annotations
 from .difference import Side, pairs_of
 from .episode_view import EpisodeView
 from .index import Index, Seen
 from .pages import Links, Pages, inspection
-from .search import Filter, choices, episode_at, find, of_task, run_at, run_rows, select
+from .rating_queue import add_task, next_unrated, rated_runs, save_filter, saved_filters
+from .search import Filter, choices, episode_at, find, of_task, run_at, run_rows, select, stage_rows
 
 try:
     from starlette.applications import Starlette
@@ -38,10 +43,12 @@ _ALONE = (
     "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 )
 """For a page of a plugin, which has a stricter policy in itself that this can't widen."""
+_WITHIN = re.compile(r"[\w.~%-][\w./~%-]*(\?[\w.~%+=&/:-]*)?(#[\w-]*)?|(\?[\w.~%+=&/:-]*)?")
+"""An address below these pages."""
 _PRIVATE = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
 
@@ -49,8 +56,8 @@ _PRIVATE = {
 class Viewer:
     """The application."""
 
-    def __init__(self, index: Index, host: Host, *, of_gateway: bool = False) -> None:
-        """A gateway has these pages one level below its own."""
+    def __init__(self, index: Index, host: Host, *, of_gateway: str = "") -> None:
+        """A gateway has these pages one level below its own. `of_gateway` is its run."""
         self.index, self.pages, self.host, self.of_gateway = index, Pages(Links(), host), host, of_gateway
         paths = {
             "/": self._episodes,
@@ -59,18 +66,33 @@ class Viewer:
             "/pair": self._pair,
             "/runs": self._runs,
             "/inspect": self._inspect,
+            "/rate": self._rate,
+            "/run/{name:path}": self._run,
             "/news": self._news,
         }
         self.handlers = {path: self._guarded(answer) for path, answer in paths.items()}
+        self.changes = {
+            path: self._guarded(answer, changes=True)
+            for path, answer in {"/annotate": self._annotate, "/save": self._save}.items()
+        }
+        """What is posted: pages of this server alone may do so."""
         routes = [Route(path, answer) for path, answer in self.handlers.items()]
+        routes += [Route(path, answer, methods=["POST"]) for path, answer in self.changes.items()]
         self.app: ASGIApp = Starlette(routes=[*routes, Route("/{name:path}", self._guarded(self._missing))])
 
-    def _guarded(self, answer: Callable[[Request, Pages], Response]) -> Callable[[Request], Awaitable[Response]]:
+    def _guarded(
+        self, answer: Callable[[Request, Pages], Response], *, changes: bool = False
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def guarded(request: Request) -> Response:
             # A page elsewhere whose name was made to lead here must not read what is private.
             # A gateway looks at the name itself, as it may have others.
             if not self.of_gateway and request.url.hostname not in _HOSTS:
                 return PlainTextResponse("this page is for this machine only", 403)
+            if changes:
+                if not _is_ours(request):
+                    return PlainTextResponse("only the pages of this server may change anything", 403)
+                body = await request.body()
+                request.state.form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
             folders = str(request.path_params.get("name", "")).split("/") if "name" in request.path_params else []
             base = "/".join([".."] * len(folders)) or "."
             pages = self.pages.seen_from(Links(base, of_gateway=self.of_gateway))
@@ -101,8 +123,15 @@ class Viewer:
             return RedirectResponse(f"{pages.links.home}{wanted.address()}".removesuffix("?"))
         seen = self.index.look()
         with self.index.reading() as rows:
-            found, runs = find(rows, wanted), run_rows(rows, _RUNS)
-            page = pages.episodes(wanted, found, runs, choices(rows), seen=seen)
+            everything = "runs" in request.query_params
+            found, runs = find(rows, wanted), run_rows(rows, -1 if everything else _RUNS + 1)
+            for row in found.rows:
+                run, place = self.index.run_of(row)
+                row["marks"] = read_annotations(run).get((place, row["episode"], None))
+            saved = saved_filters(self.index.root)
+            page = pages.episodes(
+                wanted, found, runs, choices(rows), seen=seen, saved=saved, most=len(runs) if everything else _RUNS
+            )
         return self._html(page)
 
     def _episode(self, request: Request, pages: Pages) -> Response:
@@ -120,6 +149,16 @@ class Viewer:
         with self.index.reading() as rows:
             view = EpisodeView.read(self.index, episode_at(rows, request.path_params["name"]), rows)
         return PlainTextResponse(view.raw.encode("utf-8", "replace"))
+
+    def _run(self, request: Request, pages: Pages) -> Response:
+        """What a run is, with which plugins and settings, and what came of it so far."""
+        seen = self.index.look()
+        with self.index.reading() as rows:
+            run = run_at(rows, request.path_params["name"].strip("/"))
+            stages = stage_rows(rows, run["id"])
+        folder = RunFolder.open(self.index.root / run["folder"])
+        marks = read_annotations(folder.path).get(("", "", None))
+        return self._html(pages.run(run, folder, stages, marks=marks or Marks(), seen=seen))
 
     def _pair(self, request: Request, pages: Pages) -> Response:
         with self.index.reading() as rows:
@@ -151,6 +190,55 @@ class Viewer:
         page = inspection(self.index.root / run["folder"], self.host, asked("episode", ""), back)
         return Response(page.encode("utf-8", "replace"), 200, {"content-security-policy": _ALONE}, "text/html")
 
+    def _rate(self, request: Request, pages: Pages) -> Response:
+        """The next answer that nobody has rated, among those of the filter, or one that is named."""
+        asked, wanted = request.query_params.get, Filter.of(request.query_params)
+        self.index.look()
+        with self.index.reading() as rows:
+            at = asked("at", "") or next_unrated(self.index, rows, wanted, asked("after", ""))
+            view = turn = None
+            if at:
+                name, _, number = at.rpartition(":")
+                view = EpisodeView.read(self.index, episode_at(rows, name), rows)
+                turn = int(number) if number.isdecimal() and int(number) < len(view.turns) else 0
+            done = rated_runs(self.index, rows, wanted.run)
+        page = pages.rate(view, turn, wanted, at=at, before=asked("before", ""), rated=done)
+        return self._html(page)
+
+    def _annotate(self, request: Request, pages: Pages) -> Response:
+        """Write what somebody thinks of an episode or one of its turns, and go on with the page that `back` names."""
+        form = request.state.form
+        turn = form.get("turn", "")
+        with self.index.reading() as rows:
+            if form.get("episode"):
+                row = episode_at(rows, form["episode"])
+                run, place = self.index.run_of(row)
+                target = Target(place, row["episode"], int(turn) if turn.isdecimal() else None, row["user"] or "")
+            else:
+                found = run_at(rows, form.get("run", ""))
+                run, target = self.index.root / found["folder"], Target("", "", None, "")
+        now = read_annotations(run).get(target[:3], Marks())
+        for kind in ("star", "tag", "untag", "note", "rating", "correction"):
+            # A form sends all of its fields, also those that say nothing new.
+            if kind in form and form[kind] != getattr(now, kind, ""):
+                annotate(run, target, kind, form[kind])
+        return self._back(request, pages)
+
+    def _save(self, request: Request, pages: Pages) -> Response:
+        """Keep a filter by a name, or add a question to the set of tasks."""
+        form = request.state.form
+        if form.get("task"):
+            with self.index.reading() as rows:
+                view = EpisodeView.read(self.index, episode_at(rows, form["task"]), rows)
+            add_task(self.index.root, view, int(form.get("turn") or 0))
+        else:
+            save_filter(self.index.root, form.get("name", ""), form.get("filter", ""))
+        return self._back(request, pages)
+
+    def _back(self, request: Request, pages: Pages) -> Response:
+        back = request.state.form.get("back", "")
+        return RedirectResponse(pages.links.at(f"/{back}" if _WITHIN.fullmatch(back) else "/"), 303)
+
     def _missing(self, request: Request, pages: Pages) -> Response:
         message = f'there is no page "{request.path_params["name"]}"'
         return self._html(pages.problem(message, "go back to the list of episodes", Seen(0, is_whole=True)), 404)
@@ -158,6 +246,14 @@ class Viewer:
     def _news(self, request: Request, pages: Pages) -> Response:
         """Changes when there is something new."""
         return JSONResponse(self.index.look())
+
+
+def _is_ours(request: Request) -> bool:
+    """Whether a page of this server posts this, or a program that is no browser."""
+    origin = request.headers.get("origin")
+    if origin is None:
+        return request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
+    return urlsplit(origin).netloc == request.headers.get("host")
 
 
 def _sides(rows: sqlite3.Connection) -> list[str]:
@@ -171,14 +267,18 @@ def _sides(rows: sqlite3.Connection) -> list[str]:
 
 
 def _suggested(rows: sqlite3.Connection, names: list[str], chosen: list[str]) -> list[str]:
-    """The two newest that have played a task in common, with the one that was chosen if one was."""
+    """The two newest that have played a task in common, with the one that was chosen if one was.
+
+    Of a training, these are the first evaluation and the last.
+    """
     wanted = chosen[1] or chosen[0]
     if wanted and wanted not in names:
         return []
     since = names.index(wanted) if wanted else 0
     near = [(name, _tasks(rows, name)) for name in names[since : since + _SUGGESTED]]
     for place, (right, played) in enumerate(near[:1] if wanted else near):
-        for left, tasks in near[place + 1 :]:
+        older, run = near[place + 1 :], right.partition(", ")[0]
+        for left, tasks in [*(one for one in reversed(older) if one[0].startswith(f"{run}, ")), *older]:
             if played & tasks:
                 return [left, right]
     return []

@@ -35,7 +35,10 @@ class _FileLinks(Links):
         return "index.html"
 
     def episode(self, row: Row, turn: int | None = None) -> str:
-        return quote(f"{_name(row)}.html") + ("" if turn is None else f"#turn-{turn}")
+        return quote(f"{_name(row)}.html") + ("" if turn is None else f"#turn-{turn + 1}")
+
+    def run(self, folder: str) -> str:
+        return self.home
 
     def record(self, row: Row) -> str:
         return quote(f"{_name(row)}.jsonl")

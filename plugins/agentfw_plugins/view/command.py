@@ -9,6 +9,7 @@ This module is imported for --help, so the command imports what it needs.
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,8 +42,20 @@ _PAUSE = 0.5
     help="Port to listen on; 0 for any free one.",
 )
 @click.option("--bundle", type=click.Path(path_type=Path), help="Write the pages of each RUN into this new directory.")
+@click.option(
+    "--text", "address", metavar="RUN[:EPISODE[:TURN]]", help="Print this part as text. ?FILTER can follow RUN."
+)
+@click.option("--tokens", type=click.IntRange(50), default=2000, show_default=True, help="With --text: about how much.")
 @json_option
-def view(runs: tuple[str, ...], folder: Path | None, port: int, bundle: Path | None, out: Out) -> None:
+def view(
+    runs: tuple[str, ...],
+    folder: Path | None,
+    port: int,
+    bundle: Path | None,
+    address: str | None,
+    tokens: int,
+    out: Out,
+) -> None:
     """Show all recorded episodes: which failed, what was said, called and remembered, and what others did.
 
     RUN is the path of a run, its name, the end of its name, or `last`. A folder of runs, such as that of a loop, can be
@@ -52,9 +65,24 @@ def view(runs: tuple[str, ...], folder: Path | None, port: int, bundle: Path | N
       agentfw view
       agentfw view loops/first
       agentfw view last --bundle site
+      agentfw view --text last:00003-0
     """
     from .index import Index
 
+    if address is not None:
+        from .text import lines_of, part_at
+
+        named = re.split("[:?]", address, maxsplit=1)[0]
+        root, [name] = _chosen((named,), folder)
+        index = Index(root)
+        index.refresh()
+        part = part_at(index, name + address.removeprefix(named), tokens)
+        if out.json:
+            out.data(part)
+        else:
+            for line in lines_of(part):
+                out.line(line)
+        return
     root, names = _chosen(runs, folder)
     if not root.is_dir():
         raise UsageError(f"there is no folder {root}", fix="start a run: agentfw run")

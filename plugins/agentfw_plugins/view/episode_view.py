@@ -23,6 +23,7 @@ from agentfw.runs import RunFolder, decisions
 from agentfw.turns.session import extended
 
 from ..rewards.measured import is_feedback
+from .annotations import Annotations, Marks, read_annotations
 from .index import Index
 from .index_rows import read_line
 from .search import Row
@@ -49,6 +50,7 @@ class ShownCall:
     problem: str
     """Why it was refused, or how it failed."""
     answer: str | None
+    id: str
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class ShownTurn:
     measures: list[Measure] = field(default_factory=list)
     scores: list[ShownScore] = field(default_factory=list)
     advantage: float | None = None
+    failed: list[Event] = field(default_factory=list)
+    """The requests before it that weren't answered."""
 
     @property
     def is_failed(self) -> bool:
@@ -111,6 +115,8 @@ class EpisodeView:
         about: Mapping[str, Any] | None = None,
         advantages: Mapping[str, Sequence[Sequence[float]]] | None = None,
         streams: Sequence[Mapping[str, Any]] = (),
+        said: Annotations | None = None,
+        place: str = "",
     ) -> None:
         self.row, self.episode, self.raw, self.metrics, self.problem = row, episode, raw, metrics, problem
         self.about = about or {}
@@ -118,10 +124,16 @@ class EpisodeView:
         self._advantages = advantages or {}
         self.streams = streams
         """Answers in progress: what was streamed of each so far."""
+        self._said, self._place = said or {}, place
+        self.failed: list[Event] = []
+        """The requests after the last turn that weren't answered."""
+        self.unanswered: list[tuple[int, Message]] = []
+        """What was said in them, with its places."""
 
     @classmethod
     def read(cls, index: Index, row: Row, rows: sqlite3.Connection) -> EpisodeView:
         place = index.root / row["folder"]
+        run, below = index.run_of(row)
         raw = metrics = b""
         [about] = rows.execute("SELECT about FROM runs WHERE id = ?", (row["run"],)).fetchone()
         try:
@@ -140,7 +152,13 @@ class EpisodeView:
             about=json.loads(about),
             advantages=_object(_read(place / "advantages.json")),
             streams=list(_streams(place, row["episode"])),
+            said=read_annotations(run),
+            place=below,
         )
+
+    def marks(self, turn: int | None = None) -> Marks:
+        """What people think of it, or of one of its turns."""
+        return self._said.get((self._place, str(self.row["episode"]), turn), Marks())
 
     @cached_property
     def scores(self) -> list[ShownScore]:
@@ -207,6 +225,11 @@ class EpisodeView:
         """What hooks decided about a turn and its calls."""
         return decisions(self.episode, turn) if self.episode else []
 
+    @property
+    def answered(self) -> set[str]:
+        """Ids of the calls that are shown with their answers, which aren't shown again."""
+        return {call.id for shown in self.turns for call in shown.calls if call.id and (call.answer or call.problem)}
+
     @cached_property
     def turns(self) -> list[ShownTurn]:
         episode = self.episode
@@ -214,6 +237,7 @@ class EpisodeView:
             return []
         problems, answers = _problems(episode), {one.answers: one.content for one in episode.messages if one.answers}
         advantages = {int(turn): value for turn, value in self._advantages.get(episode.id, ())}
+        failed = [event for event in episode.events if (event.kind, event.name) == ("session", "failed")]
         told: set[int] = set()
         before: tuple[int, ...] = ()
         found = []
@@ -225,7 +249,15 @@ class EpisodeView:
             shared = len(before) if turn.prompt_ids[: len(before)] == before else 0
             before = turn.prompt_ids + turn.token_ids
             advantage = advantages.get(turn.index)
-            found.append(ShownTurn(turn, new, turn.prompt_ids[shared:], said, calls, advantage=advantage))
+            earlier = [event for event in failed if event.time <= turn.started]
+            failed = failed[len(earlier) :]
+            found.append(
+                ShownTurn(turn, new, turn.prompt_ids[shared:], said, calls, advantage=advantage, failed=earlier)
+            )
+        self.failed = failed
+        if failed:
+            some = enumerate(episode.messages)
+            self.unanswered = [(at, one) for at, one in some if at not in told and one.role in ("system", "user")]
         for event in filter(is_feedback, episode.events):
             rated = event.data.get("turn")
             if isinstance(rated, int) and 0 <= rated < len(found):
@@ -308,7 +340,7 @@ def _call(call: Call, problem: str, answer: str | None) -> ShownCall:
         arguments.append(Argument(name, text, doubtful))
     # What the policy was told of a problem mostly repeats it.
     told = None if problem and answer is not None and problem in answer and len(answer) < 2 * len(problem) else answer
-    return ShownCall(call.name, arguments, problem, told)
+    return ShownCall(call.name, arguments, problem, told, call.id)
 
 
 def _owners(episode: Episode, turns: Sequence[ShownTurn]) -> Iterator[ShownTurn | None]:

@@ -15,13 +15,15 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentfw.runs import RunIndex, writing
 
+from .annotations import marked_in
 from .index_rows import COLUMNS, Line, Place, Rows, new_lines, places_of, read_line, run_folders, words_of
 
 _RECENT = 0.5
@@ -46,7 +48,9 @@ CREATE INDEX episodes_of_run ON episodes (run, failures, reward);
 CREATE INDEX episodes_of_task ON episodes (task);
 CREATE INDEX episodes_by_reward ON episodes (reward);
 CREATE INDEX episodes_with_failures ON episodes (failures) WHERE failures;
+CREATE INDEX episodes_that_failed ON episodes (failed) WHERE failed > 0;
 CREATE INDEX episodes_by_age ON episodes (began);
+CREATE INDEX episodes_by_default ON episodes (broken, began);
 CREATE INDEX episodes_of_user ON episodes (user);
 CREATE INDEX episodes_of_version ON episodes (version);
 CREATE INDEX episodes_by_end ON episodes (finish);
@@ -67,7 +71,7 @@ class Seen(NamedTuple):
 class Index(RunIndex):
     """The index of one folder of runs, with their episodes."""
 
-    tables, version = _TABLES, 4
+    tables, version = _TABLES, 5
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -104,6 +108,8 @@ class Index(RunIndex):
         """The tables, with a function for phrases: the index knows which words an episode has, but not where."""
         with closing(self.connect()) as rows:
             rows.create_function("says", 2, lambda episode, phrase: self._says(rows, episode, phrase))
+            marked = cache(lambda: marked_in(self.root, _numbers(rows, "runs"), _numbers(rows, "places")))
+            rows.create_function("marked", 3, lambda *of: marked()(*of))
             yield rows
 
     def count(self) -> int:
@@ -121,6 +127,11 @@ class Index(RunIndex):
             return read_line(place / "episodes.jsonl", row["at"], row["size"])
         pieces = rows.execute("SELECT at, size FROM pieces WHERE episode = ? ORDER BY at", (episode,))
         return b"".join(read_line(place / "turns.jsonl", at, size) for at, size in pieces.fetchall())
+
+    def run_of(self, row: Mapping[str, Any]) -> tuple[Path, str]:
+        """The folder of an episode's run, and that of its place below it."""
+        run = str(row["run_folder"])
+        return self.root / run, str(row["folder"]).removeprefix(run).strip("/")
 
     def _says(self, rows: sqlite3.Connection, episode: int, phrase: str) -> bool:
         wanted = json.dumps(phrase.casefold(), ensure_ascii=False)[1:-1]
@@ -239,6 +250,11 @@ class Index(RunIndex):
     def _name(self, path: Path) -> str:
         """A folder below the root."""
         return path.relative_to(self.root).as_posix().removeprefix(".")
+
+
+def _numbers(rows: sqlite3.Connection, table: str) -> dict[str, int]:
+    """The number of each folder of a run, or of a place."""
+    return {row["folder"]: row["id"] for row in rows.execute(f"SELECT id, folder FROM {table}").fetchall()}
 
 
 def _known(rows: sqlite3.Connection, place: int) -> dict[str, tuple[int, int]]:

@@ -12,8 +12,9 @@ import math
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,6 +100,14 @@ _NO_SPACES = re.compile("([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
 """Characters of languages that are written without spaces. Each is a word of its own in the index."""
 
 
+_AS_WRITTEN = re.compile(
+    r"(?<![^\W_])(?:[^\W_]++(?:[-_'’.@+#]++[^\W_]++)++(?:\+\+|\#)?|[^\W_]++(?:\+\+|\#)|-\d++(?:\.\d++)?)"
+)
+"""Words that the tokenizer would take apart: `get_weather`, `don't`, `C++`, `-3`."""
+_WHOLE = {ord(sign): 0xE000 + ord("'" if sign == "’" else sign) for sign in "-_'’.@+#"}
+"""Each sign as a character of private use, which the tokenizer takes for a letter."""
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
 _in_json = json.JSONEncoder(ensure_ascii=False).encode
 """As `json.dumps`, which makes an encoder for each call."""
 
@@ -110,14 +119,16 @@ class _Columns(dict[str, str]):
 
 
 _FIXED = ("place", "run", "episode", "began")
-_COUNTS = ("turns", "tokens", "calls", "not_understood", "refused", "cut_off")
+_COUNTS = ("turns", "tokens", "calls", "not_understood", "refused", "cut_off", "failed", "rated")
+_SPENT = ("prompt_tokens", "cached_tokens", "cost", "seconds")
+"""Sums of the turns. None where no turn has the number."""
 COLUMNS = _Columns(
     environment="TEXT",
     user="TEXT",
     task="TEXT",  # the same in every run that plays it
     sample="INTEGER",
     query="TEXT",
-    began="TEXT",  # of its run
+    began="TEXT",  # when its first request came, or else its run began
     state="TEXT",  # ended, in progress, left out, or damaged
     begins="TEXT",
     finish="TEXT",
@@ -128,7 +139,9 @@ COLUMNS = _Columns(
     version="TEXT",
     problem="TEXT",
     **dict.fromkeys(_COUNTS, "INTEGER DEFAULT 0"),
-    failures="INTEGER GENERATED ALWAYS AS (not_understood + refused + cut_off + (problem IS NOT NULL)) STORED",
+    **dict.fromkeys(_SPENT, "REAL"),
+    failures="INTEGER GENERATED ALWAYS AS (failed + not_understood + refused + cut_off + (problem IS NOT NULL)) STORED",
+    broken="INTEGER GENERATED ALWAYS AS (failed > 0 OR problem IS NOT NULL) STORED",
     at="INTEGER",  # the line in episodes.jsonl
     size="INTEGER",
     metrics_at="INTEGER",  # the line in metrics.jsonl
@@ -179,10 +192,12 @@ class Rows:
         ).fetchone()
         if before is not None:
             row |= {count: row[count] + before[count] for count in _COUNTS}
+            row |= {name: _sum([before[name], row[name]]) for name in _SPENT}
             row["begins"] = before["begins"] or row["begins"]
             row["version"] = row["version"] or before["version"]
             row["tools"] = _spaced({*str(before["tools"]).split(), *row["tools"].split()})
-        return self._write(name, row | {"state": "in progress", "finish": str(record.get("finish", ""))})
+        state = "in progress" if row["turns"] or not row["failed"] else "failed"
+        return self._write(name, row | {"state": state, "finish": str(record.get("finish", ""))})
 
     def _metrics(self, line: Line, record: dict[str, Any]) -> int:
         row: dict[str, Any] = {"metrics_at": line.at, "metrics_size": line.size}
@@ -209,7 +224,7 @@ class Rows:
     def _write(self, name: str, row: dict[str, Any]) -> int:
         if self.is_live and "query" in row:
             row["task"] = f"{self.origin}/{row['query']}"
-        row = {"place": self.number, "run": self.run, "episode": name, "began": self.began, **row}
+        row = {"place": self.number, "run": self.run, "episode": name, **row, "began": row.get("began") or self.began}
         for tool in str(row.get("tools", "")).split():
             self.rows.execute("INSERT OR IGNORE INTO tools VALUES (?)", (tool,))
         names = ", ".join(row)
@@ -230,7 +245,21 @@ def words_of(record: Mapping[str, Any]) -> str:
         text = "\n".join(_said(record))
     except Exception:  # it is no episode, and is found by whatever it says
         text = _in_json(record)
-    return separated(_storable(text))
+    text = _storable(text)
+    # The index doesn't know where in the text a word is, so those that are kept whole can come behind it.
+    signs = {word for word in set(text.split()) if not word.isalnum()}
+    whole = {found.translate(_WHOLE) for word in signs for found in _AS_WRITTEN.findall(word)}
+    return separated(" ".join([text, *whole]))
+
+
+def words_to_find(text: str) -> list[str]:
+    """The words of a search, each as the index has it.
+
+    >>> words_to_find("rain in New York"), len(words_to_find("get_weather don't C++ -3"))
+    (['rain', 'in', 'New', 'York'], 4)
+    """
+    written = _AS_WRITTEN.sub(lambda word: f" {word[0].translate(_WHOLE)} ", _storable(text))
+    return re.findall(r"(?:[^\W_]|[\ue000-\ue0ff])+", separated(written))
 
 
 def separated(text: str) -> str:
@@ -247,11 +276,15 @@ def _said(record: Mapping[str, Any]) -> Iterator[str]:
     for turn in record["turns"]:
         yield str(turn["text"])
         for call in turn["calls"]:
+            if (parts := _HUMPS.sub(" ", call[0])) != call[0]:
+                yield parts
             if call[0] not in turn["text"]:  # else it is spelled there
                 yield f"{call[0]} {_in_json(call[1])}"
         yield from map(str, turn["failures"])
     for event in record["events"]:
-        if event[1] == "refused" or (event[1] == "observation" and event[2] == "feedback"):
+        if event[1:3] == ["session", "failed"]:
+            yield f"{event[3]['error']} {event[3].get('answer', '')}"
+        elif event[1] == "refused" or (event[1] == "observation" and event[2] == "feedback"):
             yield str(event[3].get("reason") or event[3].get("text", ""))
 
 
@@ -259,6 +292,9 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """What the record of an episode, or a part of one, says."""
     task, turns, events = record["task"], record["turns"], record["events"]
     first = next((str(message[1]) for message in record["messages"] if message[0] == "user"), "")
+    at = [turn["at"] for turn in turns if turn.get("at")] + [
+        event[3]["at"] for event in events[:3] if event[1] == "session" and "at" in event[3]
+    ]
     begins = " ".join(first.removeprefix("[0]")[: 4 * _BEGINNING].split())
     return {
         "environment": str(record["environment"]),
@@ -267,12 +303,21 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
         "sample": int(task["sample"]),
         "query": str(task.get("query", "")),
         "begins": begins if len(begins) <= _BEGINNING else f"{begins[:_BEGINNING]}…",
+        "began": datetime.fromtimestamp(min(at), UTC).isoformat(timespec="seconds") if at else "",
         "turns": len(turns),
         "tokens": sum(int(turn["count"]) for turn in turns),
         "calls": sum(len(turn["calls"]) for turn in turns),
         "not_understood": sum(len(turn["failures"]) for turn in turns),
         "refused": sum(map(_is_refusal, events)),
         "cut_off": sum(event[2] == "cut_off" for event in events),
+        "failed": sum((event[1], event[2]) == ("session", "failed") for event in events),
+        "rated": sum(event[1:3] == ["observation", "feedback"] for event in events),
+        **{
+            name: _sum(turn["usage"][place] for turn in turns)
+            for place, name in ((0, "prompt_tokens"), (1, "cached_tokens"))
+        },
+        "cost": _sum(turn["usage"][3] or None for turn in turns),
+        "seconds": _sum(turn["ended"] - turn["started"] for turn in turns if turn.get("at")),
         "tools": _spaced({str(call[0]) for turn in turns for call in turn["calls"]}),
         "version": next((str(turn["version"]) for turn in reversed(turns) if turn["version"]), ""),
     }
@@ -284,6 +329,12 @@ def _is_refusal(event: Sequence[Any]) -> bool:
 
 def _id_of(record: Mapping[str, Any]) -> str:
     return f"{record['task']['index']:05d}-{record['task']['sample']}"
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """The sum of those that are known."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if known else None
 
 
 def _spaced(names: set[str]) -> str:

@@ -13,9 +13,11 @@ the run's model is on this machine, and elsewhere as ids. The text of a turn is 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from html import escape
 from importlib.resources import files
@@ -28,14 +30,14 @@ from agentfw import Host
 from agentfw.boundary.gate import function_at
 from agentfw.errors import AgentfwError, MissingExtraError, UsageError
 from agentfw.report import page_policy, page_style, printable
-from agentfw.runs import RunFolder, figure_text, timeline_picture
+from agentfw.runs import RunFolder, figure_text, run_results, timeline_picture
 
 from ..models.conversation import pieces
 from ..models.locate import locate
 from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Seen
-from .search import FAILURES, Filter, Found, Row, listed_figures
+from .search import FAILURES, Filter, Found, Row, address, listed_figures
 
 _STEPS = (-0.05, -0.3, -0.7, -1.4, -3.0)
 """Logprobs from which a token has the next colour."""
@@ -106,8 +108,8 @@ def because(why: object) -> str:
     points = why.get("points")
     if isinstance(points, Mapping):
         adds = {str(name): float(value) for name, value in points.items() if isinstance(value, int | float)}
-        ordered = sorted((name for name in adds if abs(adds[name]) >= _LEAST), key=lambda name: -abs(adds[name]))
-        if ordered:
+        ordered = sorted((name for name in adds if adds[name] >= _LEAST), key=lambda name: -adds[name])
+        if adds:
             return ", ".join(f"{_WORDS.get(name, name)} ({adds[name]:+.2f})" for name in ordered)
     said = {str(name): _value(value) for name, value in why.items() if value and name != "skill"}
     return ", ".join(f"{name} {value}" for name, value in said.items() if value)
@@ -122,10 +124,12 @@ def _value(value: object) -> str:
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 except ImportError as error:
     raise MissingExtraError("agentfw view", "web", module=error.name or "") from None
 
 
+_LOOKS_MARKED = re.compile(r"^ {0,3}(#{1,6} |[-*+] |\d+\. |> |```|\|.*\|)|\*\*\w|`\w", re.M)
 _LONGEST = 20_000
 """Characters of one text that are shown. The record has the rest, and a link to it."""
 _EVENTS = 400
@@ -142,7 +146,8 @@ class Links:
 
     is_live = True
 
-    def __init__(self, base: str = ".", *, of_gateway: bool = False) -> None:
+    def __init__(self, base: str = ".", *, of_gateway: str = "") -> None:
+        """`of_gateway` is the run of the gateway that has the pages."""
         self.base, self.of_gateway = base, of_gateway
 
     @property
@@ -151,15 +156,20 @@ class Links:
 
     @property
     def talk(self) -> str:
-        """Where somebody can lead the sessions that are shown, if these are of a gateway."""
+        """Where somebody can talk with the policy of the gateway, and lead the sessions of its run."""
         return self.at("/../") if self.of_gateway else ""
 
     def at(self, path: str) -> str:
         return f"{self.base}{path}"
 
     def episode(self, row: Row, turn: int | None = None) -> str:
-        where = "/".join(filter(None, (row["folder"], row["episode"])))
-        return self.at(f"/episode/{quote(where)}") + ("" if turn is None else f"#turn-{turn}")
+        return self.at(f"/episode/{quote(address(row))}") + ("" if turn is None else f"#turn-{turn + 1}")
+
+    def run(self, folder: str) -> str:
+        return self.at(f"/run/{quote(folder)}")
+
+    def encoded(self, row: Row) -> str:
+        return quote(address(row))
 
     def record(self, row: Row) -> str:
         return self.episode(row).replace(self.at("/episode/"), self.at("/record/"), 1)
@@ -187,6 +197,7 @@ class Pages:
         folder = files(__package__)
         self.style = page_style() + folder.joinpath("view.css").read_text("utf-8")
         self.script = folder.joinpath("view.js").read_text("utf-8")
+        self.script += files("agentfw.report").joinpath("report.js").read_text("utf-8")  # sorts the tables of a run
         self.policy = page_policy(self.style, self.script, forms="'self'")
         self._environment = Environment(
             loader=PackageLoader(__package__ or "", "templates"),
@@ -202,8 +213,19 @@ class Pages:
             "event": _event_words,
             "because": because,
             "run": _run_label,
+            "moment": _moment,
+            "as_read": _as_read,
+            "shell": shlex.quote,
+            "given": lambda values: urlencode({name: value for name, value in values.items() if value}, safe="/:"),
+            "day": _day,
         }
-        self._environment.globals |= {"page": self, "longest": _LONGEST, "failures": FAILURES, "listed": listed_figures}
+        self._environment.globals |= {
+            "page": self,
+            "longest": _LONGEST,
+            "failures": FAILURES,
+            "listed": listed_figures,
+            "address": address,
+        }
 
     def seen_from(self, links: Links) -> Pages:
         """The same pages with the addresses that one of them needs."""
@@ -255,6 +277,17 @@ class Pages:
             tokens=lambda ids, logprobs=(): shown_tokens(view.about, ids, logprobs),
         )
 
+    def run(self, run: Mapping[str, Any], folder: RunFolder, stages: list[dict[str, Any]], **values: Any) -> str:
+        """What a run is and what came of it, in the figures, curves and tables of its report."""
+        spec, settled = folder.about["spec"], folder.about.get("settings", {})
+        values |= {"parts": list(_parts(spec, settled, folder.about.get("components", {}))), "about": folder.about}
+        results = Markup(run_results(folder).body)
+        return self._filled("run.html", run=run, folder=folder, stages=stages, results=results, **values)
+
+    def rate(self, view: EpisodeView | None, turn: int | None, wanted: Filter, **values: Any) -> str:
+        """An answer to rate, with what was said before it."""
+        return self._filled("rate.html", view=view, turn=turn, wanted=wanted, longest=_LONGEST, **values)
+
     def pair(self, left: EpisodeView, right: EpisodeView) -> str:
         return self._filled("pair.html", left=left, right=right, pairs=turn_pairs(left, right))
 
@@ -272,6 +305,23 @@ class Pages:
     def _filled(self, template: str, **values: Any) -> str:
         filled: str = self._environment.get_template(template).render(links=self.links, **values)
         return filled
+
+
+_KINDS = ("environment", "policy", "memories", "tools", "rewards", "optimizer", "learner", "trackers", "hooks")
+
+
+def _parts(
+    spec: Mapping[str, Any], settled: Mapping[str, Any], sources: Mapping[str, str]
+) -> Iterator[tuple[str, str, str, dict[str, Any], dict[str, Any]]]:
+    """What took part: its kind, name and distribution, the settings that were chosen, and all others."""
+    for kind in _KINDS:
+        chosen = spec.get(kind) or []
+        for one in chosen if isinstance(chosen, list) else [chosen]:
+            singular = {"memories": "memory"}.get(kind, kind.rstrip("s"))
+            name, changed = str(one["name"]), dict(one.get("settings") or {})
+            full = settled.get(one.get("alias") or (kind if kind in settled else name)) or {}
+            rest = {key: value for key, value in full.items() if key not in changed} if isinstance(full, dict) else {}
+            yield singular, name, sources.get(f"{singular} {name}", ""), changed, rest
 
 
 def before(row: Row, others: list[Row]) -> Row | None:
@@ -301,6 +351,43 @@ def _number(value: float | None) -> str:
 def _figure(value: float | None, name: str = "reward") -> str:
     """A value of a figure, as it is written everywhere."""
     return "–" if value is None else figure_text(name, value)
+
+
+@lru_cache(maxsize=1)
+def _markdown() -> Any:
+    """Reads Markdown without HTML, pictures and links: an address is shown as it was written."""
+    from markdown_it import MarkdownIt
+
+    return (
+        MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table").disable(["image", "link", "autolink"])
+    )
+
+
+def _as_read(text: str) -> Markup | str:
+    """A text as people read it, if it has signs of Markdown."""
+    return Markup(_markdown().render(str(_shown(text)))) if _LOOKS_MARKED.search(text) else ""
+
+
+def _moment(when: object) -> str:
+    """A date and time of day as the clocks here have it. Records have it in seconds, or as ISO 8601."""
+    found = _time(when)
+    return f"{found:%Y-%m-%d %H:%M:%S}" if found else ""
+
+
+def _day(when: object) -> str:
+    """The same for a column: a moment of this year without the year, and one of another year without the time."""
+    found = _time(when)
+    this_year = found is not None and found.year == datetime.now().year
+    return "" if found is None else f"{found:%d %b %H:%M}" if this_year else f"{found:%d %b %Y}"
+
+
+def _time(when: object) -> datetime | None:
+    try:
+        if isinstance(when, int | float):
+            return datetime.fromtimestamp(when, UTC).astimezone()
+        return datetime.fromisoformat(str(when)).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _run_label(name: str) -> str:

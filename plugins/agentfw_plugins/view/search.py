@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from agentfw.errors import UnknownNameError, UsageError
 from agentfw.runs import EPISODE_FIGURES, Figure
 
-from .index_rows import separated
+from .index_rows import words_to_find
 
 Row = dict[str, Any]
 """What the index says of an episode, with the names of its run and its place."""
@@ -27,6 +27,7 @@ _CHOICES = 300
 
 FAILURES = {
     "any": ("any failure", "e.failures > 0"),
+    "failed": ("a request that failed", "e.failed > 0"),
     "refused": ("refused or failed call", "e.refused > 0"),
     "not_understood": ("an answer not understood", "e.not_understood > 0"),
     "cut_off": ("cut off", "e.cut_off > 0"),
@@ -34,10 +35,20 @@ FAILURES = {
     "damaged": ("damaged", "e.state = 'damaged'"),
     "none": ("no failure", "e.failures = 0"),
 }
-_COUNTED = ("reward", "turns", "calls", "tokens")
+MARKS = {"star": "star", "note": "note", "rated": "rating", "unrated": "rating"}
+"""What episodes can be marked with, as the filter calls it. Tags come as `tag NAME`."""
+_COUNTED = ("reward", "turns", "calls", "prompt_tokens", "cached_tokens", "tokens", "seconds", "cost")
 """Figures that the index has as columns of their own, also of sessions in progress."""
+_LISTED = (
+    *(EPISODE_FIGURES[name] for name in ("reward", "turns", "calls")),
+    EPISODE_FIGURES["prompt_tokens"],
+    replace(EPISODE_FIGURES["tokens"], title="tokens out"),
+    Figure("seconds", "time", lambda record: None, unit="s"),
+    EPISODE_FIGURES["cost"],
+)
+"""The figures that lists of episodes have as columns, where any episode has them."""
 SORTS = {
-    **{name: f"json_extract(e.figures, '$.{name}')" for name, one in EPISODE_FIGURES.items() if one.listed},
+    **{name: f"json_extract(e.figures, '$.{name}')" for name in EPISODE_FIGURES},
     **{name: f"e.{name}" for name in (*_COUNTED, "began", "headline", "failures", "user")},
 }
 _OUTCOME = re.compile(r"\s*(.+?)\s*(<=|>=|<|>|=)\s*(-?[\d.]+(?:e-?\d+)?)\s*", re.I)
@@ -63,6 +74,7 @@ class Filter:
     tool: str = ""
     failure: str = ""
     version: str = ""
+    mark: str = ""
     text: str = ""
     sort: str = ""
     order: str = ""
@@ -112,6 +124,9 @@ class Filter:
             if self.failure not in FAILURES:
                 raise UsageError(f"there is no failure {self.failure}", fix=f"use one of: {', '.join(FAILURES)}")
             yield FAILURES[self.failure][1], ()
+        if self.mark:
+            what, _, tag = self.mark.partition(" ")
+            yield f"{'NOT ' if what == 'unrated' else ''}marked(e.place, e.episode, ?)", (tag or MARKS[what],)
         if words := _words(self.text):
             matching = "SELECT episode FROM texts WHERE id IN (SELECT rowid FROM said WHERE said MATCH ?)"
             yield f"e.id IN ({matching})", (words,)
@@ -127,26 +142,43 @@ class Found:
     count: int
     page: int
     pages: int
+    failed: int
+    """How many of them have a request that failed, unless that was asked for."""
 
 
 def find(rows: sqlite3.Connection, wanted: Filter) -> Found:
     """The episodes of one page, and how many there are."""
-    where, values = _where(wanted)
-    if wanted.text:  # looking for words costs more than putting all that have them in order, so it is done once
-        ordered = _ordered(rows, wanted)
-        count = len(ordered)
-    else:
-        [count] = rows.execute(f"SELECT count(*) FROM episodes e {where}", values).fetchone()
-    pages = max(1, -(-count // _PAGE))
+    # Looking for words costs more than putting all that have them in order, so it is done once.
+    said = ordered(rows, wanted) if wanted.text else []
+    number = len(said) if wanted.text else count(rows, wanted)
+    pages = max(1, -(-number // _PAGE))
     page = min(pages, max(1, int(wanted.page) if wanted.page.isdecimal() else 1))
     since = (page - 1) * _PAGE
-    ids = ordered[since : since + _PAGE] if wanted.text else _ordered(rows, wanted, _PAGE, since)
-    return Found(_shown(rows, ids), count, page, pages)
+    ids = said[since : since + _PAGE] if wanted.text else ordered(rows, wanted, _PAGE, since)
+    if wanted.failure:
+        failed = 0
+    elif wanted.text:
+        failed = len({one for (one,) in rows.execute("SELECT id FROM episodes WHERE failed")} & set(said))
+    else:
+        failed = count(rows, replace(wanted, failure="failed"))
+    return Found(shown_rows(rows, ids), number, page, pages, failed)
+
+
+def count(rows: sqlite3.Connection, wanted: Filter) -> int:
+    """How many episodes are wanted."""
+    where, values = _where(wanted)
+    [number] = rows.execute(f"SELECT count(*) FROM episodes e {where}", values).fetchone()
+    return int(number)
 
 
 def select(rows: sqlite3.Connection, wanted: Filter) -> list[Row]:
     """All episodes that are wanted."""
-    return _shown(rows, _ordered(rows, wanted))
+    return shown_rows(rows, ordered(rows, wanted))
+
+
+def address(row: Row) -> str:
+    """What names an episode in the address of a page: its folder below the runs, and its id."""
+    return "/".join(filter(None, (row["folder"], row["episode"])))
 
 
 def episode_at(rows: sqlite3.Connection, name: str) -> Row:
@@ -160,8 +192,7 @@ def episode_at(rows: sqlite3.Connection, name: str) -> Row:
 
 def listed_figures(rows: Sequence[Row], sort: str = "") -> list[Figure]:
     """The figures that a list of these episodes has as columns: those that any of them has."""
-    listed = [figure for figure in EPISODE_FIGURES.values() if figure.listed]
-    return [one for one in listed if one.name == sort or any(row["figures"].get(one.name) is not None for row in rows)]
+    return [one for one in _LISTED if one.name == sort or any(row["figures"].get(one.name) is not None for row in rows)]
 
 
 def run_at(rows: sqlite3.Connection, folder: str) -> dict[str, Any]:
@@ -172,10 +203,10 @@ def run_at(rows: sqlite3.Connection, folder: str) -> dict[str, Any]:
     return dict(row)
 
 
-def _ordered(rows: sqlite3.Connection, wanted: Filter, limit: int = -1, offset: int = 0) -> list[int]:
+def ordered(rows: sqlite3.Connection, wanted: Filter, limit: int = -1, offset: int = 0) -> list[int]:
     """The ids of the episodes that are wanted, in their order."""
     where, values = _where(wanted)
-    column = SORTS.get(wanted.sort or "began")
+    column = SORTS.get(wanted.sort) if wanted.sort else "e.broken DESC, e.began"
     if column is None:
         raise UsageError(f"can't sort by {wanted.sort}", fix=f"use one of: {', '.join(SORTS)}")
     way = "ASC" if wanted.order == "up" else "DESC"
@@ -184,7 +215,7 @@ def _ordered(rows: sqlite3.Connection, wanted: Filter, limit: int = -1, offset: 
     return [number for (number,) in found]
 
 
-def _shown(rows: sqlite3.Connection, ids: Sequence[int]) -> list[Row]:
+def shown_rows(rows: sqlite3.Connection, ids: Sequence[int]) -> list[Row]:
     """These episodes, in this order."""
     chosen = "SELECT value FROM json_each(?)"
     found = rows.execute(f"SELECT {_COLUMNS} {_FROM} WHERE e.id IN ({chosen})", (json.dumps(list(ids)),))
@@ -216,6 +247,17 @@ def run_rows(rows: sqlite3.Connection, limit: int = -1) -> list[dict[str, Any]]:
         ).fetchone()
         listed.append({**dict(run), "about": json.loads(run["about"]), **dict(counts)})
     return listed
+
+
+def stage_rows(rows: sqlite3.Connection, run: int) -> list[dict[str, Any]]:
+    """The evaluations and rollouts of a run in their order, with how many episodes each has and how they did."""
+    found = rows.execute(
+        "SELECT p.stage, p.number, count(*) AS episodes, sum(e.failures > 0) AS failed, avg(e.reward) AS reward,"
+        " avg(e.headline) AS headline, sum(e.tokens) AS tokens, sum(e.cost) AS cost FROM episodes e"
+        " JOIN places p ON p.id = e.place WHERE e.run = ? GROUP BY p.id ORDER BY p.number DESC, p.stage DESC",
+        (run,),
+    )
+    return [dict(row) for row in found.fetchall()]
 
 
 def choices(rows: sqlite3.Connection) -> dict[str, list[str]]:
@@ -265,5 +307,7 @@ def _escaped(name: str) -> str:
 
 def _words(text: str) -> str:
     """The words of a search for FTS5: all of them, each also as the beginning of a longer one."""
-    words = re.findall(r"\w+", separated(text))
+    words = words_to_find(text)
+    if text and not words:
+        raise UsageError(f"there is no word in {text}", fix="search for words, names or numbers")
     return " ".join(f'"{word}"*' for word in words)

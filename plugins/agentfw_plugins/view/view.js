@@ -46,3 +46,11 @@ search?.addEventListener("input", () => {
     row.hidden = !words.every((word) => text.includes(word));
   }
 });
+// Keys for what has one: they press, follow or go to it.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+  const one = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  if (!one) return;
+  event.preventDefault();
+  if (one.matches("input, textarea")) one.focus(); else one.click();
+});

@@ -38,6 +38,7 @@ from agentfw.turns.session import SessionEnvironment
 from ..rewards import translated_errors
 from ..rewards.measured import Metric, feedback_of
 from ..task_files import SHARES
+from ..view.annotations import with_annotations
 
 if TYPE_CHECKING:
     from agentfw_rewardmodels import PreferenceModel
@@ -111,7 +112,7 @@ def _of_run(run: Path, good: float, metric: Metric) -> Iterator[Example]:
     ended = {episode.id: episode for episode in folder.episodes()}
     going_on = {episode.id: episode for episode in read_sessions(run)}
     for episode in {**going_on, **ended}.values():
-        yield from _of_episode(episode, good, metric)
+        yield from _of_episode(with_annotations(episode, run), good, metric)
 
 
 def _of_episode(episode: Episode, good: float, metric: Metric) -> Iterator[Example]:

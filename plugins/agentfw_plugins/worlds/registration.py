@@ -21,7 +21,6 @@ _OF_CALENDAR = {
     "calendar-memory-react": "The calendar, by a language model that looks back and reasons before it decides",
     "calendar-strategyhub": "The calendar, by a language model that keeps strategies in a StrategyHub",
     "train-calendar": "agentfw train calendar: that of the PEARL paper, with four rewards and round-wise advantages",
-    "train-calendar-thought": "agentfw train calendar-thought: a model that learns from every second feedback",
 }
 _OF_OTHERS = {
     "train-from-feedback": "agentfw train --from RUN: learns from good answers and corrections",
@@ -100,39 +99,28 @@ REGISTRATION = Registration(
             "Learns a calendar's user online, as weights of the visible attributes of events",
             settings="agentfw_plugins.worlds.calendar.policies:LinearSettings",
         ),
-        Component(
-            "teacher",
-            "agentfw_plugins.worlds.calendar.policies:TeacherPolicy",
-            "Keeps what it learns of a calendar's user in the StrategyHub, thinking aloud; no model",
-            settings="agentfw_plugins.worlds.calendar.policies:TeacherSettings",
-        ),
     ],
     rewards=[
         Component(
             "calendar_format",
-            "agentfw_plugins.worlds.calendar.rewards:CalendarFormat",
+            "agentfw_plugins.worlds.calendar.baselines:CalendarFormat",
             "Whether each conflict got a valid decision and a complete ranking",
         ),
         Component(
             "calendar_decision",
-            "agentfw_plugins.worlds.calendar.rewards:CalendarDecision",
+            "agentfw_plugins.worlds.calendar.baselines:CalendarDecision",
             "Whether the event was kept that the user keeps",
         ),
         Component(
             "calendar_ranking",
-            "agentfw_plugins.worlds.calendar.rewards:CalendarRanking",
+            "agentfw_plugins.worlds.calendar.baselines:CalendarRanking",
             "How high the user's event was ranked",
         ),
         Component(
             "calendar_hub",
-            "agentfw_plugins.worlds.calendar.rewards:CalendarHub",
+            "agentfw_plugins.worlds.calendar.baselines:CalendarHub",
             "Whether the memory was used for a conflict",
-            settings="agentfw_plugins.worlds.calendar.rewards:CalendarHubSettings",
-        ),
-        Component(
-            "calendar_thought",
-            "agentfw_plugins.worlds.calendar.rewards:CalendarThought",
-            "Share of the written reasoning that follows from what was read",
+            settings="agentfw_plugins.worlds.calendar.baselines:CalendarHubSettings",
         ),
         Component(
             "feedback_preference",

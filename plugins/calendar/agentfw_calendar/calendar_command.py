@@ -22,11 +22,11 @@ from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
+from .language.texts import Texts
 from .session_command import Asked, Command, ask, deciding, language_option, reading
-from .texts import Texts
 
 if TYPE_CHECKING:
-    from .person_file import Noted, PersonFile
+    from .deciding.person_file import Noted, PersonFile
 
 _BEHIND = 3
 """Number of decisions shown behind a sentence."""
@@ -142,15 +142,17 @@ def serve(calendars: tuple[str, ...], port: int, **options: Any) -> None:
     """
     import asyncio
 
+    from .deciding.person_file import PersonFile, data_file
     from .page import Planner, serve_page
-    from .person_file import PersonFile, data_file
-    from .session_command import assembled, opened
+    from .session_command import assembled, opened, proposing
 
     asked = Asked(calendars, **options)
     session = opened(asked)
     texts = session.texts
     with PersonFile(asked.hub or data_file(), session.person) as known:
-        planner = Planner(lambda: opened(asked), known, lambda: assembled(asked.policy, asked.assignments).policy)
+        planner = Planner(
+            lambda: opened(asked), known, lambda: proposing(assembled(asked.policy, asked.assignments), asked)
+        )
         try:
             told = texts("stop_hint")
             asyncio.run(serve_page(planner, port, lambda address: asked.out.words(f"{address}   {told}\n")))
@@ -169,7 +171,7 @@ def me(
     pin: int | None, correct: int | None, forget: int | None, me: str, hub: Path | None, language: str, out: Out
 ) -> None:
     """Show what is known of you, and the decisions behind each sentence."""
-    from .knowledge import Preference
+    from .deciding.knowledge import Preference
 
     asked = {"pin": pin, "correct": correct, "forget": forget}
     given = [(name, number) for name, number in asked.items() if number is not None]
@@ -238,8 +240,9 @@ def _decision(decision: Mapping[str, Any], texts: Texts, day: str) -> str:
 
 
 def _day(decision: Mapping[str, Any]) -> str:
-    """The day of a decision; empty for those of early versions, which don't say it."""
-    return str(decision.get("at", ""))[:10]
+    """The day of what was decided about; empty if it isn't known."""
+    seen = decision.get("seen", {}).values()
+    return min((str(one["start"])[:10] for one in seen), default="")
 
 
 def _acceptance(known: PersonFile) -> list[dict[str, Any]]:
@@ -281,7 +284,7 @@ def _shown(noted: Noted, texts: Texts) -> str:
 
 def _texts(language: str, known: PersonFile) -> Texts:
     """In the language that was chosen, or that of the titles that were decided about."""
-    from .words import Language
+    from .language.words import Language
 
     return Texts.of(language or Language(reversed(known.titles)).calendar)
 
@@ -289,7 +292,7 @@ def _texts(language: str, known: PersonFile) -> Texts:
 @contextmanager
 def _known(hub: Path | None, me: str, *, read_only: bool) -> Iterator[PersonFile]:
     """What is known of the person: the one that is named, or the only one there is."""
-    from .person_file import PersonFile, data_file, people_of
+    from .deciding.person_file import PersonFile, data_file, people_of
 
     path = hub or data_file()
     people = people_of(path)

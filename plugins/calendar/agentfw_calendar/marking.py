@@ -25,17 +25,17 @@ from typing import Any
 from agentfw.errors import UsageError
 from agentfw.runs import write_whole
 
-from .caldav_source import CalDavSource
-from .calendar_reading import Dates
-from .environment import Outcome
-from .ics_lines import FileLines
-from .ics_marking import DECLINED, marked, unmarked
-from .occurrences import Occurrence
-from .people import People
-from .person_file import Noted, PersonFile, Writing
-from .precedents import Facts, facts
-from .sources import NewFile, Part, Source, digest
-from .texts import Said
+from .deciding.calendar_reading import Dates
+from .deciding.environment import Outcome
+from .deciding.people import People
+from .deciding.person_file import Noted, PersonFile, Writing
+from .deciding.precedents import Facts, facts
+from .ics.caldav_source import CalDavSource
+from .ics.ics_lines import FileLines
+from .ics.ics_marking import DECLINED, marked, status_before, unmarked
+from .ics.occurrences import Occurrence
+from .ics.sources import NewFile, Part, Source, digest
+from .language.texts import Said
 
 _DAY = timedelta(days=1)
 
@@ -270,7 +270,15 @@ def _on_server(known: PersonFile, address: str, marks: Sequence[Noted], undone: 
         data, removed = unmarked(part.lines, [noted.mark for noted in some], known.person)
         there = [noted for noted in some if noted.mark in removed]
         undone.gone += [noted for noted in some if noted.mark not in removed]
-        (undone.restored if not there or source.put(part, data) else undone.failed).extend(there)
+        is_changed = data != b"\n".join(part.lines.physical)
+        if is_changed and not source.put(part, data):
+            undone.failed += there
+            continue
+        # What the server made of it, which may answer invitations in its own way.
+        now = source.part(place) if is_changed else part
+        for noted in there:
+            was, is_now = status_before(noted.mark, (now or part).lines, known.person)
+            (undone.restored if was == is_now else undone.failed).append(noted)
 
 
 def _decisions(

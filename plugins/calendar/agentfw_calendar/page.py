@@ -27,14 +27,14 @@ from agentfw import Policy
 from agentfw.errors import AgentfwError, MissingExtraError, UsageError
 from agentfw.report import web_page
 
-from .answers import Answer, Question
-from .environment import Outcome
+from .deciding.answers import Answer, Question
+from .deciding.environment import Outcome
+from .deciding.person_file import Noted, PersonFile
+from .deciding.precedents import ALWAYS, SERIES, facts
+from .ics.occurrences import Occurrence
+from .language.wording import described
 from .marking import Choice, undo
-from .occurrences import Occurrence
-from .person_file import Noted, PersonFile
-from .precedents import ALWAYS, SERIES, facts
 from .session import Session
-from .wording import described
 
 
 class _OnPage:
@@ -113,8 +113,9 @@ class Planner:
         if keep is None:
             answer = Answer("", both=True, scope=scope)
         else:
-            letter = next((each.letter for each in question.candidates if each.one.key == keep), "")
-            if not letter:
+            some = keep if isinstance(keep, list) else [keep]
+            letter = "".join(each.letter for each in question.candidates if each.one.key in some)
+            if not letter or (len(letter) > 1 and not question.kind):
                 raise UsageError("this event isn't part of the conflict", fix="reload the page")
             why = str(given.get("why", ""))
             answer = Answer(letter, why=why, scope=scope, move=bool(given.get("move")) and scope == SERIES)
@@ -172,10 +173,12 @@ def _question(question: Question, session: Session) -> dict[str, Any]:
             {
                 **_event(each.one, session),
                 "about": described(each.tags, texts),
-                "proposed": each.letter == question.proposed,
+                "proposed": each.letter in question.proposed,
             }
             for each in question.candidates
         ],
+        "kind": question.kind,
+        "beside": [each.title for each in question.instead],
         "reason": question.because(texts),
         "before": "" if before is None else before.title,
         "changed": [] if before is None else [texts.say(change) for change in before.changed],

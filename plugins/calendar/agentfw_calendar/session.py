@@ -21,21 +21,22 @@ from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 from agentfw.request import Sampling
 
-from .answers import Person
-from .calendar_reading import Dates, busy_times
-from .conflicts import Agenda
-from .environment import Outcome, RealConflicts
-from .free_times import Hours, days_off
-from .ics_events import home_of
-from .ics_lines import FileLines
+from .deciding.answers import Person
+from .deciding.calendar_reading import Dates, busy_times
+from .deciding.conflicts import Agenda
+from .deciding.environment import Outcome, RealConflicts
+from .deciding.free_times import Hours, days_off
+from .deciding.household import Household
+from .deciding.people import About, People, owner_of, surname_of
+from .deciding.person_file import PersonFile
+from .deciding.precedents import facts
+from .deciding.proposals import Declined, Limits, other_times
+from .ics.ics_events import home_of
+from .ics.ics_lines import FileLines
+from .ics.sources import Part, Source
+from .language.texts import Said, Texts
+from .language.words import Language
 from .marking import Marking
-from .people import About, People, owner_of, surname_of
-from .person_file import PersonFile
-from .precedents import facts
-from .proposals import Declined, Limits, other_times
-from .sources import Part, Source
-from .texts import Said, Texts
-from .words import Language
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class Session:
         dated = (one for _, found in self.parts for one in found)
         self.found = sorted(dated, key=lambda one: (one.start, one.end, one.key))
         self.agenda = Agenda(self.found, people, self.home)
+        self.household = Household.of(dates.dated, people, wishes.about.family)
         self.outcomes: list[Outcome] = []
         self.stopped = False
         self.undone: list[str] = []
@@ -122,7 +124,9 @@ class Session:
     def texts(self) -> Texts:
         """What is said to the person, in their language."""
         chosen = self.wishes.language or self.wishes.about.language
-        return Texts.of(chosen or Language(one.entry.title for one in self.found).calendar)
+        # Of the whole calendar: the next four weeks may happen to be in another language.
+        blocks = (block for part, _ in self.parts for block in part.lines.blocks("VEVENT"))
+        return Texts.of(chosen or Language(block.first_text("SUMMARY") for block in blocks).calendar)
 
     async def play(
         self,
@@ -140,22 +144,53 @@ class Session:
         """
         known.memory.editable = known.memory.editable and person.is_person
         settled: dict[frozenset[str], Outcome] = {}
+        if person.is_person:
+            self._learn_by_hand(known)
         try:
             while True:
-                environment = RealConflicts(self.agenda, person, known, self.home, anew=anew, settled=settled)
+                environment = RealConflicts(
+                    self.agenda, person, known, self.home, anew=anew, settled=settled, household=self.household
+                )
                 self.outcomes = environment.outcomes
                 agent = PolicyAgent(policy, memories=[known.memory], sampling=sampling, window=window)
                 episode = await Engagement(environment, agent).run(Task(0, 0, self.person))
                 self.stopped = environment.stopped
                 if not environment.undo:
+                    if person.is_person:
+                        left = [one for one in map(environment.left, self.outcomes) if one["seen"]]
+                        known.note_open(left, self._identities)
                     return episode
                 last = settled.popitem()[1] if settled else None
-                if last is None or last.kept is not None or last.both:
-                    decision = known.undo()
-                    self.undone += [] if decision is None else [_title_kept(decision)]
+                same = [last]  # an absence is one answer about several
+                while (
+                    last is not None
+                    and settled
+                    and settled[next(reversed(settled))].question.number == (last.question.number)
+                ):
+                    same.append(settled.popitem()[1])
+                for outcome in same:
+                    if outcome is None or outcome.kept is not None or outcome.both:
+                        decision = known.undo()
+                        self.undone += [] if decision is None else [_title_kept(decision)]
                 self.agenda = Agenda(self.found, self.people, self.home)
         finally:
             await policy.close()
+
+    @property
+    def _identities(self) -> list[str]:
+        return [source.identity for source in self.sources]
+
+    def _learn_by_hand(self, known: PersonFile) -> None:
+        """Of two events that were left, one was moved, declined or deleted since: the other was kept."""
+        if known.left_open["sources"] != self._identities:
+            return
+        there = {one.key: one.start.isoformat() for one in self.agenda.kept()}
+        for conflict in known.left_open["conflicts"]:
+            seen = conflict["seen"]
+            is_ahead = all(self.since <= datetime.fromisoformat(one["start"]) < self.until for one in seen.values())
+            stays = [key for key, one in seen.items() if there.get(key) == one["start"]]
+            if is_ahead and len(seen) == 2 and len(stays) == 1:
+                known.note_by_hand(conflict, conflict["letters"][stays[0]])
 
     def other_times(self) -> list[dict[str, Any]]:
         """Another time for what was declined, and a draft for each series. After writing: for what was written."""

@@ -26,17 +26,18 @@ from agentfw.errors import UsageError
 from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
-from .texts import LANGUAGES, Texts
+from .language.texts import LANGUAGES, Texts
 
 if TYPE_CHECKING:
+    from agentfw import Policy
     from agentfw.runs import Assembly
 
-    from .answers import Person
+    from .deciding.answers import Person
+    from .ics.sources import Source
     from .session import Session
-    from .sources import Source
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_OTHER_WORLD = ("tiny", "teacher")
+_OTHER_WORLD = ("tiny",)
 """Policies that know the events of generated organisations only, and write what they assume of those into the hub."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -143,7 +144,7 @@ def ask(asked: Asked) -> None:
     """Hold a session."""
     out = asked.out
     out.quiet = asked.quiet or out.json
-    from .person_file import PersonFile, data_file
+    from .deciding.person_file import PersonFile, data_file
     from .terminal import ShownPolicy, conclude, introduce, show_other_times
 
     if asked.output is not None and len(asked.calendars) > 1:
@@ -155,7 +156,8 @@ def ask(asked: Asked) -> None:
     introduce(session, asked.policy or "", out)
     with PersonFile(asked.hub or data_file(), session.person, read_only=only_list) as known:
         sampling, window = assembly.spec.sampling.sampling(assembly.spec.seed), assembly.spec.window
-        policy = ShownPolicy(assembly.policy) if asked.show_what_is_sent else assembly.policy
+        policy = proposing(assembly, asked)
+        policy = ShownPolicy(policy) if asked.show_what_is_sent else policy
         try:
             with nullcontext() if _at_terminal() else out.progress("deciding"):
                 asyncio.run(session.play(policy, person, known, sampling=sampling, window=window, anew=asked.anew))
@@ -177,8 +179,8 @@ def ask(asked: Asked) -> None:
 
 def opened(asked: Asked) -> Session:
     """Read the calendars."""
-    from .free_times import Hours
-    from .people import read_people
+    from .deciding.free_times import Hours
+    from .deciding.people import read_people
     from .session import Session, Wishes
 
     first = asked.since.date() if asked.since is not None else None
@@ -192,10 +194,10 @@ def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
     """The address itself, or the calendars of an account that the person chooses."""
     if not given.lower().startswith(("caldav://", "caldavs://")):
         return [given]
-    from .caldav_source import CalDavSource, calendars_at, chosen_before, remember
-    from .person_file import data_file
+    from .deciding.person_file import data_file
+    from .ics.caldav_source import CalDavSource, calendars_at, chosen_before, remember
+    from .language.words import Language
     from .terminal import choose
-    from .words import Language
 
     found = calendars_at(CalDavSource(given))
     if len(found) == 1:
@@ -217,8 +219,8 @@ def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
 
 def source_of(given: str, output: Path | None) -> Source:
     """The calendar that a person names by a path or an address."""
-    from .caldav_source import CalDavSource
-    from .sources import AddressSource, FileSource
+    from .ics.caldav_source import CalDavSource
+    from .ics.sources import AddressSource, FileSource
 
     scheme = given.partition("://")[0].lower() if "://" in given else ""
     if scheme in ("caldav", "caldavs"):
@@ -232,8 +234,8 @@ def source_of(given: str, output: Path | None) -> Source:
 
 def _busy(given: tuple[str, ...]) -> dict[str, Source]:
     """Where it is said when others are busy, by address."""
-    from .caldav_source import CalDavBusy
-    from .ics_events import address_of
+    from .ics.caldav_source import CalDavBusy
+    from .ics.ics_events import address_of
 
     found: dict[str, Source] = {}
     for one in given:
@@ -269,13 +271,21 @@ def assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
     return assemble(spec.model_copy(update={"rewards": (), "trackers": (), "tools": (), "memories": ()}), host)
 
 
+def proposing(assembly: Assembly, asked: Asked) -> Policy:
+    """Who proposes: what is known of the person, unless they chose something else."""
+    from .deciding.preferences import PersonPolicy
+
+    is_chosen = asked.policy or any(one.startswith("policy.") for one in asked.assignments)
+    return assembly.policy if is_chosen or assembly.spec.policy.name != "linear" else PersonPolicy()
+
+
 def _at_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _person(asked: Asked, only_list: bool, session: Session) -> Person:
     """Who answers."""
-    from .answers import AnswersGiven, Nobody, TakesProposals
+    from .deciding.answers import AnswersGiven, Nobody, TakesProposals
     from .terminal import Lister, Terminal
 
     answers = asked.answers

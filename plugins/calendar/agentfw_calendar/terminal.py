@@ -26,12 +26,12 @@ from rich.text import Text
 from agentfw import Generation, Policy, Request
 from agentfw.printing.out import Out
 
-from .answers import Answer, NotUnderstood, Question, understood
-from .ics_events import printable, tidy
-from .occurrences import Occurrence
-from .precedents import ALWAYS, SERIES
-from .texts import Said, Texts
-from .wording import described, weights_in_words
+from .deciding.answers import Answer, NotUnderstood, Question, understood
+from .deciding.precedents import ALWAYS, SERIES
+from .ics.ics_events import printable, tidy
+from .ics.occurrences import Occurrence
+from .language.texts import Said, Texts
+from .language.wording import described, weights_in_words
 
 if TYPE_CHECKING:
     from .session import Session
@@ -54,10 +54,15 @@ class Terminal:
         self.show(question)
         texts = self.texts
         letters = f"{question.candidates[0].letter}-{question.candidates[-1].letter}".lower()
-        default = texts("prompt_default", letter=question.proposed) if question.proposed else ""
+        default = texts("prompt_default", letter=" ".join(question.proposed)) if question.proposed else ""
         if sum(each.one.of_series is not None for each in question.candidates) > 1:
             self.console.print(f"  {texts('clash_again')}", style="dim")
-        prompt = f"  {texts('prompt')}  [dim]{texts('prompt_answers', default=default, letters=letters)}[/dim] "
+        name = {"away": "prompt_away", "usual": "prompt_usual"}.get(question.kind, "prompt")
+        answers = texts("prompt_answers", default=default, letters=letters)
+        if question.kind == "whose":
+            answers = texts("whose_answers")
+        words = texts("whose", title=question.candidates[0].title) if question.kind == "whose" else texts(name)
+        prompt = f"  {words}  [dim]{answers}[/dim] "
         while True:
             text = self._read(prompt)
             if text is None:
@@ -78,11 +83,16 @@ class Terminal:
     def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: Sequence[str]) -> None:
         texts = self.texts
         far = texts(_FAR[answer.scope]) if answer.scope else ""
+        if question.kind == "whose":
+            name = "you_go" if answer.keep else "somebody_goes"
+            self.console.print(Text(f"  {texts(name, title=question.candidates[0].title)}\n", style="dim"))
+            return
         if not answer.keep:
             stay = texts("all_stay" if answer.both else "all_stay_for_now")
             self.console.print(f"  {stay}{far}\n", style="dim")
             return
-        line = Text("  ").append(texts("kept", title=question.candidate(answer.keep).title), style="green")
+        titles = ", ".join(question.candidate(letter).title for letter in answer.keep)
+        line = Text("  ").append(texts("kept", title=titles), style="green")
         if declined:
             titles = ", ".join(one.entry.title for one in declined)
             line.append(f"{texts('semicolon')}{texts('declined', titles=titles)}", style="dim")
@@ -95,20 +105,26 @@ class Terminal:
     def show(self, question: Question) -> None:
         """Print a conflict and its proposal."""
         # The day on which they clash: a leave may have begun long before.
-        texts, day = self.texts, sorted(each.one.start for each in question.candidates)[1].astimezone(self.home)
+        texts, day = self.texts, sorted(each.one.start for each in question.candidates)[:2][-1].astimezone(self.home)
         number = texts("number", number=question.number, of=question.of)
         self.console.print(Text(f"{number}   {texts.date('day_and_year', day)}", style="bold"))
         table = Table.grid(padding=(0, 2))
         for column in range(4):
             table.add_column(no_wrap=column < 2)  # a letter and a time stay whole; other lines break between words
-        for each in question.candidates:
-            is_proposed = each.letter == question.proposed
+        usual = question.kind == "usual"
+        for place, each in enumerate(question.candidates[1:] if usual else question.candidates):
+            is_proposed = each.letter in question.proposed
             style = "bold green" if is_proposed else ""
             table.add_row(
                 Text(f"  {'>' if is_proposed else ' '} {each.letter}", style=style),
                 Text(span(each.one, self.home, day, texts), style="" if is_proposed else "dim"),
                 Text(each.title, style=style),
-                Text(described(each.tags, texts), style="dim"),
+                Text(
+                    texts("page_instead", title=question.instead[place].title)
+                    if usual
+                    else described(each.tags, texts),
+                    style="dim",
+                ),
             )
         self.console.print(table)
         if question.also:
@@ -121,11 +137,15 @@ class Terminal:
             self.console.print(Text(f"  {asked_again}", style="yellow"))
             for change in before.changed:
                 self.console.print(Text(f"    {texts.say(change)}", style="yellow"), soft_wrap=self._is_pipe)
-        if question.proposed:
+        if question.kind in ("away", "usual"):
+            proposal = "away_proposed" if question.kind == "away" else "usual_proposed"
+            some = len(question.candidates) - 1 - len(question.proposed.replace("A", ""))
+            self.console.print(Text(f"  {texts(proposal, count=some)}", style="green"))
+        elif question.proposed:
             reason = question.because(texts)
             proposed = Text("  ").append(texts("proposed", letter=question.proposed), style="green")
             self.console.print(proposed.append(f"{texts('colon')}{reason}" if reason else ""))
-        else:
+        elif not question.kind:
             self.console.print(f"  {texts('nothing_proposed')}", style="yellow")
 
     def _read(self, prompt: str) -> str | None:

@@ -1,12 +1,14 @@
-"""Random edits of a second client between sessions, on a file and on a real CalDAV server.
+"""Random edits of a second client between sessions, on a file and on real CalDAV servers.
 
     python plugins/calendar/benchmarks/calendar_edits.py
     python plugins/calendar/benchmarks/calendar_edits.py --edits 100
+    python plugins/calendar/benchmarks/calendar_edits.py --xandikos /path/to/bin/xandikos
 
 In each round a session decides about a new calendar, a second client edits events, a second session decides nothing
 new, and everything is undone. It counts decisions that were applied to conflicts of which an event had changed, and
-events that aren't byte for byte what they were after undoing, or, where the second client edited them, that have marks
-or lost its edit.
+events that aren't what they were after undoing (in a file byte for byte, on a server in what they say), or, where the
+second client edited them, that have marks, another answer of the owner, or lost its edit. The invitations are as
+Google, Outlook and Apple write them.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import asyncio
 import os
 import random
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -27,20 +30,28 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import caldav
+import icalendar
 
 from agentfw_benchmarks import Options, print_aligned, tell
-from agentfw_calendar.answers import Answer, AnswersGiven, Person, Question
-from agentfw_calendar.caldav_source import PASSWORD, CalDavSource
+from agentfw_calendar.deciding.answers import Answer, AnswersGiven, Person, Question
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.caldav_source import PASSWORD, CalDavSource
+from agentfw_calendar.ics.occurrences import Occurrence
+from agentfw_calendar.ics.sources import FileSource, Source
 from agentfw_calendar.marking import everything, undo
-from agentfw_calendar.occurrences import Occurrence
-from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource, Source
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 FIRST = date(2099, 11, 2)
 PAIRS = 12
 MARK = "X-AGENTFW-DECLINED"
+INVITED = (
+    "ATTENDEE;CUTYPE=INDIVIDUAL;ROLE=REQ-PARTICIPANT;PARTSTAT=NEEDS-ACTION;RSVP=TRUE;CN=ana@lab.example;X-NUM-GUESTS=0:"
+    "mailto:ana@lab.example",
+    'ATTENDEE;ROLE=REQ-PARTICIPANT;PARTSTAT=TENTATIVE;RSVP=TRUE;CN="Costa, Ana":MAILTO:Ana@Lab.example',
+    'ATTENDEE;CN="Ana";CUTYPE=INDIVIDUAL;EMAIL="ana@lab.example";PARTSTAT=ACCEPTED:/aOTg3NjU0MzIx/principal/',
+)
+"""The owner's line, as Google, Outlook and Apple write it."""
 _EVENT = re.compile(r"BEGIN:VEVENT\r\n.*?END:VEVENT\r\n", re.S)
 
 
@@ -146,7 +157,7 @@ def calendar(chance: random.Random, number: int) -> dict[str, str]:
             found[uid] = (
                 f"BEGIN:VEVENT\r\nUID:{uid}\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:{start:%Y%m%dT%H%M%S}Z\r\n"
                 f"DURATION:PT1H\r\n{rule}SUMMARY:Meeting {uid}\r\nLOCATION:Room 1\r\nSEQUENCE:2\r\nTRANSP:OPAQUE\r\n"
-                "ORGANIZER:mailto:bob@lab.example\r\nATTENDEE;PARTSTAT=ACCEPTED:mailto:ana@lab.example\r\n"
+                f"ORGANIZER:mailto:bob@lab.example\r\n{INVITED[pair % len(INVITED)]}\r\n"
                 "ATTENDEE:mailto:bob@lab.example\r\nEND:VEVENT\r\n"
             )
             start += timedelta(minutes=30)
@@ -181,6 +192,21 @@ def essence(text: str) -> frozenset[str]:
     lines = [line for line in first.split("\r\n") if line.split(":")[0].split(";")[0] in names]
     people = re.findall(r"^ATTENDEE[^\r]*mailto:([^\r]*)", first, re.M)
     return frozenset((*lines, *people))
+
+
+def meaning(text: str) -> list[Any]:
+    """What a calendar says, read by another library: servers fold, sort and spell in their own way."""
+    found = []
+    for event in icalendar.Calendar.from_ical(f"BEGIN:VCALENDAR\r\n{text}END:VCALENDAR\r\n").walk("VEVENT"):
+        said = []
+        for name, value in event.property_items(recursive=True, sorted=True):
+            if name not in ("DTSTAMP", "LAST-MODIFIED", "CREATED", "SEQUENCE"):
+                given = {key: str(text).casefold() for key, text in getattr(value, "params", {}).items()}
+                given = {key: text for key, text in given.items() if (key, text) != ("PARTSTAT", "needs-action")}
+                written = value.to_ical() if hasattr(value, "to_ical") else str(value).encode()
+                said.append((name, sorted(given.items()), written.decode().casefold()))
+        found.append(sorted(map(repr, said)))
+    return sorted(found)
 
 
 def session(source: Source, known: PersonFile, person: Person) -> Session:
@@ -241,7 +267,7 @@ def one_round(place: Place, hub: Path, chance: random.Random, number: int, edits
         text = after.get(uid, "")
         counts["mark left"] += MARK in text or "TRANSPARENT" in text or "DECLINED" in text
         if uid not in changes:
-            counts["not restored"] += text != old
+            counts["not restored"] += text != old if isinstance(place, File) else meaning(text) != meaning(old)
         else:
             counts["edit lost"] += essence(text) != essence(changes[uid]) or ("X-EDITED" in changes[uid]) > (
                 "X-EDITED" in text
@@ -249,11 +275,21 @@ def one_round(place: Place, hub: Path, chance: random.Random, number: int, edits
     return counts
 
 
-def measure(edits: int, seed: int) -> dict[str, dict[str, int]]:
+def measure(edits: int, seed: int, xandikos: str) -> dict[str, dict[str, int]]:
     result: dict[str, dict[str, int]] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        places: dict[str, Place] = {"file": File(folder), "server": Server(stack.enter_context(radicale(folder)))}
+        places: dict[str, Place] = {"file": File(folder)}
+        users = folder / "users"
+        users.write_text("ana:secret\n")
+        words = ["--server-hosts=127.0.0.1:{port}", f"--storage-filesystem-folder={folder / 'data'}"]
+        words += ["--auth-type=htpasswd", f"--auth-htpasswd-filename={users}", "--auth-htpasswd-encryption=plain"]
+        command = [sys.executable, "-m", "radicale", "--config", "", "--logging-level=error", *words]
+        places["radicale"] = Server(stack.enter_context(serving(command, "/")))
+        if xandikos:
+            command = [xandikos, "serve", "--directory", str(folder / "git"), "--defaults", "--port", "{port}"]
+            command += ["--current-user-principal", "/ana/", "--listen-address", "127.0.0.1"]
+            places["xandikos"] = Server(stack.enter_context(serving(command, "/ana/")))
         for name, place in places.items():
             chance, total, number = random.Random(seed), dict[str, int](), 0
             while total.get("edits", 0) < edits:
@@ -270,23 +306,19 @@ def show(result: dict[str, dict[str, int]]) -> None:
 
 
 @contextmanager
-def radicale(folder: Path) -> Iterator[str]:
+def serving(command: Sequence[str], path: str) -> Iterator[str]:
     """The address of a server of our own, for the user ana."""
-    (folder / "users").write_text("ana:secret\n")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [f"--server-hosts=127.0.0.1:{port}", f"--storage-filesystem-folder={folder / 'data'}"]
-    words += ["--auth-type=htpasswd", f"--auth-htpasswd-filename={folder / 'users'}"]
-    words += ["--auth-htpasswd-encryption=plain", "--logging-level=error"]
-    server = subprocess.Popen([sys.executable, "-m", "radicale", "--config", "", *words], stderr=subprocess.DEVNULL)
+    server = subprocess.Popen([word.replace("{port}", str(port)) for word in command], stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
             with socket.socket() as asked:
                 if asked.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/"
+        yield f"http://127.0.0.1:{port}{path}"
     finally:
         server.terminate()
         server.wait(30)
@@ -294,11 +326,12 @@ def radicale(folder: Path) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(__doc__)
-    parser.add_argument("--edits", type=int, default=2000, help="number of edits on each of the two")
+    parser.add_argument("--edits", type=int, default=2000, help="number of edits in each place")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--xandikos", default=shutil.which("xandikos") or "", help="executable of a second server")
     options = parser.parse_args(arguments)
     os.environ[PASSWORD] = "secret"
-    return tell(measure(options.edits, options.seed), options.json, show)
+    return tell(measure(options.edits, options.seed, options.xandikos), options.json, show)
 
 
 if __name__ == "__main__":

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from agentfw_benchmarks import Options, mean_of, print_aligned, shown, tell
-from agentfw_calendar.answers import Answer, Question
-from agentfw_calendar.people import About
-from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.deciding.answers import Answer, Question
+from agentfw_calendar.deciding.people import About
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 FIRST = date(2027, 1, 4)
@@ -111,6 +111,12 @@ class Simulated:
         return max(titles, key=lambda title: self.values[self.kinds[title]])
 
     def answer(self, question: Question) -> Answer:
+        if question.kind == "usual":
+            pairs = list(zip(question.instead, question.candidates[1:], strict=True))
+            right = [self.best([first.title, other.title]) != other.title for first, other in pairs]
+            self.asked += right
+            letters = [other.letter for (_, other), is_right in zip(pairs, right, strict=True) if not is_right]
+            return Answer("".join(letters) or "A")
         kept = self.best([each.title for each in question.candidates])
         letter = next(each.letter for each in question.candidates if each.title == kept)
         self.asked.append(letter == question.proposed)

@@ -29,13 +29,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from generated_ics import ics_of
+
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
-from agentfw_calendar.answers import Answer, Candidate, Person, Question, TakesProposals
-from agentfw_calendar.people import About
-from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.deciding.answers import Answer, Candidate, Person, Question, TakesProposals
+from agentfw_calendar.deciding.people import About
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
-from agentfw_plugins.worlds.calendar.data_export import ics_of
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.worlds.calendar.organisation import User
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
@@ -55,6 +56,10 @@ class Answering:
         self._random = Random(user.id)
 
     def answer(self, question: Question) -> Answer:
+        if question.kind == "usual":
+            pairs = zip(question.instead, question.candidates[1:], strict=True)
+            value = self._user.value
+            return Answer("".join(b.letter for a, b in pairs if value(b.tags) > value(a.tags)) or "A")
         ranked = sorted(question.candidates, key=lambda each: self._user.value(each.tags), reverse=True)
         return Answer(ranked[0].letter, self._reason(ranked[0], ranked[1]) if self._talks else "")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agentfw_calendar.answers import AnswersGiven
-from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.deciding.answers import AnswersGiven
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 IcsFile = Callable[..., Path]
@@ -92,17 +92,16 @@ ATTENDEE:mailto:eve@acme.example
 ATTENDEE:mailto:ana@lab.example"""
 
 
-@pytest.mark.parametrize("title", ["Annual leave", "krank", "Viaje a Madrid"])
-def test_being_away_is_proposed_until_somebody_has_gone_to_work_in_spite_of_it(
-    ics_file: IcsFile, tmp_path: Path, title: str
+def test_what_somebody_went_to_in_spite_of_their_leave_is_proposed_the_next_time(
+    ics_file: IcsFile, tmp_path: Path
 ) -> None:
-    events = [URGENT.replace("urgent", f"urgent-{day}").replace("20261124", f"202611{day}") for day in (24, 25, 26)]
+    weekly = f"{BOARD}\nRRULE:FREQ=WEEKLY;COUNT=2"
+    later = all_day("Annual leave").replace("202611", "202612").replace("1223", "1202").replace("1228", "1203")
 
-    session = played(ics_file(*events, all_day(title)), tmp_path, "a\nb\nb\n")
+    session = played(ics_file(weekly, all_day("Annual leave"), later.replace("UID:away", "UID:2")), tmp_path, "b\n\n")
 
-    reasons = [outcome.question.reason == "you are away then" for outcome in session.outcomes]
-    assert [outcome.question.proposed for outcome in session.outcomes][:2] == ["A", "A"]
-    assert reasons == [True, True, False], "from then on, the policy proposes"
+    assert [outcome.question.proposed for outcome in session.outcomes] == ["A", "B"]
+    assert [outcome.declined for outcome in session.outcomes] == [(), ()]
 
 
 def test_a_doctor_can_be_seen_on_leave(ics_file: IcsFile, tmp_path: Path) -> None:
@@ -126,3 +125,63 @@ def test_what_is_no_absence_or_is_what_the_trip_is_for_clashes_with_nothing(
     ics_file: IcsFile, tmp_path: Path, event: str
 ) -> None:
     assert played(ics_file(BOARD, event), tmp_path, "").agenda.next() is None
+
+
+def timed(uid: str, day: int, clock: str, title: str, *lines: str, length: str = "PT1H") -> str:
+    start = f"UID:{uid}\nDTSTART;TZID=Europe/Berlin:202611{day}T{clock}00"
+    return "\n".join([start, f"DURATION:{length}", f"SUMMARY:{title}", *lines])
+
+
+JOE = ("ORGANIZER:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
+TRIP = (
+    timed("out", 23, "0700", "BA 991 Berlin - London", length="PT2H"),
+    timed("visit", 24, "0900", "Visit to Acme", "LOCATION:1 Baker St\\, London", *JOE, length="PT3H"),
+    timed("dinner", 24, "1900", "Dinner", *JOE),
+    timed("standup", 24, "0930", "Stand-up", "LOCATION:Room 4", length="PT15M"),
+    timed("video", 25, "1000", "Weekly sync", "LOCATION:https://zoom.us/j/1"),
+    timed("review", 25, "1000", "Design review", "LOCATION:Room 2"),
+    timed("back", 26, "1800", "BA 992", length="PT2H"),
+    timed("after", 27, "0900", "Stand-up on Friday", "LOCATION:Room 4", length="PT15M"),
+)
+SAID = "UID:trip\nDTSTART;VALUE=DATE:20261123\nDTEND;VALUE=DATE:20261127\nSUMMARY:Trip to London"
+
+
+@pytest.mark.parametrize("said", [(SAID,), (), (SAID.replace("Trip to London", "Hotel Ibis"),)])
+def test_a_trip_is_one_question_and_what_belongs_to_it_is_kept(
+    ics_file: IcsFile, tmp_path: Path, said: tuple[str, ...]
+) -> None:
+    session = played(ics_file(*TRIP, *said), tmp_path, "\n")
+
+    declined = [one.entry.title for outcome in session.outcomes for one in outcome.declined]
+    assert declined == ["Stand-up", "Design review"]
+    assert not session.stopped, "one question, and nothing else was to be asked"
+
+
+def test_what_is_kept_in_an_absence_is_chosen_by_letters(ics_file: IcsFile, tmp_path: Path) -> None:
+    some = [timed(f"m{day}", day, "0900", f"Meeting {day}") for day in (23, 24, 25)]
+
+    session = played(ics_file(*some, all_day("Annual leave")), tmp_path, "b d\n")
+
+    declined = [one.entry.title for outcome in session.outcomes for one in outcome.declined]
+    assert declined == ["Meeting 24"]
+    assert len({outcome.question.number for outcome in session.outcomes}) == 1
+
+
+def test_an_answer_about_an_absence_is_taken_back_as_a_whole(ics_file: IcsFile, tmp_path: Path) -> None:
+    some = [timed(f"m{day}", day, "0900", f"Meeting {day}") for day in (23, 24, 25)]
+
+    pair = [timed(uid, 30, "0900", uid) for uid in ("one", "other")]
+
+    session = played(ics_file(*some, *pair, all_day("Annual leave")), tmp_path, "a\nu\nboth\nq\n")
+
+    assert [outcome.declined for outcome in session.outcomes] == [(), (), ()]
+
+
+def test_the_rest_is_accepted_at_once_and_teaches_nothing(ics_file: IcsFile, tmp_path: Path) -> None:
+    pairs = [timed(f"{side}{day}", day, "0900", f"{side} {day}") for day in (23, 24, 25) for side in "xy"]
+
+    session = played(ics_file(*pairs), tmp_path, "a\nrest\n")
+
+    assert [len(outcome.declined) for outcome in session.outcomes] == [1, 1, 1]
+    with PersonFile(tmp_path / "hub.db", session.person, read_only=True) as known:
+        assert len(known.decisions) == 2, "the third was not looked at"

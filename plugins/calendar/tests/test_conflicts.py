@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from agentfw.errors import SettingsError
-from agentfw_calendar.people import About, read_people
+from agentfw_calendar.deciding.people import About, read_people
+from agentfw_calendar.deciding.tagging import tags
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
-from agentfw_calendar.tagging import tags
 from agentfw_plugins.worlds.calendar.event_attributes import CHOICES, TAGS, event_line, parse_line
 
 IcsFile = Callable[..., Path]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agentfw_calendar.answers import AnswersGiven
-from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.deciding.answers import AnswersGiven
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 IcsFile = Callable[..., Path]

@@ -12,11 +12,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agentfw.errors import SettingsError, UsageError
-from agentfw_calendar.environment import Outcome
-from agentfw_calendar.free_times import Hours, Merged, Span, Stay, closed, nearest_free
-from agentfw_calendar.people import About
+from agentfw_calendar.deciding.environment import Outcome
+from agentfw_calendar.deciding.free_times import Hours, Merged, Span, Stay, closed, nearest_free
+from agentfw_calendar.deciding.people import About
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
 
 IcsFile = Callable[..., Path]
 BERLIN = ZoneInfo("Europe/Berlin")

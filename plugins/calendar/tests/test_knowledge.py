@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agentfw_calendar.ics_events import Party
-from agentfw_calendar.people import People
-from agentfw_calendar.words import named
+from agentfw_calendar.deciding.people import People
+from agentfw_calendar.ics.ics_events import Party
+from agentfw_calendar.language.words import named
 from agentfw_cli.main import main
 
 IcsFile = Callable[..., Path]

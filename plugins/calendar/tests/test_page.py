@@ -15,12 +15,12 @@ from typing import Any
 import httpx
 import pytest
 
-from agentfw_calendar.ics_marking import DECLINED
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.ics_marking import DECLINED
+from agentfw_calendar.ics.sources import FileSource
+from agentfw_calendar.language.texts import Texts
 from agentfw_calendar.page import Planner, page_app, serve_page
-from agentfw_calendar.person_file import PersonFile
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
-from agentfw_calendar.texts import Texts
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 pytest.importorskip("starlette")

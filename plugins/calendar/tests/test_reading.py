@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from agentfw.errors import AgentfwError, UnknownNameError, UsageError
-from agentfw_calendar.ics_lines import FileLines
-from agentfw_calendar.ics_marking import marked
+from agentfw_calendar.ics.ics_lines import FileLines
+from agentfw_calendar.ics.ics_marking import marked
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
 
 IcsFile = Callable[..., Path]
 

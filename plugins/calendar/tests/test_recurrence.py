@@ -14,9 +14,9 @@ from dateutil.rrule import rrulestr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentfw_calendar.occurrences import Budget, RuleRefused, rule_times
+from agentfw_calendar.ics.occurrences import Budget, RuleRefused, rule_times
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
 
 IcsFile = Callable[..., Path]
 

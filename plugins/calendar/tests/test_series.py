@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentfw_calendar.ics_marking import DECLINED
+from agentfw_calendar.ics.ics_marking import DECLINED
 from agentfw_cli.main import main
 
 IcsFile = Callable[..., Path]
@@ -169,7 +169,7 @@ def test_undoing_a_date_of_a_series_keeps_the_decision_for_the_others(
 def test_numbers_go_on_after_an_undo(decide: Decide, ics_file: IcsFile, tmp_path: Path) -> None:
     path, seen = ics_file(STANDUP, CLIENT), list[tuple[int, int]]()
 
-    from agentfw_calendar import environment
+    from agentfw_calendar.deciding import environment
 
     asked = environment.RealConflicts._ask
 

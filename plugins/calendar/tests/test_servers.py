@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from agentfw.errors import EndpointError, UsageError
-from agentfw_calendar.answers import AnswersGiven
-from agentfw_calendar.caldav_source import PASSWORD, CalDavBusy, CalDavSource, calendars_at
-from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.deciding.answers import AnswersGiven
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.caldav_source import PASSWORD, CalDavBusy, CalDavSource, calendars_at
+from agentfw_calendar.language.texts import Texts
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.texts import Texts
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 

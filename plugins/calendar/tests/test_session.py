@@ -21,14 +21,14 @@ import pytest
 
 from agentfw.boundary.metadata import entry_points
 from agentfw.testing import check_component
-from agentfw_calendar.answers import TakesProposals
-from agentfw_calendar.environment import RealConflicts
-from agentfw_calendar.ics_lines import FileLines
-from agentfw_calendar.ics_marking import DECLINED
-from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.deciding.answers import TakesProposals
+from agentfw_calendar.deciding.environment import RealConflicts
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.ics_lines import FileLines
+from agentfw_calendar.ics.ics_marking import DECLINED
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
 from agentfw_calendar.session_command import assembled
-from agentfw_calendar.sources import FileSource
 from agentfw_cli.main import main
 from agentfw_memory import StrategyHubs
 from agentfw_plugins.plugin import CALENDAR

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
 from agentfw_calendar.terminal import Terminal
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 

@@ -17,19 +17,19 @@ from typing import Any
 import pytest
 import yaml
 
-from agentfw_calendar import texts as module
-from agentfw_calendar.answers import Answer, Question, understood
-from agentfw_calendar.person_file import PersonFile
+from agentfw_calendar.deciding.answers import Answer, Question, understood
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.sources import FileSource
+from agentfw_calendar.language import texts as module
+from agentfw_calendar.language.texts import LANGUAGES, Texts
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.sources import FileSource
-from agentfw_calendar.texts import LANGUAGES, Texts
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE, RULES
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 OTHERS = [language for language in LANGUAGES if language != "en"]
-PACKAGE = files("agentfw_calendar")
+PACKAGE = Path(str(files("agentfw_calendar.language")))
 DATES = ("day", "day_and_year", "date", "moment", "draft_date")
 FIRST, LATER = datetime(2026, 11, 1, 9, 30), datetime(2026, 11, 23, 14, 5)
 IcsFile = Callable[..., Path]
@@ -68,7 +68,7 @@ def test_each_language_has_every_text_with_the_same_fields(language: str) -> Non
 
 
 def test_no_text_is_without_a_user() -> None:
-    sources = [one.read_text("utf-8") for one in PACKAGE.iterdir() if one.name.endswith((".py", ".html"))]
+    sources = [one.read_text("utf-8") for one in PACKAGE.parent.rglob("*") if one.name.endswith((".py", ".html"))]
     named = {name for source in sources for name in re.findall(r"[\"'](\w+)[\"']", source)}
     scopes = {f"page_far_{scope}" for scope in ("series", "always")}
 
@@ -158,7 +158,7 @@ def everything(agentfw: Callable[..., str], path: Path, language: str) -> list[s
     hub = ("--hub", f"{language}.db", "--language", language)
     reading = (*hub, "--from", "2099-11-02", "--output", f"{language}.ics")
     said = agentfw("list", path, *reading[:-2])
-    said += agentfw("decide", path, *reading, "--answers", "-", answers="b series\na\n")
+    said += agentfw("decide", path, *reading, "--answers", "-", answers="a\nb series\n")
     changed = path.read_text().replace("XY 1", "XY 5").encode()
     path.with_name("changed.ics").write_bytes(changed)
     said += agentfw("list", path.with_name("changed.ics"), *reading[:-2])
@@ -200,14 +200,14 @@ def test_what_the_help_and_the_prompt_offer_is_understood(ics_file: IcsFile, tmp
     with PersonFile(tmp_path / "hub.db", "ana@lab.example") as known:
         asyncio.run(found.play(LinearPolicy(), person, known))
     rows = [re.split(r"  +", line)[0] for line in texts("help").splitlines()]
-    both, later, series, always, move, undo, stop = rows[2:]
+    both, later, series, always, move, undo, stop, rest = rows[2:]
     named = [words.split(" ", 1)[1] for words in texts("prompt_answers", default="", letters="").split(", ")[2:5]]
     again = re.findall('["„«] ?(.+?) ?["“»]', texts("clash_again"))
 
     def read(*words: str) -> list[Answer]:
         return [understood(one, person.question) for one in words]
 
-    assert read(both) == [Answer("", both=True)]
+    assert read(both, rest) == [Answer("", both=True), Answer(person.question.proposed, rest=True)]
     assert read(f"b {series}", f"b {always}", f"{both} {series}") == [
         Answer("B", scope="series"),
         Answer("B", scope="always"),

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentfw_calendar.ics_lines import FileLines
-from agentfw_calendar.ics_marking import DECLINED, Mark, unmarked
+from agentfw_calendar.ics.ics_lines import FileLines
+from agentfw_calendar.ics.ics_marking import DECLINED, Mark, unmarked
 from agentfw_cli.main import main
 
 IcsFile = Callable[..., Path]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentfw_calendar.texts import LANGUAGES, Texts
-from agentfw_calendar.wording import reason_in_words, weights_in_words
+from agentfw_calendar.language.texts import LANGUAGES, Texts
+from agentfw_calendar.language.wording import reason_in_words, weights_in_words
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 from agentfw_plugins.worlds.calendar.event_attributes import RULES
 

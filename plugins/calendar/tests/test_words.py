@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agentfw_calendar import words
-from agentfw_calendar.texts import LANGUAGES
-from agentfw_calendar.wording import reasons
-from agentfw_calendar.words import Kind, named
+from agentfw_calendar.language import words
+from agentfw_calendar.language.texts import LANGUAGES
+from agentfw_calendar.language.wording import reasons
+from agentfw_calendar.language.words import Kind, named
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 
@@ -89,7 +89,23 @@ def test_similar_words_of_another_meaning_or_language_are_not_taken_for_them(tex
 def test_each_language_has_words_for_the_same_attributes() -> None:
     folder = Path(words.__file__).with_name("words")
     lists = {path.stem: yaml.load(path.read_text("utf-8"), yaml.BaseLoader) for path in folder.glob("*.yaml")}
-    helpers = {"movable", "waits", "week", "day off", "away", "day off=no", "none"}
+    helpers = {
+        "movable",
+        "waits",
+        "week",
+        "day off",
+        "away",
+        "day off=no",
+        "none",
+        "trip",
+        "travel",
+        "public",
+        "errand",
+        "everyone",
+        "morning",
+        "noon",
+        "evening",
+    }
 
     assert set(lists) == set(LANGUAGES)
     for kind in ("titles", "locations", "reasons"):

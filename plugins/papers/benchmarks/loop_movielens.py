@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from agentfw import Host
-from agentfw.loops import Loop, LoopSpec, Result, read_loop
 from agentfw_benchmarks import Options, bounds_of, print_markdown, shown, tell
 from agentfw_benchmarks.movielens import folder, rows
+from agentfw_papers.loops import Loop, LoopSpec, Result, read_loop
 
 REQUESTS = 6
 EPISODES = {"live": 960, "exam": 960}

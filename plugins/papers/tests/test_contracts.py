@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentfw import Moment
 from agentfw.component import KINDS
 from agentfw.testing import contract, fresh_host, made_by
 from agentfw.testing.checks import CheckFunction, run_check
@@ -24,10 +26,16 @@ NEEDS_MORE = {
     ("reward", "assistant_preference"): "fits a model: test_assistant_logs.py runs the same checks",
     ("reward", "merchant_preference"): "fits a model: test_merchant_preference.py runs the same checks",
 }
-SETTINGS = {
+SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("policy", "merchant-team"): {"reporter": "scripted"},
     ("policy", "qtable"): {"table": str(Path(__file__).parent / "table.json")},
+    ("reward", "keypoints"): {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}},
 }
+
+
+def marked(moment: Moment) -> Iterator[str]:
+    """A judge that gives every head the same mark."""
+    yield json.dumps({"points": [], "marks": {"procedure": 4, "personal": 3, "proactive": 0}})
 
 
 def cases() -> Iterator[Any]:

@@ -155,7 +155,7 @@ def _sentence_transformers(model: str) -> Encoder:
         raise MissingExtraError(
             "the encoder sentence-transformers", "embedders", module="sentence_transformers"
         ) from None
-    loaded = SentenceTransformer(model, device="cpu")
+    loaded = SentenceTransformer(model, device="cpu", trust_remote_code=False)
     return CheckedEncoder(
         f"sentence-transformers:{model}", lambda texts: loaded.encode(list(texts), show_progress_bar=False)
     )

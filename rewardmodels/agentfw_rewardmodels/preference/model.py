@@ -20,7 +20,6 @@ import numpy as np
 
 from agentfw_rewardmodels.errors import BadInputError, FileRefusedError, UnknownUserError
 from agentfw_rewardmodels.preference.encoders import Encoder, EncoderChoice, Float32Array, open_encoder
-from agentfw_rewardmodels.preference.formulas import normalised
 from agentfw_rewardmodels.preference.input_tables import (
     popularity,
     read_interactions,
@@ -155,19 +154,6 @@ class PreferenceModel:
             users.append(user)
             texts.append(text)
         return self._scored(users, texts, None) if users else []
-
-    def score_vectors(self, users: Sequence[str], vectors: Any) -> Scores:
-        """Score actions whose texts are already encoded, one row for each user."""
-        rows = np.asarray(vectors, np.float32)
-        wanted = (len(users), self._state.texts.shape[1])
-        if rows.shape != wanted or not np.isfinite(rows).all():
-            raise BadInputError(
-                f"the vectors are an array of shape {rows.shape}",
-                fix=f"pass finite numbers, as an array of shape {wanted}",
-            )
-        self._need_texts()
-        places = self._scorer.places(np.asarray(normalised(rows), np.float32))
-        return self._scorer.scores(self._of(users, None), places)
 
     def score_items(self, users: Sequence[str], items: Sequence[str]) -> Scores:
         """Score known items by name, one for each user, for example interactions that happened."""

@@ -74,8 +74,6 @@ class PreferenceSettings:
     contrast_users: int = 256
     """Number of users of a batch, drawn at random in each step, whose contrastive losses are computed. They cost more
     than everything else in a step. 0 computes them for all users of the batch."""
-    neighbours: int = 0
-    """Number of neighbours to sample per node, for graphs too large to be propagated in every step. 0 uses all."""
 
     profile_epochs: int = 60
     """Number of epochs of stage 1, which learns to merge the views of a profile."""

@@ -8,9 +8,7 @@ The normalised adjacency is symmetric, so the backward pass is the forward pass 
 nothing stored in between, and no gradient of the matrix.
 
 Nodes are users, then items. Training multiplies with torch's CSR (MKL on a CPU, cuSPARSE on CUDA). Scoring uses
-`propagated`, in numpy, so a model can take in new interactions without torch. For graphs too large for every step,
-`Adjacency.around` samples a part: some neighbours of the batch's nodes, then of those, and so on, weighted so that each
-layer's sum is right on average.
+`propagated`, in numpy, so a model can take in new interactions without torch.
 """
 
 from __future__ import annotations
@@ -43,12 +41,9 @@ class Adjacency:
             [[0, users], [users, 0]], likes.shape[1], axis=1
         )
         degrees = np.maximum(np.bincount(rows, minlength=users + items), 1).astype(np.float32)
-        return cls._sorted(rows, columns, 1.0 / np.sqrt(degrees[rows] * degrees[columns]), users + items)
-
-    @classmethod
-    def _sorted(cls, rows: Any, columns: Any, values: Any, nodes: int) -> Adjacency:
+        values = 1.0 / np.sqrt(degrees[rows] * degrees[columns])
         order = np.lexsort((columns, rows))
-        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=nodes))]).astype(np.int64)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=users + items))]).astype(np.int64)
         return cls(starts, columns[order].astype(np.int64), values[order].astype(np.float32))
 
     @property
@@ -57,35 +52,6 @@ class Adjacency:
 
     def neighbours(self, node: int) -> NDArray[np.int64]:
         return self.columns[self.starts[node] : self.starts[node + 1]]
-
-    def transposed(self) -> Adjacency:
-        rows = np.repeat(np.arange(self.nodes), np.diff(self.starts))
-        return self._sorted(self.columns, rows, self.values, self.nodes)
-
-    def around(
-        self, nodes: NDArray[np.int64], hops: int, neighbours: int, generator: np.random.Generator
-    ) -> tuple[NDArray[np.int64], Adjacency]:
-        """Sample the graph up to `hops` around some nodes. Return the sampled nodes, sorted, and their adjacency."""
-        frontier = known = np.unique(nodes)
-        rows: list[Any] = []
-        columns: list[Any] = []
-        values: list[Any] = []
-        for _ in range(hops):
-            degrees = self.starts[frontier + 1] - self.starts[frontier]
-            drawn = np.minimum(degrees, neighbours)
-            row = np.repeat(np.arange(len(frontier)), drawn)
-            slot = np.arange(len(row)) - np.repeat(np.cumsum(drawn) - drawn, drawn)
-            some = np.repeat(degrees > neighbours, drawn)
-            slot[some] = (generator.random(int(some.sum())) * degrees[row[some]]).astype(np.int64)
-            edge = self.starts[frontier[row]] + slot
-            rows.append(frontier[row])
-            columns.append(self.columns[edge])
-            values.append(self.values[edge] * (degrees / np.maximum(drawn, 1))[row])
-            frontier = np.setdiff1d(columns[-1], known)
-            known = np.union1d(known, frontier)
-        row, column, value = (np.concatenate([*parts, np.zeros(0)]) for parts in (rows, columns, values))
-        place = np.searchsorted(known, row.astype(np.int64)), np.searchsorted(known, column.astype(np.int64))
-        return known, self._sorted(*place, value, len(known))
 
 
 def propagated(embeddings: Float32Array, graph: Adjacency, layers: int) -> Float32Array:
@@ -109,15 +75,8 @@ def propagated(embeddings: Float32Array, graph: Adjacency, layers: int) -> Float
     return np.asarray(total / (layers + 1), np.float32)
 
 
-class Matrix:
-    """An adjacency as sparse torch matrices, for the forward and the backward pass."""
-
-    def __init__(self, graph: Adjacency, device: str, *, symmetric: bool = True) -> None:
-        self.forward = _sparse(graph, device)
-        self.backward = self.forward if symmetric else _sparse(graph.transposed(), device)
-
-
-def _sparse(graph: Adjacency, device: str) -> Any:
+def matrix_of(graph: Adjacency, device: str) -> Any:
+    """Return an adjacency as a sparse torch matrix. It is symmetric, so the backward pass multiplies with it, too."""
     import torch
 
     # 32-bit indexes are MKL's own. Others would be converted at each product.
@@ -129,7 +88,7 @@ def _sparse(graph: Adjacency, device: str) -> Any:
         return torch.sparse_csr_tensor(*parts, size, check_invariants=False)
 
 
-def propagate(embeddings: Any, matrix: Matrix, layers: int) -> Any:
+def propagate(embeddings: Any, matrix: Any, layers: int) -> Any:
     """Return the mean over all layers, in torch, with its gradient."""
     return _function().apply(embeddings, matrix, layers)
 
@@ -142,13 +101,13 @@ def _function() -> Any:
 
         class Propagation(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
             @staticmethod
-            def forward(context: Any, embeddings: Any, matrix: Matrix, layers: int) -> Any:
+            def forward(context: Any, embeddings: Any, matrix: Any, layers: int) -> Any:
                 context.matrix, context.layers = matrix, layers
-                return _mean(embeddings, matrix.forward, layers)
+                return _mean(embeddings, matrix, layers)
 
             @staticmethod
             def backward(context: Any, *gradients: Any) -> Any:
-                return _mean(gradients[0], context.matrix.backward, context.layers), None, None
+                return _mean(gradients[0], context.matrix, context.layers), None, None
 
         _FUNCTION = Propagation
     return _FUNCTION

@@ -2,7 +2,7 @@
 
 Each value is a plain dataclass. `as_dict` turns it into JSON values, and `table` into aligned text. A report says what
 a model learned about one user or about all: how much of a behaviour is interest and how much is conformity, and the
-items it is based on. Its `plot` is a picture.
+items it is based on.
 
     >>> recall_and_ndcg(np.array([[0, 2, 1]]), [{2}])
     (array([1.]), array([0.63092975]))
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -195,7 +194,6 @@ def auc(scores: Sequence[float] | NDArray[Any], positive: Sequence[bool] | NDArr
 
 
 LISTED = 10
-INK, INTEREST, CONFORMITY = "#1f2933", "#2b7a78", "#d98e04"
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,12 +280,6 @@ class UserReport(_Value):
         ]
         return "\n".join(lines)
 
-    def plot(self) -> str:
-        """Return an SVG of these items, with their interest and conformity."""
-        rows = [(one.text or one.item, one.interest, one.conformity) for one in self.interests]
-        share = f"share of interest {self.interest_share:.2f}"
-        return _bars(f"{self.user}: {share}", rows, ("interest", "conformity"))
-
 
 @dataclass(frozen=True, slots=True)
 class ModelReport(_Value):
@@ -317,42 +309,6 @@ class ModelReport(_Value):
             for place, count in enumerate(self.interest_shares)
         ]
         return "\n".join(lines)
-
-    def plot(self) -> str:
-        """Return an SVG of the number of users by share of interest."""
-        whole = max(1, *self.interest_shares)
-        rows = [
-            (f"{place / 10:.1f} to {(place + 1) / 10:.1f}: {count:,}", count / whole)
-            for place, count in enumerate(self.interest_shares)
-        ]
-        return _bars("share of interest, by number of users", rows, ("users",))
-
-
-def _bars(title: str, rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> str:
-    """Return horizontal bars, from a zero line in the middle, or at the left if no value is negative."""
-    colours = (INTEREST, CONFORMITY)
-    height, label, width = 14 * len(names) + 10, 260, 300
-    least = min([0.0, *(value for _, *values in rows for value in values)])
-    zero = label + width * (0.5 if least < 0 else 0.0)
-    scale = label + width - zero
-    parts = [f'<text x="10" y="24" font-weight="bold">{escape(title)}</text>']
-    for place, name in enumerate(names):
-        parts.append(f'<text x="{label + 90 * place}" y="44" fill="{colours[place]}">{escape(name)}</text>')
-    for line, (text, *values) in enumerate(rows):
-        top = 56 + line * height
-        short = text if len(text) <= 36 else text[:35] + "…"
-        parts.append(f'<text x="10" y="{top + 12}">{escape(short)}</text>')
-        for place, value in enumerate(values):
-            size = min(1.0, abs(value)) * scale
-            left = zero if value >= 0 else zero - size
-            parts.append(
-                f'<rect x="{left:.1f}" y="{top + 14 * place}" width="{size:.1f}" height="11" fill="{colours[place]}"/>'
-            )
-    total = 66 + height * len(rows)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {label + width + 20} {total}" '
-        f'font-family="sans-serif" font-size="12" fill="{INK}">{"".join(parts)}</svg>\n'
-    )
 
 
 def _standard(values: Any) -> Any:

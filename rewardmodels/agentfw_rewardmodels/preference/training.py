@@ -41,7 +41,7 @@ from .input_tables import (
 )
 from .model_state import ModelState, read_arrays, write_arrays
 from .preference_settings import PreferenceSettings
-from .propagation import Adjacency, Matrix, propagate, propagated
+from .propagation import Adjacency, matrix_of, propagate, propagated
 from .results import by_user, recall_and_ndcg, top
 from .scoring import user_vectors
 
@@ -75,10 +75,6 @@ class Drawer:
         for begin in range(0, likes.shape[1], self._batch):
             part = slice(begin, begin + self._batch)
             yield self.places(likes[:, part], others[part], generator)
-
-    def generator(self, epoch: int) -> np.random.Generator:
-        """Return the generator for other random choices in an epoch."""
-        return np.random.default_rng([self._seed, epoch, 1])
 
     def places(self, likes: Pairs, others: Ints, generator: np.random.Generator) -> Batch:
         users, user = np.unique(likes[0], return_inverse=True)
@@ -190,7 +186,7 @@ class Trainer:
         self.data, self.settings, self.device = data, settings, device_of(settings)
         self.users, self.items = len(data.users), len(data.items)
         self.graph = Adjacency.of(data.likes, self.users, self.items)
-        self._matrix = None if settings.neighbours else Matrix(self.graph, self.device)
+        self._matrix = matrix_of(self.graph, self.device)
         self.drawer = Drawer(data.likes, self.users, self.items, settings.batch, settings.contrast_users, settings.seed)
         self._popularity = tensor(popularity(data.likes, self.items, settings.popularity), self.device)
         self._texts = tensor(data.texts, self.device) if data.texts.size else None
@@ -214,28 +210,20 @@ class Trainer:
             return torch.zeros(shape)
         return (torch.rand(shape, generator=generator) * 2 - 1) / shape[-1] ** 0.5
 
-    def step(self, drawn: Batch, generator: np.random.Generator) -> float:
+    def step(self, drawn: Batch) -> float:
         """Do one optimizer step, and return the loss before it."""
-        loss = self.loss(drawn, generator)
+        loss = self.loss(drawn)
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step()
         return float(loss.item())
 
-    def loss(self, drawn: Batch, generator: np.random.Generator) -> Any:
+    def loss(self, drawn: Batch) -> Any:
         import torch
 
         groups = drawn.users, drawn.items + self.users, drawn.others + self.users
-        if self._matrix is None:
-            nodes, part = self.graph.around(
-                np.concatenate(groups), self.settings.layers, self.settings.neighbours, generator
-            )
-            before = self._before()[tensor(nodes, self.device)]
-            after = propagate(before, Matrix(part, self.device, symmetric=False), self.settings.layers)
-            groups = tuple(np.searchsorted(nodes, group) for group in groups)
-        else:
-            before = self._before()
-            after = propagate(before, self._matrix, self.settings.layers)
+        before = self._before()
+        after = propagate(before, self._matrix, self.settings.layers)
         user_rows, item_rows, other_rows = (tensor(group, self.device) for group in groups)
         items, others = tensor(drawn.items, self.device), tensor(drawn.others, self.device)
         batch = Batch(
@@ -267,8 +255,7 @@ class Trainer:
             state = self._resumed(checkpoints, state)
         while state.epoch < settings.epochs and state.without_improvement < settings.patience:
             state.epoch += 1
-            generator = self.drawer.generator(state.epoch)
-            steps = [self.step(places, generator) for places in self.drawer.epoch(state.epoch)]
+            steps = [self.step(places) for places in self.drawer.epoch(state.epoch)]
             loss, metric = float(np.mean(steps)), None
             if not np.isfinite(loss):
                 raise BadInputError(

@@ -57,9 +57,9 @@ def mixed(agentfw: Agentfw) -> str:
 def test_the_failed_ones_come_first(mixed: str, agentfw: Agentfw) -> None:
     listed, shown = agentfw("runs", "list").out, agentfw("runs", "show", mixed).out
 
-    assert re.search(rf"{mixed} +scripted +done, 2 failed, 2 episodes +reward 1\.000", listed)
+    assert re.search(rf"{mixed} +scripted +done, 2 failed, 2 sessions ended +reward 1\.000", listed)
     assert shown.splitlines()[:2] == [
-        f"{mixed}   done, 2 failed, 2 episodes",
+        f"{mixed}   done, 2 failed, 2 sessions ended",
         "failed and left out, 2 episodes: the model's server can't be reached",
     ]
     assert agentfw("report", mixed).code == 0
@@ -83,7 +83,7 @@ def test_where_all_have_failed_nothing_looks_fine(agentfw: Agentfw) -> None:
     lost = record(["away"])
 
     assert "2 failed" not in agentfw("runs", "list").out
-    assert "done, 1 failed, 0 episodes" in agentfw("runs", "list").out
+    assert "done, 1 failed, 0 sessions ended" in agentfw("runs", "list").out
     assert agentfw("runs", "show", lost).code == 0
     answer = agentfw("report", lost)
     assert (answer.code, "can't be reached" in answer.err) == (2, True)
@@ -108,7 +108,7 @@ def test_what_failed_stays_failed_when_the_run_goes_on(mixed: str, agentfw: Agen
 
     asyncio.run(again())
 
-    assert "2 failed, 2 episodes" in agentfw("runs", "list").out
+    assert "2 failed, 2 sessions ended" in agentfw("runs", "list").out
 
 
 def test_a_run_that_failed_says_so(agentfw: Agentfw) -> None:

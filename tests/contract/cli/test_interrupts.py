@@ -293,3 +293,20 @@ def test_a_world_that_blocks_until_the_deadline_ends_the_run(start: Start) -> No
     assert "agentfw_busy.py" in told, "the place in the plugin's code"
     assert "--set deadline=SECONDS" in told
     assert "Traceback" not in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hook", ["agentfw_request", "agentfw_turn"])
+def test_a_hook_that_blocks_until_the_deadline_ends_the_run(start: Start, tmp_path: Path, hook: str) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time\nfrom pathlib import Path\nfrom agentfw import hookimpl\nfrom agentfw.hookspecs import Hook\n"
+        f"class Slow(Hook):\n    @hookimpl\n    def {hook}(self):\n"
+        "        Path('busy').touch()\n        time.sleep(10_000)\n"
+    )
+    process = start("run", "inbox", "--hook", "./slow.py", "--set", "deadline=1")
+
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 3
+    assert 'hook "slow" of slow.py' in told
+    assert f"has kept the run from going on for 1 s: {hook}(), {hook}, slow.py, line 9" in told

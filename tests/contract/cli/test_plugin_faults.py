@@ -198,7 +198,24 @@ def test_the_author_of_a_plugin_is_told_what_to_mend_and_not_to_report_it(
 
     assert "needs=('torch',) but no extra; write extra=\"NAME\"" in told
     assert f"fix it in {source}, or disable it" in told
-    assert "report it" not in told
+    assert "authors" not in told
+
+
+def test_the_author_of_a_plugin_that_fails_in_a_run_is_told_where_to_mend_it(
+    agentfw: Agentfw, install: Install, tmp_path: Path
+) -> None:
+    code = "@hookimpl\ndef agentfw_memories(): return [Component('dust', __name__ + ':Dust', '')]\n"
+    code += (
+        "from agentfw import Memory\nclass Dust(Memory):\n    async def recall(self, query): raise ValueError('x')\n"
+    )
+    install("agentfw-saw", "[agentfw]\nsaw = agentfw_saw\n", HEAD + code)
+    origin = {"url": tmp_path.as_uri(), "dir_info": {"editable": True}}
+    (tmp_path / "site" / "agentfw_saw-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin))
+
+    run = agentfw("run", "inbox", "--memory", "dust", "--episodes", "1")
+
+    assert f"fix it in {tmp_path}; use --debug" in run.err
+    assert "authors" not in run.err
 
 
 CULPRITS = """

@@ -11,7 +11,7 @@ import pytest
 Agentfw = Callable[..., Any]
 
 COMMANDS = "trian:train comapre:compare pluginz:plugins docter:doctor veiw:view srve:serve chatt:chat rums:runs"
-COMMANDS += " reprot:report memroy:memory rewrad:reward feedbak:feedback lop:loop forgot:forget dta:data exprot:export"
+COMMANDS += " reprot:report memroy:memory rewrad:reward feedbak:feedback dta:data exprot:export"
 OPTIONS = {
     "run": "--episode:--episodes --plicy:--policy --memry:--memory --tol:--tool --rewards:--reward "
     "--intrface:--interface --sed:--seed --quite:--quiet --jsn:--json --sett:--set"

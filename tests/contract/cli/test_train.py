@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from agentfw.testing import fresh_host
 
 Agentfw = Callable[..., Any]
 
@@ -127,6 +130,22 @@ def test_a_training_is_listed_shown_resumed_reported_and_compared(agentfw: Agent
         assert words in page
     compared = agentfw("compare", first.name, "last", "--json").json
     assert [row["figure"] for row in compared][:3] == ["missed", "missed after 0", "missed after 2"]
+
+
+@pytest.mark.slow
+def test_the_page_compares_the_last_evaluation_of_a_training_with_the_first(agentfw: Agentfw) -> None:
+    client = pytest.importorskip("starlette.testclient")
+    from agentfw_plugins.view.app import Viewer
+    from agentfw_plugins.view.index import Index
+
+    folder = Path(agentfw(*SMALL, "--set", "evaluation.every=1", "--json").json["folder"])
+    index = Index(folder.parent)
+    index.refresh()
+
+    page = client.TestClient(Viewer(index, fresh_host()).app, base_url="http://localhost").get("/runs").text
+
+    sides = [f"{folder.name}, evaluation {number}" for number in (0, 2)]
+    assert re.findall('<option value="([^"]+)" selected>', page) == sides
 
 
 @pytest.mark.slow

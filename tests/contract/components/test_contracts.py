@@ -28,7 +28,7 @@ NEEDS_MORE = {
     ("policy", "openai"): "needs a model server",
     ("policy", "vllm"): "needs vLLM: tests/plugins/policies/test_vllm.py runs the same checks with one",
     ("tool", "mcp"): "needs an MCP server",
-    ("tool", "skills"): "needs a folder that a person has approved: test_agent_skills.py has one",
+    ("tool", "skills"): "needs a folder that a person has allowed: test_agent_skills.py has one",
     ("environment", "verifiers"): "needs a taskset of the library: test_verifiers.py has some",
     ("tool", "tape"): "needs a toolbox to record",
     ("reward", "preference"): "needs a fitted model",
@@ -38,7 +38,6 @@ NEEDS_MORE = {
 # Settings that a component is checked with, where its defaults don't do here.
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {}
 SETTINGS["reward", "rubric"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:judged"}}}
-SETTINGS["reward", "keypoints"] = {"policy": {"name": "scripted", "settings": {"rule": f"{__name__}:marked"}}}
 SETTINGS["environment", "program"] = {
     "function": f"{__name__}:judged",
     "tasks": str(PLUGINS / "worlds" / "program" / "tasks.jsonl"),
@@ -70,11 +69,6 @@ def judged(moment: Moment) -> Iterator[str]:
     """A judge that thinks the more of an attempt, the higher its number."""
     count = moment.observations[0].text.count("<attempt-")
     yield json.dumps({"scores": [{"id": number, "score": number / count} for number in range(1, count + 1)]})
-
-
-def marked(moment: Moment) -> Iterator[str]:
-    """A judge that gives every head the same mark."""
-    yield json.dumps({"points": [], "marks": {"procedure": 4, "personal": 3, "proactive": 0}})
 
 
 def cases() -> Iterator[Any]:

@@ -192,8 +192,8 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def let_leases_lapse(where: str) -> None:
-    """Do as if no gateway had said for a long time that it is alive."""
-    _change_sessions(where, held_until=0)
+    """Do as if no gateway that has a session had said for a long time that it is alive, nor could say so now."""
+    _change_sessions(where, holder="silent", held_until=0)
 
 
 def hold_for_nobody(where: str) -> None:

@@ -34,7 +34,7 @@ def test_a_declared_figure_is_everywhere(runs: list[Any], agentfw: Callable[...,
     assert f"{TITLE} {written} " in " ".join(agentfw("runs", "show", result.path.name).out.split())
     assert f"<th>{TITLE}</th>" in result._repr_html_()
     page = (result.path / "report.html").read_text("utf-8")
-    assert page.count(TITLE) == 2, "among the figures, and as a column of the episodes"
+    assert page.count(TITLE) == 3, "explained, among the figures, and as a column of the episodes"
     assert agentfw("view", result.path.name, "--bundle", "site").code == 0
     assert f">{TITLE}</th>" in Path("site", "index.html").read_text("utf-8")
     compared = {row["figure"]: row for row in agentfw("compare", *(one.path.name for one in runs), "--json").json}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -161,6 +162,15 @@ def test_what_cannot_be_played_again_says_why(agentfw: Agentfw, quick: tuple[str
     (run / "package").mkdir()
     (run / "package" / "lock.json").write_text("{", "utf-8")
     assert "lock.json can't be read" in agentfw("reproduce", str(run)).err
+
+
+def test_what_a_component_needs_is_locked_also_if_it_was_never_imported(tmp_path: Path) -> None:
+    pytest.importorskip("networkx")
+    words = ["run", "inbox", "--memory", "skillgraph", "--episodes", "1", "--quiet"]
+    subprocess.run([sys.executable, "-m", "agentfw", *words], cwd=tmp_path, check=True, capture_output=True)
+
+    (lock,) = tmp_path.glob("runs/*/package/lock.json")
+    assert "networkx" in json.loads(lock.read_text("utf-8"))["distributions"]
 
 
 @pytest.mark.nightly

@@ -61,7 +61,8 @@ def timeless(value: Any) -> Any:
         return {
             name: timeless(inner)
             for name, inner in value.items()
-            if name not in ("seconds", "speed", "run", "id") and not name.endswith(("seconds", "memory"))
+            if name not in ("seconds", "speed", "run", "id", "files", "sha256")
+            and not name.endswith(("seconds", "memory"))
         }
     return [timeless(one) for one in value] if isinstance(value, list) else value
 

@@ -108,7 +108,7 @@ class Tags(HTMLParser):
 
 
 def read(url: str) -> str:
-    answer = httpx.get(url, follow_redirects=True)
+    answer = httpx.get(url, follow_redirects=True, timeout=60)
     assert answer.status_code == 200, answer.text
     return answer.text
 
@@ -177,13 +177,36 @@ def test_a_bundle_has_the_same_pages(runs: Path, url: str, agentfw: Callable[...
     for page in pages:
         is_harmless(page)
     for words in ("said-place", "apricot", "bergamot"):
-        [bundled] = [page for page in pages if words in Tags(page).text and "turn-0" in page]
+        [bundled] = [page for page in pages if words in Tags(page).text and "turn-1" in page]
         assert turns_of(bundled) == turns_of(page_of(url, words))
     records = [json.loads(file.read_text("utf-8")) for file in (tmp_path / "site").glob("*.jsonl")]
     assert len(records) == 3
 
 
+def test_a_program_reads_an_outline_and_then_any_part_within_its_budget(
+    runs: Path, agentfw: Callable[..., Any]
+) -> None:
+    def part(address: str, tokens: int = 2000) -> dict[str, Any]:
+        found: dict[str, Any] = agentfw("view", "--text", address, "--runs", str(runs), "--tokens", str(tokens))
+        assert len(json.dumps(found)) < 1500 + 5 * tokens
+        return found
+
+    run = part("last")
+    episode = part(run["listed"][0]["address"])
+    turn = part(episode["turns"][0]["address"])
+    few = part(episode["turns"][0]["address"], 50)
+    tea = part("last?text=apricot")
+
+    assert (run["episodes"], run["failed"], len(run["listed"]), run["left_out"]) == (3, 1, 3, 0)
+    assert [one.get("cut_off", 0) for one in run["listed"]] == [1, 0, 0]
+    assert turn["said"] == f"v-hostile heard {hostile('said')}. {hostile('answer')}"
+    assert [one["content"] for one in turn["read"]] == [hostile("system"), hostile("said")]
+    assert turn["calls"][0]["answer"] == hostile("result")
+    assert "more characters" in few["said"]
+    assert [one["begins"] for one in tea["listed"]] == ["Say apricot"]
+
+
 def turns_of(page: str) -> str:
     """The text of the conversation on an episode's page."""
-    text = Tags(page[page.index('id="turn-0"') :]).text
+    text = Tags(page[page.index('id="turn-1"') :]).text
     return " ".join(text.split())

@@ -47,7 +47,7 @@ def test_feedback_with_a_metric_is_kept_beside_the_thumbs(serve: Serve) -> None:
         ("stars", 4.0, "A green one."),
         ("", -1.0, ""),
     ]
-    page = " ".join(httpx.get(f"{gateway.url}/view/episode/00000-0").text.split())
+    page = " ".join(httpx.get(f"{gateway.url}/view/episode/{gateway.live.folder.id}/00000-0").text.split())
     assert "solved: true: at once" in page
     assert "stars: 4, corrected: A green one." in page
     episode = gateway.live.sessions["tea"].episode

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import signal
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
-from agentfw.runs.records import journal as journal_module
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
@@ -76,36 +73,6 @@ def test_health_needs_no_key_and_figures_need_the_operators(serve: Serve, tmp_pa
     ]
     assert httpx.get(f"{gateway.url}/metrics", headers=ada).status_code == 403
     assert httpx.get(f"{gateway.url}/metrics", headers=bearer("the-operators")).status_code == 200
-
-
-class FullDisk:
-    """The functions of `os`, on a disk that takes nothing more."""
-
-    def __getattr__(self, name: str) -> object:
-        import os
-
-        return getattr(os, name)
-
-    def fsync(self, handle: int) -> None:
-        import os
-
-        if stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_who_can_record_nothing_more_is_not_ready(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    gateway = serve()
-    with monkeypatch.context() as full:
-        full.setattr(journal_module, "os", FullDisk())
-        refused = httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("hello"))
-    ready = httpx.get(f"{gateway.url}/readyz")
-    # Its sessions can't be concluded either: the journal has a gap.
-    gateway.live.sessions.clear()
-
-    assert refused.status_code == 503
-    assert ready.status_code == 503
-    assert "No space left" in ready.json()["error"]["message"]
-    assert httpx.get(f"{gateway.url}/healthz").status_code == 200
 
 
 @pytest.mark.slow

@@ -117,7 +117,7 @@ def test_a_deploy_lets_answers_end_and_keeps_sessions(tmp_path: Path) -> None:
     assert kept["tale"].turns[0].text.startswith("word ")
     assert len(kept["tale"].turns) == 2
     assert not any(episode.finish for episode in kept.values())
-    assert RunFolder.open(run).state == "interrupted"
+    assert RunFolder.open(run).state == "stopped"
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ def test_serve_says_at_its_end_what_was_kept(tmp_path: Path, by: signal.Signals)
     process.send_signal(by)
     _, told = process.communicate(timeout=120)
 
-    assert "1 session is kept" in told.splitlines()[-1]
+    assert "1 session kept" in told.splitlines()[-1]
 
 
 # -- what of a stream can be told --------------------------------------------------------------------------------------

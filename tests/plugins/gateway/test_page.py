@@ -372,7 +372,7 @@ def test_all_sessions_are_seen_as_agentfw_view_shows_them(serve: Serve, chromium
     browser.follow("#episodes")
     browser.wait("document.querySelectorAll('.episodes tbody tr').length === 1")
     browser.follow(".episodes td a")
-    read = browser.evaluate("document.querySelector('#turn-0').innerText")
+    read = browser.evaluate("document.querySelector('#turn-1').innerText")
     browser.follow(".button")
     browser.wait("shown")
 

@@ -15,6 +15,8 @@ import httpx
 import pytest
 from chat_server import Reply, completion, refusal, serving
 
+import agentfw
+
 pytest.importorskip("faiss")
 openai = pytest.importorskip("openai")
 anthropic = pytest.importorskip("anthropic")
@@ -72,6 +74,11 @@ def started(folder: Path, *options: str, **environment: str) -> Iterator[Alone]:
             process.communicate()
 
 
+def wordy(completions: list[str], **columns: object) -> list[float]:
+    """A reward that differs."""
+    return [float(len(text) % 7) for text in completions]
+
+
 def refused(folder: Path, *options: str, **environment: str) -> str:
     """What it says that doesn't start."""
     with pytest.raises(AssertionError) as raised, started(folder, *options, **environment):
@@ -106,6 +113,81 @@ def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers(t
     assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-provider"}
     assert "memory: 1 user, 1 item" in anew
     assert "record: 0 sessions," in anew
+
+
+def typed(folder: Path, *words: str) -> str:
+    """What a command in this folder prints, by both streams."""
+    command = [sys.executable, "-m", "agentfw", *words]
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.stdout
+
+
+def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(tmp_path: Path) -> None:
+    with serving(completion("Noted.")) as (address, _), started(tmp_path, OPENAI_BASE_URL=address) as gateway:
+        client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
+        said = [{"role": "user", "content": "I only drink rooibos tea."}]
+        answer = client.chat.completions.with_raw_response.create(model="served", messages=said)
+        session, url = answer.headers["x-agentfw-session"], ("--url", gateway.url)
+        heard = gateway.remembered("you")
+        going, refused_report = typed(tmp_path, "runs", "list"), typed(tmp_path, "report", "last")
+        slips = typed(tmp_path, "feedback", session, "god", *url), typed(tmp_path, "feedback", "tea", "good", *url)
+        typed(tmp_path, "feedback", session, "good", "--words", "Please be brief.", "--end", *url)
+        kept = httpx.get(f"{gateway.url}/memory").json()
+        pages = httpx.get(f"{gateway.url}/view/").text, httpx.get(gateway.url).text
+        said = [{"role": "user", "content": "Which tea, and how do I make it? Please be brief."}]
+        later = client.chat.completions.with_raw_response.create(model="served", messages=said)
+        typed(tmp_path, "feedback", later.headers["x-agentfw-session"], "--end", *url)
+        ended = typed(tmp_path, "runs", "show", "last")
+
+    assert heard == ["I only drink rooibos tea."]
+    assert {item["text"] for item in kept["items"]} == {"I only drink rooibos tea.", "Please be brief."}
+    assert kept["user"] == "you", "who names nobody on a machine of one's own"
+    assert "running, 0 sessions ended" in going
+    assert "has ended yet" in refused_report
+    assert 'did you mean "good"' in slips[0]
+    assert session in slips[1]
+    assert session in pages[0]
+    assert 'data-user="you" data-remembers="yes"' in pages[1]
+    assert "recalled in 1 of 2 turns" in ended
+
+
+def test_a_stopped_gateway_is_stopped_and_the_next_record_of_the_folder_shows_its_sessions(tmp_path: Path) -> None:
+    sessions = []
+    with serving(completion("Noted.")) as (address, _):
+        for options in ((), ("--new",)):
+            with started(tmp_path, "--memory", "none", *options, OPENAI_BASE_URL=address) as gateway:
+                client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
+                said = [{"role": "user", "content": "hello"}]
+                answer = client.chat.completions.with_raw_response.create(model="served", messages=said)
+                sessions.append(answer.headers["x-agentfw-session"])
+                seen, page = httpx.get(f"{gateway.url}/view/").text, httpx.get(gateway.url).text
+        listed = typed(tmp_path, "runs", "list")
+
+    assert listed.count("stopped, 0 sessions ended") == 2
+    assert "interrupted" not in listed
+    assert all(session in seen for session in sessions)
+    assert 'data-remembers=""' in page, "nothing is said of a memory where there is none"
+
+
+def test_a_second_gateway_says_at_once_which_process_has_the_record(tmp_path: Path) -> None:
+    second = tmp_path / "second.txt"
+    with (
+        serving(completion("Noted.")) as (address, _),
+        started(tmp_path, "--memory", "none", OPENAI_BASE_URL=address) as gateway,
+        second.open("w") as file,
+    ):
+        command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--memory", "none", "--drain", "1000"]
+        environment = {**os.environ, "OPENAI_BASE_URL": address}
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=file, stderr=file)
+        end = time.monotonic() + PATIENCE
+        while f"process {gateway.process.pid} serves runs/" not in second.read_text():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        process.terminate()
+        code = process.wait(PATIENCE)
+
+    assert code == 2
+    assert "agentfw serve --new" in second.read_text()
 
 
 def test_without_a_key_of_its_own_it_passes_on_the_programs(tmp_path: Path) -> None:
@@ -177,6 +259,30 @@ def test_a_model_is_served_by_its_name_whatever_provider_there_is(tmp_path: Path
     assert answer.usage.completion_tokens
 
 
+def test_a_trained_model_is_told_with_its_run_and_version_and_each_answer_names_it(
+    tmp_path: Path, small_model: Path
+) -> None:
+    pytest.importorskip("peft")
+    trained = agentfw.train(
+        tasks=[{"prompt": f"What is {n} + 3?"} for n in range(20)],
+        model=str(small_model),
+        reward=wordy,
+        updates=1,
+        settings={"samples": 2, "evaluation.tasks": 1, "sampling.max_tokens": 8},
+        runs=tmp_path / "runs",
+    )
+    with started(tmp_path, "--policy", "last", "--memory", "none") as gateway:
+        client, line = openai.OpenAI(base_url=gateway.base_url, api_key="none"), gateway.lines[0]
+        said = [{"role": "user", "content": "hello"}]
+        ask = client.chat.completions.with_raw_response.create
+        whole, streamed = (ask(model="agentfw", messages=said, max_tokens=4, stream=one) for one in (False, True))
+
+    version = whole.headers["x-agentfw-version"]
+    assert version.endswith("@1")
+    assert streamed.headers["x-agentfw-version"] == version
+    assert f"version {version} of {trained.path.name}" in line
+
+
 @pytest.mark.parametrize(
     ("options", "environment", "words"),
     [
@@ -227,12 +333,15 @@ def test_the_providers_model_writes_down_what_users_say_and_its_tokens_are_recor
                 client.chat.completions.create(model="other", messages=[{"role": "user", "content": text}])
             remembered, told = gateway.remembered("you"), gateway.told
             record = next((tmp_path / "runs").glob("*/heard.jsonl")).read_text()
+        usage = [sys.executable, "-m", "agentfw", "serve", "usage", "--json"]
+        spent = json.loads(subprocess.run(usage, cwd=tmp_path, check=True, capture_output=True).stdout)
 
     asked = [body for body in server.bodies if "response_format" in body]
     took = [json.loads(line).get("took") for line in record.splitlines()]
     assert remembered == ["And now something else.", "Lives in Rome"] or remembered == ["Lives in Rome"]
     assert [body["model"] for body in asked] == ["served", "served"]
     assert took == [{"writer_tokens": 14}, {"writer_tokens": 14, "writer_problems": 1}]  # nobody spoke of Rome again
+    assert {row["name"]: row["tokens"] for row in spent["rows"]}["served"] >= 28
     assert address in told
 
 

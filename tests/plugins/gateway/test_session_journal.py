@@ -160,7 +160,7 @@ def end(store: SessionStore, name: str) -> None:
     assert shared is not None
     news = Episode(Task(shared.number, 0, user=shared.user, query=name)).to_record()
     store.append(shared.number, shared.version, news, user=shared.user, first=name, finish="done")
-    store.give_back(shared.number, concluded=True)
+    store.conclude(shared.number, 0.0, None)
 
 
 def test_ended_sessions_are_dropped_after_a_while_and_feedback_when_a_training_has_it(
@@ -253,6 +253,7 @@ def test_sessions_are_deleted_by_user_key_and_age_but_not_in_the_middle_of_an_an
     for number in range(450):  # more than are read at a time
         say(store, f"shop:{number}", user=f"u{number % 3}")
     say(store, "shop_:other", user="u0")
+    store.lease = 1000.0
     held = store.take("shop:3")
     journal = SessionJournal(where)
 

@@ -16,7 +16,6 @@ import pytest
 
 from agentfw import Episode
 from agentfw.errors import SettingsError, StorageError
-from agentfw.runs import read_sessions
 from agentfw.turns.session import extended
 from agentfw_plugins.gateway.live import Limits
 
@@ -87,10 +86,14 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
     episode = stored(anywhere, "tea")
     assert [turn.text for turn in episode.turns] == ["You said: one", "You said: two", "You said: three"]
     assert [turn.index for turn in episode.turns] == [0, 1, 2]
-    [kept] = read_sessions(a.live.folder.path, "tea")
-    assert [turn.text for turn in kept.turns] == [turn.text for turn in episode.turns], (
-        "the run that ended it has it all"
-    )
+    written = {file.name for gateway in two for file in gateway.live.folder.path.iterdir()}
+    assert written <= {"run.json", "lock", "calls.jsonl"}, "the database is the record, and nothing is written twice"
+    listed = httpx.get(f"{b.url}/sessions", params={"user": "ada"}).json()["sessions"]
+    assert [(one["session"], one["answers"], one["reward"]) for one in listed] == [("tea", 3, 1.0)]
+    assert len(httpx.get(f"{b.url}/s/tea", params={"user": "ada"}).json()["turns"]) == 3
+    until = time.monotonic() + 30
+    while "tea" not in httpx.get(f"{b.url}/view/").text:
+        assert time.monotonic() < until, "any gateway shows what all have recorded"
 
 
 @pytest.mark.slow
@@ -174,16 +177,19 @@ def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(anywhere
     ):
         message(ask(a, "tea", "one"))
         until = time.monotonic() + 30
-        while not (a.live.ended or b.live.ended) and time.monotonic() < until:
+        while not (ended := listed(a)) and time.monotonic() < until:
             time.sleep(0.05)
         again = message(ask(b, "tea", "two"))
-        ends = [*a.live.ended.values(), *b.live.ended.values()]
 
+    assert [(one["session"], one["finish"]) for one in ended] == [("tea", "idle")]
     assert again["content"] == "You said: two"
-    assert "idle" in [one.finish for one in ends]
-    concluded = [episode.task.query for run in (a, b) for episode in run.live.folder.episodes()]
-    assert concluded.count("tea") == 1
     assert stored(anywhere, "tea").turns[0].text == "You said: two"
+
+
+def listed(gateway: Served) -> list[dict[str, Any]]:
+    """The sessions that have ended and were scored, as any gateway lists them."""
+    found = httpx.get(f"{gateway.url}/sessions").json()["sessions"]
+    return [one for one in found if one["reward"] is not None]
 
 
 def test_news_of_a_gateway_that_lost_its_session_are_refused(anywhere: str) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from agentfw.boundary.settings_input import operational_keys
 from agentfw.errors import SettingsError, UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Loss
-from agentfw.settings import operational_keys
 from agentfw_plugins.learners.settings import LoraSettings
 from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 

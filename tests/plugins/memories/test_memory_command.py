@@ -174,7 +174,7 @@ def test_vectors_are_made_anew(filled: Memory) -> None:
 def test_what_only_reads_makes_no_store(memory: Memory, tmp_path: Path, words: tuple[str, ...]) -> None:
     answer = memory(*words)
     assert answer.code == 2
-    assert "there is no store skills.db" in answer.err
+    assert "there is no store runs/memory.db" in answer.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -193,9 +193,9 @@ def test_a_misspelt_tenant_is_told_and_not_made(filled: Memory, tmp_path: Path, 
     assert filled("add", "--owner", "ana", "One more", "--tenant", "team-b").code == 0
     answer = filled(*words, "--tenant", "agentwf")
     assert answer.code == 2
-    assert 'there is no tenant "agentwf" in skills.db' in answer.err
+    assert 'there is no tenant "agentwf" in runs/memory.db' in answer.err
     assert "pass --tenant agentfw; its tenants are agentfw, team-b" in answer.err
-    assert SkillGraph.tenants(tmp_path / "skills.db") == ["agentfw", "team-b"]
+    assert SkillGraph.tenants(tmp_path / "runs" / "memory.db") == ["agentfw", "team-b"]
 
 
 def test_a_foreign_file_and_an_empty_query_are_refused_in_words(filled: Memory, tmp_path: Path) -> None:
@@ -267,11 +267,11 @@ def test_a_skill_is_listed_changed_retired_and_deleted(filled: Memory, tmp_path:
     refused = filled("delete", note["id"])
     assert (refused.code, refused.out) == (2, "")
     assert f"agentfw memory delete {note['id']} --yes" in refused.err
-    assert b"Inimitable" in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"Inimitable" in b"".join(file.read_bytes() for file in (tmp_path / "runs").iterdir())
     assert filled("delete", note["id"], "--version", "1", "--yes", "--json").json["versions"] == 1
-    assert b"green" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"green" not in b"".join(file.read_bytes() for file in (tmp_path / "runs").iterdir())
     assert filled("delete", note["id"], "--yes", "--json").json["versions"] == 1
-    assert b"Inimitable" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"Inimitable" not in b"".join(file.read_bytes() for file in (tmp_path / "runs").iterdir())
     assert "it may be deleted already" in filled("delete", note["id"], "--yes").err
 
 

@@ -139,6 +139,21 @@ def test_skills_are_found_by_what_the_episode_is_about(tmp_path: Path) -> None:
     }
 
 
+def test_a_skill_of_a_scenario_is_recalled_there_though_its_words_are_others(tmp_path: Path) -> None:
+    mine = memory(tmp_path)
+    for place in ("Rome", "Oslo", "Bern", "Kiel", "Nice", "Graz"):
+        for matter in ("Lunch", "A walk", "The meeting", "Parking", "A swim"):
+            mine.graph.add(owner="ana", text=f"{matter} in {place} is at noon")
+    mine.graph.add(owner="ana", text="Keep all receipts", scenarios=["travel"])
+    there, elsewhere = (
+        asyncio.run(mine.recall(Query("Hello, I'm in Oslo now", TASK, scenarios=some)))
+        for some in (("work", "travel"), ("work",))
+    )
+
+    assert [one.text for one in there if "receipts" in one.text]
+    assert not [one.text for one in elsewhere if "receipts" in one.text]
+
+
 def test_what_was_refused_is_no_way_to_do_it(tmp_path: Path) -> None:
     mine = memory(tmp_path)
     learn(mine, episode(calls=("broken", "mail")))

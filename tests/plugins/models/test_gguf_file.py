@@ -116,7 +116,9 @@ TEMPLATE = "{% for message in messages %}{{ message.content }}<|end|>{% endfor %
 
 
 @pytest.mark.slow
-def test_a_file_is_the_model_that_it_stands_for(made: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_file_is_the_model_that_it_stands_for(
+    made: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, meant = made("sha256-0123", template=TEMPLATE)
 
     folder = locate(str(path))
@@ -130,6 +132,7 @@ def test_a_file_is_the_model_that_it_stands_for(made: Callable[..., Any], tmp_pa
     before = (folder / "model.safetensors").stat().st_mtime_ns
     assert locate(str(path)) == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns == before, "made once"
+    assert capsys.readouterr().err.count(f"converting {path.name}, ") == 1
 
     async def answer() -> Any:
         policy = TransformersPolicy(TransformersSettings(model=str(path), device="cpu"))

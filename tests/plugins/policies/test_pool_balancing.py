@@ -56,30 +56,6 @@ def test_round_robin_takes_turns_whatever_is_in_progress() -> None:
     run(test)
 
 
-def test_random_uses_all_of_them() -> None:
-    async def test() -> None:
-        pool = balancer("random", in_flight=300)
-        found = Counter(place.replica for place in await taken(pool, 300))
-
-        assert min(found[number] for number in range(3)) > 60
-
-    run(test)
-
-
-def test_fastest_prefers_the_one_that_answered_sooner() -> None:
-    async def test() -> None:
-        pool = balancer("fastest", replicas=2)
-        slow, quick = await taken(pool, 2)
-        slow, quick = (slow, quick) if slow.replica != quick.replica else (slow, await pool.take("another"))
-        pool.give_back(quick)
-        await asyncio.sleep(0.05)
-        pool.give_back(slow)
-
-        assert (await pool.take("next")).replica == quick.replica
-
-    run(test)
-
-
 def test_prompts_that_begin_alike_go_to_one_replica_while_it_has_room() -> None:
     async def test() -> None:
         pool = balancer(affinity=True, in_flight=3)

@@ -431,8 +431,3 @@ def test_an_adapter_of_the_settings_is_loaded_once_and_answers(
     assert [answer.version for answer in answers] == ["policy@7"] * 2
     with pytest.raises(SettingsError, match="is not an adapter"):
         make(small_model, adapter=str(small_model))
-
-
-def test_settings_that_contradict_each_other_are_told(small_model: Path) -> None:
-    with pytest.raises(SettingsError, match="mode is process"):
-        make(small_model, mode="process", base_url="http://localhost:8000")

@@ -114,7 +114,7 @@ def test_a_run_is_read_from_its_mirror_as_from_its_folder(store: str, host: Host
 
 KILLED = """
 import os, signal, sys
-from agentfw_plugins.trackers.mirror import Mirror, MirrorTracker
+from agentfw_plugins.trackers.metric_trackers import Mirror, MirrorTracker
 
 last = int(sys.argv.pop(1))
 put = Mirror._put

@@ -68,7 +68,7 @@ def test_two_episodes_one_below_the_other_say_whose_each_is(
     browser.size(380, 800)
     browser.open(f"{view(recorded)}/pair?left={careful.id}/00000-0&right={failed.id}/00000-0")
 
-    sides = "[...document.querySelectorAll('#turn-0 .side')]"
+    sides = "[...document.querySelectorAll('#turn-1 .side')]"
     whose = browser.evaluate(f"{sides}.map((one) => one.innerText)")
 
     assert [one.split(",")[0] for one in whose] == [f"inbox-{run.id.rpartition('-')[2]}" for run in (careful, failed)]

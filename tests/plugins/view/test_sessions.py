@@ -147,3 +147,37 @@ def test_sessions_whose_main_figure_is_the_reward_show_it_once(tmp_path: Path) -
 
     assert re.findall(r">(reward)</a></th>", page) == ["reward"]
     assert page.count('data-label="reward"') == 1
+
+
+def test_words_are_found_as_they_are_written(tmp_path: Path) -> None:
+    said = {
+        "signs": "I don't know C++ or C#, it is -3 here",
+        "others": "3 letters, don t and C",
+        "paths": "see view.py",
+    }
+
+    async def lead() -> None:
+        async with live_run(tmp_path) as live:
+            for name, text in said.items():
+                session = live.begin(name, user="ada")
+                await session.answer([Message("user", text)])
+                await live.keep(session)
+
+    asyncio.run(lead())
+    index = Index(tmp_path)
+    found = {
+        text: {row["query"] for row in seen(index, text=text)}
+        for text in ("don't", "don’t", "C++", "c#", "-3", "3", "view.py", "view", "know -3")
+    }
+
+    assert found == {
+        "don't": {"signs"},
+        "don’t": {"signs"},
+        "C++": {"signs"},
+        "c#": {"signs"},
+        "-3": {"signs"},
+        "3": {"signs", "others"},
+        "view.py": {"paths"},
+        "view": {"paths"},
+        "know -3": {"signs"},
+    }

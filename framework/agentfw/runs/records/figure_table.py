@@ -72,9 +72,22 @@ _EPISODE = (
     Figure("utility", "utility", _utility, better="higher", listed=False, meaning="what the episode was worth"),
     Figure("turns", "turns", lambda record: record.get("turns"), digits=",.0f", averaged=False),
     Figure("calls", "calls", lambda record: record.get("tool_calls"), digits=",.0f", averaged=False),
+    Figure(
+        "prompt_tokens",
+        "tokens in",
+        lambda record: record.get("usage", {}).get("prompt"),
+        digits=",.0f",
+        averaged=False,
+        listed=False,
+    ),
     Figure("tokens", "tokens", lambda record: record.get("tokens"), digits=",.0f", averaged=False),
     Figure(
-        "answer_tokens", "answer length", lambda record: _share(record, "tokens", "turns"), unit="tokens", digits=",.1f"
+        "answer_tokens",
+        "answer length",
+        lambda record: _share(record, "tokens", "turns"),
+        unit="tokens",
+        digits=",.1f",
+        meaning="tokens that the policy sampled for an answer, on average",
     ),
     Figure("cost", "cost", lambda record: record.get("usage", {}).get("cost") or None, digits=".4g", averaged=False),
     Figure(

@@ -36,11 +36,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from ...boundary.secrets import strike
 from ...episode import Episode
-from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, disk_fix
+from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, disk_fix
 from ...host.origin import changed_origins, changed_plugins
-from .journal import Journal, read_journal, write_whole
-from .play_records import Records, State
+from ...host.trust import allow_spec, of_run
+from .damage import damage, journals_of, rewind
+from .journal import Journal, read_journal, sealed, unsealed, write_whole
+from .play_records import Records, State, reasons
 from .run_index import newest_first
 
 FORMAT = 3
@@ -82,7 +85,7 @@ class RunFolder:
     def done(self) -> int:
         """How many have ended well. Those that failed are not among them."""
         if self.planned_updates:
-            return State.read(self.path).update
+            return State.known(self.path).update
         return sum(1 for _ in self.evaluation(0).concluded())
 
     @property
@@ -91,7 +94,8 @@ class RunFolder:
         failed = 0 if self.planned_updates else len(self.failed())
         done, total = self.done, self.total
         of = "" if done == total or self.is_live else f" of {total:,}"
-        count = f"{done:,}{of} {self.unit if (total if of else done) != 1 else self.unit[:-1]}"
+        unit = "sessions" if self.is_live else self.unit
+        count = f"{done:,}{of} {unit if (total if of else done) != 1 else unit[:-1]}{' ended' * self.is_live}"
         return f"{failed:,} failed, {count}" if failed else count
 
     @property
@@ -103,6 +107,17 @@ class RunFolder:
     def resume_command(self) -> str:
         """What to type to go on with it."""
         return f"agentfw serve --resume {self.id}" if self.is_live else f"agentfw runs resume {self.id}"
+
+    def without_episodes(self) -> UsageError:
+        """The refusal of what needs an episode, while there is none."""
+        if failed := reasons(self.failed()):
+            return UsageError(f"no episode of {self.id} has ended well: {next(iter(failed))}", fix="run it again")
+        if damaged := self.damage():
+            return RunFolderError(f"{self.id} is damaged: {'; '.join(damaged)}", fix="restore it from a copy")
+        if self.is_live:
+            fix = f"look at those in progress: agentfw view {self.id}, or end one: agentfw feedback SESSION --end"
+            return UsageError(f"no session of {self.id} has ended yet", fix=fix)
+        return UsageError(f"{self.id} has no finished episode yet", fix=self.resume_command)
 
     @property
     def headline(self) -> str:
@@ -133,6 +148,11 @@ class RunFolder:
     def meanings(self) -> dict[str, str]:
         """Explanations of figures in the run's table."""
         return dict(self.about.get("meanings", {}))
+
+    @property
+    def time_unit(self) -> str:
+        """What a unit of time is, if the environment says it."""
+        return str(self.about.get("time_unit", ""))
 
     @property
     def inspector(self) -> str:
@@ -254,9 +274,12 @@ class RunFolder:
         return folder
 
     def rewrite(self, about: Mapping[str, Any]) -> None:
-        """Replace run.json."""
-        write_whole(self.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+        """Replace run.json. What the run wants was said by this user, so it may be resumed without a question."""
+        text = strike(json.dumps(about, indent=2, ensure_ascii=False))
+        write_whole(self.path / "run.json", text + "\n")
         self.about = about
+        with suppress(StorageError):  # where nothing is remembered, the run asks when it is resumed
+            allow_spec(self.path, of_run(json.loads(text)))
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -286,7 +309,15 @@ class RunFolder:
         return cls(path, about)
 
     def lock(self) -> None:
-        """Prevent other processes from working on this run at the same time."""
+        """Prevent other processes from working on this run at the same time.
+
+        A folder with links is refused: what a run writes would change the files that they lead to.
+        """
+        if link := next((path for path in self.path.rglob("*") if path.is_symlink()), None):
+            raise RunFolderError(
+                f"{link} is a link to {os.readlink(link)}, and a run writes only into its own folder",
+                fix="put the file itself there, or remove the link",
+            )
         try:
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -298,12 +329,9 @@ class RunFolder:
                 break
             except OSError:
                 if wait is None:
-                    owner = ""
-                    with suppress(OSError):
-                        owner = os.read(handle, 32).decode(errors="replace").strip()
                     os.close(handle)
                     raise RunInUseError(
-                        f"{self.path} is in use" + (f" by process {owner}" if owner else ""),
+                        f"{self.path} is in use by process {self.owner}",
                         fix="wait for it to end, or stop it",
                     ) from None
                 time.sleep(wait)
@@ -312,40 +340,61 @@ class RunFolder:
             os.ftruncate(handle, 0)
             os.write(handle, str(os.getpid()).encode())
 
+    @property
+    def owner(self) -> str:
+        """The number of the process that works on a running run."""
+        with suppress(OSError):
+            return (self.path / "lock").read_text(errors="replace").strip() or "unknown"
+        return "unknown"
+
     def unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def summary(self) -> dict[str, Any] | None:
-        """The record of the run's summary, if the run is done."""
-        file = self.path / "summary.json"
+        """The record of the run's summary, if the run is done. One that can't be read is written again by a resume."""
         try:
-            loaded: dict[str, Any] = json.loads(file.read_text("utf-8"))
+            loaded = unsealed((self.path / "summary.json").read_text("utf-8"))
             loaded["episodes"], loaded["figures"]
-            return loaded
-        except FileNotFoundError:
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            fix = f"remove it and run: agentfw runs resume {self.id}"
-            raise RunFolderError(f"{file} can't be read: {_words(error)}", fix=fix) from None
+        return loaded
+
+    def damage(self, *, deep: bool = False) -> list[str]:
+        """What is wrong with the files, in words. Only `deep` reads them, and so finds a changed byte."""
+        return damage(self.path, self.planned_updates, deep=deep)
+
+    def rewind(self, number: int) -> None:
+        """Make a training what it was after one of its updates. What came later is set aside."""
+        self.lock()
+        try:
+            rewind(self.path, number)
+        finally:
+            self.unlock()
+
+    def mark_journals(self) -> None:
+        """Note in the summary how the journals are now. Else a run without some lines would be a damaged one."""
+        if (summary := self.summary()) is not None:
+            write_whole(self.path / "summary.json", sealed({**summary, "files": journals_of(self.path)}))
 
     @property
     def state(self) -> str:
-        """done, running, or interrupted. An interrupted run can be resumed."""
+        """done, damaged, running, or interrupted, which can be resumed. A live run is stopped instead."""
         if (self.path / "summary.json").exists():
-            return "done"
+            return "damaged" if self.damage() else "done"
+        ended = "stopped" if self.is_live else "interrupted"
         try:
             handle = os.open(self.path / "lock", os.O_RDONLY)
         except OSError:
-            return "interrupted"
+            return ended
         try:
             _lock(handle)
         except OSError:
             return "running"
         finally:
             os.close(handle)
-        return "interrupted"
+        return ended
 
 
 def list_runs(root: Path) -> Iterator[RunFolder]:

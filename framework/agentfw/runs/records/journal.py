@@ -39,6 +39,8 @@ from ...errors import RunFolderError, StorageError, disk_fix
 PRIVATE = 0o600
 Record = dict[str, Any]
 _SOON = 0.05  # seconds until a record that nobody waits for is flushed, unless another record's flush comes first
+_ROOM_TO_TRY = 65_536
+"""Number of bytes that a full disk must have again before anything is recorded."""
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows changes line ends without it
 
 
@@ -54,6 +56,8 @@ class Journal:
         """Size up to which everything is on disk."""
         self._failures: list[OSError] = []
         """Of shared flushes. Each took back all records that were not on disk."""
+        self._mended = 0
+        """Number of failures before the last successful `retry`."""
         self._flushing = asyncio.Lock()
         self._next_flush: asyncio.Task[None] | None = None
         self._in_use = threading.Lock()
@@ -94,7 +98,7 @@ class Journal:
             self._next_flush = asyncio.create_task(self._flush())
         await asyncio.shield(self._next_flush)
         if len(self._failures) > failures:
-            raise self._cannot_write(self._failures[failures])
+            raise self._cannot_write(self._failures[failures]) from self._failures[failures]
         return written
 
     def write(self, record: Record) -> None:
@@ -109,8 +113,26 @@ class Journal:
 
     @property
     def failure(self) -> StorageError | None:
-        """Why records that were written are not on disk, if there ever was such a failure."""
-        return self._cannot_write(self._failures[0]) if self._failures else None
+        """Why records that were written are not on disk, if there was such a failure since the last `retry`."""
+        if len(self._failures) == self._mended:
+            return None
+        failure = self._cannot_write(self._failures[self._mended])
+        failure.__cause__ = self._failures[self._mended]
+        return failure
+
+    async def retry(self) -> None:
+        """See whether there is room again. Then records are written as before, and otherwise StorageError is raised."""
+        async with self._flushing:
+            try:
+                self._take_back()
+                # Without the end of a line, this is no record, also if the process is killed here.
+                self._handle.write(b" " * _ROOM_TO_TRY)
+                os.fsync(self._handle.fileno())
+                self._take_back()
+            except OSError as error:
+                self._torn = True
+                raise self._cannot_write(error) from error
+            self._mended = len(self._failures)
 
     async def _flush(self) -> None:
         """Flush everything that was written until the disk is free."""
@@ -178,6 +200,26 @@ class Journal:
         self.close()
 
 
+class NoJournal(Journal):
+    """Stands in for a journal where another record has everything: it writes nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._failures, self._mended = path, [], 0
+
+    async def commit(self, record: Record) -> Record:
+        loaded: Record = json.loads(encoded(record))
+        return loaded
+
+    def write(self, record: Record) -> None:
+        """Write nothing."""
+
+    async def retry(self) -> None:
+        """Nothing has failed."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def read_journal(path: Path) -> Iterator[Record]:
     """Read the records of a journal, even while another process writes it. An incomplete last line is skipped."""
     try:
@@ -217,6 +259,24 @@ def write_whole(path: Path, data: bytes | str, *, mode: int | None = None) -> No
         with suppress(OSError):
             temporary.unlink()
         raise StorageError(f"can't write {path}: {error.strerror or error}", fix=disk_fix(error)) from error
+
+
+def sealed(record: Record) -> str:
+    """The text of a file with one record, and a digest by which a change is noticed when it is opened again."""
+    record = json.loads(encoded(record))
+    return json.dumps({**record, "sha256": _digest(record)}, indent=1, ensure_ascii=False) + "\n"
+
+
+def unsealed(text: str) -> Record:
+    """The record of a sealed file. Raises a ValueError if it isn't as it was written."""
+    record: Record = dict(json.loads(text))
+    if (digest := record.pop("sha256", None)) is not None and digest != _digest(record):
+        raise ValueError("it was changed after it was written")
+    return record
+
+
+def _digest(record: Record) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def make_private(path: Path) -> None:

@@ -189,12 +189,17 @@ def _mark(file: Path) -> list[int]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files to mirror, in the order in which a run writes them."""
+    """The files to mirror, in the order in which a run writes them. A link could lead to any file of this user."""
     found = []
     for path in folder.rglob("*"):
         inner = path.relative_to(folder)
         is_left_out = inner.parts[0] in _PASSING or path.name in _OWN or path.suffix in (".new", ".torn")
-        if not is_left_out and path.is_file() and not path.name.endswith(("-wal", "-shm", "-journal")):
+        if (
+            not is_left_out
+            and path.is_file()
+            and not path.is_symlink()
+            and not path.name.endswith(("-wal", "-shm", "-journal"))
+        ):
             found.append(path)
     return sorted(found, key=lambda path: _rank(path.relative_to(folder).as_posix()))
 

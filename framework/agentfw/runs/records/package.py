@@ -10,7 +10,7 @@ index can give an installed version again, so the lock has its version and a dig
 from a folder (`pip install -e .`), or put there by hand, has no version that says what it is, so it is packed as a
 wheel. A package of more than 50 MB, or for which there is no room, is left out, and the lock says so.
 
-    pack(folder.path, folder.about["distributions"])
+    pack(folder.path, folder.about["distributions"], {"networkx"})
     read_lock(folder.path).differences(lock_of(names))
 """
 
@@ -25,7 +25,7 @@ import re
 import shutil
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -34,7 +34,8 @@ from pathlib import Path
 from typing import Any
 
 from ...boundary.metadata import normalise
-from ...errors import RunFolderError
+from ...errors import RunFolderError, StorageError
+from ...host.trust import allow_folder
 from .journal import make_folder, write_whole
 
 _LARGEST = 50_000_000
@@ -99,11 +100,14 @@ class Lock:
         ]
 
 
-def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the package of a run, or add to it what was imported since. What it had from the start stays."""
+def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]], modules: Set[str]) -> None:
+    """Write the package of a run, or add to it what was imported since. What it had from the start stays.
+
+    `modules` are those that its components need, of which some may never be imported.
+    """
     place = folder / "package"
     before = read_lock(folder) if (place / "lock.json").exists() else None
-    now = lock_of(origins)
+    now = lock_of(origins, modules)
     if before is not None and now.distributions.keys() <= before.distributions.keys():
         return
     make_folder(place)
@@ -116,6 +120,8 @@ def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]]) -> None:
             shutil.copyfile(origin, place / name)
     lock = Lock(now.python, now.system, now.processor, dict(sorted(packed.items())), now.files)
     write_whole(place / "lock.json", json.dumps(asdict(lock), indent=2) + "\n")
+    with suppress(StorageError):  # where nothing is remembered, `agentfw reproduce` asks
+        allow_folder(place)
 
 
 def read_lock(folder: Path) -> Lock:
@@ -133,11 +139,11 @@ def read_lock(folder: Path) -> Lock:
         raise RunFolderError(f"{file} can't be read: {error}", fix="restore it from a copy") from None
 
 
-def lock_of(origins: Mapping[str, Mapping[str, Any]]) -> Lock:
+def lock_of(origins: Mapping[str, Mapping[str, Any]], modules: Set[str] = frozenset()) -> Lock:
     """The installation of this process, as far as a run with these distributions needs it."""
     found, seen = dict[str, Locked](), set[str]()
     waiting, needed = list(origins), {normalise(name) for name in origins}
-    loaded = {name.partition(".")[0] for name in sys.modules}
+    loaded = modules | {name.partition(".")[0] for name in sys.modules}
     while waiting:
         name = normalise(waiting.pop())
         if name in seen:

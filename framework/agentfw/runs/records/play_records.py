@@ -18,14 +18,15 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...episode import Episode
 from ...errors import PluginError, RunFolderError, StorageError
-from .journal import Journal, read_journal, write_whole
+from .journal import Journal, make_folder, read_journal, sealed, unsealed, write_whole
 
 _FILE = "state.json"
 
@@ -43,26 +44,55 @@ class State:
     optimizer: Mapping[str, Any] = field(default_factory=dict)
     line: Mapping[str, Any] = field(default_factory=dict)
     """The metrics of the update, as in updates.jsonl. Stored here too, in case of a kill between the two writes."""
+    files: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+    """Size and digest of the files of the newest version (`damage.py`)."""
 
     def write(self, folder: Path) -> None:
         try:
-            text = json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
+            json.dumps(asdict(self), allow_nan=False)
+            text = sealed(asdict(self))
         except (TypeError, ValueError) as error:
             raise PluginError(
                 f"after update {self.update}, the state of the learner or the optimizer can't be stored: {error}",
                 fix="fix the plugin: a state must consist of finite numbers, text, lists and dicts",
             ) from error
-        write_whole(folder / _FILE, text + "\n")
+        make_folder(folder / "states")
+        write_whole(folder / "states" / f"{self.update:05d}.json", text)
+        write_whole(folder / _FILE, text)
 
     @classmethod
     def read(cls, folder: Path) -> State:
         """Read the state. Without a file, no update is complete."""
-        try:
-            return cls(**json.loads((folder / _FILE).read_text("utf-8")))
-        except FileNotFoundError:
+        if not (folder / _FILE).exists() and not any(folder.glob("states/*.json")):
             return cls()
+        return cls._of(folder / _FILE)
+
+    @classmethod
+    def known(cls, folder: Path) -> State:
+        """The state as far as it can be read, to be shown."""
+        with suppress(RunFolderError):
+            return cls.read(folder)
+        for number in kept_updates(folder):
+            with suppress(RunFolderError):
+                return cls.read_kept(folder, number)
+        return cls()
+
+    @classmethod
+    def read_kept(cls, folder: Path, update: int) -> State:
+        """The state as it was after an earlier update, as long as its version is kept."""
+        return cls._of(folder / "states" / f"{update:05d}.json")
+
+    @classmethod
+    def _of(cls, file: Path) -> State:
+        try:
+            return cls(**unsealed(file.read_text("utf-8")))
         except (OSError, ValueError, TypeError) as error:
-            raise RunFolderError(f"{folder / _FILE} can't be read: {error}", fix="restore it from a backup") from None
+            raise RunFolderError(f"{file} can't be read: {error}", fix="restore it from a backup") from None
+
+
+def kept_updates(folder: Path) -> list[int]:
+    """The updates whose states are kept, newest first."""
+    return sorted((int(file.stem) for file in folder.glob("states/*.json") if file.stem.isdigit()), reverse=True)
 
 
 _METRICS = (

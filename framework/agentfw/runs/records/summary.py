@@ -20,6 +20,7 @@ from typing import Any
 from ...episode import Usage
 from ...printing.out import counted
 from ...report.statistics import Interval, bootstrap
+from .damage import Marks, journals_of
 from .figure_table import figures_of
 from .folder import RunFolder
 from .play_records import State, reasons
@@ -62,6 +63,8 @@ class Summary:
     """Number of episodes that failed and were left out, by reason. They are in no other number."""
     untracked: Mapping[str, int] = field(default_factory=dict)
     """Number of steps that a tracker missed because it had failed, by tracker. The run's folder has them."""
+    files: Marks = field(default_factory=dict)
+    """Size and digest of each journal, by which damage is noticed later."""
 
     def means(self) -> dict[str, float]:
         return {name: interval.estimate for name, interval in self.figures.items()}
@@ -149,7 +152,7 @@ def summarize(
     folder: RunFolder, seconds: float, references: Mapping[str, Sequence[Mapping[str, float]]] | None = None
 ) -> Summary:
     """Summarize what is on disk, together with the results of simple players."""
-    played, state = list(folder.played()), State.read(folder.path)
+    played, state = list(folder.played()), State.known(folder.path)
     episodes, (usage, judged) = folder.metrics(), total_usage(played)
     return Summary(
         run=folder.id,
@@ -174,6 +177,7 @@ def summarize(
         adapter=state.adapter,
         before=intervals(folder.evaluation(0).metrics()) if folder.planned_updates else {},
         failed=reasons(folder.failed()),
+        files=journals_of(folder.path),
     )
 
 

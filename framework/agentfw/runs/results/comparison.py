@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import UnknownNameError, UsageError
+from ...errors import UnknownNameError
 from ...report.statistics import Interval, PairedDifference, bootstrap, paired_difference
 from ..records.figure_table import better, in_order
 from ..records.folder import RunFolder
@@ -48,7 +48,7 @@ def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> l
     tables = [_by_task(folder) for folder in folders]
     for folder, table in zip(folders, tables, strict=True):
         if not table:
-            raise UsageError(f"{folder.id} has no finished episode yet", fix=folder.resume_command)
+            raise folder.without_episodes()
     common = [name for name in tables[0] if all(name in table for table in tables)]
     for name in figures:
         if name not in common:

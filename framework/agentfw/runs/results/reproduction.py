@@ -26,6 +26,7 @@ from typing import Any
 
 from ...errors import EndpointError, RunFolderError, UsageError
 from ...host import Host
+from ...host.trust import of_run, require_trusted, require_trusted_folder
 from ..records.folder import RunFolder
 from ..records.journal import read_journal, write_whole
 from ..records.package import Lock, lock_of, read_lock
@@ -141,8 +142,11 @@ def play_again(folder: RunFolder, host: Host, root: Path, secrets: Mapping[str, 
             f"{folder.id} was led by programs or people from outside, who can't be played again",
             fix="pick a run of agentfw run or agentfw train: agentfw runs list",
         )
+    require_trusted(folder.path, of_run(about))
     spec = from_json(about.get("began_with", about["spec"]))
-    values = apply_assignments(_with_copies(spec, folder), secrets)
+    if (values := _with_copies(spec, folder)) != spec:
+        require_trusted_folder(folder.path / "package")
+    values = apply_assignments(values, secrets)
     return Run.create(parse_spec(values, f"{folder.path}/run.json"), host, root)
 
 
@@ -196,6 +200,7 @@ def environment_of(folder: RunFolder, root: Path) -> Path:
             f"the run was played with Python {lock.python}, and this is {sys.version.partition(' ')[0]}",
             fix=f"start agentfw with Python {lock.python.rpartition('.')[0]}",
         )
+    require_trusted_folder(folder.path / "package")
     home.mkdir(parents=True, exist_ok=True)
     write_whole(home / "requirements.txt", lines)
     install = [str(python), "-m", "pip", "install", "--quiet", "--requirement", str(home / "requirements.txt")]

@@ -162,7 +162,7 @@ def _smoothed(values: Sequence[float], span: int) -> list[float]:
     return smooth
 
 
-def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -> Canvas:
+def timeline_picture(episode: Episode, *, title: str = "", unit: str = "", width: float = 880) -> Canvas:
     """An episode in lanes: what was observed, what was done, what was in progress, and what was interrupted."""
     works: dict[str, list[Span]] = {}
     breaks: dict[str, list[Mark]] = {}
@@ -193,7 +193,8 @@ def timeline_picture(episode: Episode, *, title: str = "", width: float = 880) -
     longest.sort(key=lambda lane: works[lane][0].start)
     lanes = [Lane("becomes known", marks=known), Lane("is done", marks=done)]
     lanes += [Lane(lane.replace("_", " "), spans=works[lane], marks=breaks.get(lane, [])) for lane in longest]
-    return lanes_chart(lanes, title=title or f"Episode {episode.id}", time_label="time", width=width)
+    label = f"time in {unit}" if unit else "time"
+    return lanes_chart(lanes, title=title or f"Episode {episode.id}", time_label=label, width=width)
 
 
 def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = None) -> Path:
@@ -202,11 +203,11 @@ def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = No
         raise UsageError(f"can't draw into {file}", fix="use a file name that ends in .svg")
     ids = [str(record["episode"]) for record in folder.metrics()]
     if not ids:
-        raise UsageError(f"{folder.id} has no finished episode yet", fix=folder.resume_command)
+        raise folder.without_episodes()
     if wanted is not None and wanted not in ids:
         raise UnknownNameError("episode", wanted, ids, fix=f"the first is {ids[0]}, the last {ids[-1]}")
     episode = next(one for one in folder.episodes() if one.id == (wanted or ids[0]))
     spec = folder.about["spec"]
     title = f"{spec['environment']['name']}, episode {episode.id}, {spec['interface'].replace('_', ' ')}"
-    write_whole(file, timeline_picture(episode, title=title).to_svg())
+    write_whole(file, timeline_picture(episode, title=title, unit=folder.time_unit).to_svg())
     return file

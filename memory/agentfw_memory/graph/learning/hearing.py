@@ -152,11 +152,8 @@ class Hearer:
 
     def _plain(self, said: Said, sentences: Sequence[str]) -> list[Decision]:
         """Keep sentences as they were said, by their kinds."""
-        if not sentences:
-            return []
-        kinds = kinds_of(sentences, self._recaller.embed([*sentences]), self._recaller.embedder_name)
         found = []
-        for sentence, kind in zip(sentences, kinds, strict=True):
+        for sentence, kind in zip(sentences, kinds_of(sentences), strict=True):
             if kind == "forget":
                 found.append(Decision("DELETE", evidence=sentence))
             elif kind != "other":

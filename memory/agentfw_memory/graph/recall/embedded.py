@@ -100,8 +100,8 @@ class EmbeddedRecall:
         similarity = self._similarity(asked, allowed)
         candidates = chosen(similarity, self._settings, asked)
         trust, context = self._calibrated(), dict[int, float]()
-        if self._settings.context_weight and (asked.scenario is not None or asked.tools):
-            context = self._rows.in_context(asked.scenario, asked.tools)
+        if self._settings.context_weight and (asked.scenarios or asked.tools):
+            context = self._rows.in_context(asked.scenarios, asked.tools)
             candidates = self._with_named(candidates, np.array(sorted(context), np.int64), asked, allowed)
         return rank(self.cache, self.membership, candidates, similarity, self._settings, asked, trust, allowed, context)
 
@@ -198,7 +198,7 @@ class EmbeddedRecall:
             return Similarity(vector, nearest, question)
         cosines = np.concatenate([products(some, vector) for some in cache.background(asked.reader)])
         count = question.count if fitting is None else len(fitting)
-        return Similarity(vector, nearest, question, cosines, count, asked.vector_weight)
+        return Similarity(vector, nearest, question, cosines, count, self._settings.vector_weight)
 
     def _update(self, touched: list[int]) -> None:
         """Update what depends on skills that are new, changed or gone."""

@@ -114,8 +114,8 @@ class DatabaseRecall:
         found = self._search.propose(question.sought(asked.vector, most, asked.where, settings.query_similarity))
         similarity = self._similarity(asked, question, found, prepared)
         candidates = chosen(similarity, settings, asked)
-        if asked.scenario is not None and asked.vector is not None and settings.context_weight:
-            near = self._search.similar_in([asked.scenario], asked.vector, NAMED, asked.reader)
+        if asked.scenarios and asked.vector is not None and settings.context_weight:
+            near = self._search.similar_in(asked.scenarios, asked.vector, NAMED, asked.reader)
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
         if asked.where:
             metadata = self._rows.metadata(candidates.tolist())
@@ -305,9 +305,9 @@ class DatabaseRecall:
 
     def _context(self, asked: Asked, numbers: Integers) -> dict[int, float] | None:
         """Return the share of the named scenario and tools that skills are connected to, by their places."""
-        if asked.scenario is None and not asked.tools:
+        if not (asked.scenarios or asked.tools):
             return None
-        shares = self._rows.in_context(asked.scenario, asked.tools, numbers.tolist())
+        shares = self._rows.in_context(asked.scenarios, asked.tools, numbers.tolist())
         return {place: shares[number] for place, number in enumerate(numbers.tolist()) if number in shares}
 
     def _similarity(self, asked: Asked, question: DatabaseQuestion, found: Proposals, prepared: Prepared) -> Similarity:
@@ -326,7 +326,7 @@ class DatabaseRecall:
         # With a filter, there are no more than were found, if these are fewer than were asked for.
         all_found = bool(asked.where) and len(found.shared[0]) < max(self._settings.candidates, asked.k)
         count = len(found.shared[0]) + len(found.own[0]) if all_found else question.count
-        return Similarity(asked.vector, nearest, question, cosines, count, asked.vector_weight)
+        return Similarity(asked.vector, nearest, question, cosines, count, self._settings.vector_weight)
 
     def _calibration_cache(self, sample: list[int], uses: Sequence[Use]) -> GraphCache:
         near, _ = self._search.connected(sample, None, seconds=GAP, siblings=0)

@@ -84,11 +84,9 @@ class Asked:
     """The least relevance of a skill that is returned."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """What the metadata of a skill must be."""
-    scenario: int | None = None
+    scenarios: tuple[int, ...] = ()
     tools: tuple[int, ...] = ()
-    """The scenario and the tools that the caller names."""
-    vector_weight: float = 1.0
-    """What a standard deviation of cosines counts, beside one of words."""
+    """The scenarios and the tools that the caller names."""
 
 
 @dataclass(slots=True)

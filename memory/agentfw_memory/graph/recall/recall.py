@@ -25,7 +25,7 @@ from agentfw_memory.errors import StorageError, StoreRefusedError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import Embedder, embedded, vector_weight
+from agentfw_memory.graph.index.embedders import Embedder, embedded
 from agentfw_memory.graph.index.word_index import WordIndex
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.embedded import EmbeddedRecall
@@ -73,8 +73,6 @@ class Recaller:
         self._maker = record_of(embedder)
         self._by: EmbeddedRecall | DatabaseRecall = EmbeddedRecall(rows, settings, embedder.dimensions)
         self._has_cases = False
-        fitted = vector_weight(self._maker.name)
-        self._vector_weight = fitted if settings.vector_weight is None else settings.vector_weight
         self.head = rows.store.head()
         """What is known of the tenant, as of the latest call of the graph."""
 
@@ -89,10 +87,6 @@ class Recaller:
     def embed(self, texts: list[str], *, query: bool = False) -> Float32Array:
         """Return the vectors of texts, or of queries, which some models tell apart."""
         return embedded(self._embedder, texts, query=query)
-
-    @property
-    def embedder_name(self) -> str:
-        return self._maker.name
 
     def check_embedder(self, present: EmbedderRecord | None) -> None:
         """Raise StoreRefusedError if another process has re-embedded the tenant."""
@@ -116,7 +110,7 @@ class Recaller:
         at_least: float,
         *,
         where: Mapping[str, Any] | None = None,
-        scenario: str | None = None,
+        scenarios: Sequence[str] = (),
         tools: Sequence[str] = (),
     ) -> list[Hit]:
         """Return the k best skills that are at least so relevant, and whose metadata fits `where`.
@@ -129,13 +123,11 @@ class Recaller:
         vector = None if settings.query_similarity == "words" else self.embed([query], query=True)[0]
         self.catch_up(head=self.head)
         times = spans(query, self._rows.store.now()) if settings.time_weight else ()
-        place = None if scenario is None else self._rows.find("scenario", scenario)
+        about = tuple(one for one in (self._rows.find("scenario", name) for name in scenarios) if one is not None)
         named = tuple(one for one in (self._rows.find("tool", name) for name in tools) if one is not None)
         for _ in range(ATTEMPTS):
             reader = self._by.reader(user)
-            asked = Asked(
-                query, vector, reader, max(k, ORDERED), times, at_least, where or {}, place, named, self._vector_weight
-            )
+            asked = Asked(query, vector, reader, max(k, ORDERED), times, at_least, where or {}, about, named)
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
             if where:

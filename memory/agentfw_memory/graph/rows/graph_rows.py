@@ -267,14 +267,14 @@ class GraphRows:
         return sorted({number for (number,) in (*applies, *triggers)})
 
     def in_context(
-        self, scenario: int | None, tools: Sequence[int], numbers: Sequence[int] | None = None
+        self, scenarios: Sequence[int], tools: Sequence[int], numbers: Sequence[int] | None = None
     ) -> dict[int, float]:
-        """Return the share of a scenario and of tools (as one) that each connected skill has, of these or of all."""
+        """Return the share of scenarios and tools (each as one) that each connected skill has, of these or of all."""
         some = {} if numbers is None else {"source": Among(numbers)}
         required = {"target": Among(tools), "kind": "REQUIRES", "valid_to": None, **some}
-        kinds = [set[int]()] if scenario is None else [set(self.skills_of(scenario))]
+        kinds = [{skill for one in scenarios for skill in self.skills_of(one)}]
         kinds.append(set(self._column(Select("edge", ("source",), required))) if tools else set())
-        named = (scenario is not None) + bool(tools)
+        named = bool(scenarios) + bool(tools)
         found = Counter(chain.from_iterable(kinds))
         return {one: found[one] / named for one in (found if numbers is None else numbers) if one in found}
 

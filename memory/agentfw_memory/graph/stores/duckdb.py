@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import MissingExtraError, SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
 from agentfw_memory.files import make_private
+from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.sql import SqlStore, create_statements
-from agentfw_memory.graph.stores.store import PATIENCE, Clock, Insert
+from agentfw_memory.graph.stores.store import Clock, Insert
 from agentfw_memory.graph.stores.tables import TABLES
 
 if TYPE_CHECKING:

@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.postgres_erasing import erase
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch, array_as_sent, words_of
 from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, Server, answers_of, open_server, server_errors
 from agentfw_memory.graph.stores.sql import SqlStore
-from agentfw_memory.graph.stores.store import PATIENCE, Answer, Change, Clock, DatabaseSearch, Insert, Reading, Select
+from agentfw_memory.graph.stores.store import Answer, Change, Clock, DatabaseSearch, Insert, Reading, Select
 from agentfw_memory.graph.stores.tables import TABLES
 
 if TYPE_CHECKING:

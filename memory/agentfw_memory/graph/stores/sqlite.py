@@ -21,8 +21,9 @@ from typing import Any, ClassVar
 
 from agentfw_memory.errors import StoreBusyError
 from agentfw_memory.files import LOCK_TIMEOUT, disk_error, is_locked, open_sqlite, transaction, waited_for
+from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.sql import SqlStore, create_statements
-from agentfw_memory.graph.stores.store import PATIENCE, Answer, Clock
+from agentfw_memory.graph.stores.store import Answer, Clock
 
 VERSION = 4
 APPLICATION = 0x534B4730  # "SKG0": marks our files

@@ -26,15 +26,13 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
+from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.records import Use
 
 Answer = TypeVar("Answer")
 
 Clock = Callable[[], float]
 """Returns the current time in seconds since 1970."""
-
-PATIENCE = 30.0
-"""Seconds to wait for a server, unless a setting says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class SharedVersionFile(VersionFile):
     def episodes(self) -> Iterator[Episode]:
         journal = SessionJournal(self.address)
         try:
-            yield from journal.sessions(Chosen())
+            yield from journal.sessions(Chosen(rated=True))
         finally:
             journal.close()
 

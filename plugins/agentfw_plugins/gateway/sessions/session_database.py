@@ -1,7 +1,10 @@
-"""The database of sessions that several gateways share: its tables, and how it is reached.
+"""The database that several gateways share: its tables, and how it is reached.
 
-It is PostgreSQL or, for the gateways of one machine, a SQLite file. Tables are created where they are missing, so a
-store of an earlier version gets those that came later.
+It is PostgreSQL or, for the gateways of one machine, a SQLite file. It is the whole record: sessions with all that was
+said, how far the memories have heard it, keys with their limits, and versions. So a gateway may be lost for good.
+
+No column that changes with each turn is in an index or in the condition of one, so that PostgreSQL can update a row
+where it is, without writing to the indexes.
 """
 
 from __future__ import annotations
@@ -16,9 +19,12 @@ from agentfw.errors import MissingExtraError, SettingsError, StorageError
 try:
     from sqlalchemy import (
         JSON,
+        BigInteger,
         Column,
+        ColumnElement,
         Connection,
         Float,
+        Index,
         Integer,
         LargeBinary,
         MetaData,
@@ -39,27 +45,48 @@ except ImportError as error:
 
 _CONNECTIONS = 10
 
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")  # which has 64 bits, and counts only by this name
+
 _tables = MetaData()
 SESSIONS = Table(
     "agentfw_session",
     _tables,
-    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("number", _NUMBER, primary_key=True, autoincrement=True),
     Column("first", String(300), nullable=False),
     Column("again", Integer, nullable=False),
     Column("user", Text, nullable=False),
     Column("version", Integer, nullable=False),
     Column("holder", String(100), nullable=False),
     Column("held_until", Float, nullable=False),
-    Column("used", Float, nullable=False, index=True),
+    Column("used", Float, nullable=False),
     Column("finish", String(50), nullable=False),
-    Column("concluded", Integer, nullable=False, index=True),
+    Column("said", Integer, nullable=False, server_default="0"),
+    Column("heard", Integer, nullable=False, server_default="0"),
+    Column("rated", Integer, nullable=False, server_default="0"),
+    Column("ended", Float),
+    Column("reward", Float),
     UniqueConstraint("first", "again"),
     sqlite_autoincrement=True,
+    postgresql_with={"fillfactor": 60},
 )
+"""`said` is the last version in which a user said something, `heard` that up to which the memories have heard it, and
+`rated` the last one with feedback. `ended` is when a session was scored after its end."""
+for _name, _columns, _condition in (
+    ("going", ["number"], SESSIONS.c.ended.is_(None)),
+    ("ended", ["ended"], SESSIONS.c.ended.is_not(None)),
+    ("rated", ["number"], SESSIONS.c.rated > 0),
+    ("user", ["user", "number"], None),
+):
+    Index(
+        f"agentfw_session_{_name}",
+        *(SESSIONS.c[column] for column in _columns),
+        postgresql_where=_condition,
+        sqlite_where=_condition,
+    )
 NEWS = Table(
     "agentfw_session_news",
     _tables,
-    Column("session", Integer, primary_key=True, autoincrement=False),
+    Column("session", _NUMBER, primary_key=True, autoincrement=False),
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("record", JSON, nullable=False),
 )
@@ -72,12 +99,34 @@ ANSWERS = Table(
 LEARNED = Table(
     "agentfw_session_learned",
     _tables,
-    Column("session", Integer, primary_key=True, autoincrement=False),
+    Column("session", _NUMBER, primary_key=True, autoincrement=False),
     Column("taker", String(300), primary_key=True),
     Column("after", Integer, nullable=False),
     Column("upto", Integer, nullable=False),
 )
 """Which news were taken for which training: those after `after`, up to `upto`."""
+KEYS = Table(
+    "agentfw_key",
+    _tables,
+    Column("name", String(100), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("created", String(40), nullable=False),
+    Column("user", Text),
+    Column("per_minute", Integer),
+    Column("concurrency", Integer),
+    Column("left", Float),
+    Column("asked", Float),
+)
+"""`left` is how many answers a key could ask for at the time `asked`, as far as it may ask for so many a minute."""
+PLACES = Table(
+    "agentfw_key_place",
+    _tables,
+    Column("key", String(100), primary_key=True),
+    Column("holder", String(100), primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("held_until", Float, nullable=False),
+)
+"""How many answers each gateway is giving for a key that may ask for so many at once."""
 COPIED = Table("agentfw_session_copied", _tables, Column("taker", String(300), primary_key=True))
 """Trainings that have copied all news that they took. They don't read the store any more."""
 LEARNING = Table(
@@ -110,7 +159,8 @@ class UnreachableError(StorageError):
 class SessionDatabase:
     """A database of sessions. Every method of it waits, so an event loop calls it in threads."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, asks_first: bool = True) -> None:
+        """With `asks_first`, a connection is tried before each use. Without, whoever uses it must try again."""
         url = _url(address)
         self.where = url.render_as_string(hide_password=True)
         self.is_file = url.get_backend_name() == "sqlite"
@@ -118,9 +168,12 @@ class SessionDatabase:
             # Only if it doesn't exist: closing a file that SQLite has open in this process would drop its locks.
             with suppress(FileExistsError):
                 os.close(os.open(str(url.database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        words = "(julianday('now') - 2440587.5) * 86400.0" if self.is_file else "extract(epoch from clock_timestamp())"
+        self.clock: ColumnElement[float] = literal_column(words, Float)
+        """The database's time, in a statement."""
         options: dict[str, Any] = {"connect_args": {"timeout": 60}} if self.is_file else {"max_overflow": 0}
         # A connection that the server has closed meanwhile is replaced, so a failover ends no gateway.
-        self._engine = create_engine(url, pool_size=_CONNECTIONS, pool_pre_ping=True, **options)
+        self._engine = create_engine(url, pool_size=_CONNECTIONS, pool_pre_ping=asks_first, **options)
         if self.is_file:
             event.listen(self._engine, "connect", _plain)
             event.listen(self._engine, "begin", _at_once)
@@ -138,14 +191,19 @@ class SessionDatabase:
 
     def now(self, connection: Connection) -> float:
         """The database's time, in seconds since 1970."""
-        words = "(julianday('now') - 2440587.5) * 86400.0" if self.is_file else "extract(epoch from clock_timestamp())"
-        return float(connection.execute(select(literal_column(words))).scalar_one())
+        return float(connection.execute(select(self.clock)).scalar_one())
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """Commit what the block does, or nothing of it."""
+    def transaction(self, *, waits: bool = True) -> Iterator[Connection]:
+        """Commit what the block does, or nothing of it.
+
+        Without `waits`, PostgreSQL flushes it a moment later. If the server crashes until then, it is as if it had not
+        been done.
+        """
         try:
             with self._engine.begin() as connection:
+                if not (waits or self.is_file):
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
                 yield connection
         except IntegrityError:
             raise

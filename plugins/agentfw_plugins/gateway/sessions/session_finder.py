@@ -16,11 +16,13 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 from agentfw import Message, Session
+from agentfw.errors import StorageError
 from agentfw.runs import EndedSession, LiveRun
 from agentfw.turns.session import Reply
 
@@ -65,7 +67,7 @@ class SessionFinder(Protocol):
         ...
 
     async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
-        """Write what is new in a session to disk. With a reply, remember whose it is."""
+        """Record what is new in a session. With a reply, remember whose it is."""
         ...
 
     async def end(self, session: Session) -> float:
@@ -78,7 +80,7 @@ class LiveSessionFinder:
 
     def __init__(self, live: LiveRun, *, most: int = 10_000, idle: float = 3600.0, default_user: str = "") -> None:
         """`default_user` asks where a request names nobody, unless its session is another user's."""
-        self.live, self.most, self.idle, self._default_user = live, most, idle, default_user
+        self.live, self.most, self.idle, self.default_user = live, most, idle, default_user
         self.reading = Reading(live)
         self._answers: dict[_Answer, str] = {}
         """The session of each conversation up to an answer; of sessions without a name. The record has them, too."""
@@ -99,11 +101,11 @@ class LiveSessionFinder:
                 self._goes_on_from(session, bytes.fromhex(event.data["digest"]))
 
     def asking(self, caller: Caller, name: str) -> Caller:
-        if caller.user or caller.key is not None or not self._default_user:
+        if caller.user or caller.key is not None or not self.default_user:
             return caller
         session = self.live.sessions.get(self._full(caller, name))
         user = session.episode.task.user if session is not None else ""
-        return replace(caller, user=user or self._default_user)
+        return replace(caller, user=user or self.default_user)
 
     async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
         if not name:
@@ -200,14 +202,15 @@ class LiveSessionFinder:
             raise BadRequest("a request of this session is being answered", 409, code="session_busy")
         return await self._end(session, ENDED)
 
-    async def end_idle(self) -> None:
+    async def care(self) -> None:
         """End the sessions that nobody has used for a while, for ever."""
         while True:
             await asyncio.sleep(min(60.0, max(0.05, self.idle / 4)))
-            for session in list(self.live.sessions.values()):
-                is_used = self._in_use[session.name] or time.monotonic() - session.used <= self.idle
-                if not (session.over or is_used):
-                    await self._end(session, IDLE)
+            with suppress(StorageError):  # on a full disk, they end when there is room again
+                for session in list(self.live.sessions.values()):
+                    is_used = self._in_use[session.name] or time.monotonic() - session.used <= self.idle
+                    if not (session.over or is_used):
+                        await self._end(session, IDLE)
 
     async def _end(self, session: Session, finish: str) -> float:
         for key in self._conversations.pop(session.name, ()):

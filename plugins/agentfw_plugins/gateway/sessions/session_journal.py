@@ -10,7 +10,7 @@ Everything is read in pages, in short transactions, so gateways work on meanwhil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby
@@ -24,9 +24,7 @@ try:
     from sqlalchemy import (
         ColumnElement,
         Connection,
-        Text,
         and_,
-        cast,
         delete,
         func,
         insert,
@@ -43,8 +41,6 @@ from .session_database import ANSWERS, COPIED, LEARNED, LEARNING, NEWS, SESSIONS
 _PAGE = 200
 """Number of sessions that are read at a time."""
 _TAKING = 6074002
-_FEEDBACK = '"feedback"'
-"""What the record of feedback has in it. What people say has its quotation marks escaped."""
 
 
 class Chosen(NamedTuple):
@@ -55,6 +51,12 @@ class Chosen(NamedTuple):
     """Name of the key that they were led with."""
     before: float | None = None
     """Not used since then, in seconds since 1970."""
+    before_number: int | None = None
+    """Begun before the one of this number."""
+    since: float | None = None
+    """Used since then."""
+    rated: bool = False
+    """With feedback."""
 
     def condition(self) -> ColumnElement[bool]:
         conditions: list[ColumnElement[bool]] = [literal(True)]
@@ -64,6 +66,12 @@ class Chosen(NamedTuple):
             conditions.append(SESSIONS.c.first.startswith(f"{self.space}:", autoescape=True))
         if self.before is not None:
             conditions.append(SESSIONS.c.used < self.before)
+        if self.before_number is not None:
+            conditions.append(SESSIONS.c.number < self.before_number)
+        if self.since is not None:
+            conditions.append(SESSIONS.c.used >= self.since)
+        if self.rated:
+            conditions.append(SESSIONS.c.rated > 0)
         return and_(*conditions)
 
 
@@ -80,7 +88,9 @@ class SessionJournal:
         return self.database.where
 
     def take(self, taker: str) -> int:
-        """Take all news that nobody has taken yet. What is taken stays the same until this is called again.
+        """Take all feedback that nobody has taken yet, with its sessions.
+
+        What is taken stays the same until this is called again.
 
         `taker` is the name of whoever takes them. Returns the number of sessions that it has.
         """
@@ -92,9 +102,9 @@ class SessionJournal:
         new = (
             select(SESSIONS.c.number, literal(taker), last, SESSIONS.c.version)
             .select_from(joined)
-            .where(SESSIONS.c.number.not_in(select(LEARNED.c.session).where(ours)))
-            .group_by(SESSIONS.c.number, SESSIONS.c.version)
-            .having(SESSIONS.c.version > last)
+            .where(SESSIONS.c.rated > 0, SESSIONS.c.number.not_in(select(LEARNED.c.session).where(ours)))
+            .group_by(SESSIONS.c.number, SESSIONS.c.version, SESSIONS.c.rated)
+            .having(SESSIONS.c.rated > last)
         )
         with self.database.transaction() as connection:
             self.database.alone(connection, _TAKING)
@@ -137,6 +147,30 @@ class SessionJournal:
             for _, news in found:
                 yield _joined(one for _, one in news)
 
+    def newest(self, wanted: Iterable[ColumnElement[bool]], most: int) -> list[tuple[Episode, float | None]]:
+        """The newest sessions for which all this holds, with their rewards."""
+        with self.database.transaction() as connection:
+            asked = select(SESSIONS.c.number, SESSIONS.c.reward).where(*wanted).order_by(SESSIONS.c.number.desc())
+            rewards = {row.number: row.reward for row in connection.execute(asked.limit(most))}
+            found = {number: _joined(one for _, one in news) for number, news in self._read(connection, list(rewards))}
+        return [(found[number], reward) for number, reward in rewards.items() if number in found]
+
+    def news(self, known: Mapping[int, int], most: int) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """What is new in the newest sessions since these versions: number, version and record."""
+        with self.database.transaction() as connection:
+            newest = select(SESSIONS.c.number, SESSIONS.c.version).order_by(SESSIONS.c.number.desc()).limit(most)
+            changed = [row.number for row in connection.execute(newest) if row.version > known.get(row.number, 0)]
+            for number in reversed(changed):
+                asked = select(NEWS).where(NEWS.c.session == number, NEWS.c.version > known.get(number, 0))
+                for row in connection.execute(asked.order_by(NEWS.c.version)).all():
+                    yield row.session, row.version, row.record
+
+    def rated_so_far(self) -> int:
+        """A number that grows when something is rated."""
+        with self.database.transaction() as connection:
+            asked = select(func.count() + func.coalesce(func.sum(SESSIONS.c.rated), 0)).where(SESSIONS.c.rated > 0)
+            return int(connection.execute(asked).scalar_one())
+
     def copied(self, taker: str) -> None:
         """Say that a copy of all that was taken is on disk."""
         with self.database.transaction() as connection:
@@ -147,32 +181,24 @@ class SessionJournal:
 
         Feedback stays until a training has a copy of it. Where gateways learn, the newest of it stays also then.
         """
-        sessions = SESSIONS.alias()
-        of_news = NEWS.c.session == sessions.c.number, cast(NEWS.c.record, Text).contains(_FEEDBACK)
-        rated = select(sessions.c.number).where(select(NEWS.c.session).where(*of_news).exists())
-        newest = rated.order_by(sessions.c.used.desc()).limit(MOST)
-        is_learned = and_(select(LEARNING.c.number).exists(), SESSIONS.c.number.in_(newest))
+        newest = select(SESSIONS.c.number).where(SESSIONS.c.rated > 0).order_by(SESSIONS.c.used.desc()).limit(MOST)
+        kept = select(newest.subquery().c.number)
+        of_session = LEARNED.c.session == SESSIONS.c.number
+        is_read = select(LEARNED.c.session).where(of_session, LEARNED.c.taker.not_in(select(COPIED.c.taker))).exists()
+        is_taken = select(LEARNED.c.session).where(of_session, LEARNED.c.upto >= SESSIONS.c.rated).exists()
+        is_learned = and_(select(LEARNING.c.number).exists(), SESSIONS.c.number.in_(kept))
+        asked = select(SESSIONS.c.number, SESSIONS.c.first).where(
+            SESSIONS.c.ended < self.database.clock - age,
+            SESSIONS.c.holder == "",
+            ~is_read,
+            (SESSIONS.c.rated == 0) | is_taken,
+            ~is_learned,
+        )
         dropped = 0
         while True:
             with self.database.transaction() as connection:
                 self.database.alone(connection, _TAKING)
-                of_session = LEARNED.c.session == SESSIONS.c.number
-                is_read = select(LEARNED.c.session).where(of_session, LEARNED.c.taker.not_in(select(COPIED.c.taker)))
-                is_taken = select(LEARNED.c.session).where(of_session, LEARNED.c.upto >= NEWS.c.version)
-                is_waiting = select(NEWS.c.session).where(
-                    NEWS.c.session == SESSIONS.c.number,
-                    cast(NEWS.c.record, Text).contains(_FEEDBACK),
-                    ~is_taken.correlate(SESSIONS, NEWS).exists(),
-                )
-                asked = select(SESSIONS.c.number, SESSIONS.c.first).where(
-                    SESSIONS.c.concluded == 1,
-                    SESSIONS.c.used < self.database.now(connection) - age,
-                    SESSIONS.c.holder == "",
-                    ~is_read.exists(),
-                    ~is_waiting.exists(),
-                    ~is_learned,
-                )
-                rows = connection.execute(asked.limit(_PAGE).with_for_update(skip_locked=True)).all()
+                rows = connection.execute(asked.limit(_PAGE).with_for_update(of=SESSIONS, skip_locked=True)).all()
                 _delete(connection, [(row.number, row.first) for row in rows])
             dropped += len(rows)
             if len(rows) < _PAGE:
@@ -183,7 +209,7 @@ class SessionJournal:
         deleted = 0
         while True:
             with self.database.transaction() as connection:
-                is_free = (SESSIONS.c.holder == "") | (SESSIONS.c.held_until <= self.database.now(connection))
+                is_free = (SESSIONS.c.holder == "") | (SESSIONS.c.held_until <= self.database.clock)
                 asked = select(SESSIONS.c.number, SESSIONS.c.first).where(chosen.condition(), is_free)
                 rows = connection.execute(asked.limit(_PAGE).with_for_update(skip_locked=True)).all()
                 if not rows:

@@ -4,6 +4,9 @@ A gateway takes a session before it works on it, and gives it back afterwards. I
 piece of news is committed before it is acknowledged, so whoever takes the session next knows all of it. A gateway that
 is killed holds its sessions for `LEASE` seconds more. Times are the database's: the clocks of gateways may differ.
 
+Only news and the end of a session wait for the disk. A lease that a crash of the database loses does no harm, since
+news are refused where another gateway's came before them.
+
     store = SessionStore("postgresql://db.example.org/agentfw")
     shared = store.take("tea") or store.begin("tea", 0, user="ada")
     store.append(shared.number, shared.version, episode.to_record(), user="ada", first="tea")
@@ -14,6 +17,7 @@ The methods wait for the database, so an event loop calls them in threads.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import socket
@@ -24,15 +28,15 @@ from typing import Any
 from agentfw.errors import MissingExtraError, StorageError
 
 try:
-    from sqlalchemy import Connection, Row, insert, select, update
+    from sqlalchemy import ColumnElement, Row, delete, insert, select, update
     from sqlalchemy.exc import IntegrityError
     from sqlalchemy.sql import Select
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
-from .session_database import ANSWERS, NEWS, SESSIONS, SessionDatabase
+from .session_database import ANSWERS, NEWS, PLACES, SESSIONS, SessionDatabase
 
-LEASE = 30.0
+LEASE = 10.0
 """Seconds that a session stays with a gateway that no longer says that it is alive."""
 
 
@@ -50,6 +54,8 @@ class Shared:
     """Number of pieces of news."""
     finish: str = ""
     """How it ended, if it did."""
+    unheard: int = 0
+    """The version up to which something was said that, as far as the store was told, no memory has heard. Or 0."""
     is_taken: bool = True
     """Whether it is this gateway's now. False if it is another's, or has ended."""
 
@@ -65,29 +71,33 @@ class SessionStore:
         self.lease = lease
         self.holder = new_holder()
         """Names this gateway."""
-        self.database = SessionDatabase(address)
+        self.database = SessionDatabase(address, asks_first=False)
+        self._now = self.database.clock
+
+    @property
+    def _held(self) -> dict[str, Any]:
+        return {"holder": self.holder, "held_until": self._now + self.lease}
 
     def take(self, first: str) -> Shared | None:
         """Take the newest session of a name, if nobody else has it. None if there is none."""
-        with self.database.transaction() as connection:
-            row = connection.execute(
-                select(SESSIONS)
-                .where(SESSIONS.c.first == first)
-                .order_by(SESSIONS.c.again.desc())
-                .limit(1)
-                .with_for_update()
-            ).first()
-            return None if row is None else self._taken(connection, row)
+        newest = select(SESSIONS.c.number).where(SESSIONS.c.first == first).order_by(SESSIONS.c.again.desc()).limit(1)
+        is_free = SESSIONS.c.holder.in_(("", self.holder)) | (SESSIONS.c.held_until <= self._now)
+        with self.database.transaction(waits=False) as connection:
+            taken = update(SESSIONS).where(
+                SESSIONS.c.number == newest.scalar_subquery(), SESSIONS.c.finish == "", is_free
+            )
+            row = connection.execute(taken.values(**self._held).returning(SESSIONS)).first()
+            if row is not None:
+                return _shared(row, is_taken=True)
+            row = connection.execute(select(SESSIONS).where(SESSIONS.c.number == newest.scalar_subquery())).first()
+            return None if row is None else _shared(row, is_taken=False)
 
     def begin(self, first: str, again: int, user: str) -> Shared | None:
         """Begin a session, and take it. None if another gateway was quicker."""
         try:
-            with self.database.transaction() as connection:
-                now = self.database.now(connection)
-                values = {"first": first, "again": again, "user": user, "version": 0, "finish": "", "concluded": 0}
-                made = connection.execute(
-                    insert(SESSIONS).values(**values, holder=self.holder, held_until=now + self.lease, used=now)
-                )
+            with self.database.transaction(waits=False) as connection:
+                values = {"first": first, "again": again, "user": user, "version": 0, "finish": "", "used": self._now}
+                made = connection.execute(insert(SESSIONS).values(**values, **self._held))
                 assert made.inserted_primary_key is not None
                 return Shared(made.inserted_primary_key[0], first, again, user, 0)
         except IntegrityError:
@@ -99,6 +109,11 @@ class SessionStore:
             asked = select(NEWS.c.record).where(NEWS.c.session == number).order_by(NEWS.c.version)
             return list(connection.execute(asked).scalars())
 
+    def heard_of(self, number: int) -> int:
+        """Up to which version the memories have heard a session."""
+        with self.database.transaction() as connection:
+            return int(connection.execute(select(SESSIONS.c.heard).where(SESSIONS.c.number == number)).scalar_one())
+
     def append(
         self,
         number: int,
@@ -109,22 +124,25 @@ class SessionStore:
         first: str,
         finish: str = "",
         answers: Sequence[str] = (),
+        gives_back: bool = False,
     ) -> None:
         """Commit a piece of news of a session that this gateway has. It becomes number `version` + 1.
 
-        `answers` are digests of conversations that go on in the session whose name begins with `first`.
+        `answers` are digests of conversations that go on in the session whose name begins with `first`. Unless it
+        `gives_back` the session, this gateway has it from then on.
         """
+        kinds = {tuple(event[1:3]) for event in record.get("events", ())}
+        values: dict[str, Any] = {"version": version + 1, "user": user, "finish": finish, "used": self._now}
+        values |= {**self._held, **({"holder": ""} if gives_back else {})}
+        values |= {"said": version + 1} if ("memory", "said") in kinds else {}
+        values |= {"rated": version + 1} if ("observation", "feedback") in kinds else {}
+        # One that is free and as this gateway knows it is as good as its own.
+        is_ours = SESSIONS.c.holder.in_(("", self.holder)) & (SESSIONS.c.version == version)
         with self.database.transaction() as connection:
-            now = self.database.now(connection)
-            values = {"version": version + 1, "user": user, "finish": finish, "used": now}
-            changed = connection.execute(
-                update(SESSIONS)
-                .where(SESSIONS.c.number == number, SESSIONS.c.holder == self.holder, SESSIONS.c.version == version)
-                .values(**values, held_until=now + self.lease)
-            )
+            changed = connection.execute(update(SESSIONS).where(SESSIONS.c.number == number, is_ours).values(**values))
             if not changed.rowcount:
-                asked = select(SESSIONS.c.holder, SESSIONS.c.version).where(SESSIONS.c.number == number)
-                if connection.execute(asked).first() == (self.holder, version + 1):
+                asked = select(NEWS.c.record).where(NEWS.c.session == number, NEWS.c.version == version + 1)
+                if connection.execute(asked).scalar_one_or_none() == json.loads(json.dumps(dict(record))):
                     return  # it was committed, but the connection broke before that was said
                 raise StorageError(
                     "another gateway has taken this session over, because this one said nothing for "
@@ -136,34 +154,58 @@ class SessionStore:
                 connection.execute(ANSWERS.delete().where(ANSWERS.c.digest == digest))
                 connection.execute(insert(ANSWERS).values(digest=digest, first=first))
 
-    def give_back(self, number: int, *, concluded: bool = False) -> None:
+    def give_back(self, number: int) -> None:
         """Let other gateways have a session."""
+        with self.database.transaction(waits=False) as connection:
+            mine = (SESSIONS.c.number == number) & (SESSIONS.c.holder == self.holder)
+            connection.execute(update(SESSIONS).where(mine).values(holder=""))
+
+    def conclude(self, number: int, reward: float, heard: int | None) -> None:
+        """Say that a session has ended, was scored, and was heard up to a version, if memories hear."""
         with self.database.transaction() as connection:
-            connection.execute(
-                update(SESSIONS)
-                .where(SESSIONS.c.number == number, SESSIONS.c.holder == self.holder)
-                .values(holder="", **({"concluded": 1} if concluded else {}))
-            )
+            values = {"holder": "", "ended": self._now, "reward": reward}
+            values |= {} if heard is None else {"heard": heard}
+            connection.execute(update(SESSIONS).where(SESSIONS.c.number == number).values(**values))
+
+    def heard(self, sayings: Sequence[tuple[int, int, int]]) -> list[bool]:
+        """Say up to which version the memories have heard sessions, and whether the store knows it now.
+
+        Each is the number of a session, the version, and the one up to which somebody has to have said so before.
+        """
+        told = []
+        with self.database.transaction(waits=False) as connection:
+            for number, version, after in sayings:
+                known = (SESSIONS.c.number == number) & (SESSIONS.c.heard >= after) & (SESSIONS.c.heard <= version)
+                told.append(bool(connection.execute(update(SESSIONS).where(known).values(heard=version)).rowcount))
+        return told
 
     def renew(self, numbers: Sequence[int]) -> None:
         """Say that this gateway still works on these sessions. All others become free when their lease ends."""
-        with self.database.transaction() as connection:
-            until = self.database.now(connection) + self.lease
+        with self.database.transaction(waits=False) as connection:
             mine = (SESSIONS.c.holder == self.holder) & SESSIONS.c.number.in_(numbers)
+            until = self._held["held_until"]
             connection.execute(update(SESSIONS).where(mine).values(held_until=until))
+            connection.execute(update(PLACES).where(PLACES.c.holder == self.holder).values(held_until=until))
 
     def take_unused(self, idle: float) -> Shared | None:
         """Take a session that nobody has used for so long, or whose end a killed gateway left unscored."""
-        with self.database.transaction() as connection:
-            now = self.database.now(connection)
-            is_free = (SESSIONS.c.holder == "") | (SESSIONS.c.held_until <= now)
-            is_over = (SESSIONS.c.finish != "") | (SESSIONS.c.used <= now - idle)
-            asked = select(SESSIONS).where(SESSIONS.c.concluded == 0, is_free, is_over)
-            row = connection.execute(asked.limit(1).with_for_update(skip_locked=True)).first()
-            if row is None:
+        return self._taken((SESSIONS.c.finish != "") | (SESSIONS.c.used <= self._now - idle))
+
+    def take_unheard(self, besides: Sequence[int]) -> Shared | None:
+        """Take a session in which something was said that a gateway was killed before its memories could hear it."""
+        is_left = (SESSIONS.c.heard < SESSIONS.c.said) & (SESSIONS.c.used <= self._now - self.lease)
+        return self._taken(is_left & SESSIONS.c.number.not_in(besides))
+
+    def _taken(self, wanted: ColumnElement[bool]) -> Shared | None:
+        """Take a session in progress for which this holds, if there is one that is free."""
+        is_free = (SESSIONS.c.holder == "") | (SESSIONS.c.held_until <= self._now)
+        found = select(SESSIONS.c.number).where(SESSIONS.c.ended.is_(None), is_free, wanted).limit(1)
+        with self.database.transaction(waits=False) as connection:
+            number = connection.execute(found.with_for_update(skip_locked=True)).scalar_one_or_none()
+            if number is None:
                 return None
-            self._hold(connection, row.number, now)
-            return _shared(row, is_taken=True)
+            taken = update(SESSIONS).where(SESSIONS.c.number == number).values(**self._held)
+            return _shared(connection.execute(taken.returning(SESSIONS)).one(), is_taken=True)
 
     def session_of(self, digests: Sequence[str]) -> str:
         """The name of the session that the last of these conversations goes on in. Empty if there is none."""
@@ -176,22 +218,13 @@ class SessionStore:
         """Give all sessions back, and close the connections."""
         with self.database.transaction() as connection:
             connection.execute(update(SESSIONS).where(SESSIONS.c.holder == self.holder).values(holder=""))
+            connection.execute(delete(PLACES).where(PLACES.c.holder == self.holder))
         self.database.close()
-
-    def _taken(self, connection: Connection, row: Row[Any]) -> Shared:
-        now = self.database.now(connection)
-        if row.finish or (row.holder not in ("", self.holder) and row.held_until > now):
-            return _shared(row, is_taken=False)
-        self._hold(connection, row.number, now)
-        return _shared(row, is_taken=True)
-
-    def _hold(self, connection: Connection, number: int, now: float) -> None:
-        held = {"holder": self.holder, "held_until": now + self.lease}
-        connection.execute(update(SESSIONS).where(SESSIONS.c.number == number).values(**held))
 
 
 def _shared(row: Row[Any], *, is_taken: bool) -> Shared:
-    return Shared(row.number, row.first, row.again, row.user, row.version, row.finish, is_taken)
+    unheard = row.said if row.heard < row.said else 0
+    return Shared(row.number, row.first, row.again, row.user, row.version, row.finish, unheard, is_taken)
 
 
 def new_holder() -> str:

@@ -8,31 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from agentfw import Episode, Message, Session
 from agentfw.errors import StorageError
-from agentfw.runs import LiveRun
+from agentfw.runs import LiveRun, encoded
 from agentfw.turns.session import Reply, extended, lengths, news_since
 
 from ...protocols import BadRequest
+from ...view.index import Index
 from ..callers import Caller
-from .session_database import UnreachableError
+from ..reading import PAGE, Reading, listed
+from .session_database import SESSIONS, UnreachableError
 from .session_finder import CLOSED, IDLE, LiveSessionFinder, digests_of, has_ended, no_such_session
-from .session_journal import SessionJournal
+from .session_journal import Chosen, SessionJournal
 from .session_store import SessionStore, Shared
+from .shared_keys import SharedKeys
 
 Answer = TypeVar("Answer")
 
 _PAUSE = 0.05
 """Seconds between two looks whether another gateway has given a session back."""
 _THREADS = 8
+_HEARD = 1.0
+"""Seconds after which the store is told what was heard."""
+_ATTEMPTS = 10
+_VIEWED = 1000
+"""Number of sessions that can be looked at."""
 
 
 @dataclass(eq=False)
@@ -51,6 +62,20 @@ class _Known:
 
     version: int
     lengths: tuple[int, int, int, int] = (0, 0, 0, 0)
+    unheard: int = 0
+    """Up to which version other gateways are about to say that it was heard."""
+
+
+@dataclass(eq=False)
+class _Said:
+    """Something that was said in a session."""
+
+    number: int
+    user: str
+    version: int
+    after: int
+    """The version up to which another gateway has to say first that it was heard."""
+    attempts: int = 0
 
 
 class SharedSessionFinder(LiveSessionFinder):
@@ -59,7 +84,7 @@ class SharedSessionFinder(LiveSessionFinder):
     def __init__(
         self,
         live: LiveRun,
-        store: SessionStore,
+        address: str,
         *,
         most: int = 10_000,
         idle: float = 3600.0,
@@ -67,7 +92,12 @@ class SharedSessionFinder(LiveSessionFinder):
         keep_ended: float | None = None,
     ) -> None:
         super().__init__(live, most=most, idle=idle)
-        self.store, self.patience, self.keep_ended = store, patience, keep_ended
+        self.store, self.patience, self.keep_ended = SessionStore(address), patience, keep_ended
+        self.journal = SessionJournal(self.store.database)
+        self.reading = SharedReading(live, self.journal)
+        self.keys = SharedKeys(self.store.database, self.store.holder, self.store.lease)
+        self._said: list[_Said] = []
+        """What the store wasn't told yet to be heard."""
         self._held: dict[str, _Held] = {}
         self._known = WeakKeyDictionary[Session, _Known]()
         self._threads = ThreadPoolExecutor(_THREADS, "agentfw-sessions")
@@ -134,10 +164,12 @@ class SharedSessionFinder(LiveSessionFinder):
         known = None if session is None else self._known.get(session)
         if session is not None and known is not None and known.version == shared.version:
             return session
+        if session is not None:
+            self.live.leave(session)
         news = [Episode.from_record(record) for record in await self._ask(self.store.records, shared.number)]
         if news:
             session = self.live.adopt(reduce(extended, news))
-            self._known[session] = _Known(shared.version, lengths(session.episode))
+            self._known[session] = _Known(shared.version, lengths(session.episode), shared.unheard)
         else:
             session = self.live.begin(shared.name, shared.user, shared.number)
             self._known[session] = _Known(0)
@@ -149,26 +181,35 @@ class SharedSessionFinder(LiveSessionFinder):
         if reply is not None and first.rpartition(":")[2].startswith("auto-"):
             space = first.rpartition("auto-")[0]
             answers = [_key(space, session.episode.task.user, digests_of([*messages, reply.message])[-1])]
-        await self._commit(session, answers=answers)
+        number, user = session.episode.task.index, session.episode.task.user
+        version = await self._commit(session, answers=answers)
         await self.live.keep(session)
+        if self.live.hearing.waiting(user):
+            self._said.append(_Said(number, user, version, self._known[session].unheard))
 
-    async def _commit(self, session: Session, *, finish: str = "", answers: Sequence[str] = ()) -> None:
-        """Write what is new in a session to the store."""
+    async def _commit(self, session: Session, *, finish: str = "", answers: Sequence[str] = ()) -> int:
+        """Write what is new in a session to the store. Returns its version from then on."""
         first, episode = _first(session), session.episode
-        async with self._held[first].lock:
+        held = self._held[first]
+        async with held.lock:
             known = self._known.get(session)
             if known is None:
                 raise StorageError("another gateway has taken this session over", fix="ask again")
             until, task = lengths(episode), episode.task
             record = news_since(episode, known.lengths).to_record()
+            # Nobody else here works on it, so that others may have it at once.
+            gives_back = not (finish or session.in_flight) and held.requests == 1
             append = partial(self.store.append, user=task.user, finish=finish, answers=answers, first=first)
             try:
-                await self._ask(append, task.index, known.version, record)
+                await self._ask(partial(append, gives_back=gives_back), task.index, known.version, record)
             except Exception:
                 # It may be written or not, and perhaps it is another gateway's now: the next request asks the store.
                 self._forget(session)
                 raise
+            if gives_back:
+                held.number = None
             known.version, known.lengths = known.version + 1, until
+            return known.version
 
     async def release(self, session: Session) -> None:
         first = _first(session)
@@ -187,61 +228,106 @@ class SharedSessionFinder(LiveSessionFinder):
     async def _end(self, session: Session, finish: str) -> float:
         session.end(finish)
         await self._commit(session, finish=finish)
-        reward = await super()._end(session, finish)
-        await self._ask(partial(self.store.give_back, session.episode.task.index, concluded=True))
+        return await self._concluded(session)
+
+    async def _concluded(self, session: Session) -> float:
+        """Let the memories hear and learn from a session that has ended, and score it."""
+        number, user, known = session.episode.task.index, session.episode.task.user, self._known[session]
+        reward = await super()._end(session, session.episode.finish)
+        hearing = self.live.hearing
+        if hearing.hears and known.unheard > await self._ask(self.store.heard_of, number):
+            await self._hear_rest(number)
+        await hearing.finish(user)
+        if not hearing.waiting(user):  # otherwise their store is away, and somebody takes the session up again
+            await self._ask(self.store.conclude, number, reward, known.version if hearing.hears else None)
+        self._forget(session)
         return reward
 
-    async def end_idle(self) -> None:
-        """Renew leases, end unused sessions and delete old ones until cancelled."""
-        await asyncio.gather(self._stay_alive(), self._sweep(), self._drop())
+    async def care(self) -> None:
+        """Renew leases, see to sessions that others have left, and delete old ones, for ever."""
+        await asyncio.gather(
+            self._each(self.store.lease / 3, self._renew),
+            self._each(_HEARD, self._tell_heard),
+            self._each(self.store.lease / 3, self._take_unheard),
+            self._each(min(60.0, max(0.05, self.idle / 4)), self._sweep),
+            self._each(min(3600.0, max(0.05, (self.keep_ended or 0.0) / 24)), self._drop),
+            self.keys.follow(),
+        )
 
-    async def _stay_alive(self) -> None:
+    async def _each(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
-            with contextlib.suppress(UnreachableError):
-                numbers = [held.number for held in self._held.values() if held.number is not None]
-                await asyncio.to_thread(self.store.renew, numbers)
-            await asyncio.sleep(self.store.lease / 3)
+            with contextlib.suppress(StorageError):  # of the database, or of a memory
+                await work()
+            await asyncio.sleep(seconds)
+
+    async def _renew(self) -> None:
+        numbers = [held.number for held in self._held.values() if held.number is not None]
+        await asyncio.to_thread(self.store.renew, numbers)
+
+    async def _tell_heard(self) -> None:
+        """Write to the store what the memories have heard meanwhile."""
+        done = [one for one in self._said if not self.live.hearing.waiting(one.user)]
+        sayings = [(one.number, one.version, one.after) for one in done]
+        for said, is_known in zip(
+            done, await asyncio.to_thread(self.store.heard, sayings) if done else (), strict=True
+        ):
+            said.attempts += 1
+            # If the other gateway was killed, whoever finds the session unused lets the memories hear all of it again.
+            if is_known or said.attempts > _ATTEMPTS:
+                self._said.remove(said)
+
+    async def _take_unheard(self) -> None:
+        """Let the memories hear what was said at gateways that were killed."""
+        while self.live.hearing.hears:
+            shared = await asyncio.to_thread(self.store.take_unheard, [one.number for one in self._said])
+            if shared is None:
+                return
+            async with self._working_on(shared):
+                await self._hear_rest(shared.number)
+                self._said.append(_Said(shared.number, shared.user, shared.version, 0))
+
+    async def _hear_rest(self, number: int) -> None:
+        """Let the memories hear all that they haven't heard as far as the store knows. They hear nothing twice."""
+        heard = await self._ask(self.store.heard_of, number)
+        news = [Episode.from_record(record) for record in await self._ask(self.store.records, number)]
+        self.live.hearing.take(reduce(extended, news), sum(len(one.events) for one in news[:heard]))
 
     async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(min(60.0, max(0.05, self.idle / 4)))
-            with contextlib.suppress(UnreachableError):
-                # One at a time: another gateway may end the next one meanwhile.
-                while shared := await asyncio.to_thread(self.store.take_unused, self.idle):
-                    await self._conclude(shared)
-            used = {held.number for held in self._held.values()}
-            for session in list(self.live.sessions.values()):
-                if session.episode.task.index not in used and time.monotonic() - session.used > self.idle:
-                    self._forget(session)
+        # One at a time: another gateway may end the next one meanwhile.
+        while shared := await asyncio.to_thread(self.store.take_unused, self.idle):
+            async with self._working_on(shared) as session:
+                if shared.finish:  # the gateway that ended it was killed before it was scored
+                    session.end(shared.finish)
+                    await self._concluded(session)
+                else:
+                    await self._end(session, IDLE)
+            if self.live.hearing.waiting(shared.user):
+                break
+        used = {held.number for held in self._held.values()}
+        for session in list(self.live.sessions.values()):
+            if session.episode.task.index not in used and time.monotonic() - session.used > self.idle:
+                self._forget(session)
 
     async def _drop(self) -> None:
-        if self.keep_ended is None:
-            return
-        journal = SessionJournal(self.store.database)
-        while True:
-            with contextlib.suppress(UnreachableError):
-                await asyncio.to_thread(journal.drop_ended, self.keep_ended)
-            await asyncio.sleep(min(3600.0, max(0.05, self.keep_ended / 24)))
+        if self.keep_ended is not None:
+            await asyncio.to_thread(self.journal.drop_ended, self.keep_ended)
 
-    async def _conclude(self, shared: Shared) -> None:
+    @contextlib.asynccontextmanager
+    async def _working_on(self, shared: Shared) -> AsyncIterator[Session]:
+        """Have a session that the store has given to this gateway while the block runs."""
         held = self._held.setdefault(shared.first, _Held())
         held.requests += 1
         try:
             async with held.lock:
                 session = await self._up_to_date(shared)
                 held.number = shared.number
-            if shared.finish:  # the gateway that ended it was killed before it was scored
-                session.end(shared.finish)
-                await super()._end(session, shared.finish)
-                await self._ask(partial(self.store.give_back, shared.number, concluded=True))
-            else:
-                await self._end(session, IDLE)
+            yield session
         finally:
             await self._let_go(shared.first, held)
 
     def _forget(self, session: Session) -> None:
         """Drop what this gateway has of a session, which goes on elsewhere."""
-        self.live.sessions.pop(session.name, None)
+        self.live.leave(session)
         self._known.pop(session, None)
 
     def _keys(self, caller: Caller, user: str, messages: Sequence[Message]) -> list[str]:
@@ -263,8 +349,67 @@ class SharedSessionFinder(LiveSessionFinder):
     async def close(self) -> None:
         """Give all sessions back."""
         with contextlib.suppress(UnreachableError):  # the leases end by themselves
+            await self._tell_heard()
             await asyncio.to_thread(self.store.close)
         self._threads.shutdown(wait=False)
+
+
+class SharedReading(Reading):
+    """The sessions of all gateways, for somebody who reads them."""
+
+    def __init__(self, live: LiveRun, journal: SessionJournal) -> None:
+        super().__init__(live)
+        self.journal = journal
+
+    def ended(self, episode: Episode, reward: float) -> None:
+        """The store has it."""
+
+    async def sessions(self, caller: Caller, before: int | None = None) -> dict[str, Any]:
+        chosen = Chosen(user=caller.user, space=caller.space.removesuffix(":"), before_number=before)
+        wanted = [chosen.condition()]
+        if caller.key is not None and not caller.user:  # one that names nobody sees those of nobody
+            wanted.append(SESSIONS.c.user == "")
+        found = await asyncio.to_thread(self.journal.newest, wanted, PAGE + 1)
+        rows = [listed(episode, reward) for episode, reward in found[:PAGE]]
+        shown = [{**row, "session": row["session"].removeprefix(caller.space)} for row in rows]
+        return {"sessions": shown, "more": len(found) > PAGE}
+
+    def rated_so_far(self) -> object:
+        return self.journal.rated_so_far()
+
+    def rated(self, since: float) -> Iterable[Episode]:
+        return self.journal.sessions(Chosen(rated=True, since=since))
+
+    def index(self) -> Index:
+        return SharedIndex(self.live.folder.path, self.journal)
+
+    async def _find(self, name: str) -> tuple[Episode, float | None] | None:
+        first, _, number = name.partition("~")
+        again = int(number) - 1 if number.isdecimal() else 0
+        wanted = [SESSIONS.c.first == first, SESSIONS.c.again == again]
+        found = await asyncio.to_thread(self.journal.newest, wanted, 1)
+        return found[0] if found else None
+
+
+class SharedIndex(Index):
+    """What the pages of recorded episodes show: a copy of the newest sessions, made when somebody looks."""
+
+    def __init__(self, run: Path, journal: SessionJournal) -> None:
+        self._run, self._journal = run, journal
+        self._copy = tempfile.TemporaryDirectory(prefix="agentfw-view-")
+        self._copied: dict[int, int] = {}
+        """Up to which version each session was copied."""
+        super().__init__(Path(self._copy.name))
+
+    def refresh(self) -> None:
+        folder = self.root / self._run.name
+        folder.mkdir(exist_ok=True)
+        shutil.copy2(self._run / "run.json", folder)
+        with contextlib.suppress(UnreachableError), (folder / "turns.jsonl").open("ab") as turns:
+            for number, version, news in self._journal.news(self._copied, _VIEWED):
+                turns.write(encoded(news))
+                self._copied[number] = version
+        super().refresh()
 
 
 def _first(session: Session) -> str:

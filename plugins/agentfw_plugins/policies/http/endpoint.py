@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import ipaddress
 import json
 import math
 import os
@@ -50,8 +51,28 @@ class Refused(Exception):
         self.url, self.status, self.words = url, status, words
 
 
-def key_in(variable: str) -> str:
-    """The key in an environment variable. Empty if none is named or set."""
+_OF_OPENAI = ("openai.com", "openai.azure.com")
+_OF_THIS_NETWORK = ("local", "localhost", "internal", "svc", "lan")
+
+
+def is_listed(url: str) -> bool:
+    """Whether a server may get OPENAI_API_KEY when nobody said so: OpenAI's own, Azure's, and one of this network."""
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    if any(host == name or host.endswith(f".{name}") for name in (*_OF_OPENAI, *_OF_THIS_NETWORK)):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return "." not in host
+
+
+def key_in(variable: str, *, default_for: str = "") -> str:
+    """The key in an environment variable. Empty if none is named or set.
+
+    `default_for` is the address of a server for which nobody has named the variable: most get no key then.
+    """
+    if default_for and not is_listed(default_for):
+        return ""
     key = os.environ.get(variable, "").strip() if variable else ""
     if not (key.isascii() and key.isprintable()):
         # Checked here, because httpx would put the key into its error.

@@ -42,7 +42,7 @@ from agentfw.settings import OPERATIONAL
 from ...protocols import BadRequest, Body, protocol_named
 from ...protocols.answers import StreamedReply, read_generation
 from ...protocols.chat import write_chat
-from .endpoint import Endpoint, Refused, key_in
+from .endpoint import Endpoint, Refused, is_listed, key_in
 from .forwarding import Forwarder
 from .prices import Prices
 
@@ -78,7 +78,8 @@ class OpenAISettings(Settings):
     model: str = Field("", description="Model to use. Default: the first that the server lists.")
     api_key_env: Annotated[str, OPERATIONAL] = Field(
         "OPENAI_API_KEY",
-        description="Environment variable with the key. A key in the settings would be stored in the run's folder.",
+        description="Environment variable with the key; a key itself would be stored in the run's folder. Unless it is "
+        "named, a server that isn't OpenAI's, or of this network, gets none.",
     )
     api_key_header: Annotated[str, OPERATIONAL] = Field(
         "authorization",
@@ -160,6 +161,7 @@ class OpenAIPolicy(Policy):
 
     def __init__(self, settings: OpenAISettings) -> None:
         self.settings = settings
+        self._unnamed = "" if "api_key_env" in settings.model_fields_set else settings.base_url
         self._prices = Prices(
             price=settings.price, own=settings.prices, provider=settings.price_list, url=settings.base_url
         )
@@ -172,7 +174,7 @@ class OpenAIPolicy(Policy):
             concurrency=settings.concurrency,
             deadline=settings.deadline,
             retries=settings.retries,
-            key=lambda: key_in(settings.api_key_env),
+            key=lambda: key_in(settings.api_key_env, default_for=self._unnamed),
             key_header=settings.api_key_header,
             headers=self._protocol.headers,
         )
@@ -381,6 +383,8 @@ class OpenAIPolicy(Policy):
             )
             if name and not os.environ.get(name):
                 fix = f"the environment variable {name} is not set; it should hold the key"
+            elif self._unnamed and not is_listed(self._unnamed):
+                fix = f"{name} goes to OpenAI only, unless you name it: --set policy.api_key_env={name}"
         elif status == 404:
             fix = await self._nearest_model()
         elif _TOO_LONG.search(refusal.words):

@@ -33,16 +33,12 @@ from typing import Literal
 
 import numpy
 
-from agentfw.seeds import Seeds
-
-Balance = Literal["least", "round_robin", "random", "fastest"]
+Balance = Literal["least", "round_robin"]
 
 _REMEMBERED = 10_000
 """Maximum number of tasks whose replica is remembered."""
 _REQUEST = 1
 """Number of blocks of a prompt whose computation is taken to cost as much as one more request in progress."""
-_NEWEST = 0.2
-"""Weight of the newest request in the mean response time of a replica."""
 
 
 @dataclass(slots=True)
@@ -50,7 +46,6 @@ class _Load:
     """The requests of one replica."""
 
     in_flight: int = 0
-    response_time: float = 0.0
     busy_since: float = 0.0
 
 
@@ -73,7 +68,6 @@ class Balancer:
         self._prefixes = Prefixes()
         self._homes: OrderedDict[str, int] = OrderedDict()
         """The replica of each task."""
-        self._random = Seeds(0).random("balance")
         self._last = -1
         self._failure: Exception | None = None
         self._begin_metrics()
@@ -134,7 +128,6 @@ class Balancer:
         self._seconds.append(seconds)
         load = place.load
         load.in_flight -= 1
-        load.response_time += _NEWEST * (seconds - load.response_time)
         if not load.in_flight and self._loads.get(place.replica) is load:
             self._busy += time.monotonic() - load.busy_since
         self._wake(1)
@@ -185,10 +178,6 @@ class Balancer:
             free = [one for one in free if worth[one] == max(worth.values())]
         if self.balance == "least":
             return min(free, key=lambda number: (self._loads[number].in_flight, number))
-        if self.balance == "fastest":
-            return min(free, key=lambda number: (self._loads[number].response_time, number))
-        if self.balance == "random":
-            return self._random.choice(free)
         return next((number for number in free if number > self._last), free[0])
 
     def _wake(self, count: int) -> None:

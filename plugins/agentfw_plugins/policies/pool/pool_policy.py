@@ -54,8 +54,8 @@ class PoolSettings(Settings):
     )
     balance: Balance = Field(
         "least",
-        description="Copy that gets a request: the one with the fewest in progress (least), each in turn "
-        "(round_robin), a random one, or the one with the shortest response time (fastest).",
+        description="Copy that gets a request: the one with the fewest in progress (least), or each in turn "
+        "(round_robin).",
     )
     affinity: bool = Field(
         True,

@@ -1,14 +1,11 @@
-"""The settings of the policy `vllm`, and the interface to vLLM: a server or an engine.
-
-Every method of a backend returns, or raises an error that names the cause, in finite time.
-"""
+"""The settings of the policy `vllm`, what a server is asked, and how one is started."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -19,7 +16,6 @@ from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
 from ...models import Precision, choose_device
 from ...models.chat import TEMPLATE_SETTING
-from ..local.sampling import Sampled
 
 Heard = Callable[[Sequence[int]], object]
 
@@ -30,9 +26,6 @@ class VLLMSettings(Settings):
     model: Annotated[str, SHARED] = Field("tiny", description="Folder of a Hugging Face model, or the included tiny.")
     adapter: Annotated[str, SHARED, VERSION] = Field("", description="Folder of an adapter. Default: the model alone.")
     template: Annotated[str, SHARED] = Field("", description=TEMPLATE_SETTING)
-    mode: Literal["server", "process"] = Field(
-        "server", description="Whether vLLM runs as a server or in this process, where it must then be installed."
-    )
     base_url: Annotated[str, OPERATIONAL] = Field("", description="Address of a running server. Default: start one.")
     api_key_env: Annotated[str, OPERATIONAL] = Field(
         "VLLM_API_KEY", description="Environment variable with that server's key, if any."
@@ -99,31 +92,6 @@ class Question:
     def ended(self, token_ids: Sequence[int], reason: str | None) -> bool:
         """Whether an answer ended by itself, given vLLM's reason, and not at its limit."""
         return token_ids[-1] in self.end_ids or bool(self.stop and reason == "stop")
-
-
-class Backend(Protocol):
-    """A running vLLM. Adapters are referred to by name, and the base by no name.
-
-    `complete` returns the logprobs of the sampled distribution, or none. `score` returns the model's own logprobs.
-    """
-
-    async def open(self) -> int:
-        """Start vLLM if necessary. Returns the model's maximum number of tokens."""
-
-    async def complete(self, question: Question, name: str, heard: Heard | None = None) -> Sampled:
-        """Sample an answer. A server calls `heard` with new token ids as they come."""
-
-    async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int], name: str) -> list[float]: ...
-
-    async def load(self, name: str, adapter: Path) -> None: ...
-
-    async def unload(self, name: str) -> None: ...
-
-    async def sleep(self) -> None: ...
-
-    async def wake(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)

@@ -1,4 +1,4 @@
-"""The policy `vllm`: a vLLM server, started here or already running, or a vLLM engine in this process.
+"""The policy `vllm`: a vLLM server, started here or already running.
 
 A published version is the one that answers. Each version is an adapter with its own name, loaded while vLLM runs. An
 adapter that requests may be using is never replaced, and unused adapters are unloaded.
@@ -28,7 +28,8 @@ from agentfw.errors import AgentfwError, SettingsError
 from ...models import Chat, Start, check_adapter, choose_device, locate
 from ...models.locate import four_bit_folder
 from ..local.sampling import Telling, request_seed
-from .vllm_backend import Backend, Heard, Question, VLLMSettings, beside
+from .vllm_backend import Heard, Question, VLLMSettings, beside
+from .vllm_server import VLLMServer
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class VLLMPolicy(Policy):
         self._start = Start.at(self.settings.adapter, self._folder) if self.settings.adapter else None
         if self._start is not None:
             self._check(self._start.folder)
-        self._backend = _backend(self.settings, self._served(), cards)
+        self._backend = VLLMServer(self.settings, self._served(), cards)
         self._name, self._version = "", self.settings.model
         self._starting = asyncio.Lock()
         self._flying: Counter[str] = Counter()
@@ -174,18 +175,3 @@ class VLLMPolicy(Policy):
                 fix=f"set policy.rank to {rank} or more",
             )
         check_adapter(adapter, self._folder)
-
-
-def _backend(settings: VLLMSettings, folder: Path, cards: Sequence[str]) -> Backend:
-    if settings.mode == "process":
-        if settings.base_url or settings.python or settings.arguments:
-            raise SettingsError(
-                "policy.base_url, policy.python and policy.arguments need a server, but policy.mode is process",
-                fix="remove them, or set policy.mode to server",
-            )
-        from .vllm_process import VLLMProcess
-
-        return VLLMProcess(settings, folder)
-    from .vllm_server import VLLMServer
-
-    return VLLMServer(settings, folder, cards)

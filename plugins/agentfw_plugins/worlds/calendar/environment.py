@@ -115,8 +115,9 @@ class CalendarConflicts(Environment):
         "ord": "ORD",
         "error_reduction": "reduction",
     }
+    time_unit = "hours"
     meanings = {  # noqa: RUF012 - as the base class has it
-        "AER@N": "share of wrong decisions in the first N rounds",
+        "AER@N": "share of wrong decisions in the first N rounds; aer: in all of them",
         "ORD": "how well all events are put in order, from 0.5 by chance to 1",
         "reduction": "how much of the error is gone in the last quarter, against the first",
         "invalid": "share of rounds without a valid decision",

@@ -1,31 +1,33 @@
-"""The data set on disk, the .ics of a year, and the commands that make and check them."""
+"""The data set on disk, and the commands that make and check it."""
 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
-from collections import Counter
-from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
-from agentfw.errors import MissingExtraError, SettingsError, UsageError
+from agentfw.errors import SettingsError
 from agentfw_cli.data import data
-from agentfw_plugins.worlds.calendar.data_export import ics_of, make_data, organisations_for
-from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
+from agentfw_plugins.worlds.calendar.data_command import organisations_for
+from agentfw_plugins.worlds.calendar.dataset import Dataset
 from agentfw_plugins.worlds.calendar.event_attributes import parse_line
+
+
+def make(folder: Path, *more: str) -> Result:
+    line = ["make", "calendar", "--out", str(folder), "--users", "3", *more]
+    return CliRunner().invoke(data, line, catch_exceptions=False)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("data")
-    return folder, make_data(folder, users=4, seed=7, ics=["7-test-0-0"], parquet=False)
+    return folder, json.loads(make(folder, "--json").stdout)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -36,48 +38,38 @@ def rows(path: Path) -> list[dict[str, Any]]:
 def test_the_manifest_says_what_is_there(made: tuple[Path, dict[str, Any]]) -> None:
     folder, manifest = made
     assert json.loads((folder / "MANIFEST.json").read_text("utf-8")) == manifest
-    assert manifest["users"] == {"train": 1, "validation": 1, "test": 2}
+    assert manifest["users"] == {"train": 1, "validation": 1, "test": 1}
     assert set(manifest["rejected"]) == {"role_realism", "organisation", "coherence", "alignment", "metadata"}
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert there == {*manifest["files"], "MANIFEST.json"}
     for name, entry in manifest["files"].items():
         written = (folder / name).read_bytes()
         assert sha256(written).hexdigest() == entry["sha256"]
-        if name.endswith(".jsonl"):
-            assert len(written.splitlines()) == entry["rows"]
-    assert manifest["rounds"] == 4 * 104
+        assert len(written.splitlines()) == entry["rows"]
+    assert manifest["rounds"] == 3 * 104
 
 
 @pytest.mark.slow
 def test_rows_are_those_of_the_data_set(made: tuple[Path, dict[str, Any]]) -> None:
-    folder, _ = made
-    (user, other) = rows(folder / "test" / "users.jsonl")
-    dataset = Dataset(7)
-    assert json.loads(user["weights"]) == dict(dataset.user(user["user"]).weights)
-    assert user["organisation"] != other["organisation"]
-    rounds = [row for row in rows(folder / "test" / "rounds.jsonl") if row["user"] == user["user"]]
+    (user,) = rows(made[0] / "test" / "users.jsonl")
+    each, counts = organisations_for(3)
+    dataset = Dataset(7, users_each=each, organisations=counts)
     calendar = dataset.calendar(dataset.user(user["user"]))
+    assert user["weights"] == dict(calendar.user.weights)
+    rounds = rows(made[0] / "test" / "rounds.jsonl")
     assert [row["answer"] for row in rounds] == [shown.answer for shown in calendar.rounds]
     for row, shown in zip(rounds, calendar.rounds, strict=True):
         assert [parse_line(line)[2] for line in row["lines"]] == list(shown.tags)
         assert len(row["events"]) == 5
-    events = [row for row in rows(folder / "test" / "events.jsonl") if row["user"] == user["user"]]
-    assert len(events) == len(calendar.events)
+    assert len(rows(made[0] / "test" / "events.jsonl")) == len(calendar.events)
 
 
 @pytest.mark.slow
-def test_one_seed_gives_the_same_bytes_whatever_the_number_of_processes(tmp_path: Path) -> None:
-    manifests = [
-        make_data(tmp_path / str(jobs), users=3, seed=5, ics=["all"], parquet=False, jobs=jobs) for jobs in (1, 2)
-    ]
-    assert manifests[0] == manifests[1]
-    assert manifests[0] != make_data(tmp_path / "other", users=3, seed=6, ics=["all"], parquet=False)
-
-
-def test_the_held_out_users_of_forty_are_those_of_the_benchmark() -> None:
-    each, counts = organisations_for(40)
-    assert (each, counts) == (5, {"train": 5, "validation": 1, "test": 2})
-    assert Dataset(7, users_each=each, organisations=counts).users("test") == Dataset(7).users("test")
+def test_one_seed_gives_the_same_bytes_and_is_told_in_a_table(tmp_path: Path, made: tuple[Path, Any]) -> None:
+    said = make(tmp_path / "again").stdout
+    assert json.loads((tmp_path / "again/MANIFEST.json").read_text("utf-8")) == made[1]
+    assert "rejected by verification" in said
+    assert json.loads(make(tmp_path / "other", "--seed", "6", "--json").stdout)["files"] != made[1]["files"]
 
 
 @pytest.mark.parametrize("users", [3, 4, 5, 19, 20, 33, 40, 200])
@@ -85,82 +77,14 @@ def test_every_split_has_an_organisation(users: int) -> None:
     each, counts = organisations_for(users)
     assert min(counts.values()) >= 1
     assert sum(counts.values()) * each >= users
-    assert counts["train"] >= 1
-
-
-@pytest.mark.slow
-def test_parquet_holds_the_same_rows(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    make_data(tmp_path, users=3, seed=7)
-    for kind in ("users", "events", "rounds"):
-        table = parquet.read_table(tmp_path / "train" / f"{kind}.parquet")
-        assert table.to_pylist() == rows(tmp_path / "train" / f"{kind}.jsonl")
-
-
-def test_without_pyarrow_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError) as caught:
-        make_data(tmp_path / "none", users=3)
-    assert caught.value.fix.endswith('[parquet]"')
-    assert not (tmp_path / "none").exists()
+    if users == 40:  # the held-out users are those of the benchmark
+        assert Dataset(7, users_each=each, organisations=counts).users("test") == Dataset(7).users("test")
 
 
 def test_what_can_not_be_made_is_refused_before_any_work(tmp_path: Path) -> None:
-    for arguments in ({"users": 2}, {"ics": ["7-test-9-9"]}):
-        with pytest.raises(UsageError):
-            make_data(tmp_path / "none", parquet=False, **arguments)
     with pytest.raises(SettingsError):
-        make_data(tmp_path / "none", parquet=False, organisations=str(tmp_path / "no folder"))
+        make(tmp_path / "none", "--organisations", str(tmp_path / "no folder"))
     assert not (tmp_path / "none").exists()
-
-
-# -- .ics --------------------------------------------------------------------------------------------------------------
-
-
-def unfolded(text: bytes) -> list[str]:
-    assert text.endswith(b"\r\n")
-    assert all(len(line) <= 75 for line in text.split(b"\r\n"))
-    return text.decode().replace("\r\n ", "").split("\r\n")[:-1]
-
-
-@pytest.mark.slow
-def test_an_ics_file_is_well_formed_and_says_no_secret(calendar: Calendar) -> None:
-    lines = unfolded(ics_of(calendar))
-    assert (lines[0], lines[-1]) == ("BEGIN:VCALENDAR", "END:VCALENDAR")
-    assert lines.count("BEGIN:VEVENT") == lines.count("END:VEVENT")
-    assert sum(line == "STATUS:TENTATIVE" for line in lines) == 4 * 104
-    assert sum(line.startswith("RRULE:") for line in lines) == len(calendar.series)
-    assert all(re.fullmatch(r"[A-Z-]+[;:].*", line) for line in lines)
-    ids = Counter(line for line in lines if line.startswith("UID:"))
-    moved = sum(line.startswith("RECURRENCE-ID:") for line in lines)
-    assert sum(count - 1 for count in ids.values()) == moved > 0
-    assert "accepted" not in "".join(lines).lower()
-
-
-@pytest.mark.slow
-def test_an_ics_file_reads_back(calendar: Calendar) -> None:
-    icalendar = pytest.importorskip("icalendar")
-    parsed = icalendar.Calendar.from_ical(ics_of(calendar))
-    events = [event for event in parsed.walk("VEVENT") if event["STATUS"] == "TENTATIVE"]
-    shown = [event for one in calendar.rounds for event in one.events if event is not one.events[one.anchor]]
-    assert [str(event["SUMMARY"]) for event in events] == [event.shown for event in shown]
-    assert [event["DTEND"].dt - event["DTSTART"].dt for event in events] == [
-        timedelta(minutes=event.minutes) for event in shown
-    ]
-
-
-# -- commands ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_make_prints_a_table_or_json(tmp_path: Path) -> None:
-    runner = CliRunner()
-    line = ["make", "calendar", "--out", str(tmp_path / "a"), "--users", "3", "--no-parquet"]
-    said = runner.invoke(data, line, catch_exceptions=False)
-    assert said.exit_code == 0
-    assert "rejected by verification" in said.stdout
-    told = runner.invoke(data, [*line, "--json"], catch_exceptions=False)
-    assert json.loads(told.stdout)["users"] == {"train": 1, "validation": 1, "test": 1}
 
 
 @pytest.mark.slow

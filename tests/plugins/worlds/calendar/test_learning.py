@@ -14,8 +14,19 @@ from agentfw import Engagement, PolicyAgent
 from agentfw.episode import Episode, Event, Measure, Task
 from agentfw.errors import UnknownNameError
 from agentfw.runs.spec.weights import Progress, mix, parse_schedule
-from agentfw_plugins.worlds.calendar.baselines import average_errors, error_reduction, quarters, rank_distance
-from agentfw_plugins.worlds.calendar.choice_model import FEATURES, ChoiceLearner, Prior, fit_prior, matrix
+from agentfw_benchmarks.prior_fitting import fit_prior
+from agentfw_plugins.worlds.calendar.baselines import (
+    CalendarDecision,
+    CalendarFormat,
+    CalendarHub,
+    CalendarHubSettings,
+    CalendarRanking,
+    average_errors,
+    error_reduction,
+    quarters,
+    rank_distance,
+)
+from agentfw_plugins.worlds.calendar.choice_model import FEATURES, ChoiceLearner, Prior, matrix
 from agentfw_plugins.worlds.calendar.dataset import Calendar
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.event_attributes import RULES
@@ -25,13 +36,6 @@ from agentfw_plugins.worlds.calendar.policies import (
     RulesPolicy,
     RulesSettings,
     fitted_prior,
-)
-from agentfw_plugins.worlds.calendar.rewards import (
-    CalendarDecision,
-    CalendarFormat,
-    CalendarHub,
-    CalendarHubSettings,
-    CalendarRanking,
 )
 
 

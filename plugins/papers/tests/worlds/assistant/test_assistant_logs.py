@@ -16,11 +16,11 @@ from click.testing import CliRunner
 from agentfw import Episode, Host, Task
 from agentfw.episode import Event
 from agentfw.errors import SettingsError
-from agentfw.loops import Loop, LoopSpec, read_loop
 from agentfw.testing import contract, made_by
 from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes
 from agentfw_cli.main import cli
+from agentfw_papers.loops import Loop, LoopSpec, read_loop
 from agentfw_papers.rewards.log_preference import LogPreferenceSettings
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.catalogue import Catalogue

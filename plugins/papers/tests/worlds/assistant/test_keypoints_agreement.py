@@ -11,9 +11,9 @@ import pytest
 
 from agentfw import Engagement, Moment, PolicyAgent
 from agentfw.testing import fresh_host
+from agentfw_papers.rewards.keypoints import Keypoints
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_papers.worlds.assistant.linear_policy import LinearPolicy, LinearSettings
-from agentfw_plugins.rewards.judges import Keypoints
 
 SCALE = 6
 """Shares of two and of three points are whole numbers on it."""

@@ -13,9 +13,9 @@ from agentfw import Engagement, Episode, Generation, Moment, Policy, PolicyAgent
 from agentfw.episode import Usage
 from agentfw.errors import RequestRefusedError
 from agentfw.testing import fresh_host
+from agentfw_papers.rewards.keypoints import Keypoints
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-from agentfw_plugins.rewards.judges import Keypoints
 
 SHOWN: list[str] = []
 

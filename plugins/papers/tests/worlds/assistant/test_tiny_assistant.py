@@ -10,8 +10,8 @@ from statistics import fmean
 import pytest
 
 from agentfw import Engagement, Episode, Host, PolicyAgent
-from agentfw.loops import read_loop
 from agentfw.request import Sampling
+from agentfw_papers.loops import read_loop
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_plugins.models import locate

@@ -22,12 +22,12 @@ from agentfw.testing import contract, made_by
 from agentfw.testing.checks import run_check
 from agentfw.testing.samples import sample_episodes
 from agentfw_cli.data import data
+from agentfw_papers.rewards.keypoints import Keypoints, KeypointsSettings
 from agentfw_papers.worlds.etapp.apps import Apps
 from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-from agentfw_plugins.rewards.judges import Keypoints, KeypointsSettings
 
 from .copies import TOOLS, write_copy
 

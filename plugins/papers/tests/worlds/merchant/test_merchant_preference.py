@@ -12,10 +12,10 @@ import pytest
 from agentfw import Episode, Host, Task
 from agentfw.episode import Event
 from agentfw.errors import SettingsError
-from agentfw.loops import Loop, read_loop
 from agentfw.testing import contract, made_by
 from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes
+from agentfw_papers.loops import Loop, read_loop
 from agentfw_papers.rewards.log_preference import LogPreferenceSettings
 from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
 from agentfw_papers.worlds.merchant.merchants import Merchants

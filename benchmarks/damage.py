@@ -1,0 +1,153 @@
+"""Every file of a run, a training and a memory, hurt in four ways: is anything taken for done, or closed to its owner?
+
+    python benchmarks/damage.py
+    python benchmarks/damage.py --json
+
+Each file is flipped (one bit in its middle), cut in half, emptied, or removed, in a copy of the folder. Then `agentfw
+runs show` and `agentfw report` must open it, or name the file that keeps them from it. A run with a file that holds its
+results must not be called done, and a training with a damaged version must be offered the whole one before. A memory
+must open, or name its file. A traceback is a failure everywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks.places import SITE
+from agentfw_cli.main import main as agentfw
+from agentfw_memory import SkillGraph
+
+RUN = ("run", "guessing", "--policy", "hashing", "--episodes", "3")
+TRAINING = (
+    *("train", "bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "3"),
+    *("--set", "tasks=2", "--set", "evaluation.tasks=3"),
+)
+NO_RESULTS = ("report.html", "curve.svg", "lock", "calls.jsonl", "package/", "states/", "learner/")
+"""Files that show, explain or repeat a run. Its results are elsewhere, so without them it is still done."""
+
+
+def called(*words: str) -> tuple[int, str, str]:
+    """The exit code of a command, and what it wrote."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            agentfw(list(words))
+            code = 0
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return code, out.getvalue(), err.getvalue()
+
+
+def flipped(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :] if content else b""
+
+
+WAYS: dict[str, Callable[[bytes], bytes | None]] = {
+    "flipped": flipped,
+    "cut": lambda content: content[: len(content) // 2],
+    "emptied": lambda content: b"",
+    "removed": lambda content: None,
+}
+
+
+def hurt_copies(folder: Path, room: Path) -> Iterator[tuple[str, str, Path]]:
+    """A copy of the folder for each of its files and each way; what isn't changed by it is left out."""
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name, content = file.relative_to(folder).as_posix(), file.read_bytes()
+        for way, change in WAYS.items():
+            if (changed := change(content)) == content:
+                continue
+            copy = room / folder.name
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(folder, copy)
+            if changed is None:
+                (copy / name).unlink()
+            else:
+                (copy / name).write_bytes(changed)
+            yield name, way, copy
+
+
+def judged_run(name: str, copy: Path, newest: Sequence[str]) -> str:
+    """What is wrong with how a damaged run is treated. Empty if nothing is."""
+    code, out, err = called("runs", "show", str(copy), "--json")
+    if "Traceback" in err:
+        return "traceback"
+    if code:
+        return "" if name == "run.json" and "run.json" in err else f"show ended with {code}: {err.strip()[:150]}"
+    if json.loads(out)["state"] == "done" and not name.startswith(NO_RESULTS):
+        return "done"
+    code, _, err = called("report", str(copy))
+    if code and name.rpartition("/")[2] not in err:
+        return f"report ended with {code}: {err.strip()[:150]}"
+    if name in (*newest, "state.json"):
+        code, _, err = called("runs", "resume", str(copy), "--set", "updates=4", "--quiet")
+        if code and "--from-update" not in err:
+            return f"no way on: {err.strip()[:150]}"
+        if not code:
+            return "trained on"
+    return ""
+
+
+def judged_memory(store: Path) -> str:
+    code, _, err = called("memory", "stats", "--store", str(store), "--tenant", "team")
+    return "traceback" if "Traceback" in err else "" if not code or store.name in err else err.strip()[:150]
+
+
+def measure() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="agentfw-damage-") as made:
+        root, room = Path(made), Path(made) / "copies"
+        os.environ |= {"XDG_CONFIG_HOME": str(root / "config"), "AGENTFW_TRUST": str(root)}
+        sys.path.insert(0, str(SITE))
+        os.chdir(root)
+        for kind, words in {"run": RUN, "training": TRAINING}.items():
+            code, out, err = called(*words, "--json")
+            if code:
+                raise SystemExit(err)
+            folder = Path(json.loads(out)["folder"])
+            state = folder / "state.json"
+            newest = list(json.loads(state.read_text("utf-8"))["files"]) if state.exists() else []
+            rows = [(name, way, judged_run(name, copy, newest)) for name, way, copy in hurt_copies(folder, room)]
+            found[kind] = _summed(rows)
+        memory = root / "memory"
+        memory.mkdir()
+        with SkillGraph.open(memory / "graph.db", tenant="team", embedder="hash:16") as graph:
+            for number in range(20):
+                graph.add(owner="ana", text=f"offer slot {number}")
+        rows = [(name, way, judged_memory(copy / "graph.db")) for name, way, copy in hurt_copies(memory, room)]
+        found["memory"] = _summed(rows)
+    return found
+
+
+def _summed(rows: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
+    wrong = [{"file": name, "how": way, "what": what} for name, way, what in rows if what]
+    return {"files": len({name for name, _, _ in rows}), "damaged": len(rows), "wrong": wrong}
+
+
+def show(result: dict[str, Any]) -> None:
+    heads = ["folder", "files", "damaged copies", "treated wrongly"]
+    rows = [[kind, str(each["files"]), str(each["damaged"]), str(len(each["wrong"]))] for kind, each in result.items()]
+    print_aligned(heads, rows)
+    for kind, each in result.items():
+        for one in each["wrong"]:
+            print(f"{kind}: {one['file']} {one['how']}: {one['what']}")
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    options = Options(__doc__).parse_args(arguments)
+    return tell(measure(), options.json, show)
+
+
+if __name__ == "__main__":
+    main()

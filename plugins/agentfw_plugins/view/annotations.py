@@ -1,0 +1,148 @@
+"""What people think of recorded episodes: stars, tags, notes, ratings and corrections, in a journal beside the record.
+
+`annotations.jsonl` is in the folder of each run. The record itself is never changed. A line is about an episode, about
+one of its turns, or about the whole run, and the newest line of a kind holds. `agentfw train --from RUN` learns from
+ratings and corrections as from feedback that a gateway was given.
+
+    annotate(run, Target("", "00003-0", 2, "ada"), "rating", "4")
+    read_annotations(run)[("", "00003-0", 2)].rating        # 4
+    with_annotations(episode, run)                          # the episode with the ratings as events
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from agentfw import Episode
+from agentfw.episode import Event
+from agentfw.errors import UsageError
+from agentfw.runs import Journal, read_journal
+
+FILE = "annotations.jsonl"
+RATINGS = range(1, 6)
+_LONGEST = 100_000
+"""Characters of a note or a correction."""
+
+
+class Target(NamedTuple):
+    """What something is said about. Without an episode, it is the run, and without a turn, the whole episode."""
+
+    place: str
+    """The folder of its evaluation or its rollouts, below that of the run."""
+    episode: str
+    turn: int | None
+    user: str
+    """Whose episode it is. What is said of it is forgotten with them."""
+
+
+@dataclass
+class Marks:
+    """What is said of one thing."""
+
+    star: bool = False
+    tags: list[str] = field(default_factory=list)
+    note: str = ""
+    rating: int | None = None
+    """From 1, bad, to 5, good."""
+    correction: str = ""
+    at: float = 0.0
+    """When it was last rated or corrected, in seconds since 1970."""
+
+    def take(self, kind: str, value: str, at: float) -> None:
+        if kind == "star":
+            self.star = bool(value)
+        elif kind == "tag":
+            self.tags = [*(tag for tag in self.tags if tag != value), value]
+        elif kind == "untag":
+            self.tags = [tag for tag in self.tags if tag != value]
+        elif kind == "note":
+            self.note = value
+        elif kind == "rating":
+            self.rating, self.at = int(value) if value else None, at
+        elif kind == "correction":
+            self.correction, self.at = value, at
+
+    def has(self, what: str) -> bool:
+        """Whether it has a `star`, a `note`, a `rating`, or the tag of this name."""
+        found = {"star": self.star, "note": bool(self.note), "rating": self.is_rated}
+        return found.get(what, what in self.tags)
+
+    @property
+    def is_rated(self) -> bool:
+        return self.rating is not None or bool(self.correction)
+
+
+Annotations = Mapping[tuple[str, str, int | None], Marks]
+"""What is said in a run, by place, episode and turn."""
+
+
+def annotate(run: Path, target: Target, kind: str, value: str) -> None:
+    """Say something. It is on disk when this returns."""
+    value = value.strip()
+    if kind not in ("star", "tag", "untag", "note", "rating", "correction"):
+        raise UsageError(f"nothing is annotated with a {kind}", fix="use a star, tag, note, rating or correction")
+    if kind == "rating" and value and value not in map(str, RATINGS):
+        raise UsageError(f"{value} is no rating", fix="rate from 1, bad, to 5, good")
+    if kind in ("tag", "untag") and not (value and len(value) <= 60):
+        raise UsageError("a tag has 1 to 60 characters", fix="use a shorter one, or write a note")
+    if len(value) > _LONGEST:
+        raise UsageError(f"a text of {len(value):,} characters is too long", fix=f"use at most {_LONGEST:,}")
+    with Journal.open(run / FILE) as journal:
+        journal.append({**target._asdict(), "at": round(time.time(), 3), "kind": kind, "value": value})
+
+
+def read_annotations(run: Path) -> Annotations:
+    """Everything that is said in a run."""
+    try:
+        status = (run / FILE).stat()
+    except OSError:
+        return {}
+    return _read(run / FILE, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, changed: int, size: int) -> Annotations:
+    found: dict[tuple[str, str, int | None], Marks] = {}
+    for line in read_journal(path):
+        marks = found.setdefault((line["place"], line["episode"], line["turn"]), Marks())
+        marks.take(str(line["kind"]), str(line["value"]), float(line["at"]))
+    return found
+
+
+def with_annotations(episode: Episode, run: Path, place: str = "") -> Episode:
+    """The episode with its ratings and corrections as feedback, behind what was recorded."""
+    said = [
+        (turn, marks)
+        for (where, name, turn), marks in read_annotations(run).items()
+        if (where, name) == (place, episode.id)
+    ]
+    events = [
+        Event(episode.ended, "observation", "feedback", _feedback(marks, turn))
+        for turn, marks in sorted(said, key=lambda one: one[1].at)
+        if marks.is_rated
+    ]
+    return replace(episode, events=[*episode.events, *events]) if events else episode
+
+
+def _feedback(marks: Marks, turn: int | None) -> dict[str, object]:
+    value = (marks.rating - 3) / 2 if marks.rating is not None else -1.0
+    return {"value": value, "turn": turn, "correction": marks.correction, "text": marks.correction, "at": marks.at}
+
+
+def marked_in(root: Path, runs: Mapping[str, int], places: Mapping[str, int]) -> Callable[[int, str, str], bool]:
+    """Tells whether an episode, of the place with this number, has a mark: on itself or on one of its turns.
+
+    `runs` and `places` are the numbers of the folders below `root`.
+    """
+    found: dict[tuple[int, str], list[Marks]] = {}
+    for folder in runs:
+        for (place, episode, _), marks in read_annotations(root / folder).items():
+            number = places.get("/".join(filter(None, (folder, place))))
+            if number is not None and episode:
+                found.setdefault((number, episode), []).append(marks)
+    return lambda place, episode, what: any(marks.has(what) for marks in found.get((place, episode), ()))

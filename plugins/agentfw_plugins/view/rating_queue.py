@@ -1,0 +1,112 @@
+"""What comes of looking: the next answer to rate, how many are rated, a set of tasks, and filters that are kept.
+
+The queue is the episodes of a filter in their order. An answer is in it until it is rated, here or through a gateway.
+Tasks are added to `tasks.jsonl` beside the runs, which `agentfw train tasks.jsonl` learns from, and filters are kept in
+`filters.jsonl`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agentfw.errors import UsageError
+from agentfw.runs import Journal, read_journal
+
+from .annotations import read_annotations
+from .episode_view import EpisodeView
+from .index import Index
+from .search import Filter, Row, address, ordered, shown_rows
+
+_TOGETHER = 20
+_MOST = 2000
+"""Episodes of a filter that are looked through."""
+
+
+class RatedRun(NamedTuple):
+    """A run with ratings to train on."""
+
+    name: str
+    ratings: int
+    model: str
+    """The model that answered in it, if it is one that can be trained."""
+
+
+def next_unrated(index: Index, rows: sqlite3.Connection, wanted: Filter, after: str = "") -> str:
+    """The first answer behind `after` that nobody has rated, as EPISODE:TURN. Empty if there is none."""
+    name, _, turn = after.rpartition(":")
+    first, waits = "", bool(after)
+    for row in _queue(rows, wanted):
+        here = address(row)
+        is_last = waits and here == name
+        if waits and not is_last and first:
+            continue
+        since = int(turn) + 1 if is_last and turn.isdecimal() else 0
+        found = next((f"{here}:{at}" for at in _unrated(EpisodeView.read(index, row, rows)) if at >= since), "")
+        if found and (is_last or not waits):
+            return found
+        # What it goes on behind may have left the filter, with its rating: then the queue begins anew.
+        first, waits = first or found, waits and not is_last
+    return first
+
+
+def _queue(rows: sqlite3.Connection, wanted: Filter) -> Iterator[Row]:
+    ids = ordered(rows, wanted, _MOST)
+    for since in range(0, len(ids), _TOGETHER):
+        yield from shown_rows(rows, ids[since : since + _TOGETHER])
+
+
+def _unrated(view: EpisodeView) -> Iterator[int]:
+    if view.feedback or view.marks().is_rated:
+        return
+    for shown in view.turns:
+        if not (shown.feedback or view.marks(shown.turn.index).is_rated) and (shown.said.strip() or shown.calls):
+            yield shown.turn.index
+
+
+def rated_runs(index: Index, rows: sqlite3.Connection, name: str = "") -> list[RatedRun]:
+    """The runs that have ratings, the newest first: all, or the one of this name."""
+    asked = (
+        "SELECT r.name, r.folder, json_extract(r.about, '$.settings.policy.model') AS model,"
+        " (SELECT sum(rated) FROM episodes e WHERE e.run = r.id) AS recorded"
+        " FROM runs r WHERE ? IN ('', r.name) ORDER BY r.began DESC"
+    )
+    found = []
+    for run in rows.execute(asked, (name,)).fetchall():
+        said = sum(marks.is_rated for marks in read_annotations(index.root / run["folder"]).values())
+        if said or run["recorded"]:
+            found.append(RatedRun(run["name"], said + (run["recorded"] or 0), str(run["model"] or "")))
+    return found
+
+
+def add_task(root: Path, view: EpisodeView, turn: int) -> None:
+    """Add what was asked before a turn to the set of tasks, with the correction of the answer if there is one."""
+    if view.episode is None or not 0 <= turn < len(view.turns):
+        raise UsageError(f"there is no turn {turn + 1}", fix="choose one of the page")
+    shown = [view.episode.messages[place] for place in view.turns[turn].turn.shown]
+    task: dict[str, Any] = {
+        "messages": [{"role": one.role, "content": one.content} for one in shown if one.role in ("system", "user")],
+        "user": view.row["user"],
+        "from": f"{address(view.row)}:{turn}",
+    }
+    if answer := view.marks(turn).correction:
+        task["answer"] = answer
+    if not any(task["from"] == one.get("from") for one in read_journal(root / "tasks.jsonl")):
+        with Journal.open(root / "tasks.jsonl") as journal:
+            journal.append(task)
+
+
+def save_filter(root: Path, name: str, query: str) -> None:
+    """Keep a filter by a name. Without a query, the filter of that name is removed."""
+    if not (name := name.strip()) or len(name) > 60:
+        raise UsageError("a filter is kept by a name of 1 to 60 characters", fix="give it one")
+    with Journal.open(root / "filters.jsonl") as journal:
+        journal.append({"name": name, "filter": query})
+
+
+def saved_filters(root: Path) -> dict[str, str]:
+    """The filters that are kept: the query of each, by its name."""
+    found = {str(line["name"]): str(line["filter"]) for line in read_journal(root / "filters.jsonl")}
+    return {name: query for name, query in found.items() if query}

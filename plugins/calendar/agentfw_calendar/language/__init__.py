@@ -1,0 +1,1 @@
+"""What a person reads, and the words by which an event is understood."""

@@ -1,0 +1,210 @@
+"""200 generated trips: is what belongs to a trip left alone, and what clashes at home found?
+
+    python plugins/calendar/benchmarks/calendar_trips.py
+    python plugins/calendar/benchmarks/calendar_trips.py --trips 20 --forms seen
+
+A trip has flights or trains, a hotel, visits, dinners with those who are visited, and calls that are taken from there;
+at home the week goes on with its series, private appointments and one-off meetings. Half of the forms in which people
+write these down (`seen`) were looked at while the rules were written, the other half (`held out`) only here, after they
+were. Whoever answers presses Enter. Counted are events of the trip that were declined, and of the events at home during
+the trip the share that was asked about, and the share that was declined. What is asked about and stays is what the
+calendar doesn't say clearly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from agentfw_benchmarks import Options, mean_of, print_aligned, shown, tell
+from agentfw_calendar.deciding.answers import TakesProposals
+from agentfw_calendar.deciding.person_file import PersonFile
+from agentfw_calendar.ics.sources import FileSource
+from agentfw_calendar.session import Session, Wishes
+from agentfw_plugins.worlds.calendar.policies import LinearPolicy
+
+FIRST = date(2098, 11, 3)
+CITIES = {
+    "seen": ["London", "Paris", "Wien", "Lisboa", "Milano", "Hamburg"],
+    "held out": ["Zürich", "New York", "Oslo", "Kraków", "Ulm", "San Sebastián", "Rom"],
+}
+FORMS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "seen": {
+        "trip": ["Trip to {city}", "Dienstreise {city}", "Business trip {city}", "Viaje a {city}", ""],
+        "out": ["Flight to {city}", "LH 902 Berlin - {city}", "Flug nach {city}", "Train to {city}"],
+        "back": ["Flight home", "LH 903 {city} - Berlin", "Rückflug", "Flight to Berlin"],
+        "hotel": ["Hotel Ibis {city}", "Hotel", ""],
+        "visit": ["Visit to {client}|{street}, {city}", "{client} in {city}|", "Workshop {client}|{city}"],
+        "dinner": ["Dinner with Joe|", "Dinner|Restaurant Roma, {city}"],
+        "call": ["Call with the team|", "Weekly sync|https://zoom.us/j/1"],
+        "standup": ["Stand-up|", "Daily|Room 4"],
+        "home": ["Design review|Room 2", "1:1 with Bob|", "Retro|Room 4", "Budget|Meeting room 1"],
+        "private": ["Dentist|Hauptstr. 4, Berlin", "Parents evening|School, Berlin", "Yoga|"],
+    },
+    "held out": {
+        "trip": ["{city} (travel)", "Messe {city}", "Déplacement à {city}", "In {city}", "Trasferta {city}", ""],
+        "out": ["BER → {city} EW8464", "ICE 1005 {city}", "Vol AF1235 {city}", "Fly to {city}", "Volo per {city}"],
+        "back": ["{city} → BER EW8465", "ICE 1006", "Vol retour", "Return flight", "Volo di ritorno"],
+        "hotel": ["Check in: Motel One {city}", "Übernachtung {city}", "Stay at citizenM|{city}", ""],
+        "visit": ["{client} kickoff|{client} HQ, {city}", "Kundentermin {client}|{street} {city}", "Site tour|{city}"],
+        "dinner": ["Abendessen mit {client}|", "Dinner w/ client|", "Aperitivo|{city} centro"],
+        "call": ["Jour fixe (remote)|Microsoft Teams", "Telefonat mit Mia|", "Sync|https://meet.google.com/x"],
+        "standup": ["Morning huddle|", "Scrum|R 4.12", "Tagesrunde|Besprechungsraum 2"],
+        "home": ["Interview candidate|Berlin office", "All hands|Auditorium", "Planungsrunde|Raum 3", "Kickoff Q1|"],
+        "private": ["Zahnarzt|Praxis, Berlin", "Pick up kids|", "Choir|Gemeindehaus", "Elternabend|Grundschule"],
+    },
+}  # fmt: skip
+CLIENTS = ["Acme", "Nordwind", "Globex", "Initech"]
+STREETS = ["1 Baker St", "Rue 8", "Ring 12"]
+OWNER = "ana@lab.example"
+
+
+class Trip:
+    """A calendar of four weeks with a trip in the second one."""
+
+    def __init__(self, number: int, forms: str) -> None:
+        self.chance = random.Random(f"{forms} {number}")
+        self.forms, self.number = FORMS[forms], number
+        self.fields = {
+            "city": self.chance.choice(CITIES[forms]),
+            "client": self.chance.choice(CLIENTS),
+            "street": self.chance.choice(STREETS),
+        }
+        self.events: list[str] = []
+        self.there: set[str] = set()
+        self.here: set[str] = set()
+        days = self.chance.choice((2, 3, 4))
+        monday = datetime(2098, 11, 10)
+        first = monday + timedelta(days=self.chance.randrange(3))
+        last = first + timedelta(days=days - 1)
+        joe = f"joe@{self.fields['client'].lower()}.example"
+        leaves, comes = first + timedelta(hours=8), last + timedelta(hours=17)
+        self._add("out", leaves, 120, self.there)
+        self._add("back", comes, 120, self.there)
+        trip = self._form("trip")
+        hotel = self._form("hotel")
+        if trip:
+            self._all_day(trip, first, days)
+        if hotel:
+            title, _, place = hotel.partition("|")
+            start, end = first + timedelta(hours=15), last + timedelta(hours=10)
+            self._write(title, place, start, (end - start) // timedelta(minutes=1), self.there)
+        for day in range(1, days):
+            at = first + timedelta(days=day)
+            if day < days - 1 or self.chance.random() < 0.5:
+                self._add("visit", at + timedelta(hours=9), 150, self.there, joe)
+            if day < days - 1:
+                self._add("dinner", at + timedelta(hours=19), 120, self.there, joe)
+        self._add("visit", first + timedelta(hours=13), 90, self.there, joe)
+        self._add("call", last + timedelta(hours=15), 30, self.there, "bob@lab.example")
+        for kind, hour, length in (("standup", 9, 15), ("home", 11, 60), ("private", 16, 45)):
+            title, _, place = self._form(kind).partition("|")
+            for week in range(4):
+                for day in range(5) if kind == "standup" else [self.chance.randrange(5)]:
+                    start = monday + timedelta(days=7 * (week - 1) + day, hours=hour, minutes=15)
+                    away = leaves < start + timedelta(minutes=length) and start < comes + timedelta(hours=2)
+                    named = title if kind == "standup" or not week else self._form(kind).partition("|")[0]
+                    at = place if named == title else ""
+                    people = [] if kind == "private" else ["bob@lab.example"]
+                    uid = self._write(named, at, start, length, self.here if away else set(), *people)
+                    if away and kind == "private" and not at:
+                        self.here.discard(uid)  # yoga can be done anywhere: not counted
+        self.text = "\r\n".join(
+            [
+                "BEGIN:VCALENDAR",
+                f"X-WR-CALNAME:{OWNER}",
+                "X-WR-TIMEZONE:Europe/Berlin",
+                *self.events,
+                "END:VCALENDAR",
+                "",
+            ]
+        )
+
+    def _form(self, kind: str) -> str:
+        return self.chance.choice(self.forms[kind]).format(**self.fields)
+
+    def _add(self, kind: str, start: datetime, minutes: int, side: set[str], *people: str) -> None:
+        title, _, place = self._form(kind).partition("|")
+        self._write(title, place, start, minutes, side, *people)
+
+    def _write(self, title: str, place: str, start: datetime, minutes: int, side: set[str], *people: str) -> str:
+        uid = f"e{len(self.events)}"
+        side.add(uid)
+        lines = [f"UID:{uid}", f"DTSTART;TZID=Europe/Berlin:{start:%Y%m%dT%H%M%S}", f"DURATION:PT{minutes}M"]
+        lines += [f"SUMMARY:{title}"] + ([f"LOCATION:{place}".replace(",", "\\,")] if place else [])
+        lines += [f"ATTENDEE:mailto:{one}" for one in (*people, OWNER)] if people else []
+        lines += [f"ORGANIZER:mailto:{people[0]}"] if people else []
+        self.events += ["BEGIN:VEVENT", *lines, "END:VEVENT"]
+        return uid
+
+    def _all_day(self, title: str, first: datetime, days: int) -> None:
+        lines = ["UID:trip", f"DTSTART;VALUE=DATE:{first:%Y%m%d}", f"DTEND;VALUE=DATE:{first + timedelta(days):%Y%m%d}"]
+        self.events += ["BEGIN:VEVENT", *lines, f"SUMMARY:{title}", "END:VEVENT"]
+
+
+def played(trip: Trip, folder: Path) -> dict[str, Any]:
+    path = folder / "my.ics"
+    path.write_bytes(trip.text.encode())
+    session = Session.open([FileSource(path)], Wishes(28, FIRST, OWNER, "Europe/Berlin"))
+    with PersonFile(folder / f"{trip.number}.db", OWNER, read_only=True) as known:
+        asyncio.run(session.play(LinearPolicy(), TakesProposals(), known))
+    declined = {one.entry.uid for outcome in session.outcomes for one in outcome.declined}
+    asked = {each.one.entry.uid for outcome in session.outcomes for each in outcome.question.candidates}
+    return {
+        "asked about": len(asked & trip.here),
+        "declined": sorted(declined & trip.there),
+        "found": len(declined & trip.here),
+        "at home": len(trip.here),
+        "missed": sorted(trip.here - declined),
+        "titles": {one.entry.uid: one.entry.title for one in session.found},
+    }
+
+
+def measure(trips: int, forms: Sequence[str]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for some in forms:
+            lived = [played(Trip(number, some), Path(name)) for number in range(trips // len(forms))]
+            titles = [one["titles"][uid] for one in lived for uid in one["declined"]]
+            missed = [one["titles"][uid] for one in lived for uid in one["missed"]]
+            result[some] = {
+                "trips": len(lived),
+                "events of a trip declined": len(titles),
+                **{
+                    f"clashes at home {name}": mean_of([one[key] / one["at home"] for one in lived if one["at home"]])
+                    for name, key in (("found", "asked about"), ("declined", "found"))
+                },
+                "declined": sorted(set(titles)),
+                "missed": sorted(set(missed)),
+            }
+    return result
+
+
+def show(result: dict[str, Any]) -> None:
+    rows = [
+        [
+            name,
+            str(row["trips"]),
+            str(row["events of a trip declined"]),
+            *(shown(row[f"clashes at home {what}"]) for what in ("found", "declined")),
+        ]
+        for name, row in result.items()
+    ]
+    print_aligned(["forms", "trips", "events of a trip declined", "clashes at home found", "and declined"], rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(__doc__)
+    parser.add_argument("--trips", type=int, default=200)
+    parser.add_argument("--forms", choices=tuple(FORMS), action="append")
+    options = parser.parse_args(arguments)
+    return tell(measure(options.trips, options.forms or tuple(FORMS)), options.json, show)
+
+
+if __name__ == "__main__":
+    main()

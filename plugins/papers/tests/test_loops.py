@@ -1,0 +1,381 @@
+"""Loops: every cell does what its variant says, an interrupted loop goes on, and variants are compared user by user."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from agentfw import Host
+from agentfw.errors import SettingsError, UsageError
+from agentfw_cli.main import cli
+from agentfw_papers.loops import Loop, LoopSpec, Result, forget, table
+from agentfw_papers.loops.spec import Contrast
+from agentfw_papers.loops.table import by_group, contrasts, holm
+
+SPEC: dict[str, Any] = {
+    "rounds": 2,
+    "quick": ["A1"],
+    "figures": ["judge", "procedure"],
+    "carry": ["policy.weights={adapter}", "learner.weights={adapter}"],
+    "carry_train": ["optimizer.anchors={training}/state.json"],
+    "groups": ["circle", "conformity"],
+    "contrasts": {"trained": {"about": "training", "plus": ["Full"], "minus": ["P0"]}},
+    "run": {
+        "environment": "assistant",
+        "policy": "assistant-linear",
+        "memories": [{"name": "skillgraph", "settings": {"path": "{store}/skills.db", "embedder": "hash"}}],
+        "rewards": ["assistant_base", "assistant_personal"],
+    },
+    "live": {"episodes": 6, "concurrency": 3, "split": "train"},
+    "train": {
+        "optimizer": "parpo",
+        "learner": "assistant-linear",
+        "updates": 1,
+        "tasks": 2,
+        "samples": 2,
+        "evaluation": {"every": 1, "tasks": 2},
+    },
+    "exam": {"episodes": 8, "concurrency": 4, "split": "test"},
+    "variants": {
+        "Full": {"about": "everything"},
+        "A1": {"about": "no memory", "set": ["memory.skillgraph.ablation=A1"]},
+        "P0": {"about": "untrained", "trains": False},
+        "twice": {"about": "another exam", "like": "P0", "exam": ["environment.faults=1"]},
+    },
+}
+
+
+def spec(**more: Any) -> LoopSpec:
+    return LoopSpec.model_validate({**SPEC, **more})
+
+
+def host() -> Host:
+    return Host.load()
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """A loop of two variants that was not disturbed."""
+    folder = tmp_path_factory.mktemp("loops") / "whole"
+    return folder, Loop.at(folder, spec().chosen(["P0"]), 1).do(host())
+
+
+@pytest.mark.nightly
+def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(
+    tmp_path: Path, whole: tuple[Path, Result]
+) -> None:
+    chosen = spec().chosen(["P0"])
+    phases = []
+
+    def stop(text: str, done: int, of: int) -> None:
+        if text not in phases:
+            phases.append(text)
+            raise Interrupted
+
+    for _ in range(20):
+        try:
+            again = Loop.at(tmp_path / "again", chosen, 1).do(host(), stop)
+            break
+        except Interrupted:
+            continue
+
+    assert phases == [
+        *("Full-1 round 1 live", "Full-1 round 1 train", "Full-1 round 2 live", "Full-1 round 2 train", "Full-1 exam"),
+        *("P0-1 round 1 live", "P0-1 round 2 live", "P0-1 exam"),
+    ]
+    assert again.to_record() == whole[1].to_record()
+    kept = json.loads((tmp_path / "again" / "table.json").read_text())
+    assert [row["variant"] for row in kept["rows"]] == ["Full", "P0"]
+    assert "Beside Full" in (tmp_path / "again" / "report.html").read_text()
+    assert not (tmp_path / "again" / "cells" / "P0-1" / "1-train").exists()
+
+
+def test_seeds_that_nothing_was_chosen_on_can_be_asked_for(tmp_path: Path) -> None:
+    loop = Loop.at(tmp_path / "loop", spec().chosen(["P0"]), seeds=2, first_seed=4)
+
+    assert [cell.name for cell in loop.cells] == ["Full-4", "Full-5", "P0-4", "P0-5"]
+
+
+@pytest.mark.slow
+def test_cells_side_by_side_have_the_same_table(tmp_path: Path, whole: tuple[Path, Result]) -> None:
+    told: list[tuple[int, int]] = []
+
+    result = Loop.at(tmp_path, spec().chosen(["P0"]), 1).do(
+        host(), lambda text, done, of: told.append((done, of)), jobs=2
+    )
+
+    assert result.to_record() == whole[1].to_record()
+    assert told == [(0, 2), (1, 2), (2, 2)]
+
+
+@pytest.mark.slow
+def test_a_variant_can_be_another_exam_of_what_a_variant_learned(tmp_path: Path, whole: tuple[Path, Result]) -> None:
+    shutil.copytree(whole[0], tmp_path / "loop")
+    before = sorted(path.name for path in (tmp_path / "loop/cells/P0-1").iterdir())
+
+    Loop.at(tmp_path / "loop", spec().chosen(["twice"]), 1).do(host())
+
+    assert sorted(path.name for path in (tmp_path / "loop/cells/P0-1").iterdir()) == before
+    assert sorted(path.name for path in (tmp_path / "loop/cells/twice-1").iterdir()) == ["exam", "exam-store"]
+    (played,) = (tmp_path / "loop/cells/twice-1/exam").glob("*/metrics.jsonl")
+    assert all("recovered" in json.loads(line)["outcome"] for line in played.open())
+
+
+@pytest.mark.slow
+def test_a_training_goes_on_with_the_anchors_of_the_one_before(whole: tuple[Path, Result]) -> None:
+    first, second = (
+        json.loads(next((whole[0] / "cells/Full-1" / phase).glob("*/state.json")).read_text())["optimizer"]["anchors"]
+        for phase in ("1-train", "2-train")
+    )
+
+    assert first.keys() < second.keys() or any(second[user][2] > first[user][2] for user in first)
+    assert all(second[user] == first[user] for user in first if second[user][2] == first[user][2])
+
+
+@pytest.mark.slow
+def test_a_user_is_forgotten_everywhere(tmp_path: Path, whole: tuple[Path, Result]) -> None:
+    folder = tmp_path / "loop"
+    shutil.copytree(whole[0], folder)
+    # The copy has settings of its own: each run knows where its memories are.
+    for file in [*folder.glob("cells/*/*/*/run.json"), folder / "loop.json"]:
+        file.write_text(file.read_text().replace(str(whole[0]), str(folder)))
+    known = {json.loads(line)["user"] for path in folder.rglob("metrics.jsonl") for line in path.open()}
+    anchors = json.loads(next((folder / "cells/Full-1/1-train").glob("*/state.json")).read_text())["optimizer"]
+    user = next(iter(anchors["anchors"]))
+    assert user in known
+    (played,) = (folder / "cells/Full-1/1-live").glob("*/episodes.jsonl")
+    before = len(played.read_text().splitlines())
+
+    result = CliRunner().invoke(cli, ["forget", user, "--loop", str(folder), "--yes", "--json"], standalone_mode=False)
+
+    receipt = json.loads(result.stdout)
+    assert receipt["records"] > 0
+    assert receipt["optimizers"] >= 1
+    left = [path for path in folder.rglob("*") if path.is_file() and _names(path.read_bytes(), user)]
+    assert left == []
+    assert 0 < len(played.read_text().splitlines()) <= before
+    again = forget(folder, user, host())
+    assert again.empty
+    assert [row["variant"] for row in json.loads((folder / "table.json").read_text())["rows"]] == ["Full", "P0"]
+
+
+def _names(data: bytes, user: str) -> bool:
+    """Whether a file has the name, and not only as the beginning of another one's: "train 1" is in "train 12"."""
+    return re.search(re.escape(user).encode() + rb"(?!\d)", data) is not None
+
+
+@pytest.mark.slow
+def test_data_elsewhere_is_not_deleted(tmp_path: Path, whole: tuple[Path, Result]) -> None:
+    """The copy of a loop whose runs still name the stores of the original."""
+    shutil.copytree(whole[0], tmp_path / "loop")
+
+    with pytest.raises(UsageError, match="memory skillgraph has its data in"):
+        forget(tmp_path / "loop", "train 1", host())
+
+
+@pytest.mark.slow
+def test_nothing_is_forgotten_in_a_loop_that_is_not_complete(tmp_path: Path, whole: tuple[Path, Result]) -> None:
+    shutil.copytree(whole[0], tmp_path / "loop")
+    next((tmp_path / "loop/cells/P0-1/exam").glob("*/summary.json")).unlink()
+
+    with pytest.raises(UsageError, match="is not complete"):
+        forget(tmp_path / "loop", "train 1", host())
+
+
+COMMAND = """
+import json, sys
+from pathlib import Path
+from agentfw import Host
+from agentfw.host import HostOptions
+from agentfw_papers.loops import Loop, LoopSpec
+spec = LoopSpec.model_validate(json.loads(sys.argv[2]))
+Loop.at(Path(sys.argv[1]), spec, 1).do(Host.load())
+"""
+
+
+@pytest.mark.nightly
+def test_a_loop_that_is_killed_has_the_same_table(tmp_path: Path) -> None:
+    chosen = spec(rounds=1).chosen(["P0"])
+    undisturbed = Loop.at(tmp_path / "whole", chosen, 1).do(host())
+    killed = tmp_path / "killed"
+
+    # In the middle of a training, and while the store is copied for the exam. The second variant is still to come.
+    for moment in ("1-train/*/rollouts/*/*", "exam-store"):
+        process = subprocess.Popen([sys.executable, "-c", COMMAND, str(killed), chosen.model_dump_json()])
+        while not list((killed / "cells" / "Full-1").glob(moment)):
+            assert process.poll() is None
+            time.sleep(0.002)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    again = Loop.at(killed, chosen, 1).do(host())
+
+    assert again.to_record() == undisturbed.to_record()
+    assert json.loads((killed / "table.json").read_text()) == json.loads((tmp_path / "whole/table.json").read_text())
+
+
+@pytest.mark.slow
+def test_the_exam_works_on_a_copy_of_what_was_learned(tmp_path: Path) -> None:
+    loop = Loop.at(tmp_path, spec(rounds=1).chosen(["P0"]), 1)
+    cell = loop.cells[-1]
+
+    cell.do(host())
+
+    before, after = (_users(cell.home / store) for store in ("store", "exam-store"))
+    assert before
+    assert all(user.startswith("train") for user in before)
+    assert before < after
+    assert cell.exam() is not None
+
+
+def _users(store: Path) -> set[str]:
+    import sqlite3
+
+    with sqlite3.connect(store / "skills.db") as connection:
+        return {name for (name,) in connection.execute("SELECT name FROM node WHERE kind = 'user' AND name LIKE '% %'")}
+
+
+def test_a_wrong_variant_is_an_error_before_anything_is_played(tmp_path: Path) -> None:
+    wrong = {"about": "a typo", "set": ["memory.skillgraph.ablatoin=A1"]}
+
+    with pytest.raises(SettingsError, match=r"variant X, live.*ablatoin"):
+        spec(variants={**SPEC["variants"], "X": wrong}).check(host())
+    with pytest.raises(SettingsError, match='no variant "A2"') as refused:
+        spec().chosen(["A2"])
+    assert "A1" in refused.value.fix
+    spec().check(host())
+
+
+def test_a_variant_replaces_a_component_and_then_sets_what_a_phase_needs_of_it() -> None:
+    other = {"about": "GRPO", "set": ["optimizer=grpo"], "train": ["optimizer.kl=0"]}
+    places = {"store": "store", "shared": "shared", "seed": "1", "before": "0"}
+
+    trained = spec(variants={**SPEC["variants"], "C1": other}).phase("C1", "train", places, seed=1)
+
+    assert trained.optimizer is not None
+    assert (trained.optimizer.name, trained.optimizer.settings) == ("grpo", {"kl": 0})
+
+
+def test_a_folder_belongs_to_one_loop_and_takes_more_variants(tmp_path: Path) -> None:
+    Loop.at(tmp_path, spec().chosen(["A1"]), 1)
+
+    Loop.at(tmp_path, spec().chosen(["P0"]), 2)
+    assert set(json.loads((tmp_path / "loop.json").read_text())["variants"]) == {"Full", "A1", "P0"}
+    with pytest.raises(UsageError, match="another loop"):
+        Loop.at(tmp_path, spec(rounds=5), 1)
+    with pytest.raises(UsageError, match="another variant A1"):
+        Loop.at(tmp_path, spec(variants={**SPEC["variants"], "A1": {"about": "something else"}}), 1)
+
+
+def records(values: dict[str, list[float]], *, seed: int = 1) -> list[tuple[int, dict[str, Any]]]:
+    return [(seed, {"user": user, "outcome": {"judge": value}}) for user, some in values.items() for value in some]
+
+
+def test_variants_are_compared_user_by_user() -> None:
+    users = {f"user {number}": [0.1 * number, 0.1 * number + 0.2] for number in range(8)}
+    worse = {user: [value - 0.05 for value in some] for user, some in users.items()}
+
+    full, same, less = table(
+        {"Full": records(users), "same": records(users), "less": records(worse)},
+        {"Full": "", "same": "", "less": ""},
+        ["judge"],
+    )
+
+    assert full.differences == {}
+    assert same.differences["judge"].difference.estimate == 0
+    assert less.differences["judge"].difference.estimate == pytest.approx(-0.05)
+    assert less.differences["judge"].difference.count == 8
+    assert less.corrected == pytest.approx(2 * less.differences["judge"].p_value)
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+
+
+def test_users_of_two_seeds_are_two_where_each_seed_has_users_of_its_own() -> None:
+    first, second = {"ana": [0.2], "ben": [0.4]}, {"ana": [0.6], "ben": [0.8]}
+    more = [{user: [value + 0.1 for value in some] for user, some in one.items()} for one in (first, second)]
+    exams = {
+        "Full": records(first) + records(second, seed=2),
+        "more": records(more[0]) + records(more[1], seed=2),
+    }
+
+    alike, apart = (table(exams, {"Full": "", "more": ""}, ["judge"], own_users=own)[1] for own in (False, True))
+
+    assert alike.differences["judge"].difference.count == 2
+    assert apart.differences["judge"].difference.count == 4
+    assert apart.differences["judge"].difference.estimate == pytest.approx(0.1)
+
+
+def test_a_contrast_is_the_sum_of_some_variants_less_that_of_others() -> None:
+    users = [f"user {number}" for number in range(6)]
+    values = {"Full": 0.9, "P0": 0.5, "A1": 0.6, "P1": 0.55, "other": 0.1}
+    exams = {name: records({user: [value] for user in users}) for name, value in values.items()}
+    wanted = {
+        "together": Contrast(about="beyond the sum", plus=("Full", "P0"), minus=("A1", "P1")),
+        "missing": Contrast(about="without an exam", plus=("Full",), minus=("nobody",)),
+    }
+
+    (row,) = contrasts(exams, wanted, ["judge"])
+
+    assert row.variant == "together"
+    assert row.differences["judge"].difference.estimate == pytest.approx(0.25)
+    assert row.corrected == row.differences["judge"].p_value
+
+
+def test_the_audit_shows_each_group_of_users() -> None:
+    exam = [
+        (1, {"user": f"user {number}", "outcome": {"judge": number / 40, "circle": number % 3, "age": number}})
+        for number in range(30)
+    ]
+
+    groups = by_group({"Full": exam}, ["circle", "age"], "judge")
+
+    circles = [one for one in groups if one.figure == "circle"]
+    assert [(one.low, one.high, one.users) for one in circles] == [(0, 0, 10), (1, 1, 10), (2, 2, 10)]
+    ages = [one for one in groups if one.figure == "age"]
+    assert [(one.low, one.high) for one in ages] == [(0, 9), (10, 19), (20, 29)]
+    assert ages[0].mean < ages[1].mean < ages[2].mean
+
+
+def test_a_contrast_of_a_variant_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r'names "Ful".*did you mean "Full"'):
+        spec(contrasts={"wrong": {"about": "a typo", "plus": ["Ful"], "minus": ["A1"]}})
+    assert spec().chosen(["A1"]).contrasts == {}
+
+
+@pytest.mark.slow
+def test_a_quick_loop_does_the_variants_that_its_spec_names(tmp_path: Path) -> None:
+    file = tmp_path / "loop.toml"
+    file.write_text(
+        'quick = ["P0"]\nfigures = ["judge"]\n'
+        'run = { environment = "assistant", policy = "assistant-linear" }\n'
+        'live = { episodes = 1 }\nexam = { episodes = 2, split = "test" }\n'
+        'variants.Full = { about = "untrained", trains = false }\n'
+        'variants.P0 = { about = "easy", trains = false, set = ["environment.faults=0"] }\n'
+        'variants.slow = { about = "never done", trains = false }\n'
+    )
+
+    command = ["loop", "--spec", str(file), "--folder", str(tmp_path / "loop"), "--quick", "--json"]
+    result = CliRunner().invoke(cli, command, catch_exceptions=False)
+
+    assert [row["variant"] for row in json.loads(result.stdout)["rows"]] == ["Full", "P0"]
+    with pytest.raises(ValueError, match=r'quick names "Ful".*did you mean "Full"'):
+        spec(quick=["Ful"])
+
+
+def test_a_world_without_a_loop_is_named(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["loop", "inbox"], standalone_mode=False)
+
+    assert isinstance(result.exception, UsageError)
+    assert "assistant" in result.exception.fix

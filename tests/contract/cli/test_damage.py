@@ -1,0 +1,133 @@
+"""A run whose files were cut, changed or removed is never done, can always be looked at, and says how to go on."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from command_line import Agentfw
+
+TRAINING = (
+    *("train", "bandit", "--policy", "biased", "--optimizer", "centred", "--learner", "bias", "--updates", "3"),
+    *("--set", "tasks=2", "--set", "evaluation.tasks=3"),
+)
+
+
+def run_of(agentfw: Agentfw, *words: str) -> Path:
+    answer = agentfw(*words, "--json")
+    assert answer.code == 0, answer.err
+    return Path(answer.json["folder"])
+
+
+@pytest.mark.parametrize("file", ["episodes.jsonl", "metrics.jsonl"])
+@pytest.mark.parametrize("how", ["cut", "emptied", "gone"])
+def test_a_run_that_lost_records_is_not_done(agentfw: Agentfw, quick: tuple[str, ...], file: str, how: str) -> None:
+    run = run_of(agentfw, *quick)
+    content = (run / file).read_bytes()
+    if how == "gone":
+        (run / file).unlink()
+    else:
+        (run / file).write_bytes(content[: len(content) // 2] if how == "cut" else b"")
+
+    (row,) = agentfw("runs", "list", "--json").json
+    shown = agentfw("runs", "show", str(run))
+
+    assert row["state"] == "damaged"
+    assert shown.code == 0
+    assert "done" not in shown.out.splitlines()[0]
+    assert f"damaged: {file}" in shown.err
+
+
+def test_a_changed_byte_of_a_record_is_noticed_when_it_is_shown(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    run = run_of(agentfw, *quick)
+    line = (run / "metrics.jsonl").read_text()
+    (run / "metrics.jsonl").write_text(re.sub(r'"turns":\d', '"turns":9', line))
+
+    shown = agentfw("runs", "show", str(run), "--json")
+
+    assert shown.json["state"] == "damaged"
+    assert shown.json["damage"] == ["metrics.jsonl was changed after it was written"]
+
+
+def test_a_record_that_grew_is_no_damage(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
+    run = run_of(agentfw, *quick)
+    with (run / "failed.jsonl").open("a") as failed:
+        failed.write("{}\n")
+    (run / "metrics.jsonl").write_text((run / "metrics.jsonl").read_text())
+
+    assert agentfw("runs", "show", str(run), "--json").json["state"] == "done"
+
+
+@pytest.mark.parametrize("garbage", [b"\xff", b"\x00" * 40, b"{", b'{"title": 1}\n'])
+def test_a_damaged_record_of_calls_keeps_nobody_from_the_run(
+    agentfw: Agentfw, quick: tuple[str, ...], garbage: bytes
+) -> None:
+    run = run_of(agentfw, *quick)
+    content = (run / "calls.jsonl").read_bytes()
+    (run / "calls.jsonl").write_bytes(garbage + content[len(garbage) :])
+    (run / "summary.json").unlink()
+
+    assert agentfw("runs", "show", str(run)).code == 0
+    assert agentfw("report", str(run)).code == 0
+    assert agentfw("runs", "resume", str(run)).code == 0
+
+
+@pytest.mark.parametrize("how", ["cut", "flipped", "gone"])
+def test_a_damaged_version_is_named_and_the_training_goes_on_from_the_one_before(agentfw: Agentfw, how: str) -> None:
+    run = run_of(agentfw, *TRAINING)
+    expected = (run / "updates.jsonl").read_text()
+    state = json.loads((run / "state.json").read_text())
+    file = run / next(iter(state["files"]))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.unlink() if how == "gone" else file.write_bytes(content if how == "flipped" else content[: len(content) // 2])
+
+    more = agentfw("runs", "resume", str(run), "--set", "updates=4")
+    served = agentfw("run", "bandit", "--policy", str(run))
+
+    for refused in (more, served):
+        assert refused.code == 2
+        assert file.name in refused.err
+        assert f"agentfw runs resume {run.name} --from-update 2" in refused.err
+    assert f"damaged: {state['adapter']}" in agentfw("runs", "show", str(run)).err
+    assert agentfw("runs", "resume", str(run), "--from-update", "2").code == 0
+    assert _results((run / "updates.jsonl").read_text())[:3] == _results(expected)
+    assert agentfw("runs", "show", str(run), "--json").json["state"] == "done"
+    assert list((run / "set_aside").rglob("state.json"))
+
+
+@pytest.mark.parametrize("content", [b"", b'{"update": 3', None])
+def test_a_damaged_state_is_named_and_can_be_gone_back_behind(agentfw: Agentfw, content: bytes | None) -> None:
+    run = run_of(agentfw, *TRAINING)
+    (run / "state.json").unlink()
+    if content is not None:
+        (run / "state.json").write_bytes(content)
+
+    refused = agentfw("runs", "resume", str(run), "--set", "updates=4")
+
+    assert "state.json" in refused.err
+    assert "--from-update 3" in refused.err
+    assert agentfw("runs", "show", str(run)).code == 0
+    assert agentfw("runs", "resume", str(run), "--from-update", "3").code == 0
+
+
+def test_a_run_with_links_is_not_written_to(agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path) -> None:
+    run = run_of(agentfw, *quick)
+    precious = tmp_path / "precious"
+    precious.write_text("half a line")
+    for file in ("summary.json", "metrics.jsonl"):
+        (run / file).unlink()
+    (run / "metrics.jsonl").symlink_to(precious)
+
+    refused = agentfw("runs", "resume", str(run))
+
+    assert refused.code == 2
+    assert str(precious) in refused.err
+    assert precious.read_text() == "half a line"
+
+
+def _results(text: str) -> list[object]:
+    lines = [json.loads(line) for line in text.splitlines()]
+    return [{key: line[key] for key in ("update", "version", "rollouts", "optimizer")} for line in lines]

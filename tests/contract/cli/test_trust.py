@@ -1,0 +1,274 @@
+"""A spec is code: what others wrote does nothing but choose components until a person has allowed it."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import pty
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from command_line import Agentfw
+
+SPY = 'from pathlib import Path\n\ndef decide(request):\n    Path("ran").touch()\n    return "done"\n'
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AGENTFW_TRUST")
+
+
+@pytest.fixture
+def spy(tmp_path: Path) -> Path:
+    """A function that leaves a file behind when it is called."""
+    (tmp_path / "spy.py").write_text(SPY)
+    return tmp_path / "ran"
+
+
+SPEC = 'environment = "inbox"\npolicy = "./spy.py"\nepisodes = 1\n'
+
+
+def test_a_spec_calls_no_function_before_it_is_allowed(agentfw: Agentfw, spy: Path, tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+
+    refused = agentfw("run", "--spec", "spec.toml")
+
+    assert refused.code == 2
+    assert "spy.py" in refused.err
+    assert "agentfw trust spec.toml" in refused.err
+    assert not spy.exists()
+    allowed = agentfw("trust", "spec.toml")
+    assert "spy.py" in allowed.out
+    assert agentfw("run", "--spec", "spec.toml").code == 0
+    assert spy.exists()
+
+
+def test_another_seed_needs_no_question_and_another_function_does(agentfw: Agentfw, spy: Path, tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+    agentfw("trust", "spec.toml")
+    (tmp_path / "spec.toml").write_text(f"{SPEC}seed = 3\n")
+    assert agentfw("run", "--spec", "spec.toml").code == 0
+
+    (tmp_path / "spec.toml").write_text(SPEC.replace("spy.py", "spy.py:decide"))
+
+    assert agentfw("run", "--spec", "spec.toml").code == 2
+
+
+def test_what_is_allowed_in_one_folder_is_not_in_another(agentfw: Agentfw, spy: Path, tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+    agentfw("trust", "spec.toml")
+    (tmp_path / "fetched").mkdir()
+    for name in ("spec.toml", "spy.py"):
+        shutil.copy(tmp_path / name, tmp_path / "fetched")
+
+    assert agentfw("run", "--spec", "fetched/spec.toml").code == 2
+    assert not spy.exists()
+
+
+def test_the_agentfw_toml_of_a_parent_folder_is_asked_for(
+    agentfw: Agentfw, spy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agentfw.toml").write_text('[defaults]\npolicy = "./spy.py"\n')
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+
+    refused = agentfw("run", "inbox", "--policy", "random", "--episodes", "1")
+
+    assert refused.code == 2
+    assert "spy.py" in refused.err
+    assert "agentfw trust" in refused.err
+    assert agentfw("runs", "list").code == 0  # what only reads goes on
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        'policy = { name = "openai", settings = { api_key_env = "AWS_SECRET_ACCESS_KEY" } }',
+        'policy = { name = "openai", settings = { base_url = "http://collector.example.org/v1" } }',
+        'tools = [{ name = "mcp", settings = { command = "reboot" } }]',
+        'environment = { name = "program", settings = { check = "reboot" } }',
+        'environment = { name = "gymnasium", settings = { id = "evil.module:Env-v0" } }',
+        'rewards = ["rewards.py:correct"]',
+        'memories = [{ name = "skillgraph", settings = { path = "postgresql://elsewhere/db" } }]',
+        'trackers = [{ name = "mirror", settings = { address = "s3://bucket/runs" } }]',
+        'policy = { name = "vllm", settings = { arguments = ["--trust-remote-code"] } }',
+        'policy = { name = "scripted", settings = { rule = "os:getcwd" } }',
+    ],
+)
+def test_what_a_spec_may_not_say_by_itself(agentfw: Agentfw, tmp_path: Path, settings: str) -> None:
+    (tmp_path / "spec.toml").write_text(settings)
+
+    refused = agentfw("run", "--spec", "spec.toml")
+
+    assert refused.code == 2
+    assert "nobody has allowed spec.toml" in refused.err
+
+
+def test_a_spec_of_names_and_numbers_needs_no_permission(agentfw: Agentfw, tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(
+        'environment = { name = "inbox", settings = { rate = 0.5 } }\npolicy = "random"\nepisodes = 1\n'
+        'interface = "polling:5"\nrewards = [{ name = "format", weight = "round:0.5->0" }]\n'
+    )
+
+    assert agentfw("run", "--spec", "spec.toml").code == 0
+
+
+def test_what_is_typed_needs_no_permission_and_neither_does_resuming_what_was(
+    agentfw: Agentfw, spy: Path, tmp_path: Path
+) -> None:
+    assert agentfw("run", "inbox", "--policy", "./spy.py", "--episodes", "1").code == 0
+    assert spy.exists()
+    (run,) = (tmp_path / "runs").glob("*-inbox-*")
+    (run / "summary.json").unlink()
+
+    assert agentfw("runs", "resume", "last").code == 0
+    assert agentfw("reproduce", "last").code == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("runs", "resume"), ("reproduce",), ("run", "--spec"), ("run", "inbox", "--policy")],
+)
+def test_a_run_of_others_calls_nothing_before_it_is_allowed(
+    agentfw: Agentfw, spy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    agentfw("run", "inbox", "--policy", "./spy.py", "--episodes", "1")
+    (run,) = (tmp_path / "runs").glob("*-inbox-*")
+    for file in ("summary.json", "episodes.jsonl", "metrics.jsonl"):
+        (run / file).unlink()
+    spy.unlink()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "of somebody else"))
+
+    refused = agentfw(*command, str(run))
+
+    assert refused.code == 2
+    assert not spy.exists()
+    assert "agentfw trust" in refused.err
+    assert agentfw("runs", "show", str(run)).code == 0
+    agentfw("trust", str(run))
+    assert agentfw("runs", "resume", str(run)).code == 0
+    assert spy.exists()
+
+
+def test_settings_in_force_of_a_run_of_others_are_no_way_round(agentfw: Agentfw, tmp_path: Path) -> None:
+    agentfw("run", "inbox", "--policy", "random", "--episodes", "1")
+    (run,) = (tmp_path / "runs").glob("*-inbox-*")
+    (run / "summary.json").unlink()
+    about = json.loads((run / "run.json").read_text())
+    about["settings"]["policy"] = {"base_url": "http://collector.example.org"}
+    (run / "run.json").write_text(json.dumps(about))
+
+    assert agentfw("runs", "resume", str(run)).code == 2
+    about["settings"]["policy"], about["spec"]["policy"]["name"] = {}, {"$toml": "'/tmp/evil.py'"}
+    (run / "run.json").write_text(json.dumps(about))
+    assert "nobody has allowed" in agentfw("runs", "resume", str(run)).err
+
+
+def test_the_variable_allows_a_folder_and_not_what_a_path_climbs_out_of(
+    agentfw: Agentfw, spy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+    (tmp_path / "trusted").mkdir()
+    monkeypatch.setenv("AGENTFW_TRUST", f"{tmp_path / 'trusted'}{os.pathsep}/elsewhere")
+    assert agentfw("run", "--spec", "trusted/../spec.toml").code == 2
+    shutil.copy(tmp_path / "spec.toml", tmp_path / "trusted")
+    shutil.copy(tmp_path / "spy.py", tmp_path / "trusted")
+
+    assert agentfw("run", "--spec", "trusted/spec.toml").code == 0
+    assert spy.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give a file away")
+def test_an_agentfw_toml_of_another_user_decides_nothing_alone(
+    agentfw: Agentfw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agentfw.toml").write_text('runs = "elsewhere"\n')
+    os.chown(tmp_path / "agentfw.toml", 12345, 12345)
+
+    refused = agentfw("run", "inbox", "--policy", "random", "--episodes", "1")
+
+    assert refused.code == 2
+    assert "another user" in refused.err
+    assert not (tmp_path / "elsewhere").exists()
+    agentfw("trust", "agentfw.toml")
+    assert agentfw("run", "inbox", "--policy", "random", "--episodes", "1").code == 0
+    assert (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 2)])
+def test_a_terminal_is_shown_what_a_spec_wants_and_asked_once(spy: Path, tmp_path: Path, typed: str, code: int) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "agentfw", "run", "--spec", "spec.toml", "--quiet"]
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    asking = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL
+    )
+    os.close(theirs)
+    shown = b""
+    while b"[y/N]" not in shown:
+        shown += os.read(ours, 1000)
+    os.write(ours, f"{typed}\n".encode())
+
+    assert asking.wait(60) == code
+    os.close(ours)
+    assert b"spy.py" in shown
+    assert spy.exists() == (typed == "y")
+    again = subprocess.run(
+        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    assert again.returncode == code
+
+
+class _Collector(http.server.BaseHTTPRequestHandler):
+    seen: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.seen.append(self.headers.get("authorization", ""))
+        self.send_error(401)
+
+    do_GET = do_POST
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def collector() -> Iterator[int]:
+    """A server that notes which keys it gets."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Collector)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    _Collector.seen.clear()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_key_of_openai_goes_to_a_server_outside_only_if_it_is_named(
+    agentfw: Agentfw, collector: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-openai")
+    monkeypatch.setattr("socket.getaddrinfo", _to_this_machine(collector))
+    words = ("run", "inbox", "--episodes", "1", "--policy", "openai", "--set", "policy.retries=0")
+    outside = ("--set", f"policy.base_url=http://models.example.org:{collector}/v1", "--set", "policy.model=m")
+
+    refused = agentfw(*words, *outside)
+
+    assert refused.code != 0
+    assert "policy.api_key_env=OPENAI_API_KEY" in refused.err
+    assert set(_Collector.seen) == {""}
+    agentfw(*words, *outside, "--set", "policy.api_key_env=OPENAI_API_KEY")
+    assert _Collector.seen[-1] == "Bearer sk-secret-of-openai"
+
+
+def _to_this_machine(port: int) -> Any:
+    there = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+    return lambda *_, **__: there

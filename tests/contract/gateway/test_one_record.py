@@ -1,0 +1,165 @@
+"""A long history, a full disk, replicas that die for good, and keys that hold at all of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from .conftest import EARS, TOKENS, Gateway, Start, command, said, shared_session, until
+
+resource = pytest.importorskip("resource", reason="limits are of another kind on Windows")
+pytest.importorskip("psycopg")
+
+SLOW_MEMORY = """
+import time
+from pathlib import Path
+from agentfw import Memory
+
+class Slow(Memory):
+    def open(self, folder):
+        while not Path("GO").exists():
+            time.sleep(0.01)
+
+    async def recall(self, query):
+        return []
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.mark.slow
+def test_a_gateway_listens_while_it_reads_its_record(tmp_path: Path) -> None:
+    go, memory, port = tmp_path / "go", tmp_path / "slow.py", free_port()
+    memory.write_text(SLOW_MEMORY.replace("GO", str(go)), encoding="utf-8")
+    words = ["serve", "--port", str(port), "--runs", str(tmp_path / "runs"), "--policy", str(TOKENS)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentfw", *words, "--memory", str(memory)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    gateway = Gateway(f"http://127.0.0.1:{port}", tmp_path, process.kill)
+
+    def answered(path: str) -> httpx.Response | None:
+        try:
+            return gateway.request("GET", path)
+        except httpx.TransportError:
+            return None
+
+    try:
+        alive = until(lambda: answered("/healthz"), 60)
+        ready, asked = gateway.request("GET", "/readyz"), gateway.ask("tea", "hello")
+        go.touch()
+        until(lambda: gateway.request("GET", "/readyz").status_code == 200, 60)
+        said(gateway.ask("tea", "hello"))
+    finally:
+        process.kill()
+        process.wait()
+
+    assert alive.status_code == 200
+    assert [one.status_code for one in (ready, asked)] == [503, 503]
+    assert "reading its record" in ready.json()["error"]["message"]
+    assert asked.headers["retry-after"] == "1"
+
+
+@pytest.mark.slow
+def test_a_gateway_goes_on_by_itself_when_a_full_disk_has_room_again(tmp_path: Path) -> None:
+    words = ["serve", "--port", "0", "--runs", str(tmp_path / "runs"), "--json", "--policy", str(TOKENS)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentfw", *words, "--memory", str(EARS)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    text = ""
+    while not text.rstrip().endswith("}"):
+        text += process.stdout.readline()
+    about = json.loads(text)
+    gateway = Gateway(about["url"], Path(about["folder"]), process.kill)
+
+    def may_write(size: int) -> None:
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    try:
+        first = said(gateway.ask("tea", "I like tea.", user="ada"))
+        until(lambda: gateway.remembered("ada"))
+        may_write(100)  # no file may grow any more, as on a disk that is full
+        refused = [gateway.ask("tea", "I like tea.", first, "And cake.", user="ada") for _ in range(5)]
+        ended = gateway.post("/s/tea/end", {"user": "ada"})
+        alive, ready = gateway.request("GET", "/healthz"), gateway.request("GET", "/readyz")
+        may_write(resource.RLIM_INFINITY)
+        until(lambda: gateway.request("GET", "/readyz").status_code == 200, 10)
+        second = said(gateway.ask("tea", "I like tea.", first, "And cake.", user="ada"))
+        remembered = until(lambda: len(found := gateway.remembered("ada")) == 2 and found)
+    finally:
+        process.kill()
+        _, log = process.communicate()
+    again = gateway.kept("tea")
+
+    assert [one.status_code for one in (*refused, ended)] == [503] * 6
+    assert (alive.status_code, ready.status_code) == (200, 503)
+    assert [turn.text for turn in again.turns] == [first["content"], second["content"]], "each once"
+    assert [one.content for one in again.messages if one.role == "user"] == ["I like tea.", "And cake."]
+    assert remembered == ["I like tea.", "And cake."]
+    told = [line for line in log.splitlines() if "can't write to" in line]
+    assert len(told) == 1, told
+    assert re.search(r"\.jsonl: File too large \(EFBIG\)", told[0]), told
+
+
+@pytest.mark.slow
+def test_what_a_killed_gateway_was_told_is_heard_by_another(killable: Start, shared: str, tmp_path: Path) -> None:
+    options = ("--policy", str(TOKENS), "--memory", str(EARS), "--sessions", shared)
+    lost, left = killable(*options), killable(*options, "--runs", str(tmp_path / "left"))
+    first = said(lost.ask("tea", f"hear={tmp_path / 'never'}", user="ada"))
+    said(lost.ask("tea", f"hear={tmp_path / 'never'}", first, "I like cake.", user="ada"))
+    lost.stop()
+    (tmp_path / "never").touch()
+
+    until(lambda: len(left.remembered("ada")) == 2, 60)
+    assert left.remembered("ada")[1] == "I like cake."
+    assert len(shared_session(shared, "tea").turns) == 2
+
+
+@pytest.mark.slow
+def test_a_key_is_known_at_all_gateways_and_revoked_at_all(
+    gateway: Callable[..., Gateway], shared: str, agentfw: Callable[..., object]
+) -> None:
+    operator = ("operator" * 5,)
+    a, b = (gateway(name, limits={"shared": shared, "keys": operator}) for name in "ab")
+    secret = command("serve", "keys", "add", "ada", "--sessions", shared, "--per-minute", "3")["key"]
+    both = (a, b)
+
+    def all_answer(status: int) -> bool:
+        return all(one.request("GET", "/sessions", secret).status_code == status for one in both)
+
+    until(lambda: all_answer(200), 30)
+    answers = [both[number % 2].ask("tea", f"word {number}", key=secret).status_code for number in range(4)]
+    command("serve", "keys", "revoke", "ada", "--sessions", shared)
+    until(lambda: all_answer(401), 30)
+
+    assert answers == [200, 200, 200, 429], "they count together"
+    assert command("serve", "keys", "list", "--sessions", shared) == []
+    assert httpx.get(f"{a.url}/sessions", headers={"authorization": f"Bearer {operator[0]}"}).status_code == 200
+
+
+@pytest.mark.slow
+def test_what_gateways_spend_is_counted_together(killable: Start, shared: str, tmp_path: Path) -> None:
+    options = ("--policy", str(TOKENS), "--sessions", shared)
+    a, b = killable(*options), killable(*options, "--runs", str(tmp_path / "b"))
+    for one in (a, b, a):
+        said(one.ask("", "hello", user="ada"))
+
+    [row] = command("serve", "usage", "--by", "user", "--sessions", shared)["rows"]
+    assert (row["name"], row["requests"]) == ("ada", 3)
+    assert b.request("GET", "/usage?by=user").json()["rows"] == [row]
