@@ -1,9 +1,8 @@
-"""The programs that choose weights of the skill graph run on a few messages and say what they chose."""
+"""The program that chooses the weight of communities runs on a few messages and says what it chose."""
 
 from __future__ import annotations
 
 import importlib
-import json
 from pathlib import Path
 
 import pytest
@@ -28,16 +27,3 @@ def test_the_weight_of_communities_is_chosen_on_one_half_and_told_on_the_other(t
     assert found["newcomers"] == 2
     assert found["chosen"] in (0.0, 0.4)
     assert set(found["told"]) == {"0.0", "0.4"}
-
-
-def test_the_weight_of_vectors_is_measured_on_pairs_that_nobody_judged(tmp_path: Path) -> None:
-    things = ("card", "bill", "loan", "parcel")
-    actions = [{"text": f"ask for the {one}", "subtext": [f"a {one} has a number"]} for one in things]
-    (tmp_path / "guidelines.json").write_text(json.dumps({"flow": {"subflows": {"one": {"actions": actions}}}}))
-    program = importlib.import_module("embedder_weights")
-
-    found = program.main(["--abcd", str(tmp_path), "--embedders", "hash"])
-
-    assert found["pairs"] == 4
-    assert {row["weight"] for row in found["rows"]} == set(program.WEIGHTS)
-    assert all(row["other"] > 0.4 for row in found["rows"])

@@ -26,19 +26,16 @@ def test_no_decision_is_applied_to_what_changed_and_undo_restores_the_rest(capsy
 
 
 @pytest.mark.slow
-def test_always_saves_questions_and_declines_nothing_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("calendar_people").main(["--people", "2", "--weeks", "8", "--json"])
+def test_lives_are_decided_and_nothing_goes_wrong_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("calendar_lives").main(["--people", "8", "--weeks", "3", "--jobs", "1", "--json"])
+
     assert json.loads(capsys.readouterr().out) == result
-    each, always = (result[way]["weeks 5 to 13"] for way in ("each answered", "always"))
-    assert always["questions a week"]["mean"] <= each["questions a week"]["mean"] * 0.75
-    assert sum(row["wrong declines"] for way in result.values() for row in way.values()) == 0
+    assert all(row["people"] == 4 and row["wrong unasked"] == 0 for row in result.values())
 
 
 @pytest.mark.slow
-def test_weeks_of_yes_change_nothing_of_what_is_proposed_later(capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--persons", "2", "--months", "1", "--answered", "1", "--json"]
-    ways = load("six_months").main(size)["ways"]
-    assert json.loads(capsys.readouterr().out)["ways"] == ways
-    assert ways["yes"]["acceptance"] == ways["nothing"]["acceptance"]
-    # What was learned would have shown.
-    assert ways["unread"]["acceptance"] != ways["nothing"]["acceptance"]
+def test_nothing_of_a_trip_is_declined(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("calendar_trips").main(["--trips", "8", "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    assert [row["events of a trip declined"] for row in result.values()] == [0, 0]
