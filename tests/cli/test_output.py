@@ -192,7 +192,7 @@ def test_one_damaged_run_does_not_hide_the_others(agentfw: Agentfw, quick: tuple
     assert "damaged" in listed.out
     assert "done" in listed.out
     assert (shown.code, shown.out.splitlines()[0].split()[-1]) == (0, "damaged")
-    assert "metrics.jsonl, line 1, is damaged" in shown.out
+    assert "metrics.jsonl, line 1, is damaged" in shown.err
 
 
 def test_answers_that_were_not_understood_are_told(agentfw: Agentfw) -> None:

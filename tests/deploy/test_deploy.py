@@ -276,10 +276,10 @@ def postgres_program(name: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_dump_of_the_chart_restores_the_memory(tmp_path: Path, postgres_database: Callable[[], str]) -> None:
+def test_a_dump_of_the_chart_restores_the_memory(tmp_path: Path, postgres_database: Callable[[str], str]) -> None:
     [backup] = [pod["containers"][0] for manifest, pod in pods() if manifest["metadata"]["name"] == "agentfw-backup"]
     [dumping] = [line.split() for line in backup["command"][-1].splitlines() if line.startswith("pg_dump")]
-    one, other = postgres_database(), postgres_database()
+    one, other = postgres_database("one"), postgres_database("other")
     with SkillGraph.open(one, tenant="team", embedder="hash:16") as graph:
         added = graph.add(owner="ana", text="offer the earliest slot")
 
