@@ -25,3 +25,7 @@ def test_its_pictures_are_there() -> None:
 
     assert len(pictures) == 2
     assert all((ROOT / picture).is_file() for picture in pictures)
+
+
+def test_it_has_the_command_that_ci_takes_from_it() -> None:
+    assert re.findall(r"^pip install .*pytest", TEXT, re.M) != []
