@@ -55,7 +55,10 @@ def learn(optimizer: Optimizer, make: Make, batches: Sequence[Batch]) -> None:
 
 
 def test_a_single_answer_is_measured_from_its_users_history(chosen: Chosen, make: Make, values: Values) -> None:
-    """Ada and ben, known well, at 2 and 20 with deviations 1 and 10: rewards one deviation above get the same."""
+    """Ada and ben, known well, at 2 and 20 with deviations 1 and 10: rewards one deviation above get the same.
+
+    Half of the variance lies within requests, and that is the unit: sqrt(2) of it are one deviation.
+    """
     one = chosen("empirical_bayes", PERSONAL)
     track = {"batches": 0, "noise": 0.5, "requests": 0.5}
     people = {"ada": [1e6, 2.0, 1.0], "ben": [1e6, 20.0, 100.0]}
@@ -63,15 +66,15 @@ def test_a_single_answer_is_measured_from_its_users_history(chosen: Chosen, make
 
     found = values(one.advantages([group(make, "ada", [3.0]), group(make, "ben", [30.0], 1)]))
 
-    assert found == pytest.approx([1.0, 1.0], abs=2e-3)
+    assert found == pytest.approx([math.sqrt(2)] * 2, abs=3e-3)
 
 
 def test_group_and_history_are_weighed_by_precision(chosen: Chosen, make: Make, values: Values) -> None:
     """Ada at 0 with deviation 1, half of it between requests and half within: tau^2 = sigma^2 = 0.5, e^2 = 0.
 
     Rewards 2 and 4. Each other sample counts a = 0.5 / (0.5 + 0.5) = 1/2, so b is 2 and 1, and r - b 0 and 3. Their
-    variance is 2, which is 2 / 0.5 = 4 times what is expected within a request: d^2 = (4 + 4) / 5. With four samples,
-    a = 0.5 / (0.5 + 0.5 / 3) = 3/4, the variance is 4, and d^2 = (4 + 3 x 8) / 7.
+    variance is 2, where 0.5 is expected: d^2 = (0.5 + 2) / 2. With four samples, a = 0.5 / (0.5 + 0.5 / 3) = 3/4, the
+    variance is 4, and d^2 = (0.5 + 9 x 4) / 10.
     """
     one = chosen("empirical_bayes", PERSONAL)
     track = {"batches": 0, "noise": 0.5, "requests": 0.5}
@@ -79,10 +82,12 @@ def test_group_and_history_are_weighed_by_precision(chosen: Chosen, make: Make, 
 
     one.restore(known)
     two = values(one.advantages([group(make, "ada", [2.0, 4.0])]))
-    assert two == pytest.approx([0.0, 3 / math.sqrt(8 / 5)], abs=5e-3)
+    assert two == pytest.approx([0.0, 3 / math.sqrt(5 / 4)], abs=5e-3)
     one.restore(known)
     four = values(one.advantages([group(make, "ada", [1.0, 1.0, 1.0, 5.0])]))
-    assert four == pytest.approx([value / 2 for value in [1 - 0.75 * 7 / 3] * 3 + [5 - 0.75 * 1]], abs=5e-3)
+    assert four == pytest.approx(
+        [value / math.sqrt(3.65) for value in [1 - 0.75 * 7 / 3] * 3 + [5 - 0.75 * 1]], abs=5e-3
+    )
 
 
 def test_in_a_group_of_several_users_each_is_measured_from_their_own_history(
