@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agentfw.runs.records.summary import Summary
     from agentfw.runs.run import Run
     from agentfw.runs.spec.start import Start
-    from agentfw_cli.ending import Interrupted
+    from agentfw_cli.interrupts import Interrupted
 
 
 def execute_spec(
@@ -105,22 +105,12 @@ def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
 def play(run: Run, out: Out, *, samples: bool = False) -> Summary:
     """Execute a run with a live picture. Whatever stops it, a line says how to resume."""
     from agentfw.errors import AgentfwError
-    from agentfw_cli.ending import Interrupted
-    from agentfw_cli.interrupts import run_until_interrupted
+    from agentfw_cli.interrupts import Interrupted, run_until_interrupted
     from agentfw_cli.live import watch
-
-    def take_leave(error: BaseException, hanging: list[str]) -> None:
-        if isinstance(error, Interrupted):
-            _tell_interrupted(run, error, out)
-        elif isinstance(error, AgentfwError):
-            _say_how_to_resume(run, error)
-            out.error(error.message, error.fix)
-        for line in hanging:
-            out.warning(f"left behind: {line}")
 
     try:
         with watch(run.info, out, samples=samples) as observer:
-            return run_until_interrupted(lambda give_up: run.execute(observer, give_up), take_leave)
+            return run_until_interrupted(run.execute(observer), lambda why: _tell_interrupted(run, why, out))
     except AgentfwError as error:
         _say_how_to_resume(run, error)
         raise

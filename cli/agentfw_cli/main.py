@@ -209,29 +209,9 @@ def main(arguments: list[str] | None = None) -> None:
     _take_descriptors()
     from agentfw.boundary.output import data_kept, struck_streams
 
-    debug, named = "--debug" in arguments, next((word for word in arguments if not word.startswith("-")), "")
-    if not is_process:
-        with struck_streams(), data_kept():
-            code = _guarded(arguments, debug=debug)
-        sys.exit(code)
-    if not _place(named):  # a plugin's command ends as it wants to
-        with struck_streams(), data_kept(for_good=True):
-            code = _guarded(arguments, debug=debug)
-        sys.exit(code)
-    from agentfw_cli.ending import ended_by_signals, leave_soon, tell_of_leftovers
-
-    if not debug:
-        tell_of_leftovers()
-    with ended_by_signals(_take_leave), struck_streams(), data_kept(for_good=True):
-        code = _guarded(arguments, debug=debug)
-    leave_soon(code)
+    with struck_streams(), data_kept(for_good=is_process):
+        code = _guarded(arguments, debug="--debug" in arguments)
     sys.exit(code)
-
-
-def _take_leave(error: BaseException, hanging: list[str]) -> None:
-    print("interrupted", file=sys.stderr)
-    for line in hanging:
-        print(f"left behind: {line}", file=sys.stderr)
 
 
 def _take_descriptors() -> None:
@@ -318,7 +298,7 @@ def _allowed(arguments: list[str]) -> Any:
 
 def _unexpected(error: BaseException, out: Out) -> int:
     """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
-    from agentfw.boundary.plugin_calls import blame
+    from agentfw.boundary.metadata import blame
     from agentfw.errors import disk_fix, in_words, is_failure
     from agentfw.host.names import mend_of
 

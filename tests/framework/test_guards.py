@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from agentfw.boundary.crossing import (
     GuardedToolbox,
 )
 from agentfw.boundary.guard import Guard
-from agentfw.boundary.plugin_calls import hanging, notes
 from agentfw.episode import Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
 from agentfw.memory import Memory, Query, Recollection
@@ -125,36 +123,6 @@ def test_recollections_that_are_none_are_told(found: Any, words: str) -> None:
         asyncio.run(memory(lambda: found).recall(QUERY))
 
     assert caught.value.message.startswith(f"{NAMED} {words}")
-
-
-def test_who_holds_on_after_the_deadline_is_left_behind_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.boundary.coroutines.PATIENCE", 0.05)
-
-    async def cling() -> None:
-        while True:
-            with suppress(BaseException):
-                await asyncio.sleep(60)
-
-    with pytest.raises(PluginError, match=rf"{NAMED} has not answered recall\(\) within 0\.05 s"):
-        asyncio.run(memory(cling, deadline=0.05).recall(QUERY))
-
-    (note,) = [line for line in notes() if NAMED in line]
-    assert "didn't end when recall(), episode 00003-0 was cancelled" in note
-    assert "cling, test_guards.py, line" in note
-
-
-def test_the_innermost_call_in_progress_is_the_one_that_hangs() -> None:
-    async def waiting() -> list[str]:
-        recalling = asyncio.create_task(memory(lambda: asyncio.sleep(60)).recall(QUERY))
-        await asyncio.sleep(0)
-        found = hanging()
-        recalling.cancel()
-        return found
-
-    with guard().calling("", "00003-0"):
-        (found,) = asyncio.run(waiting())
-
-    assert found.startswith(f"{NAMED} is busy with recall(), episode 00003-0: recall, test_guards.py, line")
 
 
 def test_a_policy_that_hangs_in_the_middle_of_an_answer_is_out_of_time() -> None:
@@ -263,24 +231,6 @@ def test_a_tool_that_ends_python_or_itself_is_an_answer(broken: Tool) -> None:
 
     assert not well
     assert text.startswith(f"{broken.action.name} failed: ")
-
-
-def test_a_component_whose_own_timeout_has_fired_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.boundary.coroutines.PATIENCE", 0.05)
-
-    async def work() -> str:
-        try:
-            async with asyncio.timeout(0.01):
-                await asyncio.sleep(60)
-        except TimeoutError:
-            await asyncio.sleep(0.3)
-        return "done"
-
-    class Retrying(Policy):
-        async def generate(self, request: Request) -> Generation:
-            return Generation(await work())
-
-    assert asyncio.run(GuardedPolicy(Retrying(), guard()).generate(Request(()))).text == "done"
 
 
 def test_what_a_policy_is_to_follow_has_no_secrets() -> None:

@@ -4,7 +4,7 @@
     await memory.recall(query)
 
 A layer has two methods: one for what is awaited and one for what isn't. Its class gets the methods of a kind from the
-table of calls. The guard is here; `layers.py` and `runs/isolation.py` have the others.
+table of calls. The guard is here; `layers.py` has the others.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ from ..boundary import metadata
 from ..boundary.guard import CallCounts, Guard
 from ..boundary.metadata import EntryPoint, normalise
 from ..boundary.output import send_prints_to_stderr
-from ..boundary.plugin_calls import PluginCall
 from ..boundary.secrets import Secrets
 from ..component import KINDS, Component
 from ..errors import (
@@ -295,8 +294,7 @@ class Host:
         Settings that `check_settings` returned are not validated again.
         """
         registered = self.find(kind, name)
-        with PluginCall(registered.title, "its creation"):
-            return component_loading.create(registered, settings, where or kind, self._services, self.secrets)
+        return component_loading.create(registered, settings, where or kind, self._services, self.secrets)
 
     def make(self, kind: str, choice: Chosen, base: type[Made], where: str = "") -> Made:
         """Create the component that a spec has chosen, and check that it has the class required for its kind."""

@@ -20,9 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..boundary.guard import GiveUp, watched
 from ..boundary.output import struck_logs
-from ..boundary.plugin_calls import notes
 from ..errors import StorageError, UsageError, disk_fix
 from ..host import Host
 from ..printing.out import counted
@@ -130,7 +128,6 @@ class Run:
         about = describe_run(resolved, assembly)
         if resolved.planned_updates:
             curriculum(assembly, spec.updates)  # raises if there are too few tasks
-        host.notes += notes()
         # The run uses the components that were created here, so that a model isn't loaded twice.
         return cls(RunFolder.create(root, spec.environment.label, about), resolved, host, assembly)
 
@@ -167,12 +164,8 @@ class Run:
         """Whether nothing is left to do, also of what was added to its plan."""
         return self.folder.state == "done" and self.spec.planned_updates <= self.folder.planned_updates
 
-    async def execute(self, observer: Observer | None = None, give_up: GiveUp | None = None) -> Summary:
-        """Do what is missing, and summarize. A run that is done is not started again.
-
-        `give_up` is called from another thread when a plugin has blocked the event loop until the deadline. Without it,
-        the run only tells whose code that is.
-        """
+    async def execute(self, observer: Observer | None = None) -> Summary:
+        """Do what is missing, and summarize. A run that is done is not started again."""
         self.folder.lock()
         try:
             if self.is_done and (done := self.folder.summary()):
@@ -183,7 +176,7 @@ class Run:
                 self.folder.rewrite(changed_record(self.folder.about, self.spec))
             self.folder.note_segment(segment_of(self.spec, self.host))
             assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
-            with watched(self.spec.deadline, give_up), struck_logs():
+            with struck_logs():
                 return await self._execute(assembly, observer or Observer())
         except UsageError:
             # Of a fork that was refused, because its settings don't fit the state, nothing was played.
@@ -225,7 +218,6 @@ class Run:
         finally:
             await assembly.close()
             tracking.close()
-            self.host.notes += notes()
 
 
 def describe_run(spec: RunSpec, assembly: Assembly) -> dict[str, Any]:

@@ -33,14 +33,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
-from ..boundary.guard import watching_loop
 from ..episode import Episode
 from ..errors import AgentfwError, in_words
 
 Made = TypeVar("Made")
-
-BLOCKED_SECONDS = 2.0
-"""How long a component may block the event loop: far longer than any call that may block takes."""
 
 
 class BrokenPromise(AssertionError):
@@ -114,19 +110,6 @@ def working_folder(folder: Path) -> Iterator[Path]:
         yield folder
     finally:
         os.chdir(before)
-
-
-@contextlib.contextmanager
-def others_go_on(doing: str) -> Iterator[None]:
-    """Broken where the event loop doesn't get its turn for seconds; `doing` says what the component does meanwhile."""
-    found: list[str] = []
-    with watching_loop(BLOCKED_SECONDS, lambda frame, seconds: found.append(_where(_stack(frame)))):
-        yield
-    require(
-        not found,
-        f"{doing}, it kept everything else waiting for {BLOCKED_SECONDS:g} s and more{''.join(found[:1])}; "
-        "await what takes long, or hand it to asyncio.to_thread",
-    )
 
 
 def run_check(

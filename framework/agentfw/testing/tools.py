@@ -21,7 +21,7 @@ from typing import Any
 
 from ..request import Action
 from ..tool import Tool, Toolbox
-from .checks import DoesNotApply, Subject, others_go_on, require
+from .checks import DoesNotApply, Subject, require
 
 _TYPES = {"object", "array", "string", "integer", "number", "boolean", "null"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -224,7 +224,7 @@ async def it_opens_into_tools(subject: Boxes) -> None:
 
 
 async def its_examples_succeed(subject: Boxes) -> None:
-    """Calls with its examples succeed, also many at once, and other episodes go on meanwhile."""
+    """Calls with its examples succeed, also many at once."""
     box = subject.make()
     try:
         tools = await box.open()
@@ -235,8 +235,7 @@ async def its_examples_succeed(subject: Boxes) -> None:
         if not examples:
             raise DoesNotApply("it has no examples of calls that do no harm: @tool(examples=[{...}])")
         for each, example in examples:
-            with others_go_on(f"answering {each.action.name}({example})"):
-                _succeeded(each, example, await each.answer(example))
+            _succeeded(each, example, await each.answer(example))
         twice = [*examples, *examples]
         answers = await asyncio.gather(*(each.answer(example) for each, example in twice))
         for (each, example), answer in zip(twice, answers, strict=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -72,51 +71,6 @@ def test_a_thread_that_prints_beside_hooks_ends_no_run_and_gets_into_no_data(
         assert ended.returncode == 0, ended.stderr[-1000:]
         assert json.loads(ended.stdout)["episodes"] == 3
         assert "an episode" in ended.stderr
-
-
-LEFTOVERS = """
-import asyncio, signal, threading, time
-from agentfw import hookimpl
-
-class Handle:
-    def __del__(self):
-        raise SystemExit(3)
-
-def fall():
-    raise ValueError("spilt")
-
-async def fall_later():
-    fall()
-
-@hookimpl
-def agentfw_turn(turn):
-    Handle()
-    threading.Thread(target=fall).start()
-    asyncio.get_running_loop().create_task(fall_later())
-    if not signal.getitimer(signal.ITIMER_REAL)[0]:
-        signal.setitimer(signal.ITIMER_REAL, 0.001)
-        time.sleep(0.01)
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such timers")
-def test_what_a_plugin_leaves_behind_is_a_line_and_ends_no_run(
-    install: Install, tmp_path: Path, quick: tuple[str, ...]
-) -> None:
-    install("agentfw-leftovers", "[agentfw]\nleftovers = agentfw_leftovers\n", LEFTOVERS)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(SITE)])}
-
-    ended = subprocess.run(
-        [sys.executable, "-m", "agentfw", *quick, "--json"],
-        capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
-    )  # fmt: skip
-
-    assert ended.returncode == 0, ended.stderr[-1000:]
-    raised = "agentfw-leftovers raised where nobody can catch it"
-    assert f"{raised} (__del__, line 7): SystemExit: 3\n" in ended.stderr
-    assert ended.stderr.count(f"{raised} (fall, line 10): ValueError: spilt\n") >= 2
-    assert "a timer of a plugin has sent SIGALRM" in ended.stderr
-    assert "Traceback" not in ended.stderr
 
 
 HOOK = """
