@@ -30,7 +30,7 @@ _COMMANDS = {
     "view": ("", "Look at everything that was recorded, in a browser"),
     "train": ("agentfw_cli.run:train", "Train a model on its own episodes, or on your prompts"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
-    "plugins": ("agentfw_cli.plugins:plugins", "Find, create, check and install plugins"),
+    "plugins": ("agentfw_cli.plugins:plugins", "List, create, check and install plugins"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
     "reproduce": ("agentfw_cli.compare:reproduce", "Play a run again, and say whether it is equal"),
 }
@@ -102,12 +102,7 @@ class _Commands(click.Group):
         from agentfw_cli.common import load_command
 
         select = [f"agentfw {entry.distribution}:{own}" for entry in offers]
-        loaded = load_command(f'the command "{own}"', offers, select)
-        if context.resilient_parsing:  # a shell asks what there is
-            from agentfw_cli.completion import complete_names
-
-            complete_names(loaded)
-        return loaded
+        return load_command(f'the command "{own}"', offers, select)
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names of the commands; click itself would import all of them."""

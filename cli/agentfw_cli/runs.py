@@ -29,7 +29,6 @@ from agentfw_cli.common import (
     runs_option,
     usage_words,
 )
-from agentfw_cli.completion import RunName
 from agentfw_cli.run import samples_option
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def list_(limit: int, runs: Path | None, as_json: bool) -> None:
 
 
 @runs.command()
-@click.argument("run", type=RunName())
+@click.argument("run")
 @click.option("--episode", metavar="ID", help="Show this episode: what was read, said and done, turn by turn.")
 @runs_option
 @json_option
@@ -185,7 +184,7 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
 
 
 @runs.command()
-@click.argument("run", type=RunName())
+@click.argument("run")
 @click.option(
     "--set",
     "assignments",
@@ -254,7 +253,7 @@ def resume(
 
 
 @runs.command()
-@click.argument("run", type=RunName())
+@click.argument("run")
 @click.option("--toml", "as_toml", is_flag=True, help="Its spec, as a file for `agentfw run --spec`.")
 @click.option("--lock", is_flag=True, help="What it was played with, as a requirements file for pip.")
 @runs_option
@@ -279,7 +278,7 @@ def export(run: str, as_toml: bool, lock: bool, runs: Path | None) -> None:
         if missing:
             out.note(f"secrets aren't kept, so the spec lacks {', '.join(missing)}")
         return
-    for line in read_lock(folder.path).requirements(folder.path / "package"):
+    for line in read_lock(folder.path).requirements(folder.about.get("distributions", {})):
         out.line(line)
 
 
@@ -374,7 +373,7 @@ def _known(folder: RunFolder) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("run", default="last", type=RunName())
+@click.argument("run", default="last")
 @click.option(
     "--picture",
     metavar="FILE",

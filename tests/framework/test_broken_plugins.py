@@ -50,10 +50,6 @@ def known(arguments: str) -> str:
     return f"from agentfw.hookspecs import KnownPlugin\n@hookimpl\ndef agentfw_known_plugins(): return [{arguments}]\n"
 
 
-def template(arguments: str) -> str:
-    return f"from agentfw.hookspecs import NamedTemplate\n@hookimpl\ndef agentfw_templates(): return [{arguments}]\n"
-
-
 CASES = {
     "module that isn't installed": Case("import no_such_module", "failed", "No module named 'no_such_module'"),
     "name that isn't in a module": Case("from json import nonsense", "failed", "cannot import name 'nonsense'"),
@@ -119,9 +115,6 @@ CASES = {
     "spec with a bad name": Case(spec("NamedSpec('My Spec', __file__, '')"), "failed", "the spec name 'My Spec'"),
     "spec with a relative path": Case(spec("NamedSpec('mine', 'mine.toml', '')"), "failed", "isn't an absolute path"),
     "spec that isn't there": Case(spec("NamedSpec('mine', '/no/such/file', '')"), "failed", "absolute path of a file"),
-    "template that is a path": Case(template("__file__"), "failed", "not NamedTemplate"),
-    "template that is a file": Case(template("NamedTemplate('mine', __file__, '')"), "failed", "path of a folder"),
-    "template with a bad name": Case(template("NamedTemplate('My', '/', '')"), "failed", "the template name 'My'"),
     "known plugin that is a name": Case(known("'agentfw-tea'"), "failed", "not KnownPlugin"),
     "known plugin with a bad name": Case(known("KnownPlugin('My Tea', {})"), "failed", "the known plugin 'My Tea'"),
     "known plugin of no kind": Case(known("KnownPlugin('tea', {'cup': ['a']})"), "failed", "give names by what they"),

@@ -36,7 +36,7 @@ from ..errors import (
     UsageError,
     nearest,
 )
-from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec, NamedTemplate
+from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec
 from . import component_loading
 from .hook_calls import HookManager, HookOwner
 from .names import (
@@ -50,7 +50,7 @@ from .names import (
     parse_requirement,
     pip_install,
 )
-from .plugin_answers import Answers, Named, Offered, ask, specs_of
+from .plugin_answers import Answers, Offered, ask, specs_of
 from .plugin_loading import (
     ALL,
     FileEntryPoint,
@@ -163,7 +163,7 @@ class Host:
             answers.components,
             key=lambda offer: (list(KINDS).index(offer.kind), offer.component.name, offer.record.distribution),
         )
-        self._withdrawn, self._specs, self._templates = answers.withdrawn, answers.specs, answers.templates
+        self._withdrawn, self._specs = answers.withdrawn, answers.specs
         self._known = answers.known
         self._services: dict[str, object] = {"host": self}
         self._files: dict[tuple[str, str], Registered] = {}
@@ -353,11 +353,12 @@ class Host:
 
     def find_spec(self, name: str) -> NamedSpec:
         """The run spec of that name. Raises an error with a fix unless there is exactly one."""
-        return self._only(self._specs, "spec", name).item
-
-    def find_template(self, name: str) -> Offered[NamedTemplate]:
-        """The template of that name, and its plugin. Raises an error with a fix unless there is exactly one."""
-        return self._only(self._templates, "template", name)
+        found = meant(self._specs, name, _of_offered)
+        if len(found) > 1:
+            raise duplicate("spec", name, [offer.record for offer in found])
+        if not found:
+            raise self._unknown("spec", name, {offer.item.name for offer in self._specs})
+        return found[0].item
 
     def installable(self, name: str, *, command: bool = False) -> tuple[str, str] | None:
         """The distribution that offers this name, as plugins say, and how to install it. None if nobody offers it.
@@ -398,10 +399,6 @@ class Host:
     def package_index(self) -> str:
         """The URL of the index that plugins are installed from. Empty: pip's own choice."""
         return next((file.package_index for file in self.layers if file.package_index), "")
-
-    def known_plugins(self) -> list[Offered[KnownPlugin]]:
-        """The distributions that plugins name which may not be installed, each with the plugin that does."""
-        return list(self._known)
 
     def hooks(self) -> dict[str, list[PluginRecord]]:
         """Every hook, with the active plugins that implement it."""
@@ -461,14 +458,6 @@ class Host:
             manager.add(self.make("hook", choice, Hook), owner)
         return manager
 
-    def _only(self, offers: Sequence[Offered[Named]], what: str, name: str) -> Offered[Named]:
-        found = meant(offers, name, _of_offered)
-        if len(found) > 1:
-            raise duplicate(what, name, [offer.record for offer in found])
-        if not found:
-            raise self._unknown(what, name, {offer.item.name for offer in offers})
-        return found[0]
-
     def _take_notes(self) -> None:
         """Record what went wrong. With `strict`, raise it instead."""
         problems = [line for record in self.plugins for line in record.problem_lines()]
@@ -492,8 +481,6 @@ class Host:
             offered.setdefault((KINDS[offer.kind].title, offer.component.name), []).append(offer.record)
         for spec in self._specs:
             offered.setdefault(("spec", spec.item.name), []).append(spec.record)
-        for template in self._templates:
-            offered.setdefault(("template", template.item.name), []).append(template.record)
         lines = []
         for (what, name), records in offered.items():
             if len(records) > 1:

@@ -17,7 +17,6 @@ key. Paths are relative to the file, not to the current directory.
     [plugins]
     allow = ["agentfw-notes==1.2.0"]   # only these distributions, in these versions; agentfw's own are always allowed
     disabled = ["agentfw-noisy"]       # plugins or distributions that are not imported
-    index = "plugins.toml"             # list of plugins for `agentfw plugins search`: a file or a URL
     package_index = "https://packages.example.org/simple"      # where pip is told to install plugins from
 
     project = find_project()
@@ -38,10 +37,10 @@ from .trust import OF_ANOTHER_USER, is_of_another_user, require_trusted, user_fo
 FILE_NAME = "agentfw.toml"
 DEFAULTS_GROUP = "agentfw.defaults"
 TOP_KEYS = ("default", "runs", "specs", "defaults", "plugins")
-PLUGINS_KEYS = ("allow", "disabled", "index", "package_index")
+PLUGINS_KEYS = ("allow", "disabled", "package_index")
 SHIPPED_KEYS = ("default", "defaults", "plugins")
 """What a distribution may say. Which plugins are loaded, and where runs are, is up to those who install it."""
-SHIPPED_PLUGINS_KEYS = ("index", "package_index")
+SHIPPED_PLUGINS_KEYS = ("package_index",)
 
 
 class Pin(NamedTuple):
@@ -63,8 +62,6 @@ class ProjectFile(NamedTuple):
     disabled: tuple[str, ...] = ()
     specs: tuple[Path, ...] = ()
     defaults: Mapping[str, Any] = MappingProxyType({})
-    plugin_list: str = ""
-    """The path or the URL of the team's list of plugins."""
     package_index: str = ""
     """The URL of the index of packages that plugins are installed from."""
     shipped_by: str = ""
@@ -84,7 +81,6 @@ class ProjectFile(NamedTuple):
             "defaults": ", ".join(f"{key} = {value!r}" for key, value in self.defaults.items()),
             "plugins allowed": None if pins is None else ", ".join(pins) or "none",
             "plugins disabled": ", ".join(self.disabled),
-            "list of plugins": self.plugin_list,
             "index of packages": self.package_index,
         }
         return {name: str(value) for name, value in words.items() if value}
@@ -92,7 +88,7 @@ class ProjectFile(NamedTuple):
     def said(self) -> dict[str, Any]:
         """What a person has to allow before it holds. In a file of another user, that is everything."""
         others = {OF_ANOTHER_USER: self.effect()} if is_of_another_user(self.path) else {}
-        places = {"index": self.plugin_list, "package_index": self.package_index}
+        places = {"package_index": self.package_index}
         return {"defaults": dict(self.defaults), "plugins": places, **others}
 
     def require_trusted(self) -> None:
@@ -167,11 +163,9 @@ def read_project(path: Path, *, shipped_by: str = "") -> ProjectFile:
     if "allow" in plugins:
         allow = _read_pins(plugins["allow"], problems)
     disabled = _read_words(plugins, "disabled", "plugins.", problems)
-    index = _read_text(plugins, "plugins.index", "a path or a URL", problems)
-    if index and not _is_url(index):
-        index = str(path.parent / index)
     package_index = _read_text(plugins, "plugins.package_index", "a URL", problems)
-    if package_index and (not _is_url(package_index) or "@" in urlsplit(package_index).netloc):
+    is_url = package_index.startswith(("http://", "https://"))
+    if package_index and (not is_url or "@" in urlsplit(package_index).netloc):
         problems.append(
             "plugins.package_index: must be a URL (http or https) without a password; pip finds that in ~/.netrc"
         )
@@ -187,11 +181,7 @@ def read_project(path: Path, *, shipped_by: str = "") -> ProjectFile:
     if problems:
         raise SettingsError(f"{path}:\n  " + "\n  ".join(problems), fix=f"fix {path}")
     place = path.parent / runs if runs else None
-    return ProjectFile(path, allow, default, place, disabled, specs, defaults, index, package_index, shipped_by)
-
-
-def _is_url(text: str) -> bool:
-    return text.startswith(("http://", "https://"))
+    return ProjectFile(path, allow, default, place, disabled, specs, defaults, package_index, shipped_by)
 
 
 def _unknown_keys(table: Mapping[str, object], known: tuple[str, ...], prefix: str) -> list[str]:

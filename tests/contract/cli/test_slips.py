@@ -24,7 +24,7 @@ OPTIONS = {
     "compare": "--figur:--figure --sweeps:--sweep",
     "report": "--pictur:--picture --epsode:--episode",
     "plugins list": "--kin:--kind --hook:--hooks",
-    "plugins new": "--knd:--kind --templat:--template --int:--into",
+    "plugins new": "--knd:--kind --int:--into",
     "doctor": "--jsom:--json --strict:--strict-plugins",
 }
 NAMES = {
@@ -84,7 +84,7 @@ OTHERS = {
     "plugins show memry:strategyhub": 'did you mean "memory"?',
     "plugins check inbx": 'did you mean "inbox"?',
     "plugins list --kind polices": 'did you mean "policy"?',
-    "plugins new agentfw-x": "a new plugin needs either --kind, --template or --from",
+    "plugins new agentfw-x": "a new plugin needs either --kind or --from",
     "plugins new 9lives --kind memory": "9lives",
     "plugins new json --kind memory": "Python already has a module called json",
     "plugins new x --from nowhere.py": "nowhere.py",
