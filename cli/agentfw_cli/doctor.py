@@ -68,7 +68,6 @@ def doctor(
     import agentfw
     from agentfw.boundary.metadata import entry_points
     from agentfw.errors import with_extra
-    from agentfw.host.installing import tool_environment_warning
 
     out = Out(json=as_json)
     if topic is not None:
@@ -109,10 +108,9 @@ def doctor(
         for record in host.plugins
     ]
     problems = [problem for plugin in plugins for problem in plugin["problems"]]
-    warning = tool_environment_warning(["PLUGIN"])
     if as_json:
         plain = {key.replace(" ", "_"): value for key, value in facts.items()}
-        out.data({**plain, "variables": variables, "plugins": plugins, "missing": missing, "warning": warning})
+        out.data({**plain, "variables": variables, "plugins": plugins, "missing": missing})
         return 3 if problems else 0
     out.table(["", ""], [[key, value] for key, value in {**facts, **variables}.items()])
     out.line()
@@ -125,8 +123,6 @@ def doctor(
         names = [f"{row['kind']} {row['name']}" for row in missing]
         out.table(["not usable yet", "install"], [*map(list, zip(names, how, strict=True))])
     note_problems(host, out, problems)
-    if warning:
-        out.note(warning)
     return 3 if problems else 0
 
 

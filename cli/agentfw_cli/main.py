@@ -30,7 +30,7 @@ _COMMANDS = {
     "view": ("", "Look at everything that was recorded, in a browser"),
     "train": ("agentfw_cli.run:train", "Train a model on its own episodes, or on your prompts"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
-    "plugins": ("agentfw_cli.plugins:plugins", "List, create, check and install plugins"),
+    "plugins": ("agentfw_cli.plugins:plugins", "List, create and check plugins"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
     "reproduce": ("agentfw_cli.compare:reproduce", "Play a run again, and say whether it is equal"),
 }

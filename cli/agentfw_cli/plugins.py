@@ -1,4 +1,4 @@
-"""`agentfw plugins`: lists, shows, checks, creates, installs and uninstalls plugins.
+"""`agentfw plugins`: lists, shows, checks and creates plugins.
 
 What can't be used is listed, too, with what to do about it: a plugin is never silently absent.
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def plugins() -> None:
-    """List, show, check, create, install and uninstall plugins."""
+    """List, show, check and create plugins."""
 
 
 @plugins.command("list", short_help="List plugins, what they offer, and what can't be loaded.")
@@ -222,41 +222,6 @@ def new(name: str, kind: str | None, into: Path, file: Path | None, as_json: boo
     out.note(f"next: pip install -e {folder} && agentfw plugins {look}")
     if folder / "README.md" in paths:
         out.note(f"      {folder / 'README.md'} says more")
-
-
-@plugins.command()
-@click.argument("requirements", nargs=-1, required=True)
-@json_option
-def install(requirements: tuple[str, ...], as_json: bool) -> int:
-    """Install plugins into the environment that agentfw runs in. REQUIREMENTS are those of pip."""
-    from agentfw.host.installing import install as install_them
-    from agentfw.host.installing import tool_environment_warning
-
-    out = Out(json=as_json)
-    warning = tool_environment_warning(requirements)
-    if warning:
-        out.note(warning)
-    host = load_host(out, tell=False)
-    if host.options.project is not None:
-        host.options.project.require_trusted()
-    installed = install_them(list(requirements), out.note, host.package_index) == 0
-    if as_json:
-        out.data({"requirements": requirements, "installed": installed, "warning": warning})
-    return 0 if installed else 1
-
-
-@plugins.command()
-@click.argument("distributions", nargs=-1, required=True)
-@json_option
-def uninstall(distributions: tuple[str, ...], as_json: bool) -> int:
-    """Uninstall plugins from the environment that agentfw runs in."""
-    from agentfw.host.installing import uninstall as uninstall_them
-
-    out = Out(json=as_json)
-    gone = uninstall_them(list(distributions), load_host(out, tell=False), out.note) == 0
-    if as_json:
-        out.data({"distributions": distributions, "uninstalled": gone})
-    return 0 if gone else 1
 
 
 def _offers(host: Host) -> list[list[str]]:

@@ -274,7 +274,7 @@ def test_a_version_outside_of_the_range_is_named_with_the_fix(make_plugin: MakeP
         host.select_distribution("agentfw-dice>=")
 
     assert other.value.message == "plugin dice of agentfw-dice 1.0.0 is installed, and >=2 is asked for"
-    assert other.value.fix == 'agentfw plugins install "agentfw-dice>=2"'
+    assert other.value.fix == 'pip install "agentfw-dice>=2"'
     assert missing.value.fix == "pip install 'agentfw-tea>=2'"
 
 

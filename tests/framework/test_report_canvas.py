@@ -26,7 +26,7 @@ def scene() -> Canvas:
         canvas.circle(90, 20, 8, fill=BLUE, opacity=0.5)
     canvas.line([(10, 50), (60, 70), (110, 50)], colour=RED, width=3, dash=(4, 4), opacity=0.8)
     canvas.polygon([(10, 75), (20, 60), (30, 75)], fill=BLUE, stroke=RED)
-    canvas.text(60, 40, "naïve π − 10 %", weight=600, anchor="middle", halo=True)
+    canvas.text(60, 40, "naïve π − 10 %", weight=600, anchor="middle")
     return canvas
 
 

@@ -417,7 +417,7 @@ class Host:
             if not is_met(requirement, record.version):
                 raise PluginError(
                     f"{record.title} is installed, and {requirement.specifier} is asked for",
-                    fix=f'agentfw plugins install "{record.distribution}{requirement.specifier}"',
+                    fix=pip_install(f'"{record.distribution}{requirement.specifier}"', self.package_index),
                 )
         return records
 

@@ -17,12 +17,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-import re
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import MappingProxyType, ModuleType, SimpleNamespace
@@ -37,16 +35,13 @@ from ..boundary.output import printed_elsewhere
 from ..component import KINDS, Component
 from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
-from ..version import __version__
 from .hook_calls import HookManager, HookOwner, misused
 from .names import (
     OWN_DISTRIBUTION,
     component_name,
     file_and_attribute,
     is_file,
-    is_met,
     mend_of,
-    parse_requirement,
     pip_install,
 )
 
@@ -284,34 +279,10 @@ def load_plugins(entry_points: Sequence[EntryPoint], manager: HookManager, selec
         records.append(record)
         if is_left_out(record, selection):
             continue
-        if wanted := _unmet_version(record):
-            error = f"requires {wanted}, and this is agentfw {__version__}"
-            record.stop("incompatible", error, f"pip install '{wanted}', or another version of {record.distribution}")
-            continue
         plugin = _import(entry_point, record, selection)
         if record.state == "active":
             _register(plugin, entry_point, record, manager)
     return records
-
-
-_NEEDS_US = re.compile(
-    rf"^Requires-Dist:\s*({OWN_DISTRIBUTION}\s*(?:\[.*?\])?\s*[(<>=!~].*)$", re.MULTILINE | re.IGNORECASE
-)
-
-
-def _unmet_version(record: PluginRecord) -> str:
-    """The version of agentfw that a distribution requires, where this is another one. pip may not have checked it."""
-    if record.file or record.distribution == OWN_DISTRIBUTION:
-        return ""
-    try:
-        text = distribution(record.distribution).read_text("METADATA") or ""
-        needs = [parse_requirement(line) for line in _NEEDS_US.findall(text.partition("\n\n")[0])]
-    except (PackageNotFoundError, OSError, ValueError, UsageError):  # it can't be read, which is told elsewhere
-        return ""
-    for requirement in needs:
-        if (requirement.marker is None or requirement.marker.evaluate()) and not is_met(requirement, __version__):
-            return f"{OWN_DISTRIBUTION}{requirement.specifier}"
-    return ""
 
 
 def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:

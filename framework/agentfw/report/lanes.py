@@ -22,12 +22,10 @@ from dataclasses import dataclass
 from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, number_labels, text_width
 from agentfw.report.canvas import AXIS, FAINT, GRID, INK, MUTED, SERIES, SURFACE, Canvas, series_colour
 
-MARK_ROW, CROWDED_ROW, SPAN_ROW, LABEL_ROW, LANE_GAP = 20.0, 13.0, 18.0, 17.0, 14.0
+MARK_ROW, SPAN_ROW, LABEL_ROW, LANE_GAP = 20.0, 18.0, 17.0, 14.0
 DEEPEST = 4
 """Rows for overlapping spans. Further spans share the last row, translucent."""
 _NARROW = 500.0  # pixels; below, names that don't fit beside their lanes stand above them
-CROWDED = 6.0
-"""Average pixels that a mark needs. With less room, marks become strokes, and each kind gets its own row."""
 
 BLUE, VERMILLION, GREEN = SERIES[0], SERIES[1], SERIES[2]
 COLOURS = {"work": BLUE, "thinking": FAINT, "observation": MUTED, "intervention": GREEN, "interruption": VERMILLION}
@@ -83,7 +81,6 @@ class _Placed:
     clusters: list[_Cluster]
     rows: list[list[Span]]
     labelled: bool
-    crowded: bool
     title: float
     """Height of its name, where that stands above it."""
 
@@ -93,13 +90,7 @@ class _Placed:
 
     @property
     def marks_height(self) -> float:
-        if self.crowded:
-            return CROWDED_ROW * len(self.kinds)
         return (MARK_ROW if self.clusters else 0) + (LABEL_ROW if self.labelled else 0)
-
-    @property
-    def kinds(self) -> list[str]:
-        return sorted({cluster.kind for cluster in self.clusters}, key=_order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +173,8 @@ def _place(lane: Lane, clock: _Clock, title: float) -> _Placed:
     clusters = [_Cluster(clock.x(marks[0].time), marks) for marks in buckets.values()]
     # Interruptions are drawn above interventions, and both above everything else.
     clusters.sort(key=lambda cluster: (-RANK.get(cluster.kind, 2), cluster.x))
-    crowded = len(clusters) * CROWDED > clock.width
-    labelled = not crowded and any(mark.label for mark in lane.marks)
-    return _Placed(lane, clusters, _stack(lane.spans), labelled, crowded, title)
+    labelled = any(mark.label for mark in lane.marks)
+    return _Placed(lane, clusters, _stack(lane.spans), labelled, title)
 
 
 def _stack(spans: Sequence[Span]) -> list[list[Span]]:
@@ -209,7 +199,7 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
     room, below = (clock.width, 18.0) if placed.title else (gutter - 14, placed.height / 2 + 4.5)
     canvas.text(PADDING, top + below, ellipsis(placed.lane.name, width=room, size=13, weight=600), size=13, weight=600)
     y = top + placed.title + LANE_GAP / 2
-    cuts = [cluster.x for cluster in placed.clusters if cluster.kind == "interruption"] if not placed.crowded else []
+    cuts = [cluster.x for cluster in placed.clusters if cluster.kind == "interruption"]
     for index, row in enumerate(placed.rows):
         _draw_spans(canvas, row, clock, y + placed.marks_height + SPAN_ROW * index, cuts)
     if placed.labelled:
@@ -217,11 +207,6 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
         y += LABEL_ROW
     for cluster in placed.clusters:
         with canvas.group(title=_tooltip(cluster, clock)):
-            if placed.crowded:
-                row_top = y + CROWDED_ROW * placed.kinds.index(cluster.kind)
-                stroke = [(cluster.x, row_top + 2), (cluster.x, row_top + CROWDED_ROW - 2)]
-                canvas.line(stroke, colour=_colour(cluster.kind), width=1.25, opacity=0.8)
-                continue
             busy = any(span.start <= cluster.marks[0].time <= _end(span) for span in placed.lane.spans)
             if cluster.kind == "interruption" and busy:
                 # An interruption crosses the spans in progress.
@@ -231,25 +216,15 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
 
 
 def _draw_spans(canvas: Canvas, spans: Sequence[Span], clock: _Clock, top: float, cuts: Sequence[float]) -> None:
-    """The spans of one row. Spans on the same pixel are drawn as one. Names end before an interruption."""
-    waiting: list[Span] = []
-    for index, span in enumerate(spans):
-        waiting.append(span)
-        start, end = clock.x(waiting[0].start), max(clock.x(_end(one)) for one in waiting)
-        following = spans[index + 1] if index + 1 < len(spans) else None
-        if following and following.kind == span.kind and clock.x(following.start) <= start + 1 and end <= start + 1:
-            continue
-        if len(waiting) == 1:
-            what = f"{span.label or span.kind}, {clock.say(span.start)} to {clock.say(_end(span))}"
-        else:
-            what = f"{len(waiting)} × {span.kind}, {clock.say(waiting[0].start)} to {clock.say(_end(span))}"
-        with canvas.group(title=what):
+    """The spans of one row. Names end before an interruption."""
+    for span in spans:
+        start, end = clock.x(span.start), clock.x(_end(span))
+        with canvas.group(title=f"{span.label or span.kind}, {clock.say(span.start)} to {clock.say(_end(span))}"):
             _draw_span(canvas, span.kind, start, end, top + 2, SPAN_ROW - 4)
         room = min([end, *(cut - 2 for cut in cuts if start + 8 < cut < end)]) - start - 12
-        label = ellipsis(span.label, width=room, size=11) if len(waiting) == 1 else ""
+        label = ellipsis(span.label, width=room, size=11)
         if len(label) > 3 or label == span.label:
             canvas.text(start + 8, top + SPAN_ROW / 2 + 4, label, size=11, colour=INK)
-        waiting = []
 
 
 def _draw_span(canvas: Canvas, kind: str, start: float, end: float, top: float, height: float) -> None:

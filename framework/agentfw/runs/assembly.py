@@ -111,7 +111,6 @@ class RunEnvironment:
 
 Made = TypeVar("Made")
 
-Keep = Callable[[Policy], Policy]
 Watch = Callable[[Episode, Turn], object]
 """Is called with each turn as soon as it is over."""
 
@@ -142,13 +141,8 @@ class Assembly:
     trace: Trace | None = None
     """Is told of each operation, where a tracker wants to know."""
 
-    async def play(
-        self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None, keep: Keep = lambda policy: policy
-    ) -> Episode:
-        """Play one episode with an agent of its own in a fresh world, and check its figures.
-
-        `keep` is given the policy that is about to be asked, and returns the one that is asked instead.
-        """
+    async def play(self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None) -> Episode:
+        """Play one episode with an agent of its own in a fresh world, and check its figures."""
         environment, clock = self.host.make("environment", self.spec.environment, Environment, "environment"), Clock()
         finish, outcome = "", dict[str, float]()
         try:
@@ -159,7 +153,7 @@ class Assembly:
                     # What the run says of sampling holds, whatever the program asks for: a training depends on it.
                     tools = self.tools if environment.calls_tools else ()
                     session = self.session(
-                        task, keep(self.surrounded(policy)), sampling, watch, leads_alone=True, tools=tools
+                        task, self.surrounded(policy), sampling, watch, leads_alone=True, tools=tools
                     )
                     await environment.play(session)
                     if session.failure is not None:
@@ -167,7 +161,7 @@ class Assembly:
                     episode = session.end("finished")
                 else:
                     guarded = GuardedEnvironment(environment, guard, episode=task.id)
-                    episode = await self._engaged(guarded, task, keep(self.surrounded(policy)), sampling, watch)
+                    episode = await self._engaged(guarded, task, self.surrounded(policy), sampling, watch)
             finish, outcome = episode.finish, dict(episode.outcome)
         finally:
             if self.trace is not None:

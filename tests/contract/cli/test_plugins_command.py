@@ -27,7 +27,7 @@ def test_a_pinned_plugin_must_have_that_version(agentfw: Agentfw, quick: tuple[s
 
     assert fits.code == 0
     assert differs.code == 3
-    assert 'agentfw plugins install "agentfw-laboratory==2.0"' in differs.err
+    assert 'pip install "agentfw-laboratory==2.0"' in differs.err
 
 
 @pytest.mark.parametrize("name", ["agentfw-dice", "dice-plugin"])

@@ -88,7 +88,6 @@ OTHERS = {
     "plugins new 9lives --kind memory": "9lives",
     "plugins new json --kind memory": "Python already has a module called json",
     "plugins new x --from nowhere.py": "nowhere.py",
-    "plugins uninstall agentfw-nothing": 'no installed plugin distribution is called "agentfw-nothing"',
     "data mak": "Did you mean 'make'?",
     "data make calender": 'did you mean "calendar"?',
     "view nowhere": "nowhere",
