@@ -124,8 +124,6 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
         ("made", str(folder.about.get("created", ""))[:19].replace("T", " ")),
         ("agentfw", folder.about.get("agentfw", "")),
     ]
-    if origin := folder.about.get("forked_from"):
-        facts += [("forked from", f"{origin['run']}, after {counted(origin['update'], 'update')}")]
     facts += list(folder.about.get("components", {}).items())
     facts += [("resumed", line) for line in folder.segments]
     facts += [(key, spec[key]) for key in ("interface", "seed", "split", "updates", "concurrency") if key in spec]
@@ -194,11 +192,6 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
     "change results, such as deadline=1200, or a larger number of updates. Can be repeated.",
 )
 @click.option(
-    "--fork",
-    is_flag=True,
-    help="Leave RUN as it is, and begin a new training from its last complete update. Any setting of it may be other.",
-)
-@click.option(
     "--from-update",
     type=click.IntRange(min=1),
     metavar="N",
@@ -215,7 +208,6 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
 def resume(
     run: str,
     assignments: tuple[str, ...],
-    fork: bool,
     from_update: int | None,
     with_changed: bool,
     samples: bool,
@@ -230,7 +222,6 @@ def resume(
     \b
       agentfw runs resume last
       agentfw runs resume last --set learner.tokens=512 --set updates=60
-      agentfw runs resume last --fork --set learner.learning_rate=1e-5
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.records.folder import find_run
@@ -244,9 +235,7 @@ def resume(
     changes = parse_assignments([*assignments, *_asked_for(folder, assignments)])
     if from_update is not None:
         folder.rewind(from_update)
-    resumed = (
-        Run.fork(folder, host, root, changes) if fork else Run.open(folder, host, changes, with_changed=with_changed)
-    )
+    resumed = Run.open(folder, host, changes, with_changed=with_changed)
     if resumed.is_done:
         out.note(f"{folder.id} is done already")
     execute(resumed, host, out, samples=samples)

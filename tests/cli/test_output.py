@@ -45,23 +45,6 @@ def test_a_check_has_json(agentfw: Agentfw) -> None:
     assert {"kind", "component", "name", "promise", "passed", "skipped", "detail", "seconds"} == set(report.json[0])
 
 
-def test_installing_has_json(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentfw.host import installing
-
-    asked: list[list[str]] = []
-
-    def install(requirements: list[str], echo: object, index: str) -> int:
-        asked.append(requirements)
-        return 1
-
-    monkeypatch.setattr(installing, "install", install)
-
-    answer = agentfw("plugins", "install", "agentfw-tea==1", "--json")
-
-    assert asked == [["agentfw-tea==1"]]
-    assert (answer.code, answer.json["installed"]) == (1, False)
-
-
 def test_what_a_component_prints_does_not_get_into_the_data(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     answer = agentfw(*quick, "--set", "environment.noisy=true", "--json")
 
@@ -161,40 +144,6 @@ def test_a_list_of_runs_can_be_limited(agentfw: Agentfw, quick: tuple[str, ...])
     assert "not shown" not in whole.err
 
 
-@pytest.mark.slow
-def test_runs_of_another_format_are_told_of(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
-    for _ in range(2):
-        agentfw(*quick)
-    old = sorted(Path("runs").iterdir())[0] / "run.json"
-    old.write_text(old.read_text().replace('"format": 3', '"format": 1'))
-
-    listed, shown = agentfw("runs", "list"), agentfw("runs", "show", old.parent.name)
-
-    assert listed.out.count("done") == 1
-    assert listed.out.count("unreadable") == 1
-    assert f"agentfw runs show {old.parent.name}" in listed.err
-    assert (shown.code, "is in format 1" in shown.err) == (2, True)
-    assert "fix:" in shown.err
-
-
-@pytest.mark.slow
-def test_one_damaged_run_does_not_hide_the_others(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
-    for _ in range(2):
-        agentfw(*quick)
-    folder = sorted(Path("runs").iterdir())[0]
-    (folder / "summary.json").unlink()
-    (folder / "metrics.jsonl").write_text("nonsense\n{}\n")
-
-    listed = agentfw("runs", "list")
-    shown = agentfw("runs", "show", folder.name)
-
-    assert listed.code == 0
-    assert "damaged" in listed.out
-    assert "done" in listed.out
-    assert (shown.code, shown.out.splitlines()[0].split()[-1]) == (0, "damaged")
-    assert "metrics.jsonl, line 1, is damaged" in shown.err
-
-
 def test_answers_that_were_not_understood_are_told(agentfw: Agentfw) -> None:
     words = (
         "run",
@@ -212,20 +161,6 @@ def test_answers_that_were_not_understood_are_told(agentfw: Agentfw) -> None:
     assert answer.code == 0, answer.err
     assert "answers could not be understood" in answer.err
     assert "answers could not be understood" in agentfw("runs", "show", "last").err
-
-
-def test_secrets_are_never_shown(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "very-secret")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:very-secret@example.org/track")
-    monkeypatch.setenv("AGENTFW_TRACE_HOOKS", "0")
-
-    for answer in (agentfw("doctor"), agentfw("doctor", "--json")):
-        assert answer.code == 0
-        assert "very-secret" not in answer.out + answer.err
-        assert "set, not shown" in answer.out
-        assert "https://***@example.org/track" in answer.out
-        assert "AGENTFW_TRACE_HOOKS" in answer.out
 
 
 class Terminal:

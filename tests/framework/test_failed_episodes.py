@@ -7,7 +7,6 @@ import importlib
 import itertools
 import json
 import re
-import shutil
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -127,25 +126,6 @@ def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
     found = reasons([{"reason": "no answer"}, *lines])
 
     assert found == {"task 0: the prompt has 0 tokens": 3, "no answer": 1}
-
-
-@pytest.mark.slow
-def test_a_resumed_run_leaves_out_the_same_episodes(laboratory: Any, failing: Any, tmp_path: Path) -> None:
-    failing(rollout("00001-2"))
-    folder = laboratory.train(tmp_path).folder
-    number = next(number for number in range(1, 5) if folder.rollouts(number).failed())
-    expected = laboratory.left(folder)
-    failed = failing(lambda task: False)
-    failed.clear()
-
-    for name in ("state.json", "updates.jsonl", "summary.json"):
-        (folder.path / name).unlink()
-    shutil.rmtree(folder.path / "states")
-    metrics = folder.rollouts(number).path / "metrics.jsonl"
-    metrics.write_text("".join(metrics.read_text("utf-8").splitlines(keepends=True)[:4]), "utf-8")
-    laboratory.resume(folder)
-
-    assert laboratory.left(folder) == expected
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from agentfw.boundary.crossing import (
     GuardedEnvironment,
     GuardedMemory,
     GuardedPolicy,
-    GuardedToolbox,
 )
 from agentfw.boundary.guard import Guard
 from agentfw.episode import Task
@@ -24,7 +22,7 @@ from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
 from agentfw.request import Brief, Moment, Sampling
 from agentfw.testing import fresh_host
-from agentfw.tool import Tool, Toolbox, tool
+from agentfw.tool import Tool, tool
 
 QUERY = Query("tea", Task(3, 7), limit=2)
 
@@ -108,23 +106,6 @@ def test_an_interruption_of_the_run_is_no_failure_of_a_component() -> None:
         asyncio.run(interrupted())
 
 
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (None, "failed in recall(), episode 00003-0: TypeError"),
-        (3, "failed in recall(), episode 00003-0: TypeError"),
-        (["tea"], "gave a str, not a Recollection"),
-        ([Recollection("tea"), None], "gave a NoneType, not a Recollection"),
-        ([Recollection(3)], "recalled something without text"),  # type: ignore[arg-type]
-    ],
-)
-def test_recollections_that_are_none_are_told(found: Any, words: str) -> None:
-    with pytest.raises(PluginError) as caught:
-        asyncio.run(memory(lambda: found).recall(QUERY))
-
-    assert caught.value.message.startswith(f"{NAMED} {words}")
-
-
 def test_a_policy_that_hangs_in_the_middle_of_an_answer_is_out_of_time() -> None:
     class Halting(Policy):
         async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
@@ -155,36 +136,6 @@ def test_a_deadline_may_be_infinite() -> None:
 # -- the other kinds ---------------------------------------------------------------------------------------------------
 
 
-def test_a_toolbox_that_opens_into_something_else_is_told() -> None:
-    class Box(Toolbox):
-        async def open(self) -> Sequence[Tool]:
-            return ["hammer"]  # type: ignore[list-item]
-
-    with pytest.raises(PluginError, match="gave a str, not a Tool"):
-        asyncio.run(GuardedToolbox(Box(), guard()).open())
-
-
-@pytest.mark.parametrize("failing", ["open", "begin", "tools"])
-def test_methods_that_are_not_waited_for_are_guarded_too(failing: str, tmp_path: Path) -> None:
-    notes = GuardedMemory(type("Notes", (Memory,), {failing: lambda *_: 1 / 0})(), guard())
-    arguments = {"open": tmp_path, "begin": Task(0, 7), "tools": Task(0, 7)}
-
-    with pytest.raises(PluginError, match=rf"{NAMED} failed in {failing}\(\).*: ZeroDivisionError"):
-        getattr(notes, failing)(arguments[failing])
-
-
-class Slow(Policy):
-    async def generate(self, request: Request) -> Generation:
-        await asyncio.sleep(0.2)
-        return Generation("late")
-
-
-def test_a_policy_that_answers_in_time_is_heard_and_one_that_does_not_is_named() -> None:
-    assert asyncio.run(GuardedPolicy(Slow(), guard(60)).generate(Request(()))).text == "late"
-    with pytest.raises(EndpointError, match=r"has not answered generate\(\) within 0\.05 s"):
-        asyncio.run(GuardedPolicy(Slow(), guard(0.05)).generate(Request(())))
-
-
 def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None:
     class Instant(Policy):
         takes: float = 42.0
@@ -197,20 +148,6 @@ def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None
     for policy.takes in (-1.0, float("nan")):
         with pytest.raises(PluginError, match="says that an answer takes"):
             GuardedPolicy(policy, guard()).generation_time(Generation("x", count=3), 1.0)
-
-
-def test_a_policy_that_answers_with_something_else_is_told() -> None:
-    class Wordless(Policy):
-        async def generate(self, request: Request) -> Generation:
-            return "hello"  # type: ignore[return-value]
-
-    class Plain(Policy):
-        def generate(self, request: Request) -> Generation:  # type: ignore[override]
-            return Generation("hello")
-
-    for policy in (Wordless(), Plain()):
-        with pytest.raises(AgentfwError, match=f"{NAMED} (answered with a str|failed in generate)"):
-            asyncio.run(GuardedPolicy(policy, guard()).generate(Request(())))
 
 
 @tool
@@ -255,18 +192,6 @@ class Policies:
     @hookimpl
     def agentfw_policies(self) -> list[Component]:
         return [Component("strict", "not.imported:Strict", "")]
-
-
-@pytest.mark.parametrize("takes", [float("nan"), float("inf"), -1.0])
-def test_how_long_a_token_takes_is_a_time(takes: float) -> None:
-    class Slow(Environment):
-        """Wait."""
-
-        def time_per_token(self) -> float:
-            return takes
-
-    with pytest.raises(PluginError, match=f"{NAMED} says that a token takes"):
-        GuardedEnvironment(Slow(), guard(), episode="00003-0").brief()
 
 
 def test_an_answer_without_an_end_is_an_error_at_its_first_wrong_item() -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 import time
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -119,47 +116,6 @@ def test_a_stop_iteration_is_an_error_like_any_other() -> None:
         return next(iter(()))
 
     assert answer(empty) == (False, "empty failed: RuntimeError: raised StopIteration")
-
-
-def test_a_tool_that_holds_on_to_its_cancellation_times_out_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.boundary.coroutines.PATIENCE", 0.05)
-
-    @tool(timeout=0.05)
-    async def clinging() -> str:
-        """Waits, whatever happens."""
-        while True:
-            with suppress(BaseException):
-                await asyncio.sleep(60)
-
-    assert answer(clinging) == (False, "clinging timed out after 0.05 s")
-
-
-CLINGING = """
-import asyncio
-from contextlib import suppress
-import agentfw.boundary.coroutines
-from agentfw.tool import tool
-
-@tool(timeout=0.05)
-async def clinging() -> str:
-    "Waits, whatever happens."
-    while True:
-        with suppress(BaseException):
-            await asyncio.sleep(60)
-
-async def main():
-    for one in await clinging.open():
-        print(await one.answer({}))
-
-agentfw.boundary.coroutines.PATIENCE = 0.05
-asyncio.run(main())
-"""
-
-
-def test_a_program_ends_although_a_tool_holds_on_to_its_cancellation() -> None:
-    ended = subprocess.run([sys.executable, "-c", CLINGING], capture_output=True, text=True, timeout=100, check=True)
-
-    assert "timed out after 0.05 s" in ended.stdout
 
 
 def test_a_cancelled_tool_may_close_what_it_has_opened() -> None:

@@ -31,7 +31,6 @@ from pluggy import PluginValidationError
 from .. import hookspecs
 from ..boundary.gate import SLOW_SECONDS, ImportFailed, function_at, let_in
 from ..boundary.metadata import EntryPoint, MetadataProblem, normalise
-from ..boundary.output import printed_elsewhere
 from ..component import KINDS, Component
 from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
@@ -332,7 +331,6 @@ def is_left_out(record: PluginRecord, selection: Selection) -> bool:
 
 def _import(entry_point: EntryPoint, record: PluginRecord, selection: Selection) -> object:
     started, plugin, disable = time.perf_counter(), None, f"disable it with --no-plugin {record.name}"
-    printed = printed_elsewhere()
     try:
         plugin = let_in(record.title, entry_point.load, advice=disable, slow=selection.slow_import_seconds)
     except ImportFailed as failure:
@@ -344,8 +342,6 @@ def _import(entry_point: EntryPoint, record: PluginRecord, selection: Selection)
     record.seconds = time.perf_counter() - started
     if record.seconds > NOTED_SECONDS:
         record.hints.append(f"took {record.seconds:.1f} s to import; {disable}")
-    if printed_elsewhere() > printed:
-        record.hints.append(f"printed to stdout when it was imported (sent to stderr); {tell_authors(record)}")
     return plugin
 
 

@@ -295,7 +295,7 @@ class ModelLearner(Learner):
                 lower.append("learner.checkpointing=true")
             fix = f"set {' or '.join(lower)}, which doesn't change results"
             if self.settings.precision != "nf4" and self.settings.weights == "lora":
-                fix += "; or fork the run with learner.precision=nf4 and policy.precision=nf4"
+                fix += "; or begin a new training with learner.precision=nf4 and policy.precision=nf4"
             raise AgentfwError(
                 f"the {network.device} doesn't have enough memory for this update: {asked}", fix=fix, change=lower[0]
             ) from error

@@ -67,13 +67,6 @@ def test_wrong_settings_are_no_fault_of_the_component(agentfw: Agentfw) -> None:
     assert "foo: no such key" in answer.err
 
 
-def test_only_plugins_are_uninstalled(agentfw: Agentfw) -> None:
-    answer = agentfw("plugins", "uninstall", "pydantic")
-
-    assert answer.code == 2
-    assert 'no installed plugin distribution is called "pydantic"' in answer.err
-
-
 def test_a_component_that_is_named_like_a_broken_plugin_is_that_plugins_fault(
     agentfw: Agentfw, install: Install, quick: tuple[str, ...]
 ) -> None:

@@ -133,7 +133,7 @@ def test_full_memory_says_what_to_lower(
 
     assert caught.value.fix == (
         "set learner.tokens=500 or learner.checkpointing=true, which doesn't change results; "
-        "or fork the run with learner.precision=nf4 and policy.precision=nf4"
+        "or begin a new training with learner.precision=nf4 and policy.precision=nf4"
     )
     assert caught.value.change == "learner.tokens=500"
 

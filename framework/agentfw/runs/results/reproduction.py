@@ -130,11 +130,6 @@ def _numbers(*values: object) -> bool:
 def play_again(folder: RunFolder, host: Host, root: Path, secrets: Mapping[str, Any]) -> Run:
     """A new run of the same spec below `root`, not executed yet. `secrets` are settings that run.json doesn't have."""
     about = folder.about
-    if "forked_from" in about:
-        raise UsageError(
-            f"{folder.id} was forked from {about['forked_from']['run']}, so it doesn't begin at a beginning",
-            fix=f"reproduce that one: agentfw reproduce {about['forked_from']['run']}",
-        )
     if not (about["episodes"] or folder.planned_updates):
         raise UsageError(
             f"{folder.id} was led by programs or people from outside, who can't be played again",
