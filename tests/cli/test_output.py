@@ -37,14 +37,6 @@ def test_every_command_has_json(agentfw: Agentfw, quick: tuple[str, ...]) -> Non
     assert len(agentfw("plugins", "new", "agentfw-cups", "--kind", "memory", "--json").json["files"]) > 5
 
 
-def test_a_check_has_json(agentfw: Agentfw) -> None:
-    report = agentfw("plugins", "check", "reward:utility", "--json")
-
-    assert report.code == 0
-    assert all(row["passed"] for row in report.json)
-    assert {"kind", "component", "name", "promise", "passed", "skipped", "detail", "seconds"} == set(report.json[0])
-
-
 def test_what_a_component_prints_does_not_get_into_the_data(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
     answer = agentfw(*quick, "--set", "environment.noisy=true", "--json")
 
@@ -229,24 +221,6 @@ def test_colour_is_for_terminals_that_want_it(terminal: Terminal, monkeypatch: p
         with monkeypatch.context() as changed:
             changed.setenv(name, value)
             assert Out().style("x", "bold") == "x"
-
-
-def test_a_table_without_headings_begins_with_its_first_row(capsys: pytest.CaptureFixture[str]) -> None:
-    Out().table(["", ""], [["key", "value"]])
-
-    assert capsys.readouterr().out == "key  value\n"
-
-
-def test_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
-    Out().table(["", "mean"], [["a", "1.0"], ["b", "10.0"]], right=(1,))
-
-    assert capsys.readouterr().out == "   mean\na   1.0\nb  10.0\n"
-
-
-def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
-    Out(json=True).data({"a": float("nan"), "b": [float("inf"), 1.5], "c": (Path("x"),)})
-
-    assert capsys.readouterr().out == '{\n  "a": null,\n  "b": [\n    null,\n    1.5\n  ],\n  "c": [\n    "x"\n  ]\n}\n'
 
 
 @pytest.mark.slow

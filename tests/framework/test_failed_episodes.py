@@ -179,28 +179,6 @@ def test_an_evaluation_is_complete_without_the_episodes_that_failed(
     assert folder.state == "done"
 
 
-def test_a_run_without_an_optimizer_leaves_out_as_well(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    playing = importlib.import_module("agentfw_laboratory.playing")
-    hashing = importlib.import_module("agentfw_laboratory.hashing")
-    answer = hashing.Hashing.generate
-
-    async def generate(self: Any, request: Any) -> Any:
-        if request.task.index == 3:
-            raise DOWN
-        return await answer(self, request)
-
-    monkeypatch.setattr(hashing.Hashing, "generate", generate)
-    run = playing.play(tmp_path, episodes=12)
-
-    assert len(run.folder.metrics()) == 11
-    assert run.folder.how_far == "1 failed, 11 of 12 episodes"
-    assert [json.loads(line)["episode"] for line in (run.folder.path / "failed.jsonl").read_text().splitlines()] == [
-        "00003-0"
-    ]
-
-
 @pytest.mark.parametrize(("value", "tasks"), [(float("nan"), 8), (float("nan"), 2), (1e200, 8), (float("-inf"), 8)])
 def test_one_impossible_score_drops_its_group_and_not_the_training(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float, tasks: int

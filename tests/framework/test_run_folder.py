@@ -6,10 +6,8 @@ import importlib
 import json
 import os
 import re
-import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ import pytest
 
 from agentfw.errors import RunFolderError, StorageError, UnknownNameError
 from agentfw.runs.records.folder import RunFolder, find_run, list_runs
-from agentfw.runs.records.run_index import RunIndex, newest_first
 
 SITE = Path(__file__).parents[1] / "site"
 ABOUT: dict[str, Any] = {
@@ -128,33 +125,6 @@ def test_a_list_passes_over_what_is_no_run_and_has_the_newest_first(tmp_path: Pa
     assert [folder.id for folder in list_runs(tmp_path)] == [third.id, first.id, second.id]
     assert find_run(tmp_path, "last").id == third.id
     assert list(list_runs(tmp_path / "missing")) == []
-
-
-def make_many(root: Path) -> list[str]:
-    """More runs than are read each time. The newest come first in the list of their names."""
-    for number in range(520):
-        folder = root / f"run-{number:05}"
-        folder.mkdir()
-        created = f"2026-11-21T10:{number // 60:02}:{number % 60:02}+00:00"
-        (folder / "run.json").write_text(json.dumps({**ABOUT, "format": 3, "created": created}))
-    return [f"run-{number:05}" for number in reversed(range(520))]
-
-
-@pytest.mark.parametrize("damage", ["half", "gone", "another table"])
-def test_an_index_of_runs_that_is_damaged_is_made_again(tmp_path: Path, damage: str) -> None:
-    make_many(tmp_path)
-    whole = newest_first(tmp_path)
-    index = tmp_path / RunIndex.file
-    if damage == "half":
-        index.write_bytes(b"no database" * 100)
-    else:
-        index.unlink()
-    if damage == "another table":
-        with closing(sqlite3.connect(index)) as other:
-            other.execute("CREATE TABLE letters (text TEXT)")
-
-    assert newest_first(tmp_path) == whole
-    assert newest_first(tmp_path) == whole
 
 
 def test_a_run_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:

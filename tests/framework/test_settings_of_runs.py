@@ -153,13 +153,6 @@ def test_a_component_gets_its_settings_as_they_were_validated(
     assert reopened(run, host) == Odd.made[0]
 
 
-def test_settings_are_validated_once(host: Host, tmp_path: Path) -> None:
-    create(host, tmp_path, {"percent": 2})
-
-    assert OddSettings.validated == 1
-    assert Odd.made[0].percent == 200
-
-
 def test_run_json_says_what_was_given_and_what_is_in_force(host: Host, tmp_path: Path) -> None:
     found = about(create(host, tmp_path, {"percent": 2, "class": 2.0}))
 
@@ -175,12 +168,6 @@ def test_a_spec_of_infinities_comes_back(host: Host, tmp_path: Path) -> None:
     run = create(host, tmp_path, horizon=float("inf"))
 
     assert Run.open(RunFolder.open(run.folder.path), host).spec.horizon == float("inf")
-
-
-def test_one_episode_does_not_change_the_settings_of_the_next(host: Host, tmp_path: Path) -> None:
-    asyncio.run(create(host, tmp_path, episodes=3).execute())
-
-    assert Inn.seen == [["ann", "bob"]] * 3
 
 
 def test_a_default_that_changed_since_is_as_it_was(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,6 @@ import threading
 import time
 from typing import Any
 
-import pytest
-
 from agentfw.tool import FunctionTool, Tool, tool
 
 
@@ -86,36 +84,6 @@ def test_a_plain_function_that_is_slow_stops_neither_others_nor_its_timeout() ->
     late, quick = asyncio.run(both())
     assert late == (False, "slow timed out after 0.05 s")
     assert quick[0]
-
-
-def test_a_call_that_is_called_off_is_no_answer() -> None:
-    """The run was interrupted: that must go through, and not be told to an agent as a failure of the tool."""
-
-    @tool
-    async def waiting() -> str:
-        """Waits."""
-        await asyncio.sleep(60)
-        return ""
-
-    async def call_off() -> None:
-        task = asyncio.create_task(waiting.answer({}))
-        await asyncio.sleep(0.01)
-        task.cancel()
-        await task
-
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(call_off())
-
-
-def test_a_stop_iteration_is_an_error_like_any_other() -> None:
-    """A future can't carry it: with asyncio's own threads each such call would wait for its timeout."""
-
-    @tool
-    def empty() -> str:
-        """The first of nothing."""
-        return next(iter(()))
-
-    assert answer(empty) == (False, "empty failed: RuntimeError: raised StopIteration")
 
 
 def test_a_cancelled_tool_may_close_what_it_has_opened() -> None:

@@ -40,31 +40,6 @@ def test_a_policy_learns_what_is_liked(laboratory: Any, tmp_path: Path) -> None:
     assert difference.difference.high < 0
 
 
-def test_the_advantages_of_what_was_learned_from_are_kept(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path, updates=1).folder
-
-    found = json.loads((folder.rollouts(1).path / "advantages.json").read_text())
-    turns = {episode.id: len(episode.turns) for episode in folder.rollouts(1).episodes()}
-
-    assert found.keys() <= turns.keys()
-    values = [value for some in found.values() for _, value in some]
-    assert min(values) < 0 < max(values)
-    assert all(0 <= turn < turns[name] for name, some in found.items() for turn, _ in some)
-
-
-def test_groups_of_training_and_evaluation_have_their_own_size_and_tasks(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path, samples=5, evaluation={"every": 3, "tasks": 4, "samples": 2}).folder
-
-    learned = [record["episode"] for record in folder.rollouts(1).metrics()]
-    held_out = [episode.task for episode in folder.evaluation(0).episodes()]
-    assert [name.rpartition("-")[2] for name in learned] == ["0", "1", "2", "3", "4"] * 3
-    assert len(held_out) == 4 * 2
-    assert {task.split for task in held_out} == {"validation"}
-    seeds = {episode.task.seed for number in range(1, 5) for episode in folder.rollouts(number).episodes()}
-    assert len(seeds) == 4 * 3, "each update has tasks of its own while there are enough"
-    assert not seeds & {task.seed for task in held_out}
-
-
 def test_every_evaluation_plays_the_same_with_the_newest_version(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.train(tmp_path).folder
 
@@ -284,21 +259,6 @@ def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluatio
     assert middle <= learned[2], "the third update begins with what the evaluation saw"
 
 
-def test_no_two_episodes_that_are_learned_from_have_one_id(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Memories tell episodes apart by it."""
-    bandit = importlib.import_module("agentfw_laboratory.bandit").Bandit
-    before = bandit.tasks
-    monkeypatch.setattr(bandit, "tasks", lambda self, count, seed, split: before(self, min(count, 4), seed, split))
-
-    folder = laboratory.train(tmp_path, samples=2).folder
-
-    names = [record["episode"] for number in (1, 2, 3, 4) for record in folder.rollouts(number).metrics()]
-    assert len({name.partition("-")[0] for name in names}) == 4, "four tasks, again and again"
-    assert len(set(names)) == len(names) == 4 * 3 * 2
-
-
 def test_only_the_newest_versions_are_kept(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.train(tmp_path, keep=3).folder
 
@@ -346,12 +306,3 @@ def test_hooks_and_watchers_are_told_of_each_update(
     first = [("play", 1), ("learn", 1), ("publish", 1), ("agentfw_updated", "bias@1"), "bias@1"]
     second = [("play", 2), ("learn", 2), ("publish", 2), ("agentfw_updated", "bias@2"), "bias@2"]
     assert told == [("evaluate", 0), *first, *second, ("evaluate", 2)]
-
-
-def test_what_is_written_down_is_strict_json_without_paths_of_this_machine(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path).folder
-
-    for name in ("run.json", "state.json", "summary.json"):
-        text = (folder.path / name).read_text()
-        json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
-        assert str(tmp_path) not in text

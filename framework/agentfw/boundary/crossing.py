@@ -229,8 +229,8 @@ class GuardedLearner(Guarded, Learner, kind="learner"):
             raise AgentfwError(
                 f"{self.guard.title} ran out of memory in {call.title}{number}: {cause}".rstrip(": "),
                 fix="set what lowers the learner's need of memory (see its settings: agentfw plugins show "
-                f"{self.guard.name}), begin a new training with fewer tasks or samples per update, or stop other programs "
-                "that use the memory",
+                f"{self.guard.name}), begin a new training with fewer tasks or samples per update, or stop other "
+                "programs that use the memory",
             ) from cause
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +138,6 @@ class Run:
             pack(*packed)  # with what was imported since
             references = assembly.environment.references(assembly.measured_tasks())
             summary = summarize(self.folder, time.monotonic() - began, references)
-            summary = replace(summary, untracked=tracking.missed)
             if self.folder.headline not in summary.figures:
                 who = assembly.environment.guard.title
                 self.host.notes.append(f'{who} leads with "{self.folder.headline}", which no episode has')
