@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import itertools
-import json
 import re
 from collections.abc import Callable
 from html import escape
