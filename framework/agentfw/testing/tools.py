@@ -267,15 +267,6 @@ async def wrong_arguments_are_answered(subject: Boxes) -> None:
         raise DoesNotApply("its tools take any arguments")
 
 
-async def closing_twice_is_fine(subject: Boxes) -> None:
-    """It can be closed twice, and without having been opened."""
-    box = subject.make()
-    await box.open()
-    await box.close()
-    await box.close()
-    await subject.make().close()
-
-
 def check_tools(tools: Sequence[Tool]) -> None:
     """Broken unless an agent can be offered these tools."""
     for tool in tools:

@@ -52,8 +52,7 @@ def test_every_promise_is_broken_by_one_of_these() -> None:
 
     promised = {(kind, check.__name__) for kind in KINDS for check in contract(kind)[of_all:]}
 
-    # The engagement keeps two of these for every environment; the checks guard against one that no longer does.
+    # The engagement keeps this one for every environment; the check guards against one that no longer does.
     assert promised - caught == {
-        ("environment", "time_never_runs_back"),
         ("environment", "it_ends"),
     }
