@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from agentfw import Component, Environment, hookimpl
+from agentfw import Component, hookimpl
 from agentfw.boundary.crossing import (
-    GuardedEnvironment,
     GuardedMemory,
     GuardedPolicy,
 )
@@ -192,12 +190,3 @@ class Policies:
     @hookimpl
     def agentfw_policies(self) -> list[Component]:
         return [Component("strict", "not.imported:Strict", "")]
-
-
-def test_an_answer_without_an_end_is_an_error_at_its_first_wrong_item() -> None:
-    class Endless(Environment):
-        def tasks(self, count: int, seed: int, split: str) -> Any:
-            return itertools.repeat(None)
-
-    with pytest.raises(PluginError, match="gave a NoneType, not a Task"):
-        GuardedEnvironment(Endless(), guard()).tasks(3, 7, "test")
