@@ -69,7 +69,7 @@ _BUGS: dict[str, list[tuple[Callable[[], Any], str, str]]] = {
     ],
     "policy": [
         (acting.Wordless, "answers with text instead of a Generation", "it_answers"),
-        (acting.OneAtATime, "fails when asked twice at once", "it_answers_many_at_once"),
+        (acting.OneAtATime, "fails when asked twice at once", "each_request_gets_its_own_answer"),
         (acting.Mixing, "takes the prompt of another request", "each_request_gets_its_own_answer"),
         (acting.Dice, "ignores the seed", "one_seed_gives_one_answer"),
         (acting.FirstTurnOnly, "fails in the second turn", "it_goes_on_with_a_conversation"),

@@ -60,14 +60,6 @@ async def it_answers(subject: Policies) -> None:
     _check_types(answer)
 
 
-async def it_answers_many_at_once(subject: Policies) -> None:
-    """Any number of requests may be in flight at once."""
-    async with _open(subject) as policy:
-        answers = await asyncio.gather(*(policy.generate(_request(index)) for index in range(8)))
-    for answer in answers:
-        _check_types(answer)
-
-
 async def each_request_gets_its_own_answer(subject: Policies) -> None:
     """A request gets the answer that it would get alone, also among others."""
     async with _open(subject) as policy:
