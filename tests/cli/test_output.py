@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -237,12 +236,3 @@ def test_a_reader_that_has_had_enough_is_no_error(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "summary.json").exists()
-
-
-def test_rounds_without_a_known_number_do_not_run_beyond_the_end(agentfw: Agentfw) -> None:
-    pytest.importorskip("agentfw_papers")
-    told = agentfw("run", "proactive", "--episodes", "3")
-
-    counts = re.findall(r"(\d+)/(\d+) ", told.err)
-    assert counts[-1] == ("3", "3")
-    assert all(int(done) <= int(total) for done, total in counts)

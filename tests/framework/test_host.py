@@ -89,22 +89,6 @@ def test_create_checks_settings_and_makes_the_component(make_plugin: MakePlugin)
     assert host.settings_model("memory", "blank") is None
 
 
-OBJECT = """
-class Plugin:
-    @hookimpl
-    def agentfw_tools(self):
-        return [Component("dice", "x:Dice", "Rolls dice")]
-
-plugin = Plugin()
-"""
-
-
-def test_an_object_of_a_module_may_be_the_plugin(make_plugin: MakePlugin) -> None:
-    make_plugin("agentfw-dice", OBJECT, value="{module}:plugin")
-
-    assert [offer.component.name for offer in Host.load().components("tool")] == ["dice"]
-
-
 @pytest.mark.parametrize("name", ["noisy", "agentfw-noisy", "Agentfw_Noisy"])
 def test_a_blocked_plugin_is_never_imported(make_plugin: MakePlugin, name: str) -> None:
     module = make_plugin("agentfw-noisy", "raise SystemExit(1)", name="noisy")
@@ -284,28 +268,6 @@ def test_tracing_prints_calls_with_arguments_and_answers(
     assert "version='vvvv" in second
     assert second.endswith("-> raised ValueError: no")
     assert len(second) < 600
-
-
-TWO_PLUGINS = """
-class Tool:
-    def __init__(self, name): self.name = name
-
-    @hookimpl
-    def agentfw_tools(self): return [Component(self.name, "x:Tool", "A tool")]
-
-one, two = Tool("hammer"), Tool("saw")
-"""
-
-
-def test_one_of_a_distributions_plugins_can_be_left_out(make_plugin: MakePlugin, site: Path) -> None:
-    module = make_plugin("agentfw-pair", TWO_PLUGINS)
-    file = site / "agentfw_pair-1.0.0.dist-info" / "entry_points.txt"
-    file.write_text(f"[agentfw]\none = {module}:one\ntwo = {module}:two\n", encoding="utf-8")
-
-    host = Host.load(HostOptions(blocked=("two",)))
-
-    assert [(record.name, record.state) for record in host.plugins] == [("one", "active"), ("two", "blocked")]
-    assert [offer.component.name for offer in host.components()] == ["hammer"]
 
 
 LIGHT = """

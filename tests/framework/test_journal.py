@@ -99,15 +99,6 @@ def test_a_broken_end_of_any_kind_is_taken_out(path: Path, rest: bytes) -> None:
     assert path.with_name("records.jsonl.torn").read_bytes() == rest
 
 
-def test_what_two_crashes_cut_short_is_kept(path: Path) -> None:
-    for rest in (b'{"first', b'{"second'):
-        with path.open("ab") as file:
-            file.write(rest)
-        Journal.open(path).close()
-
-    assert path.with_name("records.jsonl.torn").read_bytes() == b'{"first{"second'
-
-
 @pytest.mark.parametrize("garbage", [b"nonsense\n", b"\n", b"[]\n", b'{"id": 2\n'])
 def test_damage_in_the_middle_is_refused_with_its_line_and_left_alone(path: Path, garbage: bytes) -> None:
     write(path, RECORDS)

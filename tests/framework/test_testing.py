@@ -16,11 +16,9 @@ from pydantic import Field
 
 import agentfw
 from agentfw import Component, Settings, hookimpl
-from agentfw.component import KINDS
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Episode, Task
 from agentfw.errors import InterventionRefused, PluginError, UnknownNameError
-from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.scores import RewardModel, Score
 from agentfw.testing import FakeModel, check_component, contract, fresh_host, run_contract
@@ -124,14 +122,6 @@ def test_a_plugin_may_bring_episodes_of_its_own() -> None:
     assert "learning_twice_is_learning_once" in failures("memory", Choosy, episodes=mine)
 
 
-def test_every_promise_is_a_sentence_that_a_user_can_read() -> None:
-    for kind in KINDS:
-        for check in contract(kind):
-            (doc,) = (check.__doc__ or "").strip().splitlines()[:1]
-            assert doc[0].isupper()
-            assert doc.endswith(".")
-
-
 # -- the host of a test ------------------------------------------------------------------------------------------------
 
 
@@ -217,13 +207,6 @@ def test_a_fresh_host_holds_what_it_is_given_and_nothing_else(monkeypatch: pytes
     assert names == ["more", "notes"]
 
 
-def test_a_fresh_host_can_hold_the_builtins_too() -> None:
-    host = fresh_host(Plugin(), builtins=True)
-
-    assert host.find("memory", "notes").record.distribution == "plugin"
-    assert {offer.record.distribution for offer in host.components("environment")} == {"agentfw"}
-
-
 def test_a_broken_plugin_is_an_error_for_its_author_at_once() -> None:
     class Misspelt:
         @hookimpl
@@ -235,13 +218,6 @@ def test_a_broken_plugin_is_an_error_for_its_author_at_once() -> None:
     with pytest.raises(PluginError, match="no_such_module"):
         fresh_host("no_such_module.plugin")
     assert fresh_host(Misspelt(), strict=False).notes
-
-
-def test_the_fixture_works_in_an_empty_folder(agentfw_host: Any, tmp_path: Path) -> None:
-    host = agentfw_host(Plugin())
-
-    assert isinstance(host, Host)
-    assert Path.cwd() == tmp_path
 
 
 class Guests(Environment):
@@ -278,13 +254,6 @@ def test_a_spec_of_a_plugin_that_is_not_installed_runs_with_a_fake_model(
     assert [episode.utility for episode in result.episodes] == [1.0, 0.0]
     assert result.path.parent == agentfw_runs
     assert fake_model.requests[0]["tools"][0]["function"]["name"] == "serve"
-
-
-def test_the_fixtures_cost_other_tests_no_import() -> None:
-    code = "import sys, agentfw.testing.fixtures; print([name for name in sys.modules if 'pydantic' in name])"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-
-    assert shown.strip() == "[]"
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 
 import pytest
 from hypothesis import given
@@ -453,22 +452,6 @@ def test_a_world_that_is_over_before_it_began_asks_nobody() -> None:
 
     episode = play(Over(), agent)
     assert (agent.moments, episode.finish, episode.outcome) == ([], "finished", {"score": 0.5})
-
-
-def test_empty_time_is_free() -> None:
-    """Five things in a billion units cost about as much as in ten."""
-
-    def seconds(scale: float) -> float:
-        plan = [(when * scale, "a") for when in (1, 3, 5, 7, 9)]
-        best = math.inf
-        for _ in range(5):
-            began = time.perf_counter()
-            episode = play(Planned(*plan), Ruled(), Polling(1), horizon=10 * scale)
-            best = min(best, time.perf_counter() - began)
-            assert len(episode.turns) == 6
-        return best
-
-    assert seconds(1e8) < 5 * seconds(1) + 0.01
 
 
 def test_an_engagement_can_be_run_again() -> None:
