@@ -14,6 +14,7 @@ with the library.
 
 from __future__ import annotations
 
+import itertools
 import random
 import sqlite3
 import subprocess
@@ -30,14 +31,14 @@ import numpy as np
 
 from agentfw_benchmarks import Options, tell
 from agentfw_memory import SkillGraph
-from agentfw_memory.graph.index.word_index import BLOCK, SHARED, WordIndex
+from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 
 WRITER = """
 import sys
 from agentfw_memory import GraphSettings, SkillGraph
 path, name, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
-# A small index of lists, so that it changes often; no cap, so that nothing is retired on purpose.
-settings = GraphSettings(exact_up_to=500, skills_per_owner=10**6)
+# No cap, so that nothing is retired on purpose.
+settings = GraphSettings(skills_per_owner=10**6)
 graph = SkillGraph.open(path, tenant="team", embedder="hash:32", settings=settings)
 for number in range(first, 10**9):
     skill = graph.add(owner=name, text=f"{name} knows {number}", tools=["calendar"], visibility="shared")
@@ -177,15 +178,12 @@ def check(path: Path, told: dict[str, Told]) -> dict[str, Any]:
 
 def held(index: WordIndex) -> dict[int, tuple[int, frozenset[tuple[str, int]]]]:
     """By skill: its part, and its terms with their counts."""
-    found = {}
-    for _, block in index.blocks(sorted(set((index.numbers() // BLOCK).tolist()))):
-        ends = np.cumsum(block.sizes).tolist()
-        counts = [(block.names[term], count) for term, count in block.pairs.tolist()]
-        for number, part, start, end in zip(
-            block.numbers.tolist(), block.parts.tolist(), [0, *ends], ends, strict=False
-        ):
-            found[number] = part, frozenset(counts[start:end])
-    return found
+    arrays = index.taken_apart()
+    names, pairs = arrays["names"].tobytes().decode().split("\n"), iter(arrays["pairs"].tolist())
+    return {
+        number: (part, frozenset((names[term], count) for term, count in itertools.islice(pairs, size)))
+        for number, part, size in zip(*(arrays[name].tolist() for name in ("numbers", "parts", "sizes")), strict=True)
+    }
 
 
 def show(result: dict[str, Any]) -> None:

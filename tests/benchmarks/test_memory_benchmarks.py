@@ -19,7 +19,6 @@ def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture
     result = load("skill_graph_recall").main(["--sizes", "500", "--queries", "10", "--rounds", "2", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     (row,) = result["sizes"]
-    assert row["its share of the true ten"] == 1.0
     # What it finds is the graph's business; that it takes longer than the search alone is a fact of life.
     assert row["ratios"]["again, against bare"]["CPU"]["median"] > 1
 

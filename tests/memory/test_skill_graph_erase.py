@@ -34,8 +34,7 @@ def everything(folder: Path) -> bytes:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[SkillGraph]:
-    small = GraphSettings(exact_up_to=5)
-    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:32", settings=small) as opened:
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:32") as opened:
         opened.add_all([NewSkill("ana", f"plain tea {place}", visibility="shared") for place in range(20)])
         yield opened
 

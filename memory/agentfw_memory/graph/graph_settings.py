@@ -135,10 +135,6 @@ class GraphSettings:
     skills_per_owner: Number = 1000
     """Maximum number of skills per owner. Beyond it, `learn` retires the least useful."""
 
-    exact_up_to: Count = 50_000
-    """Number of skills up to which search is exact. Beyond it, an inverted-file index (IVF) is used."""
-    probed: Share = 0.125
-    """Share of the inverted lists that a search looks at."""
     in_memory_up_to: Count = 200_000
     """Number of skills up to which each process holds the graph in memory. Beyond it, a PostgreSQL server searches."""
     longest_text: Number = 1_000_000
@@ -149,7 +145,7 @@ class GraphSettings:
     patience: Seconds = PATIENCE
     """Maximum number of seconds that a call waits for a PostgreSQL server that restarts or has no free connection."""
     seed: int = 7
-    """Random seed of the communities and of the inverted-file index."""
+    """Random seed of the communities."""
 
     def __post_init__(self) -> None:
         for name, bounds in _bounds().items():
@@ -188,8 +184,7 @@ class GraphSettings:
 
         - The values of weights, of the thresholds of learning, and of `candidates` and `resolutions` are ours, because
           the paper's are lost. `user_weight` is 0.1, because 0.3 finds less in conversations.
-        - `siblings` limits the second hop, and `exact_up_to`, `probed` and `in_memory_up_to` the search. The paper has
-          no limits.
+        - `siblings` limits the second hop, and `in_memory_up_to` the search in this process. The paper has no limits.
         - `newest_wins` and `skills_per_owner` change what is learned, and the paper doesn't mention such rules.
         - In every setting: communities are made of users and skills, without tools, scenarios and trajectories; a user
           without a profile is the mean of their skills; ties go to the newer skill; there are at least k candidates.

@@ -77,8 +77,8 @@ _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
 
 
-_LIBRARY_ONLY = ("resolutions", "exact_up_to", "probed", "longest_text", "power_safe")
-"""Settings of the graph that are a matter of the library's: how its index and its file work, and how long a text is."""
+_LIBRARY_ONLY = ("resolutions", "longest_text", "power_safe")
+"""Settings of the graph that are a matter of the library's: its communities, its file, and how long a text is."""
 
 
 class _StoreSettings(Settings):

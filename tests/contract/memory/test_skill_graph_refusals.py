@@ -143,7 +143,7 @@ def test_a_vector_with_nan_is_refused_and_nothing_kept(tmp_path: Path) -> None:
 
 
 def test_settings_that_cannot_be_are_refused() -> None:
-    for wrong in ({"candidates": -1}, {"probed": 0.0}, {"query_weight": float("nan")}, {"resolutions": ()}):
+    for wrong in ({"candidates": -1}, {"merge_above": 0.0}, {"query_weight": float("nan")}, {"resolutions": ()}):
         with pytest.raises(BadInputError) as refusal:
             GraphSettings(**wrong)
         assert next(iter(wrong)) in str(refusal.value)

@@ -214,7 +214,7 @@ def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
     plain = SkillGraphSettings()
     assert plain.for_graph() == GraphSettings()
     # Those are a matter of the library's: how its index and its file work, and what fits into a text.
-    theirs = {"resolutions", "exact_up_to", "probed", "longest_text", "power_safe"}
+    theirs = {"resolutions", "longest_text", "power_safe"}
     assert {field.name for field in fields(GraphSettings)} - set(type(plain).model_fields) == theirs
 
 

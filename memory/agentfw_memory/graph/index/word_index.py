@@ -16,8 +16,7 @@ are is counted in each part: a paragraph that everybody may see isn't a long tex
 
 Adding and removing leave no trace: the scores are always those of a new index over the same texts.
 
-An index is saved in the store as arrays, so that opening a large graph splits and stems no text again. One that
-was made of arrays looks up who has a word where the arrays are sorted by word, until a change to that word.
+An index is saved in the store as arrays, so that opening a large graph splits and stems no text again.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ import math
 import zipfile
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -37,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown, resizable
+from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.text.words import terms
 
@@ -127,47 +126,14 @@ class CountedTexts:
         self._pairs, self._end, self._unused = pairs, len(pairs), 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Sorted:
-    """Which skills have which term, as arrays."""
-
-    terms: Integers
-    starts: Integers
-    """Where the skills of each term begin in `numbers`, and where those of the last one end."""
-    numbers: Integers
-
-    def holders(self, terms: Sequence[int]) -> list[Integers]:
-        places = np.minimum(np.searchsorted(self.terms, terms), len(self.terms) - 1)
-        ends = np.where(self.terms[places] == terms, self.starts[places + 1], self.starts[places])
-        return [self.numbers[one:end] for one, end in zip(self.starts[places].tolist(), ends.tolist(), strict=True)]
-
-
-NOTHING = _Sorted(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64))
-
-
 @dataclass
 class _Part:
     """The texts that are visible together."""
 
     count: int = 0
     length: int = 0
-    restored: _Sorted = NOTHING
-    changed: dict[int, array[int]] = field(default_factory=dict)
-    """By term: the skills that have it, in no particular order. Terms that aren't here are in `restored`."""
-
-    def holders(self, terms: Sequence[int]) -> list[Integers]:
-        """Return the skills that have each of these terms."""
-        before = self.restored.holders(terms) if len(self.restored.numbers) else [NOTHING.numbers] * len(terms)
-        return [
-            np.frombuffer(self.changed[term], np.int64) if term in self.changed else some
-            for term, some in zip(terms, before, strict=True)
-        ]
-
-    def to_change(self, term: int) -> array[int]:
-        """Return the skills that have a term, as what may be changed."""
-        changed = self.changed.get(term)
-        self.changed[term] = array("q", self.holders([term])[0].tobytes()) if changed is None else resizable(changed)
-        return self.changed[term]
+    holders: dict[int, array[int]] = field(default_factory=dict)
+    """By term: the skills that have it, in no particular order."""
 
 
 class WordIndex:
@@ -205,7 +171,7 @@ class WordIndex:
         here = self._parts.setdefault(part, _Part())
         for term in counts:
             self._uses[term] += 1
-            here.to_change(term).append(number)
+            here.holders.setdefault(term, array("q")).append(number)
         here.count += 1
         here.length += sum(counts.values())
         self.lengths, self._part_of = grown(self.lengths, number + 1), grown(self._part_of, number + 1)
@@ -222,10 +188,12 @@ class WordIndex:
         self._part_of[number] = 0
         here = self._parts[part]
         for term, count in self._texts.remove(number).tolist():
-            holders = here.to_change(term)
+            holders = here.holders[term]
             last = holders.pop()
             if last != number:
                 holders[holders.index(number)] = last
+            if not holders:
+                del here.holders[term]
             here.length -= count
             self._uses[term] -= 1
             if not self._uses[term]:
@@ -309,13 +277,12 @@ class WordIndex:
         keys = np.repeat(place, sizes) * len(self._names) + terms
         order = np.argsort(keys)
         keys, holders = keys[order], np.repeat(numbers, sizes)[order]
+        for part, count, length in zip(known.tolist(), np.bincount(place).tolist(), lengths.tolist(), strict=True):
+            self._parts[part] = _Part(count, int(length))
         firsts = np.flatnonzero(np.diff(keys, prepend=-1))
-        ends, keys = np.append(firsts, len(holders)), keys[firsts]
-        cuts = np.searchsorted(keys, np.arange(len(known) + 1) * len(self._names)).tolist()
-        for row, (part, count) in enumerate(zip(known.tolist(), np.bincount(place).tolist(), strict=True)):
-            first, last = cuts[row], cuts[row + 1]
-            own = _Sorted(keys[first:last] - row * len(self._names), ends[first : last + 1], holders)
-            self._parts[part] = _Part(count, int(lengths[row]), own)
+        rows, terms = np.divmod(keys[firsts], len(self._names))
+        for part, term, some in zip(known[rows].tolist(), terms.tolist(), np.split(holders, firsts[1:]), strict=False):
+            self._parts[part].holders[term] = array("q", some.tobytes())
 
     def _as_known(self, counted: Counter[str]) -> NDArray[np.int32]:
         """Return what is kept of a text, if all its terms are known."""
@@ -375,8 +342,11 @@ class Question:
         self._index, self._parts, self._allowed = index, parts, allowed
         numbers = {term: index._terms[term] for term in asked if term in index._terms}
         seen = parts.values()
-        by_part = [part.holders(list(numbers.values())) for part in seen]
-        having = dict(zip(numbers, zip(*by_part, strict=True), strict=True)) if by_part else dict.fromkeys(numbers, ())
+        # Copies, because an array can't be resized while somebody holds its buffer.
+        having = {
+            term: [np.array(part.holders[number], np.int64) for part in seen if number in part.holders]
+            for term, number in numbers.items()
+        }
         holders = {term: sum(map(len, some)) for term, some in having.items()}
         count, length = sum(part.count for part in seen), sum(part.length for part in seen)
         self._weights = Weights.of(asked, count, length, holders)

@@ -9,6 +9,7 @@ known before anything is searched.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
@@ -16,9 +17,8 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.vector_index import ListIndex, SkillIndex
+from agentfw_memory.graph.index.vector_index import SkillIndex
 from agentfw_memory.graph.index.word_index import SHARED
-from agentfw_memory.graph.recall.timeline import Timeline
 from agentfw_memory.graph.records import EdgeKind, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LiveRows
@@ -31,6 +31,10 @@ BACKGROUND = 256
 NO_NAMES: dict[int, frozenset[str]] = {}
 NO_SKILLS = np.zeros(0, np.int64)
 Relation = tuple[EdgeKind, int, int]
+GAP = 3600.0
+"""Maximum number of seconds between neighbours in time. What was said in one conversation belongs together, but two
+memories of different days don't, even if nothing lies between them."""
+NOWHERE = -1
 ROOM = 16
 """Number of skills that an empty cache has room for. A process may hold thousands of small ones."""
 
@@ -41,8 +45,7 @@ class GraphCache:
     def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
         self._rows, self._settings = rows, settings
         self.counter = 0
-        self.index = SkillIndex(dimensions, settings)
-        self._saved_at = 0
+        self.index = SkillIndex(dimensions)
         self.owner = np.zeros(ROOM, np.int64)
         self.live = np.zeros(ROOM, np.bool_)
         self.shared = np.zeros(ROOM, np.bool_)
@@ -75,11 +78,6 @@ class GraphCache:
         """The number of valid skills."""
         return len(self.index)
 
-    def start_with(self, part: str, index: ListIndex, counter: int) -> None:
-        """Use an index that was saved at a change, so that the first `catch_up` doesn't have to build it."""
-        self.index.use(part, index)
-        self._saved_at = min(counter, self._saved_at or counter)
-
     def catch_up(self, counter: int) -> list[int]:
         """Take over all changes up to this one. Return the skills that are new, changed or gone.
 
@@ -96,14 +94,11 @@ class GraphCache:
         for rows in self._rows.live(self.counter):
             self._take(rows)
             touched += rows.numbers.tolist()
-        if self._saved_at and not self.counter:
-            self._update_saved_index()
         self._load_relations(touched if self.counter else None)
         self._take_uses()
         for user in self._rows.profiles_changed(self.counter):
             self._profiles.pop(user, None)
         self.counter = counter
-        self.index.fit_size(counter)
         return [*gone, *touched]
 
     def know(self, rows: LiveRows, relations: Iterable[Relation]) -> None:
@@ -215,8 +210,6 @@ class GraphCache:
             moved = self.shared[old] != rows.shared[known]
             changed[known] = moved | (before != rows.vectors[known]).any(1)
             self._add_to_sums(old, -before)
-        if not self.counter:
-            changed = ~self.index.has(numbers, rows.shared)
         self.index.put(numbers[changed], rows.vectors[changed], rows.shared[changed])
         self.owner[numbers], self.live[numbers], self.shared[numbers] = rows.owners, True, rows.shared
         self.used[numbers], self.rewards[numbers] = rows.uses, rows.rewards
@@ -310,17 +303,57 @@ class GraphCache:
         self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
         self.used, self.rewards = grown(self.used, needed), grown(self.rewards, needed)
         self.valid_from = grown(self.valid_from, needed)
-        self.timeline.make_room(needed)
 
-    def _update_saved_index(self) -> None:
-        """Bring an index that was loaded from a file up to date."""
-        live = np.flatnonzero(self.live)
-        self.index.keep_only(live[~self.shared[live]], live[self.shared[live]])
-        for rows in self._rows.live(self._saved_at):
-            # Skills that were added while this reads are taken over the next time.
-            here = np.isin(rows.numbers, live)
-            numbers = rows.numbers[here]
-            self.index.put(numbers, rows.vectors[here], self.shared[numbers])
+
+class Timeline:
+    """Skills by the time from which they hold. Each part has an order of its own, as in `WordIndex`.
+
+    >>> timeline = Timeline()
+    >>> for number, when in ((1, 0.0), (2, 60.0), (3, 90.0), (4, 90_000.0)):
+    ...     timeline.put(number, when, part=0)
+    >>> timeline.around(np.array([2, 4]), (0,)).tolist()
+    [[1, 3], [-1, -1]]
+    """
+
+    def __init__(self) -> None:
+        self._orders: dict[int, list[tuple[float, int]]] = {}
+        self._known: dict[int, tuple[int, float]] = {}
+        """By skill: its part and its time."""
+
+    def put(self, number: int, when: float, part: int) -> None:
+        """Add a skill, or move it."""
+        if self._known.get(number) != (part, when):
+            self.remove(number)
+            self._known[number] = part, when
+            insort(self._orders.setdefault(part, []), (when, number))
+
+    def remove(self, number: int) -> None:
+        """Remove a skill. An unknown number is ignored."""
+        if number in self._known:
+            part, when = self._known.pop(number)
+            order = self._orders[part]
+            del order[bisect_left(order, (when, number))]
+
+    def around(self, numbers: Integers, parts: Iterable[int]) -> Integers:
+        """Return for each of these skills the ones just before and just after it in these parts, or -1 for none."""
+        found = np.full((len(numbers), 2), NOWHERE, np.int64)
+        orders = [(part, self._orders[part]) for part in parts if part in self._orders]
+        for row, number in enumerate(numbers.tolist()):
+            if number not in self._known:
+                continue
+            own, when = self._known[number]
+            before: list[tuple[float, int]] = []
+            after: list[tuple[float, int]] = []
+            for part, order in orders:
+                place = bisect_left(order, (when, number))
+                before += order[max(0, place - 1) : place]
+                next_place = place + (part == own)
+                after += order[next_place : next_place + 1]
+            nearest = max(before, default=None), min(after, default=None)
+            for side, one in enumerate(nearest):
+                if one is not None and abs(one[0] - when) <= GAP:
+                    found[row, side] = one[1]
+        return found
 
 
 def drawn(numbers: Integers, count: int) -> Integers:

@@ -26,15 +26,8 @@ from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.database_words import DatabaseQuestion
 from agentfw_memory.graph.recall.embedded import NAMED
-from agentfw_memory.graph.recall.graph_cache import BACKGROUND, SAMPLED, GraphCache, drawn
-from agentfw_memory.graph.recall.ranking import (
-    Asked,
-    Ranked,
-    Similarity,
-    chosen,
-    rank,
-)
-from agentfw_memory.graph.recall.timeline import GAP
+from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GAP, SAMPLED, GraphCache, drawn
+from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, chosen, rank
 from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows

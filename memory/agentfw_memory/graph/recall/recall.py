@@ -276,11 +276,6 @@ class Recaller:
             self._by.membership = None
         self.catch_up()
 
-    def unload(self, most: int) -> None:
-        """Give back the memory of a graph with at most so many skills."""
-        if isinstance(self._by, EmbeddedRecall):
-            self._by.unload(most)
-
     def close(self) -> None:
         """Save, if anything was loaded, no other process has changed the embedder, and the store can be reached."""
         if self._by.cache.counter:

@@ -15,7 +15,7 @@ has to do, as tests that a further one can run.
 | tables.py | the tables and their columns |
 | sql.py | a store in an SQL database, without its dialect |
 | sqlite.py, duckdb.py, postgres.py | the stores |
-| postgres_*.py | PostgreSQL's connections, search and erasing |
+| postgres_server.py, postgres_search.py | PostgreSQL's connections and search |
 """
 
 from __future__ import annotations

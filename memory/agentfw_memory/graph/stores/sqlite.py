@@ -15,7 +15,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -85,12 +84,6 @@ class SqliteStore(SqlStore):
     def bytes_on_disk(self) -> int:
         files = (self.path, f"{self.path}-wal")
         return sum(os.path.getsize(file) for file in files if os.path.exists(file))
-
-    @property
-    def index_path(self) -> Path | None:
-        if self.path == ":memory:":
-            return None
-        return Path(f"{self.path}-{blake2b(self.tenant.encode(), digest_size=6).hexdigest()}.index")
 
     def erase(self) -> None:
         """Rewrite the whole file and empty its write-ahead log, which still holds earlier pages.

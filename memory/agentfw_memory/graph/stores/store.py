@@ -363,11 +363,6 @@ class Store(ABC):
         """Return the size of the database, other tenants included."""
 
     @property
-    def index_path(self) -> Path | None:
-        """Where a search index may be saved, or None if it can't be saved beside this store."""
-        return None
-
-    @property
     def search(self) -> DatabaseSearch | None:
         """What searches in the database, so that no process has to hold all of it, or None if the database can't."""
         return None
