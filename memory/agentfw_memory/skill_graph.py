@@ -41,7 +41,8 @@ from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller, record_of
 from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores import store_class
-from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select, Store
+from agentfw_memory.graph.stores.sql import Store
+from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_skill, check_text
 from agentfw_memory.writing.writer import Said, Writer
 

@@ -139,8 +139,8 @@ def test_a_callable_is_measured_and_its_rows_get_length_one() -> None:
         (lambda texts: [[float("nan"), 1.0] for _ in texts], "NaN"),
         (lambda texts: [[float("inf"), 1.0] for _ in texts], "infinity"),
         (lambda texts: [1.0 for _ in texts], r"shape \(1,\)"),
-        (lambda texts: [[] for _ in texts], r"shape \(1, 0\), not \(1, 1\)"),
-        (lambda texts: [[1.0]] * (len(texts) + 1), r"shape \(2, 1\), not \(1, 1\)"),
+        (lambda texts: [[] for _ in texts], r"shape \(1, 0\)"),
+        (lambda texts: [[1.0]] * (len(texts) + 1), r"shape \(2, 1\)"),
         (lambda texts: "vector", "no rows of numbers"),
     ],
 )
@@ -152,7 +152,7 @@ def test_what_is_no_vector_is_refused(function: Callable[[Sequence[str]], Any], 
 def test_a_callable_that_changes_its_mind_is_refused_later() -> None:
     sizes = iter([2, 3])
     embedder = open_embedder(lambda texts: [[1.0] * next(sizes)])
-    with pytest.raises(BadInputError, match=r"\(1, 3\), not \(1, 2\)"):
+    with pytest.raises(BadInputError, match=r"\(1, 3\)"):
         embedder.embed(["another"])
 
 

@@ -24,6 +24,7 @@ from agentfw_memory.graph.rows.row_types import (
     live_rows,
     told_apart,
 )
+from agentfw_memory.graph.stores.sql import Store
 from agentfw_memory.graph.stores.store import (
     Among,
     Between,
@@ -34,7 +35,6 @@ from agentfw_memory.graph.stores.store import (
     Insert,
     Not,
     Select,
-    Store,
     Update,
     Where,
 )

@@ -25,8 +25,8 @@ from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch, array_as_sent, words_of
 from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, Server, answers_of, open_server, server_errors
-from agentfw_memory.graph.stores.sql import SqlStore
-from agentfw_memory.graph.stores.store import Answer, Change, Clock, DatabaseSearch, Insert, Reading, Select
+from agentfw_memory.graph.stores.sql import Store
+from agentfw_memory.graph.stores.store import Answer, Change, Clock, Insert, Reading, Select
 from agentfw_memory.graph.stores.tables import TABLES
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ SENT |= {"optional text": "text", "vector": "bytea", "words": "bytea"}
 process needs no knowledge of their types."""
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(Store):
     """One tenant of a database."""
 
     prefix = "skillgraph."
@@ -112,7 +112,7 @@ class PostgresStore(SqlStore):
         return int(self._rows(sql, ())[0][0])
 
     @property
-    def search(self) -> DatabaseSearch:
+    def search(self) -> PostgresSearch:
         return PostgresSearch(self._ask, self._run_alone, self.vectors, self._tenant)
 
     def erase(self) -> None:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from agentfw_memory.errors import StoreBusyError
 from agentfw_memory.files import LOCK_TIMEOUT, disk_error, is_locked, open_sqlite, transaction, waited_for
 from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.sql import SqlStore, create_statements
+from agentfw_memory.graph.stores.sql import Store, create_statements
 from agentfw_memory.graph.stores.store import Answer, Clock
 
 VERSION = 4
@@ -29,7 +29,7 @@ APPLICATION = 0x534B4730  # "SKG0": marks our files
 TYPES = {"integer": "INTEGER", "number": "REAL", "text": "TEXT", "vector": "BLOB", "bytes": "BLOB"}
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(Store):
     """One tenant of a file."""
 
     in_order: ClassVar[Mapping[str, str]] = {"edge": "INDEXED BY edge_row"}
