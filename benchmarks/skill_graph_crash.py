@@ -3,8 +3,7 @@
     python benchmarks/skill_graph_crash.py                # 200 kills
     python benchmarks/skill_graph_crash.py --kills 20 --writers 4 --json
 
-Every writer adds, changes, learns and recalls, and now and then closes the graph, which saves its indexes, and opens it
-again. A killed writer is replaced by one that repeats the last steps, like a
+Every writer adds, changes, learns and recalls, and now and then closes the graph and opens it again. A killed writer is replaced by one that repeats the last steps, like a
 caller who doesn't know whether the last call arrived. One kill in five comes while the writer is still opening the
 graph.
 
@@ -14,7 +13,6 @@ with the library.
 
 from __future__ import annotations
 
-import itertools
 import random
 import sqlite3
 import subprocess
@@ -31,7 +29,6 @@ import numpy as np
 
 from agentfw_benchmarks import Options, tell
 from agentfw_memory import SkillGraph
-from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 
 WRITER = """
 import sys
@@ -136,10 +133,6 @@ def check(path: Path, told: dict[str, Told]) -> dict[str, Any]:
         )
     )
     live = dict(connection.execute("SELECT number, vector FROM live"))
-    wording = connection.execute(
-        f"SELECT number, text, CASE visibility WHEN 'private' THEN owner ELSE {SHARED} END {now}"
-    ).fetchall()
-    saved = connection.execute("SELECT count(*) FROM state WHERE name = 'words'").fetchone()[0]
     connection.close()
     lost = sum(
         (texts.get(skill) != f"{name} knows {number}")
@@ -156,10 +149,6 @@ def check(path: Path, told: dict[str, Told]) -> dict[str, Any]:
         numbers = np.array(sorted(live), np.int64)
         stored = np.frombuffer(b"".join(live[number] for number in numbers.tolist()), "<f4").reshape(len(numbers), -1)
         same = len(view) == len(numbers) and np.array_equal(view.vectors(numbers), stored)
-        words, wanted = graph._recaller._by._words, WordIndex()
-        for row in wording:
-            wanted.put(*row)
-        same_words = words is not None and held(words) == held(wanted)
     complaints = [text for one in told.values() for text in one.complaints]
     return {
         "acknowledged": sum(len(one.added) + len(one.learned) + len(one.changed) for one in told.values()),
@@ -171,18 +160,6 @@ def check(path: Path, told: dict[str, Told]) -> dict[str, Any]:
         "the first complaint": complaints[0] if complaints else "",
         "file whole": whole == "ok",
         "index equals store": same,
-        "words were saved": bool(saved),
-        "words equal store": same_words,
-    }
-
-
-def held(index: WordIndex) -> dict[int, tuple[int, frozenset[tuple[str, int]]]]:
-    """By skill: its part, and its terms with their counts."""
-    arrays = index.taken_apart()
-    names, pairs = arrays["names"].tobytes().decode().split("\n"), iter(arrays["pairs"].tolist())
-    return {
-        number: (part, frozenset((names[term], count) for term, count in itertools.islice(pairs, size)))
-        for number, part, size in zip(*(arrays[name].tolist() for name in ("numbers", "parts", "sizes")), strict=True)
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agentfw_rewardmodels import PreferenceSettings
 from agentfw_rewardmodels.preference.formulas import branch, gate, normalised
-from agentfw_rewardmodels.preference.results import auc, recall_and_ndcg, top
+from agentfw_rewardmodels.preference.results import recall_and_ndcg, top
 from agentfw_rewardmodels.preference.scoring import Scorer, UserVectors
 
 DIMENSIONS, TEXT = 8, 12
@@ -33,7 +33,7 @@ def user_vectors(count: int) -> UserVectors:
     return UserVectors(one, two, three, np.full(count, 0.5, np.float32))
 
 
-@pytest.mark.parametrize("items", [3, 10, 100, 161, 1000])
+@pytest.mark.parametrize("items", [3, 10, 1000])
 def test_the_nearest_items_are_those_that_sorting_all_would_find(items: int) -> None:
     searched, texts = scorer(items)
     asked = normalised(np.random.default_rng(1).normal(size=(50, TEXT)).astype(np.float32))
@@ -134,4 +134,3 @@ def test_rankings_are_judged_by_hand() -> None:
     recall, ndcg = recall_and_ndcg(top(scores, 2), [{1, 3}, {1}])
     assert recall.tolist() == [0.5, 1.0]
     assert ndcg.tolist() == pytest.approx([1 / (1 + 1 / np.log2(3)), 1 / np.log2(3)])
-    assert auc([1, 1, 0, 2], [True, False, False, True]) == pytest.approx(0.875)

@@ -1,6 +1,6 @@
 """Deleting for good: all data of a user, single skills, or one version of a skill.
 
-What is deleted leaves no words in the store: not in its rows, its saved indexes and its log, nor in a later export. The
+What is deleted leaves no words in the store: not in its rows and its log, nor in a later export. The
 rows go in one transaction. Then the files are rewritten. A call that was interrupted there can be repeated.
 
 The words of a single skill may be elsewhere too. With it go shared copies of it, past versions with the same words, and
@@ -10,7 +10,7 @@ what was kept of the trajectories of its owner that told it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.recall.recall import Recaller
@@ -18,31 +18,20 @@ from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Among, Change, Delete, Not, Select, Update
 from agentfw_memory.graph.text.words import terms
 
+if TYPE_CHECKING:
+    from agentfw_memory.graph.learning.sharing import Sharing
+
 TOLD = 0.5
 """Share of a skill's words from which on a trajectory's text counts as telling it."""
-
-COMMUNITIES, PREPARED = "communities", "search"
-"""How the names of saved states begin that hold no words of anyone: those of communities, and what a search was
-prepared with, which says how common words are that a thousand skills have."""
 
 Counts = dict[str, int]
 """Numbers of rows by the names of `Receipt`."""
 
 
-class SharedCopies(Protocol):
-    """The shared copies of users' skills, as `Sharing` has them."""
-
-    def behind(self, user: int) -> list[tuple[str, int]]: ...
-
-    def delete_unshared(self, change: Change, copies: Iterable[tuple[str, int]]) -> None: ...
-
-    def withdraw(self, change: Change, user: int, texts: Iterable[str]) -> None: ...
-
-
 class Forgetter:
     """Deletes rows of one tenant."""
 
-    def __init__(self, rows: GraphRows, recaller: Recaller, sharing: SharedCopies) -> None:
+    def __init__(self, rows: GraphRows, recaller: Recaller, sharing: Sharing) -> None:
         self._rows, self._recaller, self._sharing = rows, recaller, sharing
 
     def forget(self, user: str) -> Counts:
@@ -107,7 +96,7 @@ def _tells(text: str, said: set[frozenset[str]]) -> bool:
 
 
 def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
-    """Delete a user and all their data, and all saved states."""
+    """Delete a user and all their data, and the saved communities."""
     store = rows.store
     versions, trips = store.read(
         Select("version", ("number",), {"owner": user}, distinct=True),
@@ -116,6 +105,7 @@ def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
     skills, trajectories = ([number for (number,) in some] for some in (versions, trips))
     gone = [*skills, *trajectories, user]
     neighbours = _neighbours(rows, gone)
+    states = [name for (name,) in store.read(Select("state", ("name",)))[0] if name.startswith("communities")]
     counts = store.write(
         Delete("version", {"number": Among(skills)}),
         Delete("live", {"number": Among(skills)}),
@@ -133,9 +123,10 @@ def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
         "edges": counts[3] + counts[4],
         "trajectories": counts[5],
         "nodes": counts[7] + _delete_unused(rows, neighbours),
-        "communities": _delete_states(rows, lambda name: name.startswith(COMMUNITIES)),
-        "word_index": _note_forgotten(rows, change, [*skills, user]),
+        "communities": len(states),
     }
+    store.write(Delete("state", {"name": Among(states)}))
+    _note_forgotten(rows, change, [*skills, user])
     rows.recount(change, sorted(neighbours.difference(gone)))
     return receipt
 
@@ -159,6 +150,7 @@ def erase_versions(
         Delete("edge", {"target": Among(skills)}),
         Update("trajectory", {"number": Among(trajectories)}, {"query": "", "outcome": ""}),
     )
+    _note_forgotten(rows, change, skills)
     return {
         "skills": len(skills),
         "versions": sum(deleted),
@@ -166,25 +158,14 @@ def erase_versions(
         "edges": counts[1] + counts[2],
         "trajectories": counts[3],
         "nodes": _delete_unused(rows, neighbours),
-        "word_index": _note_forgotten(rows, change, skills),
     }
 
 
-def _note_forgotten(rows: GraphRows, change: Change, gone: list[int]) -> int:
-    """Delete what is kept beside the rows of nodes, and tell other processes that they are gone.
-
-    Returns the number of saved pieces of the word index.
-    """
+def _note_forgotten(rows: GraphRows, change: Change, gone: list[int]) -> None:
+    """Delete what is kept beside the rows of nodes, and tell other processes that they are gone."""
     rows.store.write(Delete("staged", {"number": Among(gone)}), Delete("community", {"node": Among(gone)}))
     rows.note_ended(change, gone)
     rows.store.set_head(forgotten=change.number)
-    return _delete_states(rows, lambda name: not name.startswith((COMMUNITIES, PREPARED)))
-
-
-def _delete_states(rows: GraphRows, wanted: Callable[[str], bool]) -> int:
-    """Delete the saved states with such names."""
-    names = [name for (name,) in rows.store.read(Select("state", ("name",)))[0] if wanted(name)]
-    return rows.store.write(Delete("state", {"name": Among(names)}))[0]
 
 
 def _neighbours(rows: GraphRows, numbers: list[int]) -> set[int]:

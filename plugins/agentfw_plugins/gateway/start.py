@@ -46,7 +46,7 @@ def with_defaults(
         given["models"] = [*found.models, *given["models"]]
     if given["memories"] == ("none",):
         given["memories"] = ()
-    elif not (given["memories"] or given["spec"] or shared) and all(map(find_spec, ("snowballstemmer", "networkx"))):
+    elif not (given["memories"] or given["spec"] or shared) and all(map(find_spec, ("snowballstemmer", "igraph"))):
         given["memories"] = (_MEMORY,)
     place = f"memory.{_MEMORY}.path"
     if _MEMORY in given["memories"] and not shared and not any(text.startswith(place) for text in given["assignments"]):

@@ -50,7 +50,6 @@ from agentfw_memory import (
     as_text,
     followed,
 )
-from agentfw_memory.graph.graph_settings import Bounds
 from agentfw_memory.writing.kinds import says_yes
 
 from ..hooks.ledger import FILE as LEDGER
@@ -97,13 +96,8 @@ class _StoreSettings(Settings):
 
 def _declared() -> dict[str, Any]:
     """The graph's own settings, as the library declares them."""
-    found = {}
-    for name, (kind, bounds, text) in GraphSettings.described().items():
-        if name not in _LIBRARY_ONLY:
-            limits, default = bounds or Bounds(), getattr(_PLAIN, name)
-            field = Field(default, description=text, ge=limits.least, gt=limits.above, le=limits.most)
-            found[name] = (kind, field)
-    return found
+    declared = GraphSettings.__pydantic_fields__
+    return {name: (field.annotation, field) for name, field in declared.items() if name not in _LIBRARY_ONLY}
 
 
 if TYPE_CHECKING:

@@ -27,7 +27,6 @@ from agentfw_rewardmodels.preference.input_tables import (
     read_pairs,
     read_profile,
     read_profiles,
-    with_embeddings,
 )
 from agentfw_rewardmodels.preference.model_state import ModelState, read_model, write_model
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
@@ -99,8 +98,7 @@ class PreferenceModel:
 
         A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, or rows.
 
-        - `interactions` has the columns `user` and `item`, and optionally `value` (above 0 is a like) and `time`. Or it
-          is a `HeteroData` of PyTorch Geometric, see input_tables.py.
+        - `interactions` has the columns `user` and `item`, and optionally `value` (above 0 is a like) and `time`.
         - `items` has the columns `item` and `text`.
         - `profiles` has the column `user`, and one column for each view.
         - `validation` is like `interactions`, and used for early stopping. Default: a random share of them.
@@ -213,20 +211,6 @@ class PreferenceModel:
         encoder = self._open() if texts or views else self._encoder
         state = self._state.taking(read_interactions(interactions), texts, views, encoder)
         return PreferenceModel(state, encoder, self._encoder_is)
-
-    def to_hetero_data(self, data: Any) -> Any:
-        """Return a copy of a graph of PyTorch Geometric whose users and items have an `embedding`.
-
-        The dot product of a user's and an item's is the score that `recommend(by="fused")` ranks by. Nodes that the
-        model doesn't know get zeros.
-        """
-        known = [user for user, place in self._places.items() if self._known[place]]
-        of_users = self._of(known, None).fused
-        return with_embeddings(
-            data,
-            dict(zip(known, of_users, strict=True)),
-            dict(zip(self._state.items, self._item_rows, strict=True)),
-        )
 
     def without(self, user: str) -> PreferenceModel:
         """Return a model without this user: without their likes, their profile and their vectors.

@@ -1,4 +1,4 @@
-"""The values that a preference model returns, and the metrics of rankings: recall, NDCG and AUC.
+"""The values that a preference model returns, and the metrics of rankings: recall and NDCG.
 
 Each value is a plain dataclass. `as_dict` turns it into JSON values, and `table` into aligned text. A report says what
 a model learned about one user or about all: how much of a behaviour is interest and how much is conformity, and the
@@ -6,8 +6,6 @@ items it is based on.
 
     >>> recall_and_ndcg(np.array([[0, 2, 1]]), [{2}])
     (array([1.]), array([0.63092975]))
-    >>> auc([0.9, 0.8, 0.1], [True, True, False])
-    1.0
 """
 
 from __future__ import annotations
@@ -181,16 +179,6 @@ def recall_and_ndcg(
     sizes = np.array([len(wanted) for wanted in relevant])
     best = np.concatenate([[0.0], np.cumsum(discount)])[np.minimum(sizes, count)]
     return hits.sum(1) / sizes, (hits * discount).sum(1) / best
-
-
-def auc(scores: Sequence[float] | NDArray[Any], positive: Sequence[bool] | NDArray[np.bool_]) -> float:
-    """Return how often a positive scores above a negative. Ties count half."""
-    values, kinds = np.asarray(scores, np.float64), np.asarray(positive, bool)
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
-    above = int(kinds.sum())
-    below = len(kinds) - above
-    return float((ranks[kinds].sum() - above * (above + 1) / 2) / (above * below))
 
 
 LISTED = 10

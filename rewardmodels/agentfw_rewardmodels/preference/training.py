@@ -31,8 +31,6 @@ from .formulas import Batch, Embeddings, branches_of, fused_of, normalised, obje
 from .input_tables import (
     Dataset,
     Pairs,
-    hetero_texts,
-    is_hetero_data,
     popularity,
     read_interactions,
     read_items,
@@ -365,9 +363,6 @@ def fit(
     progress: Callable[[Progress], None],
 ) -> tuple[ModelState, Encoder | None]:
     """Return the trained state, and the encoder if there are texts."""
-    if is_hetero_data(interactions):
-        of_items, of_users = hetero_texts(interactions)
-        items, profiles = of_items if items is None else items, of_users if profiles is None else profiles
     texts = {} if items is None else read_items(items)
     views = {} if profiles is None else read_profiles(profiles)
     opened = open_encoder(encoder) if texts or views else None

@@ -15,35 +15,26 @@ reader may see. How rare a word is is counted there too, so that a hidden skill 
 are is counted in each part: a paragraph that everybody may see isn't a long text because somebody's notes are short.
 
 Adding and removing leave no trace: the scores are always those of a new index over the same texts.
-
-An index is saved in the store as arrays, so that opening a large graph splits and stems no text again.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-import io
-import json
 import math
-import zipfile
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
-from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.text.words import terms
 
 FORMAT = 4
-"""Goes up when what is saved or the terms of texts change."""
-HEAD, TEXTS = "words", "words of texts"
-"""Names of the saved states."""
+"""Goes up when the terms of texts change."""
 SHARED = 0
 """The part of shared skills. A private skill is in the part of its owner's number, which is never 0."""
 
@@ -59,71 +50,6 @@ TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 
 Pairs = NDArray[np.int32]
 """Rows of a term and its count."""
-
-
-class CountedTexts:
-    """The terms of many texts and how often each occurs, as one array that is read for hundreds of texts at once.
-
-    >>> texts = CountedTexts()
-    >>> texts.put(7, np.array([[3, 1], [5, 2]], np.int32))
-    >>> texts.put(9, np.array([[3, 4]], np.int32))
-    >>> pairs, sizes = texts.gather(np.array([9, 7]))
-    >>> pairs.tolist(), sizes.tolist()
-    ([[3, 4], [3, 1], [5, 2]], [1, 2])
-    """
-
-    def __init__(self) -> None:
-        self._pairs = np.zeros((16, 2), np.int32)
-        self._end = self._unused = 0
-        self._starts, self._sizes = np.zeros(16, np.int64), np.zeros(16, np.int64)
-
-    @classmethod
-    def of_arrays(cls, numbers: Integers, sizes: Integers, pairs: Pairs) -> CountedTexts:
-        """Take over texts whose pairs stand one text after the other."""
-        texts = cls()
-        room = int(numbers.max(initial=0)) + 1
-        texts._pairs, texts._end = pairs, len(pairs)
-        texts._starts, texts._sizes = np.zeros(room, np.int64), np.zeros(room, np.int64)
-        texts._starts[numbers], texts._sizes[numbers] = np.cumsum(sizes) - sizes, sizes
-        return texts
-
-    def of(self, number: int) -> Pairs:
-        """Return the pairs of a text."""
-        start = self._starts[number]
-        return self._pairs[start : start + self._sizes[number]]
-
-    def gather(self, numbers: Integers) -> tuple[Pairs, Integers]:
-        """Return the pairs of these texts, one text after the other, and how many each has."""
-        sizes = self._sizes[numbers]
-        ends = np.cumsum(sizes)
-        places = np.repeat(self._starts[numbers] - ends + sizes, sizes) + np.arange(sizes.sum())
-        # A pair is read as one number, because taking rows of two is slower.
-        return self._pairs.view(np.int64)[:, 0].take(places).view(np.int32).reshape(-1, 2), sizes
-
-    def put(self, number: int, pairs: Pairs) -> None:
-        """Add a text whose number isn't here."""
-        start, self._end = self._end, self._end + len(pairs)
-        self._pairs = grown(self._pairs, self._end)
-        self._pairs[start : self._end] = pairs
-        self._starts, self._sizes = grown(self._starts, number + 1), grown(self._sizes, number + 1)
-        self._starts[number], self._sizes[number] = start, len(pairs)
-
-    def remove(self, number: int) -> Pairs:
-        """Remove a text and return its pairs."""
-        gone = self.of(number).copy()
-        self.of(number)[:] = 0  # what was forgotten must not stay in memory
-        self._sizes[number] = 0
-        self._unused += len(gone)
-        if 2 * self._unused > self._end:
-            self._close_up()
-        return gone
-
-    def _close_up(self) -> None:
-        """Give back the room of removed texts."""
-        numbers = np.flatnonzero(self._sizes)
-        pairs, sizes = self.gather(numbers)
-        self._starts[numbers] = np.cumsum(sizes) - sizes
-        self._pairs, self._end, self._unused = pairs, len(pairs), 0
 
 
 @dataclass
@@ -146,9 +72,7 @@ class WordIndex:
         self._parts: dict[int, _Part] = {}
         self._part_of = np.zeros(16, np.int64)
         """By skill: its part plus one, or 0 if it isn't here."""
-        self._texts = CountedTexts()
-        self.changes = 0
-        """How many texts were added and removed since the index was saved."""
+        self._texts: dict[int, Pairs] = {}
         self.lengths = np.zeros(16)
         """By skill: the number of its terms."""
         self._weights = np.zeros(16, np.float32)
@@ -164,7 +88,7 @@ class WordIndex:
         """Add a skill, or replace its text and part."""
         counted = Counter(terms(text))
         if number in self:
-            if self._part_of[number] == part + 1 and np.array_equal(self._texts.of(number), self._as_known(counted)):
+            if self._part_of[number] == part + 1 and np.array_equal(self._texts[number], self._as_known(counted)):
                 return  # a skill also counts as changed when somebody used it
             self.remove(number)
         counts = {self._number_of(term): count for term, count in counted.items()}
@@ -176,18 +100,16 @@ class WordIndex:
         here.length += sum(counts.values())
         self.lengths, self._part_of = grown(self.lengths, number + 1), grown(self._part_of, number + 1)
         self.lengths[number], self._part_of[number] = sum(counts.values()), part + 1
-        self._texts.put(number, _packed(counts.items()))
-        self.changes += 1
+        self._texts[number] = _packed(counts.items())
 
     def remove(self, number: int) -> None:
         """Remove a skill. An unknown number is ignored."""
         if number not in self:
             return
-        self.changes += 1
         part = int(self._part_of[number]) - 1
         self._part_of[number] = 0
         here = self._parts[part]
-        for term, count in self._texts.remove(number).tolist():
+        for term, count in self._texts.pop(number).tolist():
             holders = here.holders[term]
             last = holders.pop()
             if last != number:
@@ -235,54 +157,6 @@ class WordIndex:
         for term, _ in of:
             self._rarities[term] = 0.0
         return found
-
-    def numbers(self) -> Integers:
-        """Return all skills, in ascending order."""
-        return np.flatnonzero(self._part_of)
-
-    def taken_apart(self) -> dict[str, NDArray[Any]]:
-        """Return the texts as arrays: for each the terms that it has, as places in `names`, and their counts."""
-        numbers = self.numbers()
-        pairs, sizes = self._texts.gather(numbers)
-        terms, places = np.unique(pairs[:, 0], return_inverse=True)
-        names = "\n".join(self._names[term] for term in terms.tolist())
-        return {
-            "numbers": numbers,
-            "parts": self._part_of[numbers] - 1,
-            "sizes": sizes,
-            "pairs": np.stack([places.astype(np.int32), pairs[:, 1]], axis=1),
-            "names": np.frombuffer(names.encode(), np.uint8),
-        }
-
-    @classmethod
-    def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> WordIndex:
-        """Return an index of what another one was taken apart into."""
-        index, names = cls(), arrays["names"].tobytes().decode()
-        index._names = names.split("\n") if names else []
-        index._terms = {name: term for term, name in enumerate(index._names)}
-        index._fill(*(arrays[name] for name in ("numbers", "parts", "sizes", "pairs")))
-        return index
-
-    def _fill(self, numbers: Integers, parts: Integers, sizes: Integers, pairs: NDArray[np.int32]) -> None:
-        terms, counts = pairs.T
-        self._uses = np.bincount(terms, minlength=len(self._names)).tolist()
-        self._texts = CountedTexts.of_arrays(numbers, sizes, pairs)
-        room = int(numbers.max(initial=0)) + 1
-        self.lengths, self._part_of = np.zeros(room), np.zeros(room, np.int64)
-        self._part_of[numbers] = parts + 1
-        self.lengths[numbers] = np.bincount(np.repeat(np.arange(len(numbers)), sizes), counts, len(numbers))
-        # Sort all pairs by part and term, and give each part its share.
-        known, place = np.unique(parts, return_inverse=True)
-        lengths = np.bincount(np.repeat(place, sizes), counts, len(known))
-        keys = np.repeat(place, sizes) * len(self._names) + terms
-        order = np.argsort(keys)
-        keys, holders = keys[order], np.repeat(numbers, sizes)[order]
-        for part, count, length in zip(known.tolist(), np.bincount(place).tolist(), lengths.tolist(), strict=True):
-            self._parts[part] = _Part(count, int(length))
-        firsts = np.flatnonzero(np.diff(keys, prepend=-1))
-        rows, terms = np.divmod(keys[firsts], len(self._names))
-        for part, term, some in zip(known[rows].tolist(), terms.tolist(), np.split(holders, firsts[1:]), strict=False):
-            self._parts[part].holders[term] = array("q", some.tobytes())
 
     def _as_known(self, counted: Counter[str]) -> NDArray[np.int32]:
         """Return what is kept of a text, if all its terms are known."""
@@ -367,8 +241,9 @@ class Question:
 
     def scores(self, numbers: Integers) -> Floats:
         """Return the scores of these skills, which must be visible ones."""
-        pairs, sizes = self._index._texts.gather(numbers)
-        owner = np.repeat(np.arange(len(numbers)), sizes)
+        texts = [self._index._texts[number] for number in numbers.tolist()]
+        pairs = np.concatenate(texts) if texts else np.zeros((0, 2), np.int32)
+        owner = np.repeat(np.arange(len(numbers)), [len(text) for text in texts])
         typical = self._index.typical_lengths(numbers, self._parts)
         relative = self._index.lengths[numbers] / np.maximum(typical, 1.0)
         weights = self._index.rarities(self._found, pairs[:, 0])
@@ -408,44 +283,6 @@ class Question:
         lowest = np.partition(rarities, len(found) - count)[len(found) - count]
         above, level = found[rarities > lowest], found[rarities == lowest]
         return np.concatenate([above, np.sort(level)[: count - len(above)]])
-
-
-def load_words(rows: GraphRows) -> tuple[WordIndex, int] | None:
-    """Return the saved index and the change it was saved at, or None if there is none that fits.
-
-    What changed later has to be indexed by the caller.
-    """
-    head = _head(rows.state(HEAD))
-    if head is None:
-        return None
-    try:
-        with np.load(io.BytesIO(rows.state(TEXTS) or b""), allow_pickle=False) as arrays:
-            return WordIndex.restored(dict(arrays)), head["counter"]
-    except (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile):
-        return None  # it is built from the texts
-
-
-def save_words(index: WordIndex, counter: int, rows: GraphRows) -> bool:
-    """Save an index as of a change. Return False if another process has saved a newer one or forgotten a user."""
-    before = rows.state(HEAD)
-    head = _head(before)
-    if head is not None and head["counter"] > counter:
-        return False
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **index.taken_apart())
-    with rows.writing() as change:
-        if rows.state(HEAD) != before or rows.store.head().forgotten > counter:
-            return False
-        rows.save_state(change, TEXTS, buffer.getvalue())
-        rows.save_state(change, HEAD, json.dumps({"way": way_of_terms(), "counter": counter}).encode())
-    index.changes = 0
-    return True
-
-
-def _head(state: bytes | None) -> dict[str, Any] | None:
-    """Return the head if its index was made as this process would make it."""
-    head: dict[str, Any] = {} if state is None else json.loads(state)
-    return head if head.get("way") == way_of_terms() else None
 
 
 def way_of_terms() -> list[object]:

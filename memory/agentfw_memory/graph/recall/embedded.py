@@ -16,7 +16,7 @@ from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
 from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.index.word_index import SHARED, WordIndex, load_words, save_words
+from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.graph_cache import GraphCache
@@ -28,8 +28,6 @@ from agentfw_memory.graph.stores.store import Count, Head
 MAXIMUM_CACHED_SKILLS = 50_000
 RECALIBRATED_AFTER = 0.05
 """Share of the skills that must have changed before the terms are calibrated again."""
-RESAVE_GROWTH = 0.05
-"""Share of an index that must have changed to be saved again."""
 NAMED = 10
 """Maximum number of skills of a named scenario or tool that are considered beside the candidates."""
 FILTERS = 16
@@ -58,8 +56,6 @@ class EmbeddedRecall:
     def catch_up(self, head: Head, upto: int) -> None:
         if upto == self.cache.counter:
             return
-        if not self.cache.counter and self._words is not None and (saved := load_words(self._rows)):
-            self._words, self._words_saved_at = saved
         self._readers.clear()
         try:
             self._update(self.cache.catch_up(upto))
@@ -138,8 +134,6 @@ class EmbeddedRecall:
     def save(self) -> None:
         if self.membership is not None:
             self.membership.save()
-        if self._words is not None and self._words.changes > RESAVE_GROWTH * len(self._words):
-            save_words(self._words, self.cache.counter, self._rows)
 
     # Helpers
 
@@ -147,7 +141,6 @@ class EmbeddedRecall:
         self.cache = GraphCache(self._rows, self._settings, self._dimensions)
         self.membership = None
         self._words = None if self._settings.query_similarity == "vectors" else WordIndex()
-        self._words_saved_at = 0
         self._metadata = _Metadata(self._rows)
         self._trust: Trust | None = None
         self._uncalibrated = 0
@@ -196,11 +189,6 @@ class EmbeddedRecall:
         return self.membership
 
     def _update_words(self, words: WordIndex, touched: list[int]) -> None:
-        if self._words_saved_at:
-            # The cache was just filled, so everything is touched. Of a saved index, only later changes are not there.
-            unlike = np.setxor1d(np.flatnonzero(self.cache.live), words.numbers())
-            touched = np.union1d(unlike, self._rows.changed(self._words_saved_at)).astype(np.int64).tolist()
-            self._words_saved_at = 0
         texts = self._rows.texts(touched)
         for number in touched:
             if number in texts and number < len(self.cache.live) and self.cache.live[number]:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
+from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import SkillIndex
 from agentfw_memory.graph.index.word_index import SHARED
@@ -70,7 +70,6 @@ class GraphCache:
         """The profiles of users who asked something, or None for a user without one."""
         self._means: dict[int, Float32Array | None] = {}
         """The vectors of users without a profile."""
-        self._sums: dict[int, Floats] = {}
         self._background: tuple[Integers, Float32Array] | None = None
         """The shared skills that stand for all of them, and their vectors."""
 
@@ -144,14 +143,11 @@ class GraphCache:
         if (profile := self._profile(user)) is not None:
             return profile
         if user not in self._means:
-            vector = None
+            self._means[user] = None
             if self.owned.get(user):
-                if user not in self._sums:
-                    own = np.fromiter(self.owned[user], np.int64)
-                    self._sums[user] = self.vectors(np.sort(own)).sum(0, dtype=np.float64)
-                total = self._sums[user]
-                vector = np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), np.float32)
-            self._means[user] = vector
+                own = np.fromiter(self.owned[user], np.int64)
+                total = self.vectors(np.sort(own)).sum(0, dtype=np.float64)
+                self._means[user] = np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), np.float32)
         return self._means[user]
 
     def named(self, asked: Collection[str]) -> list[int]:
@@ -209,7 +205,6 @@ class GraphCache:
             before = self.vectors(old)
             moved = self.shared[old] != rows.shared[known]
             changed[known] = moved | (before != rows.vectors[known]).any(1)
-            self._add_to_sums(old, -before)
         self.index.put(numbers[changed], rows.vectors[changed], rows.shared[changed])
         self.owner[numbers], self.live[numbers], self.shared[numbers] = rows.owners, True, rows.shared
         self.used[numbers], self.rewards[numbers] = rows.uses, rows.rewards
@@ -219,7 +214,6 @@ class GraphCache:
         ):
             self.timeline.put(number, when, SHARED if shared else owner)
         self._draw_again(numbers)
-        self._add_to_sums(numbers, rows.vectors)
         for number, owner in zip(numbers.tolist(), rows.owners.tolist(), strict=True):
             if owner not in self.owned:
                 self._unnamed.add(owner)
@@ -233,7 +227,6 @@ class GraphCache:
             return
         if self._background is not None and np.isin(numbers, self._background[0]).any():
             self._background = None
-        self._add_to_sums(numbers, -self.vectors(numbers))
         self.index.remove(numbers.tolist())
         self.live[numbers] = False
         for number, owner in zip(numbers.tolist(), self.owner[numbers].tolist(), strict=True):
@@ -243,7 +236,6 @@ class GraphCache:
             self.timeline.remove(number)
             if not self.owned[owner]:
                 del self.owned[owner]
-                self._sums.pop(owner, None)
                 for names in self._names.values():
                     names.pop(owner, None)
         self._drop_relations(numbers.tolist())
@@ -259,13 +251,6 @@ class GraphCache:
         numbers = drawn(np.concatenate([before, changed[self.shared[changed]]]), BACKGROUND)
         if not np.array_equal(numbers, before):
             self._background = numbers, self.vectors(numbers)
-
-    def _add_to_sums(self, numbers: Integers, vectors: Float32Array) -> None:
-        """Update the sums of vectors of owners whose sum is cached."""
-        if self._sums:
-            for place, owner in enumerate(self.owner[numbers].tolist()):
-                if owner in self._sums:
-                    self._sums[owner] += vectors[place]
 
     def _best_siblings(self, numbers: Integers) -> Integers:
         utility = self.rewards[numbers] / np.maximum(self.used[numbers], 1)

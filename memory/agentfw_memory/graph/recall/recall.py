@@ -255,7 +255,7 @@ class Recaller:
         self._by.focus(user, scenarios, vectors)
 
     def save(self) -> None:
-        """Save the communities, the word index and large indexes of vectors for the next process."""
+        """Save the communities for the next process."""
         self.catch_up()
         if isinstance(self._by, EmbeddedRecall):  # otherwise the database holds everything
             self._by.save()
