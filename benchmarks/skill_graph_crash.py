@@ -3,9 +3,9 @@
     python benchmarks/skill_graph_crash.py                # 200 kills
     python benchmarks/skill_graph_crash.py --kills 20 --writers 4 --json
 
-Every writer adds, changes, learns and recalls, and now and then closes the graph and opens it again. A killed writer is replaced by one that repeats the last steps, like a
-caller who doesn't know whether the last call arrived. One kill in five comes while the writer is still opening the
-graph.
+Every writer adds, changes, learns and recalls, and now and then closes the graph and opens it again. A killed writer is
+replaced by one that repeats the last steps, like a caller who doesn't know whether the last call arrived. One kill in
+five comes while the writer is still opening the graph.
 
 What was acknowledged to a writer is recorded outside of the graph, and the graph is read with SQL that shares no code
 with the library.

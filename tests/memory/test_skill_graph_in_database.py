@@ -263,15 +263,3 @@ def test_a_graph_moves_to_the_database_when_it_outgrows_the_process(postgres_dat
         assert graph.recall("slot", user="user1")
         assert isinstance(graph._recaller._by, DatabaseRecall)
         assert len(graph._recaller.cache) < 50
-
-
-def test_vectors_may_be_made_anew_in_the_database_too(postgres_database: Database) -> None:
-    url = postgres_database()
-    with open_graph(url) as graph:
-        fill(graph, 20)
-        graph.prepare()
-    SkillGraph.reembed(url, tenant="team", embedder="hash:32")
-    with SkillGraph.open(url, tenant="team", settings=SERVED) as again:
-        assert again.recall("slot", user="user1")
-        again.prepare()
-        assert again.recall("slot", user="user1")
