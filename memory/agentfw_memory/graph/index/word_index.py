@@ -19,7 +19,6 @@ Adding and removing leave no trace: the scores are always those of a new index o
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 from array import array
 from collections import Counter
@@ -33,8 +32,6 @@ from numpy.typing import NDArray
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.text.words import terms
 
-FORMAT = 4
-"""Goes up when the terms of texts change."""
 SHARED = 0
 """The part of shared skills. A private skill is in the part of its owner's number, which is never 0."""
 
@@ -283,12 +280,3 @@ class Question:
         lowest = np.partition(rarities, len(found) - count)[len(found) - count]
         above, level = found[rarities > lowest], found[rarities == lowest]
         return np.concatenate([above, np.sort(level)[: count - len(above)]])
-
-
-def way_of_terms() -> list[object]:
-    """How texts become terms here. Another version of the stemmer may find other stems."""
-    try:
-        stemmer = importlib.metadata.version("snowballstemmer")
-    except importlib.metadata.PackageNotFoundError:
-        stemmer = ""
-    return [FORMAT, stemmer]

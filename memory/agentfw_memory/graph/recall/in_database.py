@@ -24,7 +24,7 @@ from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.communities import Membership, shares
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.index.word_index import LENGTH, SATURATION, Weights, way_of_terms
+from agentfw_memory.graph.index.word_index import LENGTH, SATURATION, Weights
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.embedded import NAMED
@@ -42,7 +42,6 @@ from agentfw_memory.graph.stores.store import (
     Proposals,
     Select,
     Sought,
-    Update,
 )
 from agentfw_memory.graph.text.words import terms
 
@@ -276,9 +275,7 @@ class DatabaseRecall:
 
     def prepare(self) -> None:
         """Compute what needs the whole graph, create the indexes, and save it all for every process."""
-        settings, head = self._settings, self._rows.state(HEAD)
-        if head is not None and json.loads(head)["way"] != way_of_terms():
-            self._store_words()
+        settings = self._settings
         self._search.build(self._dimensions, logger.info)
         membership = Membership(self._rows, settings) if settings.community_weight else None
         if membership is not None:
@@ -297,7 +294,6 @@ class DatabaseRecall:
                 communities = membership.counts
             found = {
                 "counter": change.number,
-                "way": way_of_terms(),
                 "corpus": asdict(summary.corpus),
                 "trust": asdict(trust),
                 "sample": summary.sample,
@@ -323,12 +319,6 @@ class DatabaseRecall:
                 saved["corpus"] = asdict(summary.corpus)
             else:
                 common = json.loads(self._rows.state(WORDS) or b"{}")
-                if saved["way"] != way_of_terms():
-                    logger.warning(
-                        'tenant "%s" was prepared where words are split or stemmed in another way, so some aren\'t '
-                        "found by word; run `agentfw memory prepare` once",
-                        self._rows.store.tenant,
-                    )
             sample = self._rows.store.read(Select("live", LIVE, {"number": Among(saved["sample"])}))[0]
             self._prepared = Prepared(
                 saved["counter"],
@@ -342,14 +332,6 @@ class DatabaseRecall:
         return self._prepared
 
     # Helpers
-
-    def _store_words(self) -> None:
-        """Store the words of all skills again, because they were split or stemmed in another way."""
-        for batch in self._rows.store.scan("version", ("number", "ordinal", "text"), {"valid_to": None}, size=1_000):
-            with self._rows.writing():
-                updates = [Update("live", {"number": number}, {"words": text}) for number, _, text in batch]
-                self._rows.store.write(*updates)
-            logger.info("words of skills are stored again")
 
     def _small_cache(self) -> GraphCache:
         return GraphCache(self._rows, self._settings, self._dimensions)
