@@ -27,14 +27,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from agentfw_memory.errors import BadInputError, StorageError, UnknownSkillError
 from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
-from agentfw_memory.graph.forgetting import Forgetter
+from agentfw_memory.graph.forgetting import Forgetter, Sharing
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import Embedder, embedded, open_embedder
 from agentfw_memory.graph.learning.cases import CASES, Case, chosen_cases
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import Extractor, Trajectory
 from agentfw_memory.graph.learning.hearing import Hearer, Saying, ask
-from agentfw_memory.graph.learning.sharing import Sharing
 from agentfw_memory.graph.learning.trajectories import Learner
 from agentfw_memory.graph.metadata_filter import check_filter, fits
 from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller, record_of

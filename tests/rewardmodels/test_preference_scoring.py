@@ -9,8 +9,7 @@ import pytest
 
 from agentfw_rewardmodels import PreferenceSettings
 from agentfw_rewardmodels.preference.formulas import branch, gate, normalised
-from agentfw_rewardmodels.preference.results import recall_and_ndcg, top
-from agentfw_rewardmodels.preference.scoring import Scorer, UserVectors
+from agentfw_rewardmodels.preference.scoring import Scorer, UserVectors, recall_and_ndcg, top
 
 DIMENSIONS, TEXT = 8, 12
 

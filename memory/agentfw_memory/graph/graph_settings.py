@@ -155,19 +155,9 @@ class GraphSettings(metaclass=_Refusing):
 
         "full" is the method of the paper, the others change one thing of it. A1 recalls nothing. A2 is a flat list
         searched by similarity. B1 has no communities, B2 finds them by Louvain. B3 never learns. B4 compares words
-        instead of vectors.
-
-        Where "full" isn't the paper's:
-
-        - The values of weights, of the thresholds of learning, and of `candidates` and `resolutions` are ours, because
-          the paper's are lost. `user_weight` is 0.1, because 0.3 finds less in conversations.
-        - `siblings` limits the second hop, and `in_memory_up_to` the search in this process. The paper has no limits.
-        - `newest_wins` and `skills_per_owner` change what is learned, and the paper doesn't mention such rules.
-        - In every setting: communities are made of users and skills, without tools, scenarios and trajectories; a user
-          without a profile is the mean of their skills; ties go to the newer skill; there are at least k candidates.
-        - Skills conflict only where somebody connects them, because no rule tells that two texts contradict each other.
-
-        The reference has a table of all settings beside the paper's text, and a test compares it with this.
+        instead of vectors. The reference has a table of all settings beside the paper's text, and a test compares it
+        with this. In every setting, communities are made of users and skills, without tools, scenarios and
+        trajectories, and skills conflict only where somebody connects them.
         """
         paper = cls(
             query_similarity="vectors",

@@ -38,16 +38,16 @@ from agentfw_rewardmodels.preference.results import (
     OwnItem,
     PreferenceScore,
     UserReport,
-    by_user,
-    recall_and_ndcg,
-    top,
 )
 from agentfw_rewardmodels.preference.scoring import (
     Neighbours,
     Scorer,
     Scores,
     UserVectors,
+    by_user,
     new_user_vectors,
+    recall_and_ndcg,
+    top,
     user_vectors,
 )
 from agentfw_rewardmodels.preference.training import Progress, fit

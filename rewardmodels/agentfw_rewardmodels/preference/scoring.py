@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from agentfw_rewardmodels.preference.encoders import Float32Array
 from agentfw_rewardmodels.preference.formulas import Weights, action, branch, fused, gate, normalised, softmax
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.results import top
 
 BLOCK_SIZE = 4_000_000
 """Number of text similarities held at a time (16 MB)."""
@@ -200,3 +199,43 @@ def _highest(scores: Float32Array, count: int) -> tuple[NDArray[np.int64], Float
 
 def _rounded(values: Float32Array) -> Float32Array:
     return np.asarray(np.rint(values * RESOLUTION) / RESOLUTION, np.float32)
+
+
+def by_user(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[set[int]]]:
+    """Return the users of these pairs, sorted, and the items of each.
+
+    >>> by_user(np.array([[3, 1, 3], [0, 2, 5]]))
+    (array([1, 3]), [{2}, {0, 5}])
+    """
+    order = np.argsort(pairs[0], kind="stable")
+    users, starts = np.unique(pairs[0][order], return_index=True)
+    return users, [set(part.tolist()) for part in np.split(pairs[1][order], starts[1:])]
+
+
+def top(scores: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """Return the indexes of the `count` highest scores of each row, highest first. Ties go to the lower index."""
+    count = min(count, scores.shape[1])
+    found = np.argpartition(-scores, count - 1, axis=1)[:, :count]
+    found.sort(axis=1)
+    order = np.argsort(-np.take_along_axis(scores, found, 1), axis=1, kind="stable")
+    return np.take_along_axis(found, order, 1)
+
+
+def recall_and_ndcg(
+    ranked: NDArray[np.integer[Any]], relevant: Sequence[set[int]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return recall and NDCG of each user.
+
+    Recall is relative to all relevant items, NDCG to the best possible list of this length.
+
+    >>> recall_and_ndcg(np.array([[0, 2, 1]]), [{2}])
+    (array([1.]), array([0.63092975]))
+    """
+    count = ranked.shape[1]
+    hits = np.array(
+        [[item in wanted for item in row] for row, wanted in zip(ranked.tolist(), relevant, strict=True)], bool
+    ).reshape(len(relevant), count)
+    discount = 1.0 / np.log2(np.arange(2, count + 2))
+    sizes = np.array([len(wanted) for wanted in relevant])
+    best = np.concatenate([[0.0], np.cumsum(discount)])[np.minimum(sizes, count)]
+    return hits.sum(1) / sizes, (hits * discount).sum(1) / best

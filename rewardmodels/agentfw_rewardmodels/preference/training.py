@@ -40,8 +40,7 @@ from .input_tables import (
 from .model_state import ModelState, read_arrays, write_arrays
 from .preference_settings import PreferenceSettings
 from .propagation import Adjacency, matrix_of, propagate, propagated
-from .results import by_user, recall_and_ndcg, top
-from .scoring import user_vectors
+from .scoring import by_user, recall_and_ndcg, top, user_vectors
 
 Ints = NDArray[np.int64]
 TRIES = 10
