@@ -93,17 +93,6 @@ def test_two_hops_bring_what_likeness_alone_does_not(tmp_path: Path) -> None:
     assert far.id not in pools[0]
 
 
-def test_a_private_skill_is_its_owners_alone(graph: SkillGraph) -> None:
-    graph.add(owner="ana", text="my secret way to the station")
-    graph.add(owner="ana", text="the way to the station", visibility="shared")
-    graph.add(owner="ben", text="another secret way to the station")
-    assert set(texts(graph, "secret way to the station", "ben", k=9)) == {
-        "another secret way to the station",
-        "the way to the station",
-    }
-    assert texts(graph, "secret way to the station", "a stranger", k=9) == ["the way to the station"]
-
-
 def test_what_others_keep_private_does_not_take_places(graph: SkillGraph) -> None:
     graph.add_all([NewSkill("ana", f"move my meeting {place}") for place in range(200)])
     graph.add_all([NewSkill("ben", f"meeting room {place}") for place in range(12)])
