@@ -102,7 +102,7 @@ class PreferenceModel:
         - `items` has the columns `item` and `text`.
         - `profiles` has the column `user`, and one column for each view.
         - `validation` is like `interactions`, and used for early stopping. Default: a random share of them.
-        - `encoder` is the text encoder: a name, a callable or a mapping. Default: the best one installed.
+        - `encoder` is the text encoder: a name or a callable. Default: the best one installed.
         - `start` is a model whose weights training starts from.
         - `checkpoints` is a folder. Repeat the same call to resume an interrupted training from it.
         """
@@ -263,7 +263,7 @@ class PreferenceModel:
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: EncoderChoice | None = None) -> PreferenceModel:
-        """Read a model. Pass `encoder` only if the model was fitted with a callable or a mapping."""
+        """Read a model. Pass `encoder` only if the model was fitted with a callable."""
         arrays, description = read_model(Path(folder))
         weights = {name.removeprefix("weights."): rows for name, rows in arrays.items() if name.startswith("weights.")}
         try:
@@ -359,7 +359,7 @@ class PreferenceModel:
             name = self._encoder_is[0]
             if not name:
                 raise BadInputError("the model was fitted without texts", fix="fit it with items or profiles")
-            if name == "mapping" or name.startswith("callable:"):
+            if name.startswith("callable:"):
                 raise BadInputError(f"the model's texts were encoded by {name}", fix="pass it to load as encoder")
             self._encoder = _same(open_encoder(name), self._encoder_is)
         return self._encoder

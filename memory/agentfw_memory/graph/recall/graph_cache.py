@@ -70,8 +70,8 @@ class GraphCache:
         """The profiles of users who asked something, or None for a user without one."""
         self._means: dict[int, Float32Array | None] = {}
         """The vectors of users without a profile."""
-        self._background: tuple[Integers, Float32Array] | None = None
-        """The shared skills that stand for all of them, and their vectors."""
+        self._background: Float32Array | None = None
+        """The vectors of the shared skills that stand for all of them."""
 
     def __len__(self) -> int:
         """The number of valid skills."""
@@ -175,10 +175,9 @@ class GraphCache:
     def background(self, user: int | None) -> list[Float32Array]:
         """Return vectors that stand for all skills a user may see: some shared ones, and some of their own."""
         if self._background is None:
-            numbers = drawn(np.flatnonzero(self.live & self.shared), BACKGROUND)
-            self._background = numbers, self.vectors(numbers)
+            self._background = self.vectors(drawn(np.flatnonzero(self.live & self.shared), BACKGROUND))
         own = drawn(self.private_skills(user), BACKGROUND)
-        return [self._background[1], self.vectors(own)] if len(own) else [self._background[1]]
+        return [self._background, self.vectors(own)] if len(own) else [self._background]
 
     # Helpers
 
@@ -213,7 +212,7 @@ class GraphCache:
             *(column.tolist() for column in (numbers, rows.valid_from, rows.shared, rows.owners)), strict=True
         ):
             self.timeline.put(number, when, SHARED if shared else owner)
-        self._draw_again(numbers)
+        self._background = None
         for number, owner in zip(numbers.tolist(), rows.owners.tolist(), strict=True):
             if owner not in self.owned:
                 self._unnamed.add(owner)
@@ -225,8 +224,7 @@ class GraphCache:
         numbers = np.array([one for one in gone if one < len(self.live) and self.live[one]], np.int64)
         if not len(numbers):
             return
-        if self._background is not None and np.isin(numbers, self._background[0]).any():
-            self._background = None
+        self._background = None
         self.index.remove(numbers.tolist())
         self.live[numbers] = False
         for number, owner in zip(numbers.tolist(), self.owner[numbers].tolist(), strict=True):
@@ -239,18 +237,6 @@ class GraphCache:
                 for names in self._names.values():
                     names.pop(owner, None)
         self._drop_relations(numbers.tolist())
-
-    def _draw_again(self, changed: Integers) -> None:
-        """Bring the drawn skills up to date with some that are new or changed, without looking at all others."""
-        if self._background is None:
-            return
-        before = self._background[0]
-        if not set(before.tolist()).isdisjoint(changed.tolist()):  # isin takes longer than all of a small change
-            self._background = None  # one of them may be private now
-            return
-        numbers = drawn(np.concatenate([before, changed[self.shared[changed]]]), BACKGROUND)
-        if not np.array_equal(numbers, before):
-            self._background = numbers, self.vectors(numbers)
 
     def _best_siblings(self, numbers: Integers) -> Integers:
         utility = self.rewards[numbers] / np.maximum(self.used[numbers], 1)
