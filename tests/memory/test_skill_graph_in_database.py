@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from agentfw_memory import GraphSettings, NewSkill, Skill, SkillGraph, Trajectory
-from agentfw_memory.graph.recall.in_database import DatabaseQuestion, DatabaseRecall
+from agentfw_memory.graph.index.word_index import DatabaseQuestion
+from agentfw_memory.graph.recall.in_database import DatabaseRecall
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch
 from agentfw_memory.graph.stores.store import Sought
 

@@ -13,7 +13,7 @@ from agentfw.errors import MissingExtraError, SettingsError
 from agentfw.printing.out import counted, shown_path
 from agentfw.runs import LiveRun
 
-from ..memories.graph_errors import translated_errors
+from ..memories import translated_errors
 from ..models.checkpoint import version_name
 from .keys import Keys
 from .live import Limits

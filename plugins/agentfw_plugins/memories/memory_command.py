@@ -400,7 +400,7 @@ def import_(words: tuple[str, ...], owner: str, yes: bool, embedder: str, store:
 
     `skills FOLDER` imports folders with a SKILL.md, once you have approved them.
     """
-    from .graph_errors import translated_errors
+    from . import translated_errors
 
     if len(words) != (1 + (words[0] == "skills")):
         raise UsageError(f"{' '.join(words)} is not FILE or skills FOLDER", fix="agentfw memory import skills FOLDER")
@@ -452,7 +452,7 @@ def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
     """
     from agentfw_memory import SkillGraph
 
-    from .graph_errors import translated_errors
+    from . import translated_errors
 
     _must_exist(store, tenant)
     with translated_errors(), out.progress("reading the graph") as tell:
@@ -491,7 +491,7 @@ def serve(port: int | None, embedder: str, store: str, tenant: str) -> None:
 def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") -> Iterator[SkillGraph]:
     from agentfw_memory import SkillGraph
 
-    from .graph_errors import translated_errors
+    from . import translated_errors
 
     if not make:
         _must_exist(store, tenant)
@@ -504,7 +504,7 @@ def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") 
 def _must_exist(store: str, tenant: str) -> None:
     from agentfw_memory import SkillGraph
 
-    from .graph_errors import translated_errors
+    from . import translated_errors
 
     server = store.startswith(_SERVERS)
     if not server and not Path(store.rpartition("://")[2]).is_file():
