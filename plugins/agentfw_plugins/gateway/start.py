@@ -13,7 +13,7 @@ from agentfw.errors import MissingExtraError, SettingsError
 from agentfw.printing.out import counted, shown_path
 from agentfw.runs import LiveRun
 
-from ..memories.graph_errors import translated_errors
+from ..memories import translated_errors
 from ..models.checkpoint import version_name
 from .keys import Keys
 from .live import Limits
@@ -46,7 +46,7 @@ def with_defaults(
         given["models"] = [*found.models, *given["models"]]
     if given["memories"] == ("none",):
         given["memories"] = ()
-    elif not (given["memories"] or given["spec"] or shared) and all(map(find_spec, ("faiss", "networkx"))):
+    elif not (given["memories"] or given["spec"] or shared) and all(map(find_spec, ("snowballstemmer", "igraph"))):
         given["memories"] = (_MEMORY,)
     place = f"memory.{_MEMORY}.path"
     if _MEMORY in given["memories"] and not shared and not any(text.startswith(place) for text in given["assignments"]):
@@ -120,7 +120,7 @@ class Start(NamedTuple):
                 yield f"what users say is written down by a model at {url}; its tokens are in `agentfw serve usage`"
             instead = f'; otherwise "{self.limits.default_user}"' if self.limits.default_user else ""
             yield f'users: user="ada" in a request, the header x-agentfw-user, or a user\'s key{instead}'
-        elif not find_spec("faiss"):
+        elif not find_spec("snowballstemmer"):
             yield f"memory: none; for one: {MissingExtraError('the memory', 'memory').fix}"
         else:
             yield "memory: none"

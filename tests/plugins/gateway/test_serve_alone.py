@@ -17,7 +17,7 @@ from chat_server import Reply, completion, refusal, serving
 
 import agentfw
 
-pytest.importorskip("faiss")
+pytest.importorskip("snowballstemmer")
 openai = pytest.importorskip("openai")
 anthropic = pytest.importorskip("anthropic")
 
