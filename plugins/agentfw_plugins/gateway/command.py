@@ -25,10 +25,9 @@ from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsE
 from agentfw.printing.out import Out, counted, shown_path
 
 from ..command_options import json_option, skill_options
-from .keys_command import key_file_option, keys, keys_at
 from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
+from .operator_commands import key_file_option, keys, keys_at, sessions
 from .replay import replay
-from .sessions.sessions_command import sessions
 from .usage import usage
 from .variants import variants
 
@@ -102,18 +101,6 @@ _key_option = click.option(
     type=click.FloatRange(0),
     metavar="DAYS",
     help="With --sessions: delete sessions so many days after their end. Feedback that no training has copied stays.",
-)
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    show_default=True,
-    help="Where the gateway runs: in this process, or as replicas on Ray that share --sessions.",
-)
-@click.option(
-    "--replicas",
-    metavar="N|MIN-MAX",
-    help="With --engine ray: number of replicas. A range follows the number of requests in progress. Default: 2.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -212,8 +199,6 @@ def serve(
     fresh: bool,
     shared: str,
     keep_ended: float | None,
-    engine: str,
-    replicas: str | None,
     host: str,
     port: int,
     hosts: tuple[str, ...],
@@ -258,9 +243,7 @@ def serve(
     from .live import Limits, Stop, limits_of, opened, serve_until, until_free
     from .models import served_models
     from .start import Start, refuse_other_keys, with_defaults
-    from .stderr_thread import stderr_in_a_thread
 
-    context.with_resource(stderr_in_a_thread())
     if log is not None:
         log_as_json()
     root = runs_directory(runs)
@@ -318,29 +301,6 @@ def serve(
         else ("either" if is_local and not has_keys and upstream_key is None else "own"),
         default_user=_ALONE if is_local and not (has_keys or shared) else "",
     )
-    if engine == "ray":
-        from .ray_replicas import serve_replicas
-
-        if resume or learn:
-            raise UsageError(
-                "each replica on Ray begins a run of its own, and trains no versions",
-                fix="leave --resume and --learn out; a gateway with --learn can share the --sessions",
-            )
-        serve_replicas(
-            root,
-            given,
-            limits,
-            host,
-            port,
-            replicas or "2",
-            names=names,
-            at_once=max_concurrency,
-            json_log=log is not None,
-            out=out,
-        )
-        return
-    if replicas is not None:
-        raise UsageError("--replicas is about gateways on Ray", fix="add --engine ray, or leave it out")
     live = opened(root, resume, again="" if fresh else "free" if shared else "newest", **given)
     learning = learning_of(
         live,

@@ -322,7 +322,7 @@ def _file(runs: Path | None) -> VariantFile:
 
 
 def _rated_in(shared: str, since: float) -> Iterator[Episode]:
-    from .sessions.session_journal import Chosen, SessionJournal
+    from .sessions.session_store import Chosen, SessionJournal
 
     journal = SessionJournal(shared)
     try:

@@ -20,8 +20,7 @@ from agentfw.errors import StorageError, UsageError
 from agentfw.runs import make_folder
 
 from ..sessions.session_database import ADAPTERS, LEARNING, SessionDatabase
-from ..sessions.session_journal import Chosen, SessionJournal
-from ..sessions.session_store import LEASE, new_holder
+from ..sessions.session_store import LEASE, Chosen, SessionJournal, new_holder
 from .version_file import TRAINER, State, Version, VersionFile, state_of, written
 
 _PART = 2**23

@@ -63,14 +63,16 @@ SESSIONS = Table(
     Column("said", Integer, nullable=False, server_default="0"),
     Column("heard", Integer, nullable=False, server_default="0"),
     Column("rated", Integer, nullable=False, server_default="0"),
+    Column("copied", Integer, nullable=False, server_default="0"),
     Column("ended", Float),
     Column("reward", Float),
     UniqueConstraint("first", "again"),
     sqlite_autoincrement=True,
     postgresql_with={"fillfactor": 60},
 )
-"""`said` is the last version in which a user said something, `heard` that up to which the memories have heard it, and
-`rated` the last one with feedback. `ended` is when a session was scored after its end."""
+"""`said` is the last version in which a user said something, `heard` that up to which the memories have heard it,
+`rated` the last one with feedback, and `copied` that up to which a training has a copy. `ended` is when a session was
+scored after its end."""
 for _name, _columns, _condition in (
     ("going", ["number"], SESSIONS.c.ended.is_(None)),
     ("ended", ["ended"], SESSIONS.c.ended.is_not(None)),
@@ -96,15 +98,6 @@ ANSWERS = Table(
     Column("digest", String(200), primary_key=True),
     Column("first", String(300), nullable=False),
 )
-LEARNED = Table(
-    "agentfw_session_learned",
-    _tables,
-    Column("session", _NUMBER, primary_key=True, autoincrement=False),
-    Column("taker", String(300), primary_key=True),
-    Column("after", Integer, nullable=False),
-    Column("upto", Integer, nullable=False),
-)
-"""Which news were taken for which training: those after `after`, up to `upto`."""
 KEYS = Table(
     "agentfw_key",
     _tables,
@@ -127,8 +120,6 @@ PLACES = Table(
     Column("held_until", Float, nullable=False),
 )
 """How many answers each gateway is giving for a key that may ask for so many at once."""
-COPIED = Table("agentfw_session_copied", _tables, Column("taker", String(300), primary_key=True))
-"""Trainings that have copied all news that they took. They don't read the store any more."""
 LEARNING = Table(
     "agentfw_learning",
     _tables,

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from agentfw import Episode, Message, Session
 from agentfw.errors import StorageError
 from agentfw.runs import LiveRun, encoded
-from agentfw.turns.session import Reply, extended, lengths, news_since
+from agentfw.turns.session import Reply, lengths, news_since
 
 from ...protocols import BadRequest
 from ...view.index import Index
@@ -30,8 +30,7 @@ from ..callers import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, UnreachableError
 from .session_finder import CLOSED, IDLE, LiveSessionFinder, digests_of, has_ended, no_such_session
-from .session_journal import Chosen, SessionJournal
-from .session_store import SessionStore, Shared
+from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 from .shared_keys import SharedKeys
 
 Answer = TypeVar("Answer")
@@ -166,9 +165,8 @@ class SharedSessionFinder(LiveSessionFinder):
             return session
         if session is not None:
             self.live.leave(session)
-        news = [Episode.from_record(record) for record in await self._ask(self.store.records, shared.number)]
-        if news:
-            session = self.live.adopt(reduce(extended, news))
+        if news := await self._ask(self.store.records, shared.number):
+            session = self.live.adopt(joined(news))
             self._known[session] = _Known(shared.version, lengths(session.episode), shared.unheard)
         else:
             session = self.live.begin(shared.name, shared.user, shared.number)
@@ -289,8 +287,8 @@ class SharedSessionFinder(LiveSessionFinder):
     async def _hear_rest(self, number: int) -> None:
         """Let the memories hear all that they haven't heard as far as the store knows. They hear nothing twice."""
         heard = await self._ask(self.store.heard_of, number)
-        news = [Episode.from_record(record) for record in await self._ask(self.store.records, number)]
-        self.live.hearing.take(reduce(extended, news), sum(len(one.events) for one in news[:heard]))
+        news = await self._ask(self.store.records, number)
+        self.live.hearing.take(joined(news), sum(len(one["events"]) for one in news[:heard]))
 
     async def _sweep(self) -> None:
         # One at a time: another gateway may end the next one meanwhile.

@@ -1,23 +1,26 @@
-"""`agentfw serve keys`: who has a key of the gateway.
+"""`agentfw serve keys` and `agentfw serve sessions`: who has a key of the gateway, and what is deleted of a database.
 
     agentfw serve keys add ada --per-minute 60
     agentfw serve keys list
     agentfw serve keys revoke ada
+    agentfw serve sessions delete postgresql://db.example.org/agentfw --before 2026-08-01 --yes
 
 This module is imported for --help, so each command imports what it needs.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from agentfw.errors import UsageError
-from agentfw.printing.out import Out
+from agentfw.printing.out import Out, counted
 
 from ..command_options import json_option
 
@@ -130,3 +133,45 @@ def revoke(name: str, key_file: Path | None, runs: Path | None, shared: str, out
         out.data({"revoked": name})
     else:
         out.note(f"{name} has no key any more; its sessions stay")
+
+
+@click.group()
+def sessions() -> None:
+    """Delete sessions that gateways share.
+
+    WHERE is what the gateways have as --sessions: a postgresql:// address, or a file.
+    """
+
+
+@sessions.command()
+@click.argument("where")
+@click.option("--user", default="", help="Sessions of this user.")
+@click.option("--key", "space", default="", metavar="NAME", help="Sessions that were led with this key.")
+@click.option("--before", type=click.DateTime(), metavar="TIME", help="Sessions that were last used before then.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
+@json_option
+def delete(where: str, user: str, space: str, before: datetime | None, yes: bool, out: Out) -> None:
+    """Delete the sessions for which all the given options hold, with everything that was said in them.
+
+    A session that is being answered stays. So does what gateways and trainings have of it in their own runs. This
+    cannot be undone.
+    """
+    from .sessions.session_store import Chosen, SessionJournal
+
+    if not (user or space or before):
+        raise UsageError("nothing says which sessions", fix="use --user, --key or --before")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("this can't be undone, and there is no terminal to confirm it on", fix="add --yes")
+        click.confirm("Delete these sessions?", abort=True, err=True)
+    journal = SessionJournal(where)
+    try:
+        deleted, left = journal.delete(Chosen(user, space, before.timestamp() if before else None))
+    finally:
+        journal.close()
+    if out.json:
+        out.data({"deleted": deleted, "in_use": left})
+        return
+    out.line(f"{counted(deleted, 'session')} deleted")
+    if left:
+        out.warning(f"{counted(left, 'session')} in use and not deleted; run the same command again later")
