@@ -30,36 +30,24 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def key_file_option(command: Command) -> Command:
-    return click.option(
-        "--key-file", type=click.Path(path_type=Path), help="File of keys. Default: keys.json in the directory of runs."
-    )(command)
-
-
 def _where(command: Command) -> Command:
     """The options that say which keys are meant, as `agentfw serve` has them."""
     runs = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
     shared = click.option(
         "--sessions", "shared", metavar="WHERE", default="", help="Keys of gateways that share these."
     )
-    return key_file_option(runs(shared(command)))
+    return runs(shared(command))
 
 
-def keys_at(path: Path | None, runs: Path | None = None, shared: str = "") -> Keys:
+def keys_at(runs: Path | None, shared: str) -> Keys:
     """The keys of a gateway: those in the database that it shares with others, if it does, or in a file."""
     from agentfw.host import runs_directory
 
     from .keys import KeyFile
 
     if not shared:
-        return KeyFile(path or runs_directory(runs) / "keys.json")
-    if path is not None:
-        raise UsageError(
-            "gateways that share sessions have their keys there, too",
-            fix="leave --key-file out, and add keys: agentfw serve keys add NAME --sessions WHERE",
-        )
-    from .sessions.session_database import SessionDatabase
-    from .sessions.shared_keys import SharedKeys
+        return KeyFile(runs_directory(runs) / "keys.json")
+    from .sessions.session_database import SessionDatabase, SharedKeys
 
     return SharedKeys(SessionDatabase(shared))
 
@@ -78,7 +66,6 @@ def keys() -> None:
 @click.option("--user", help="User whom all requests with this key are of. Default: NAME.")
 @click.option("--any-user", is_flag=True, help="Let the program that has the key name the user in each request.")
 @click.option("--per-minute", type=click.IntRange(1), help="Maximum number of answers in a minute.")
-@click.option("--concurrency", type=click.IntRange(1), help="Maximum number of requests at once.")
 @_where
 @json_option
 def add(
@@ -86,8 +73,6 @@ def add(
     user: str | None,
     any_user: bool,
     per_minute: int | None,
-    concurrency: int | None,
-    key_file: Path | None,
     runs: Path | None,
     shared: str,
     out: Out,
@@ -95,9 +80,9 @@ def add(
     """Make a key, and print it. It is shown once; only its digest is stored."""
     if user is not None and any_user:
         raise UsageError("--user and --any-user exclude each other", fix="leave one of them out")
-    place = keys_at(key_file, runs, shared)
+    place = keys_at(runs, shared)
     whose = None if any_user else user or ""
-    secret = place.add(name, user=whose, per_minute=per_minute, concurrency=concurrency)
+    secret = place.add(name, user=whose, per_minute=per_minute)
     if out.json:
         out.data({"name": name, "user": None if any_user else user or name, "key": secret})
         return
@@ -108,27 +93,25 @@ def add(
 @keys.command("list")
 @_where
 @json_option
-def list_(key_file: Path | None, runs: Path | None, shared: str, out: Out) -> None:
+def list_(runs: Path | None, shared: str, out: Out) -> None:
     """List the keys, without their secrets."""
-    found = keys_at(key_file, runs, shared).keys()
+    found = keys_at(runs, shared).keys()
     if out.json:
         out.data([{name: value for name, value in asdict(key).items() if name != "digest"} for key in found])
         return
-    limits = [(key.per_minute, key.concurrency) for key in found]
     rows = [
-        [key.name, "any" if key.user is None else key.user, *(str(one or "") for one in limit), key.created]
-        for key, limit in zip(found, limits, strict=True)
+        [key.name, "any" if key.user is None else key.user, str(key.per_minute or ""), key.created] for key in found
     ]
-    out.table(["key", "user", "a minute", "at once", "since"], rows, right=(2, 3))
+    out.table(["key", "user", "a minute", "since"], rows, right=(2,))
 
 
 @keys.command()
 @click.argument("name")
 @_where
 @json_option
-def revoke(name: str, key_file: Path | None, runs: Path | None, shared: str, out: Out) -> None:
+def revoke(name: str, runs: Path | None, shared: str, out: Out) -> None:
     """Take a key back. The gateway refuses its next request."""
-    keys_at(key_file, runs, shared).revoke(name)
+    keys_at(runs, shared).revoke(name)
     if out.json:
         out.data({"revoked": name})
     else:

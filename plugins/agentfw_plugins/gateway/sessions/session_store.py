@@ -41,7 +41,7 @@ except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
 from ..learning.ratings import MOST
-from .session_database import ANSWERS, LEARNING, NEWS, PLACES, SESSIONS, SessionDatabase
+from .session_database import ANSWERS, LEARNING, NEWS, SESSIONS, SessionDatabase
 
 LEASE = 10.0
 """Seconds that a session stays with a gateway that no longer says that it is alive."""
@@ -192,9 +192,7 @@ class SessionStore:
         """Say that this gateway still works on these sessions. All others become free when their lease ends."""
         with self.database.transaction(waits=False) as connection:
             mine = (SESSIONS.c.holder == self.holder) & SESSIONS.c.number.in_(numbers)
-            until = self._held["held_until"]
-            connection.execute(update(SESSIONS).where(mine).values(held_until=until))
-            connection.execute(update(PLACES).where(PLACES.c.holder == self.holder).values(held_until=until))
+            connection.execute(update(SESSIONS).where(mine).values(held_until=self._held["held_until"]))
 
     def take_unused(self, idle: float) -> Shared | None:
         """Take a session that nobody has used for so long, or whose end a killed gateway left unscored."""
@@ -227,7 +225,6 @@ class SessionStore:
         """Give all sessions back, and close the connections."""
         with self.database.transaction() as connection:
             connection.execute(update(SESSIONS).where(SESSIONS.c.holder == self.holder).values(holder=""))
-            connection.execute(delete(PLACES).where(PLACES.c.holder == self.holder))
         self.database.close()
 
 
