@@ -138,7 +138,7 @@ def _of_turn(view: EpisodeView, shown: ShownTurn, here: str, budget: int) -> dic
     }
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # yaml has no types
     """Writes texts of several lines as such."""
 
 
@@ -150,7 +150,7 @@ _Dumper.add_representer(
 def as_text(part: dict[str, Any]) -> str:
     """A part to read, as YAML, without what is empty."""
     told = {name: value for name, value in part.items() if value not in (None, "", [], {})}
-    return yaml.dump(told, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
+    return str(yaml.dump(told, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf))
 
 
 def _fair(texts: Sequence[str], budget: int) -> int:
