@@ -16,7 +16,7 @@ _HERE = Path(__file__).parent
 
 REGISTRATION = Registration(
     environments=[
-        Component("chat", "agentfw_plugins.chat.conversation:Conversations", "A person who talks with `agentfw chat`"),
+        Component("chat", "agentfw_plugins.gateway.environment:Sessions", "A person who talks with `agentfw chat`"),
     ],
     policies=[
         Component(
