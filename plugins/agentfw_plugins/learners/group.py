@@ -8,8 +8,8 @@ This process leads. It tells the workers what comes next, does the same itself, 
 
     group = Group(engine, settings)
     group.start()
-    with group.together("learn", orders, loss, rounds):
-        descent.learn(orders, loss, rounds)
+    with group.together("learn", minibatches, loss, rounds):
+        descent.learn(minibatches, loss, rounds)
 
 If a worker ends or fails, so does the group: whoever waits for it learns it from the closed connection. The learner
 then starts a new group from the last complete version. What crosses is plain values and bytes of safetensors.

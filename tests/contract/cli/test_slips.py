@@ -90,7 +90,6 @@ OTHERS = {
     "plugins new x --from nowhere.py": "nowhere.py",
     "plugins uninstall agentfw-nothing": 'no installed plugin distribution is called "agentfw-nothing"',
     "data mak": "Did you mean 'make'?",
-    "data make calender": 'did you mean "calendar"?',
     "view nowhere": "nowhere",
     "serve --port many": "'many' is not a valid integer",
     "feedback": "Missing argument",

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
+from agentfw.errors import SettingsError
 from agentfw.seeds import Seeds
 
 from .event_attributes import OUTSIDE
@@ -69,6 +70,8 @@ class Organisation:
         waiting = list(schema.roles)
         while waiting:
             ready = [name for name in waiting if schema.roles[name].reports_to in ("", *done)]
+            if not ready:
+                raise SettingsError(f"{schema.name}: {waiting[0]} reports to itself", fix="change its reports_to")
             done += ready
             waiting = [name for name in waiting if name not in ready]
         for role in done:
