@@ -1,6 +1,4 @@
-"""Settings of the tools of an MCP server: how it is started or reached, and which of its tools are offered.
-
-One connection to an MCP server, in its own task.
+"""One connection to an MCP server, in its own task, and the settings that say how it is started or reached.
 
 The task that opens a connection must also close it: the cancel scopes of the mcp package require it. Callers, however,
 may be any task and may be cancelled.

@@ -19,8 +19,7 @@ from agentfw import Host
 from agentfw.errors import SettingsError, UsageError
 from agentfw_cli.main import cli
 from agentfw_papers.loops import Loop, LoopSpec, Result, forget, table
-from agentfw_papers.loops.spec import Contrast
-from agentfw_papers.loops.table import by_group, contrasts, holm
+from agentfw_papers.loops.table import holm
 
 SPEC: dict[str, Any] = {
     "rounds": 2,

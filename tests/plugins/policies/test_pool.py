@@ -189,21 +189,6 @@ def test_a_version_counts_when_every_replica_in_rotation_has_it(host: Host, tmp_
 
 
 @pytest.mark.slow
-def test_a_replica_with_another_model_is_left_out_and_told_of(
-    host: Host, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "other weights").touch()  # the third copy finds other files on its node
-
-    async def test(pool: PoolPolicy) -> None:
-        await pool.generate(ask("tea"))
-
-        await until(lambda: pool.metrics()["pool_replicas"] == 2)
-
-    run(host, fragile(tmp_path, replicas=3), test)
-    assert "serves other weights than the rest" in caplog.text
-
-
-@pytest.mark.slow
 def test_while_the_learner_works_replicas_sleep(host: Host, tmp_path: Path) -> None:
     async def test(pool: PoolPolicy) -> None:
         await pool.publish(tmp_path, "policy@1")

@@ -32,9 +32,6 @@ from .pool_replica import Replica, request_to
 
 logger = logging.getLogger(__name__)
 
-_ANOTHER = 0.05
-"""Mean difference of logprobs, in nats, from which two replicas serve different weights. Far more than rounding."""
-
 
 class PoolSettings(Settings):
     policy: Choice = Field(Choice(name="tiny"), description="Model policy to run copies of, with its settings.")
@@ -217,29 +214,12 @@ class PoolPolicy(Policy):
         async with self._lifecycle:
             if self._served is not None:
                 await replica.publish(*self._served)
-            await self._compare(replica)
             self._balancer.join(replica.number)
 
     async def _require_room(self, replicas: int) -> None:
         """Wait until the engine has room for some more replicas, as long as it is meant to."""
         assert self._engine is not None
         await asyncio.to_thread(self._engine.require, [self._resources] * replicas, counted(replicas, "replica"))
-
-    async def _compare(self, replica: Replica) -> None:
-        """Reject a replica whose weights differ from what the others served at the last probe."""
-        others = [self._replicas[number] for number in self._balancer.rotation]
-        known = next((other.probe for other in others if other.probe is not None), None)
-        if known is None:
-            return
-        prompt, tokens, expected = known
-        found = await replica.logprobs(prompt, tokens)
-        gap = sum(abs(one - other) for one, other in zip(found, expected, strict=True)) / max(1, len(expected))
-        if gap > _ANOTHER:
-            replica.probe = None
-            raise EndpointError(
-                f"{replica.name} serves other weights than the rest: its logprobs differ by {gap:.2g} nats per token",
-                fix="check that all replicas load the same model files",
-            )
 
     def _lose(self, replica: Replica, process: object, error: AgentfwError) -> None:
         """Take a replica out of rotation, and restart it. Called once for each of its failed requests."""

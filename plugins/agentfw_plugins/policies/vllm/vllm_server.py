@@ -84,15 +84,16 @@ class VLLMServer:
         return self._context
 
     async def complete(self, question: Question, name: str, heard: Heard | None = None) -> Sampled:
+        drawing = question.drawing
         # A server that runs already may give the model's own logprobs, without temperature and top_p.
-        known = not self.settings.base_url or (question.temperature in (0.0, 1.0) and question.top_p == 1.0)
+        known = not self.settings.base_url or (drawing.temperature in (0.0, 1.0) and drawing.top_p == 1.0)
         body = {
             **_NEUTRAL,
-            "prompt": list(question.prompt),
-            "max_tokens": question.limit,
-            "temperature": question.temperature,
-            "top_p": question.top_p,
-            "seed": question.seed,
+            "prompt": list(drawing.prompt),
+            "max_tokens": drawing.limit,
+            "temperature": drawing.temperature,
+            "top_p": drawing.top_p,
+            "seed": drawing.seed,
             "stop_token_ids": sorted(question.end_ids),
             "logprobs": 0,
             "return_token_ids": True,
