@@ -96,14 +96,18 @@ def pack(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
 def choose_size(turns: Sequence[TurnTokens], most: int, workers: int = 1) -> int:
     """The smallest of 4,096, 8,192, ... tokens per tree with hardly any repeated computation, at most `most`.
 
-    With several workers, no larger than each one's part of the tokens.
+    With several workers it is each one's part of the tokens, unless a shared prompt makes that dear.
     """
     _, _, lengths, common = _ordered(turns)
     unique = int((lengths - common).sum())
     size = FEWEST
     while size < most and _computed(lengths, common, size) > _CLOSE * unique:
         size *= 2
-    return min(size, most, -(-unique // workers) if workers > 1 else most)
+    size = min(size, most)
+    part = min(size, -(-unique // workers))
+    if workers > 1 and _computed(lengths, common, part) < workers * _computed(lengths, common, size):
+        return part
+    return size
 
 
 def unique_tokens(turns: Sequence[TurnTokens]) -> int:

@@ -16,6 +16,7 @@ from agentfw.errors import AgentfwError
 from agentfw.learner import Batch, Update
 from agentfw.optimizer import Loss
 from agentfw_plugins.learners.settings import LoraSettings, SftSettings
+from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack
 from agentfw_plugins.optimizers.imitation import KTO, Imitation, ImitationSettings, KTOSettings
 
 from .conftest import updated
@@ -102,6 +103,15 @@ def test_a_divided_base_learns_what_a_whole_one_learns(
     assert_alike(divided, learned(learner_of(precision=precision), make_batch), within=within)
 
 
+@pytest.mark.nightly
+def test_four_processes_in_bf16_with_a_divided_base_stay_near_one(learner_of: Make, make_batch: MakeBatch) -> None:
+    divided = learned(learner_of(workers=4, sharded=True, precision="bf16", learning_rate=1e-4), make_batch, updates=1)
+    alone = learned(learner_of(precision="bf16", learning_rate=1e-4), make_batch, updates=1)
+
+    norms = [each[0].metrics["gradient_norm"] for each in (divided, alone)]
+    assert norms[0] == pytest.approx(norms[1], rel=0.02)
+
+
 @pytest.mark.slow
 def test_a_divided_training_goes_on_with_another_number_of_processes(
     learner_of: Make, make_batch: MakeBatch, tmp_path: Path
@@ -178,6 +188,18 @@ def test_an_error_of_a_worker_is_told_and_the_learner_goes_on(
     second = updated(learner, make_batch(*episodes(1), loss=CLIPPED, tasks=4))
 
     assert_alike([*first, second], learned(learner_of(), make_batch, updates=2))
+
+
+def test_trees_for_two_workers_split_the_work_unless_a_shared_prompt_makes_that_dear() -> None:
+    apart = [TurnTokens(tuple(range(number, number + 100)), (1, 2)) for number in range(16)]
+    shared = [TurnTokens(tuple(range(1000)), (number, *range(20))) for number in range(4)]
+
+    pieces = pack(apart, choose_size(apart, 10_000, workers=2))
+    together = pack(shared, choose_size(shared, 10_000, workers=2))
+
+    assert len(pieces) >= 2
+    assert max(piece.computed for piece in pieces) <= 0.6 * sum(piece.computed for piece in pieces)
+    assert max(piece.computed for piece in together) <= 1080
 
 
 @pytest.mark.parametrize(

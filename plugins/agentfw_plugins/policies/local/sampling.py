@@ -30,10 +30,11 @@ from agentfw.errors import AgentfwError, MissingExtraError, RequestRefusedError,
 from agentfw.seeds import Seeds
 
 from ...models import Chat
-from ...models.small_model import SmallChat
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ...models.small_model import SmallChat
 
 _ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
 """Maximum number of logits to draw from at once. On a CPU few, so that their copies stay in its caches."""
