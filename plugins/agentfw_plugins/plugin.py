@@ -203,14 +203,6 @@ REGISTRATION = Registration(
     ],
     trackers=[
         component(
-            "tensorboard",
-            "trackers.metric_trackers:TensorBoardTracker",
-            "Writes event files for TensorBoard",
-            settings="TensorBoardSettings",
-            extra="track",
-            needs=("tensorboard",),
-        ),
-        component(
             "mlflow",
             "trackers.metric_trackers:MLflowTracker",
             "Logs settings and metrics to MLflow, in a local store or on a server",

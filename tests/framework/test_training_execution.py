@@ -386,17 +386,16 @@ def test_hooks_and_watchers_are_told_of_each_update(
 
 @pytest.mark.slow
 def test_trackers_get_the_figures_of_each_update(laboratory: Any, tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    mlflow = pytest.importorskip("mlflow")
 
-    folder = laboratory.train(tmp_path, trackers=["tensorboard"]).folder
+    folder = laboratory.train(tmp_path, trackers=["mlflow"]).folder
 
-    events = EventAccumulator(str(folder.path / "tensorboard"))
-    events.Reload()
+    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{folder.path}/mlflow/mlflow.db")
+    run = json.loads((folder.path / "mlflow-run.json").read_text("utf-8"))["run"]
     for name in ("reward", "missed", "learner/kl", "served/publish_bytes", "seconds/play"):
-        values = [event.value for event in events.Scalars(name)]
+        values = [metric.value for metric in client.get_metric_history(run, name)]
         assert values == pytest.approx([flat(line)[name] for line in folder.updates()])
-    assert [event.step for event in events.Scalars("evaluation/missed")] == [0, 2, 4]
+    assert [metric.step for metric in client.get_metric_history(run, "evaluation/missed")] == [0, 2, 4]
 
 
 def test_what_is_written_down_is_strict_json_without_paths_of_this_machine(laboratory: Any, tmp_path: Path) -> None:

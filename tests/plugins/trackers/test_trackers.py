@@ -22,13 +22,11 @@ from agentfw.tracker import Tracker
 from agentfw_plugins.trackers.metric_trackers import (
     MLflowSettings,
     MLflowTracker,
-    TensorBoardSettings,
-    TensorBoardTracker,
     WandbSettings,
     WandbTracker,
 )
 
-MISSING = [name for name in ("tensorboard", "mlflow", "wandb") if importlib.util.find_spec(name) is None]
+MISSING = [name for name in ("mlflow", "wandb") if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
 
 RUN = "2026-11-21-inbox-7f3a"
@@ -51,37 +49,6 @@ def track(tracker: Tracker, folder: Path, steps: Mapping[int, Mapping[str, float
     finally:
         tracker.close()
         tracker.close()  # closing twice is fine
-
-
-# -- tensorboard -------------------------------------------------------------------------------------------------------
-
-
-def events(folder: Path) -> Any:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    return EventAccumulator(str(folder)).Reload()
-
-
-def scalars(folder: Path, name: str) -> list[tuple[int, float]]:
-    return [(event.step, event.value) for event in events(folder).Scalars(name)]
-
-
-def test_tensorboard_shows_a_run_that_was_broken_off_as_one(tmp_path: Path) -> None:
-    track(
-        TensorBoardTracker(TensorBoardSettings()), tmp_path, {0: {"reward": 0.25}, 2: {"reward": 0.5}}, finished=False
-    )
-    track(TensorBoardTracker(TensorBoardSettings()), tmp_path, {1: {"reward": 1.0}, 3: {"reward": 2.0}})
-    found = scalars(tmp_path / "tensorboard", "reward")
-    assert sorted(found) == [(0, 0.25), (1, 1.0), (2, 0.5), (3, 2.0)]
-    assert scalars(tmp_path / "tensorboard", "summary/reward") == [(3, 0.75)]
-
-
-def test_what_tensorboard_was_told_is_on_disk_before_it_is_closed(tmp_path: Path) -> None:
-    tracker = TensorBoardTracker(TensorBoardSettings())
-    tracker.begin(RUN, tmp_path, SETTINGS)
-    tracker.log(0, {"reward": 0.25})
-    assert scalars(tmp_path / "tensorboard", "reward") == [(0, 0.25)]
-    tracker.close()
 
 
 # -- mlflow ------------------------------------------------------------------------------------------------------------
@@ -276,7 +243,6 @@ def test_wandb_online_without_a_key_is_an_error_that_says_how_to_get_on(
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 KINDS = {
-    "tensorboard": "TensorBoardTracker(TensorBoardSettings())",
     "mlflow": "MLflowTracker(MLflowSettings())",
     "wandb": "WandbTracker(WandbSettings())",
 }
@@ -327,7 +293,6 @@ def test_no_tracker_asks_for_the_network_by_default(
 @pytest.mark.parametrize(
     ("tracker", "module"),
     [
-        (TensorBoardTracker(TensorBoardSettings()), "tensorboard.summary.writer.event_file_writer"),
         (MLflowTracker(MLflowSettings()), "mlflow.tracking"),
         (WandbTracker(WandbSettings()), "wandb"),
     ],
