@@ -1,15 +1,13 @@
 """The learners `lora` and `sft`: they train a model in this process, from opening it to resuming after a kill.
 
 An update is all or nothing. It either writes a complete folder, from which this or another process continues with
-identical bits, or raises an error. The next update then starts from the last complete one. The same code runs on a CPU
-and on CUDA. Each update leaves a standard PEFT folder that vLLM, transformers and PEFT can load; with `weights = "all"`
-it leaves a whole model folder instead.
-
-    agentfw train inbox --learner lora --set learner.model=path/to/model --set learner.learning_rate=1e-5
-    agentfw train inbox --teacher scripted --optimizer imitation --learner sft --set learner.model=path/to/model
+identical bits, or raises an error. The next update then starts from the last complete one. Each update leaves a
+standard PEFT folder that vLLM, transformers and PEFT can load; with `weights = "all"` it leaves a whole model folder.
 
 `lora` learns from exactly the tokens that were sampled. `sft` learns from demonstrations, which are texts and calls of
 another policy. A demonstration is tokenised once, with the chat template that the policy will be prompted with.
+
+    agentfw train inbox --teacher scripted --optimizer imitation --learner sft --set learner.model=path/to/model
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 """The environment `program`: each task is given to a program, which asks the policy over HTTP.
 
     agentfw run program --set environment.command="python my_agent.py" --set environment.tasks=tasks.jsonl
-    agentfw train program --policy transformers --set environment.function=my_agent:solve ...
 
 The program finds the policy at OPENAI_BASE_URL (and ANTHROPIC_BASE_URL), which is its own session. Any model name will
 do. What it achieved is, in this order: what the check command says; whether its `answer` is that of the task; the
 `reward` in its last line of JSON. Reward models can score the episode besides. A program that fails, or that runs out
 of time, has the reward 0.
 
-Tasks are a file with one JSON object per line. Keys with a meaning are `user` (whose task it is), `query` (what is
-asked, where several users have the same task) and `answer` (what the program's answer is compared with). The program is
-shown everything but the answer. Commands run in a folder of their own with a time limit, and everything that they have
-started is ended.
+Tasks are a file with one JSON object per line (task_files.py). Its `answer` is what the program's answer is compared
+with; the program is shown everything else. Commands run in a folder of their own with a time limit, and everything that
+they have started is ended.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """The generation engine of the policy `transformers`: one model and one thread that works on all requests at once.
 
 The tokens of an answer don't depend on other requests (on a CPU to the last bit, see transformers_rows). A request
-joins as soon as a row is free, and leaves when it is done.
-
-    engine = Engine(load=lambda: model, end_ids=chat.end_ids, batch=64)
-    sampled = await asyncio.wrap_future(engine.sample(Job(drawing)))
-    await asyncio.wrap_future(engine.call(work))       # exclusive: after all earlier requests, before all later ones
+joins as soon as a row is free, and leaves when it is done. `call` runs a function alone: after all earlier requests,
+before all later ones.
 
 The contents of a row stay until the row is needed. A prompt that shares a prefix with another prompt, running or not,
 is computed only from where they differ: later turns of an episode, tasks with the same instructions. A prompt that is

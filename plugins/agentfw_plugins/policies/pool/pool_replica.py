@@ -1,7 +1,7 @@
 """One replica of a pool: a policy in a process of its own, and its handle in this one.
 
 Requests and answers cross as plain values. What a request holds for programs doesn't: the moment, and the world's own
-rule. A policy that is a program is refused in a pool.
+rule.
 """
 
 from __future__ import annotations

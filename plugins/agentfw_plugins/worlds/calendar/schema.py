@@ -1,22 +1,15 @@
 """An organisation's schema, read from YAML: its roles, their meetings M(r), principles P(r) and conflict reasons C(r).
 
-Reading is strict: an unknown key or name is an error with the nearest known one.
+Reading is strict: an unknown key or name is an error with the nearest known one. docs/guides/organisations.md shows the
+format. The shipped schemas in `organisations/` are longer examples.
 
-    schema = load_schema(Path("bakery.yaml"))
-    schema.roles["baker"].principles      # {"due_today": 4, "vendor": -2, ...}
-
-A principle is what a user may care about, as conditions on the visible tags of an event. It depends on the tags alone,
-so everything that decides a round can be read from its lines.
+A principle is what a user may care about, as conditions on the visible tags of an event, which must all hold. It
+depends on the tags alone, so everything that decides a round can be read from its lines.
 
     >>> words = {"label": "due today", "for": ["it's due"], "against": ["so what"]}
     >>> due_today = Principle.model_validate({**words, "when": {"due": "today"}})
     >>> due_today.triggers({"due": "today"}), due_today.triggers({"due": "week"})
     (True, False)
-
-In YAML, `when` is a table of conditions that must all hold: `due: today`, `hold: [fixed, must]`, `who: client`
-(somebody like that comes), `size: 2`, `minutes: {at_least: 90}`. Keys are those of the line, with `minutes` for `min`.
-
-docs/guides/organisations.md shows the format. The shipped schemas in `organisations/` are longer examples.
 """
 
 from __future__ import annotations
