@@ -71,7 +71,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         ({"concurrency": 0}, "spec.concurrency: must be at least 1"),
         ({"rewards": ["utility", "utility"]}, "utility: is listed twice; a reward has one weight"),
         ({"tools": ["mcp", {"name": "mcp"}]}, "mcp: is listed twice; give one an alias"),
-        ({"tools": [{"name": "tape", "alias": "mcp"}, "mcp"]}, "mcp: is listed twice"),
+        ({"tools": [{"name": "skills", "alias": "mcp"}, "mcp"]}, "mcp: is listed twice"),
         ({"tools": [{"name": "mcp", "alias": "my files"}]}, '(got "my files")'),
         ({"memories": ["notebook", "notebook"]}, "notebook: is listed twice"),
         ({"interface": "polling:0"}, "can't poll every 0.0"),
