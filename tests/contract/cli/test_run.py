@@ -222,3 +222,14 @@ def test_a_report_explains_its_figures(agentfw: Agentfw) -> None:
     folder = Path(agentfw("run", "inbox", "--episodes", "2", "--policy", "scripted", "--json").json["folder"])
 
     assert "balanced: 0.6 of document and 0.4 of mails" in (folder / "report.html").read_text("utf-8")
+
+
+def test_the_reward_of_prompts_is_told_while_they_are_played(agentfw: Agentfw, tmp_path: Path) -> None:
+    rows = [json.dumps({"prompt": f"{number}?"}) for number in range(20)]
+    (tmp_path / "tasks.jsonl").write_text("\n".join(rows), "utf-8")
+    (tmp_path / "rewards.py").write_text("def liked(completion: str) -> float:\n    return 2.5\n", "utf-8")
+
+    answer = agentfw("run", "tasks.jsonl", "--policy", "scripted", "--reward", "rewards.py:liked")
+
+    assert answer.code == 0, answer.err
+    assert "2/2   reward, last 2: 2.500" in answer.err
