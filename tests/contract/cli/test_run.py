@@ -229,7 +229,8 @@ def test_the_reward_of_prompts_is_told_while_they_are_played(agentfw: Agentfw, t
     (tmp_path / "tasks.jsonl").write_text("\n".join(rows), "utf-8")
     (tmp_path / "rewards.py").write_text("def liked(completion: str) -> float:\n    return 2.5\n", "utf-8")
 
-    answer = agentfw("run", "tasks.jsonl", "--policy", "scripted", "--reward", "rewards.py:liked")
+    words = ("--policy", "scripted", "--set", 'policy.replies=["tea"]', "--reward", "rewards.py:liked")
+    answer = agentfw("run", "tasks.jsonl", *words)
 
     assert answer.code == 0, answer.err
     assert "2/2   reward, last 2: 2.500" in answer.err
