@@ -248,8 +248,11 @@ def _guarded(arguments: list[str], debug: bool) -> int:
     except click.ClickException as error:
         if debug:
             raise
-        context = getattr(error, "ctx", None)
-        Out().error(error.format_message(), f"see: {context.command_path} --help" if context else "")
+        context, message = getattr(error, "ctx", None), error.format_message()
+        fix = f"see: {context.command_path} --help" if context else ""
+        if context and message.startswith("No such command"):
+            fix = f"{context.command_path} has {', '.join(context.command.list_commands(context))}"
+        Out().error(message, fix)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         print("interrupted", file=sys.stderr)

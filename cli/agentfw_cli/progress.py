@@ -20,7 +20,7 @@ from agentfw.printing.out import counted
 from agentfw.report.statistics import Interval
 from agentfw.runs.observers import Observer, RunInfo
 from agentfw.runs.records.figure_table import UPDATE_FIGURES
-from agentfw.runs.records.summary import WHY_NO_LEARNING, flat, intervals, leading, nothing_learned
+from agentfw.runs.records.summary import WHY_NO_LEARNING, columns, flat, intervals, leading, nothing_learned
 
 Tell = Callable[[str, str], object]
 """Takes a line for a person, and its style."""
@@ -83,7 +83,7 @@ class Progress(Observer):
     def line(self) -> str:
         """How far it is and what happens now, in one line."""
         how_far = f"{self.completed()}/{self.total()}" if self.total() else "beginning"
-        return "   ".join([how_far, *(self.status() or ["loading"])])
+        return "   ".join([how_far, *(self.status() or ([] if self.completed() else ["loading"]))])
 
 
 def progress_of(run: RunInfo, tell: Tell = lambda line, style: None, *, samples: bool = False) -> Progress:
@@ -143,7 +143,7 @@ class _EpisodeProgress(Progress):
             self._measured(episode, self.rounds)
             self._at.pop(episode.id, None)
         else:
-            self.values.append(episode.outcome.get(self.headline, episode.utility))
+            self.values += columns([record]).get(self.headline, ())
         self._tell()
 
     def left_out(self, episodes: Sequence[str], error: AgentfwError, done: int) -> None:

@@ -239,6 +239,8 @@ def disk_fix(error: BaseException) -> str:
         return "allow more open files: ulimit -n 8192"
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "make the folder writable, or choose another one"
+    if number in (errno.EEXIST, errno.ENOTDIR):
+        return "move the file that has the name of this folder"
     if number in (errno.ENOSPC, errno.EDQUOT):
         return "free disk space"
     return "free disk space, and make the folder writable"

@@ -87,4 +87,6 @@ def _parsed(path: Path, changed: int) -> Sequence[Row]:
         if not isinstance(row, dict):
             raise SettingsError(f"{path}, line {number}, is no JSON object", fix="write one task per line")
         rows.append(row)
+    if not rows:
+        raise SettingsError(f"environment.tasks: {path} has no tasks", fix="write one JSON object per line")
     return tuple(rows)

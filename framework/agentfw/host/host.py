@@ -500,10 +500,11 @@ class Host:
         if offer is not None:
             return UnknownNameError(title, name, (), offered_by=offer)
         error = UnknownNameError(title, name, known)
-        if ":" in name and Path(f"{name.partition(':')[0]}.py").is_file():
-            error.fix = f"a function in a file is named with it: {name.replace(':', '.py:')}"
-        elif Path(name).suffix in (".json", ".csv", ".txt", ".parquet"):
+        module, _, inside = name.replace(":", ".").partition(".")
+        if Path(name).suffix in (".json", ".csv", ".txt", ".parquet"):
             error.fix = "questions are read from a file with one JSON object a line: TASKS.jsonl"
+        elif inside and Path(f"{module}.py").is_file():
+            error.fix = f"a function in a file is named with it: {module}.py:{inside}"
         failed = [record for record in self.plugins if record.wrong or record.problems]
         texts = [f"{record.title} {record.error or record.problems[0].error}" for record in failed]
         if texts:

@@ -74,7 +74,9 @@ def providers(environment: Mapping[str, str], host: str, port: int) -> Found:
 
 
 def check_address(url: str) -> None:
-    """Refuse the address of a page that shows how it is done."""
+    """Refuse the address of a page that shows how it is done, and one that lacks its beginning."""
+    if "://" not in url:
+        raise SettingsError(f"{url} is no address: it doesn't begin with http://", fix=f"write http://{url}")
     try:
         parts = urlsplit(url)
         is_one = parts.hostname and parts.port != 0 and not _PLACEHOLDER.search(parts.hostname)

@@ -20,11 +20,11 @@ OPTIONS = {
     " --sample:--samples",
     "runs list": "--limt:--limit --run:--runs",
     "runs show": "--episod:--episode --jason:--json",
-    "runs resume": "--samles:--samples",
+    "runs resume": "--frok:--fork --samles:--samples",
     "compare": "--figur:--figure --sweeps:--sweep",
     "report": "--pictur:--picture --epsode:--episode",
     "plugins list": "--kin:--kind --hook:--hooks",
-    "plugins new": "--knd:--kind --int:--into",
+    "plugins new": "--knd:--kind --templat:--template --int:--into",
     "doctor": "--jsom:--json --strict:--strict-plugins",
 }
 NAMES = {
@@ -80,19 +80,59 @@ OTHERS = {
     "report --episode 3": 'no run is called "last"',
     "report ./nowhere": 'no run is called "./nowhere"',
     "plugins lst": "Did you mean 'list'?",
+    "memory find": "agentfw memory has ",
+    "runs inbox --runs": "agentfw runs has ",
     "plugins show memory:strategihub": 'did you mean "strategyhub"?',
     "plugins show memry:strategyhub": 'did you mean "memory"?',
     "plugins check inbx": 'did you mean "inbox"?',
     "plugins list --kind polices": 'did you mean "policy"?',
-    "plugins new agentfw-x": "a new plugin needs either --kind or --from",
+    "plugins new agentfw-x": "a new plugin needs either --kind, --template or --from",
     "plugins new 9lives --kind memory": "9lives",
     "plugins new json --kind memory": "Python already has a module called json",
     "plugins new x --from nowhere.py": "nowhere.py",
+    "plugins uninstall agentfw-nothing": 'no installed plugin distribution is called "agentfw-nothing"',
     "data mak": "Did you mean 'make'?",
+    "data make calender": 'did you mean "calendar"?',
     "view nowhere": "nowhere",
     "serve --port many": "'many' is not a valid integer",
     "feedback": "Missing argument",
 }
+
+PROVIDER = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+REWARD = "def correct(completion: str) -> float:\n    return 1.0\n"
+TASK = '{"prompt": "What is 2 + 3?", "answer": "5"}\n'
+LEARNS = "train tasks.jsonl --policy biased --optimizer centred --learner bias --reward format"
+SITUATIONS: list[tuple[dict[str, str], dict[str, str], str, str]] = [
+    # what is in the folder, in the environment, what is typed, and what is told
+    ({}, {"OPENAI_BASE_URL": "https://YOUR-PROVIDER/v1"}, "serve", "is a placeholder"),
+    ({}, {"OPENAI_BASE_URL": "localhost:11434"}, "serve", "write http://localhost:11434"),
+    ({}, {"OPENAI_BASE_URL": "http://127.0.0.1:8765/v1"}, "serve", "is the address of this gateway itself"),
+    ({}, {}, "serve --policy last", "no training in "),
+    ({}, PROVIDER, "serve --host 0.0.0.0", "agentfw serve keys add NAME"),
+    ({}, PROVIDER | {"AGENTFW_KEY": "secret"}, "serve --host 0.0.0.0", "is easy to guess"),
+    ({}, PROVIDER, "serve --canary 0.2", "add --learn"),
+    ({}, PROVIDER, "serve --fallback fast=slow", "there is no model fast"),
+    ({}, PROVIDER, "serve --also fast", "write --also NAME=POLICY"),
+    ({"notes.txt": ""}, PROVIDER, "serve --runs notes.txt --memory none", "move the file that has the name"),
+    ({"notes.txt": ""}, {}, "run inbox --policy random --runs notes.txt", "move the file that has the name"),
+    ({"tasks.jsonl": TASK * 3}, {}, LEARNS, "write 5 more, or make an update smaller: --set tasks=3"),
+    ({"tasks.jsonl": "\n"}, {}, LEARNS, "tasks.jsonl has no tasks"),
+    ({"tasks.jsonl": "{prompt: 1}\n"}, {}, LEARNS, "line 1, is no JSON object"),
+    ({"tasks.jsonl": f"[{TASK.strip()}]\n"}, {}, LEARNS, "write one task per line"),
+    ({"rewards.py": REWARD}, {}, "run inbox --reward rewards.correct", "named with it: rewards.py:correct"),
+    ({"rewards.py": REWARD}, {}, "run inbox --reward rewards:correct", "named with it: rewards.py:correct"),
+    ({"rewards.py": REWARD}, {}, "run inbox --reward rewards.py:corect", 'did you mean "correct"?'),
+    ({"rewards.py": "def f(:\n"}, {}, "run inbox --reward rewards.py", "rewards.py, line 1"),
+    ({"rewards.py": "import nowhere\n"}, {}, "run inbox --reward rewards.py", "No module named 'nowhere'"),
+    ({"model": "weights"}, {}, "run inbox --model ./model", "not in the format GGUF"),
+    ({"model/config.json": "{}"}, {}, "run inbox --model model", "it has no tokenizer.json"),
+    (
+        {"our-tea/pyproject.toml": '[project.entry-points.agentfw]\ntea = "our_tea"\n'},
+        {},
+        "run our-tea",
+        "pip install -e our-tea",
+    ),
+]
 
 
 def pairs(text: str) -> list[tuple[str, str]]:
@@ -116,10 +156,11 @@ SLIPS = [
 
 
 def check(answer: Any, told: str) -> None:
-    assert answer.code in (2, 3)
+    assert answer.code in (1, 2, 3)
     assert told in answer.err
     assert answer.out == ""
     assert "Traceback" not in answer.err
+    assert "\n  fix: " in answer.err
     assert not Path("runs").exists(), "nothing is begun before everything is right"
 
 
@@ -131,3 +172,28 @@ def test_a_slip_leads_to_the_right_words(words: str, told: str, agentfw: Agentfw
 @pytest.mark.parametrize(("setting", "told"), SETTINGS.items())
 def test_a_wrong_setting_leads_to_the_right_one(setting: str, told: str, agentfw: Agentfw) -> None:
     check(agentfw("run", "inbox", "--set", setting), told)
+
+
+@pytest.mark.parametrize(("files", "environment", "words", "told"), SITUATIONS)
+def test_what_is_wrong_around_a_command_is_told(
+    files: dict[str, str],
+    environment: dict[str, str],
+    words: str,
+    told: str,
+    agentfw: Agentfw,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    for name in (*PROVIDER, "OPENAI_API_KEY", "AGENTFW_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    check(agentfw(*words.split()), told)
+
+
+def test_there_are_a_hundred() -> None:
+    assert len(SLIPS) + len(SETTINGS) + len(SITUATIONS) >= 100

@@ -36,7 +36,7 @@ class Curriculum:
         if len(tasks) < size:
             raise UsageError(
                 f"an update needs {size} tasks, but the split has {len(tasks)}",
-                fix=f"--set tasks={len(tasks)}, or increase samples",
+                fix=f"write {size - len(tasks)} more, or make an update smaller: --set tasks={len(tasks)}",
             )
         self.tasks, self.size, self.seeds, self.updates = tasks, size, seeds, updates
 

@@ -82,8 +82,6 @@ def learning_of(
     """What makes a gateway learn. One that learned earlier goes on serving what it learned, also without --learn."""
     from .learning import Learning
 
-    if not learn and (spec or metric or canary is not None):
-        raise UsageError("--learn-spec, --metric and --canary are about versions that are trained", fix="add --learn")
     learning = Learning(live, tell, _versions_of(live, shared))
     if not (learn or learning.file.exists):
         learning.file.close()
