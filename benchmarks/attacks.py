@@ -42,7 +42,7 @@ def decide(request):
 
 
 def called(*words: str) -> tuple[int, str, str]:
-    """`agentfw` with these words in a process of its own, which has nobody to ask. A gateway is ended after a minute."""
+    """`agentfw` with these words in a process of its own, without anybody to ask. A gateway is ended after a minute."""
     command = [sys.executable, "-m", "agentfw", *words]
     try:
         ended = subprocess.run(
