@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -31,6 +30,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from agentfw_benchmarks import TESTS, Options, print_markdown, tell
+from agentfw_benchmarks.gateways import serve
 from agentfw_benchmarks.litellm_proxy import litellm_proxy
 
 sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
@@ -90,17 +90,14 @@ def features() -> Iterator[Feature]:
     fine = completion("fine")
     path = "chat/completions"
 
-    def asks(wanted: Body) -> Callable[[Body, Any], bool]:
-        return lambda asked, got: all(asked.get(key) == value for key, value in wanted.items())
-
     for name, value in told.FIELDS.items():
-        yield Feature("chat: request", name, path, {**chat, name: value}, fine, asks({name: value}))
+        yield Feature("chat: request", name, path, {**chat, name: value}, fine, _asks({name: value}))
     for index, message in enumerate(told.CONVERSATION[:4]):
         given = {"messages": [*told.HELLO, message]}
         names = ("developer, name", "picture", "broken arguments, reasoning_content", "tool result in parts")
-        yield Feature("chat: request", names[index], path, given, fine, asks(given))
+        yield Feature("chat: request", names[index], path, given, fine, _asks(given))
     given = {"messages": told.CONVERSATION[4:]}
-    yield Feature("chat: request", "two users in a row", path, given, fine, asks(given))
+    yield Feature("chat: request", "two users in a row", path, given, fine, _asks(given))
 
     for name, reply in told.ANSWERS.items():
         message = reply.body["choices"][0]
@@ -180,7 +177,7 @@ def features() -> Iterator[Feature]:
         ("messages", told.MESSAGES, told.NO_MESSAGES, {"messages": told.HELLO, "max_tokens": 50}),
     ):
         for name, (given, wanted) in table.items():
-            yield Feature(f"{group}: request", name, group, {**base, **given}, fine, asks(wanted))
+            yield Feature(f"{group}: request", name, group, {**base, **given}, fine, _asks(wanted))
         for given, field in wrong:
             yield Feature(f"{group}: request", field, group, {**base, **given}, fine, lambda asked, got: False)
         for name, status, error, headers in refusals:
@@ -512,15 +509,10 @@ def asking(url: str) -> Ask:
 
 @contextmanager
 def through_agentfw(upstream: str, folder: Path, *more: str) -> Iterator[Ask]:
-    command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(folder), "--json", "--policy"]
-    command += ["openai", "--memory", "none", "--set", f"policy.base_url={upstream}", *more]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    options = ("--policy", "openai", "--memory", "none", "--set", f"policy.base_url={upstream}", *more)
+    process, url, _ = serve(folder, *options)
     try:
-        assert process.stdout is not None
-        told = ""
-        while not told.endswith("}\n"):
-            told += process.stdout.readline()
-        yield asking(json.loads(told)["url"])
+        yield asking(url)
     finally:
         process.terminate()
         process.wait()
@@ -549,7 +541,7 @@ def measure(litellm: str, every: int) -> dict[str, Any]:
         here.append(stack.enter_context(through_agentfw(address, folder / "translating", *alone)))
         ways = {"agentfw": here}
         if litellm:
-            url, _ = stack.enter_context(litellm_proxy(litellm, address, native_at, folder))
+            url = stack.enter_context(litellm_proxy(litellm, address, native_at, folder))
             ways["LiteLLM"] = [asking(url)] * 3
         rows = []
         for one in [*features(), *other_features(), *google_features()][::every]:

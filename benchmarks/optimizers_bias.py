@@ -14,9 +14,7 @@ user says of an answer depends on the world:
 
     stars       centre + scale x (liking + noise); centres (normal, 3) and scales (log-normal, 1) differ between users
     thumbs      up or down, by lenient and harsh people; and so is what is said of how good it is
-    alike       stars of users who don't differ in centre and scale
     many        stars of 400 users, who hardly come back
-    uneven      stars, with tasks that differ far more
 
 A group has one user's answers to one task, or in groups that mix users (`mixed`) one answer each of eight users. The
 policy is a softmax of features times (M taste + w), so users share all that is learned, and its true advantages are
@@ -69,19 +67,15 @@ DIFFERENCES = ("nearer by", "ahead by")
 OPTIMIZERS: dict[str, tuple[str, dict[str, object]]] = {
     OURS: (OURS, {}),
     "grpo (C1)": ("grpo", {}),
-    "gdpo": ("gdpo", {}),
     "reinforce": ("reinforce", {}),
     "parpo": ("parpo", {}),
     "parpo, baseline=anchor": ("parpo", {"baseline": "anchor"}),
     "parpo, base_baseline=running": ("parpo", {"base_baseline": "running"}),
     "parpo, no base track (C2)": ("parpo", {"base_weight": 0.0, "personal_weight": 1.0}),
-    "parpo, no personal track (C3)": ("parpo", {"base_weight": 1.0, "personal_weight": 0.0}),
     "parpo, no anchor (C4)": ("parpo", {"baseline": "group", "scale": "group"}),
     ORACLE: ("", {}),
 }
-USUAL = [
-    name for name in OPTIMIZERS if name not in ("gdpo", "parpo, no base track (C2)", "parpo, no personal track (C3)")
-]
+USUAL = [name for name in OPTIMIZERS if name != "parpo, no base track (C2)"]
 
 
 @dataclass(frozen=True)
@@ -97,9 +91,7 @@ class World:
 WORLDS = {
     "stars": World(),
     "thumbs": World(centre=1.0, scale=0.0, thumbs=True),
-    "alike": World(centre=0.0, scale=0.0),
     "many": World(users=400),
-    "uneven": World(tasks=2.0),
 }
 GROUPS = ("1", "2", "4", "8", "mixed")
 
@@ -433,7 +425,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     return tell(result, options.json, lambda result: show(result["rows"]))
 
 
-_NEED_GROUPS = ("grpo (C1)", "gdpo", "parpo, no anchor (C4)")
+_NEED_GROUPS = ("grpo (C1)", "parpo, no anchor (C4)")
 """They teach nothing in groups of one."""
 
 

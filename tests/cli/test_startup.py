@@ -62,7 +62,7 @@ def _cpu_seconds(arguments: list[str]) -> float:
 
 @pytest.mark.slow
 def test_help_costs_little_time() -> None:
-    """Not a measurement (tests/benchmarks/startup.py is): it fails when something heavy has come in."""
+    """Not a measurement (benchmarks/startup.py is): it fails when something heavy has come in."""
     shown, bare = ["-m", "agentfw_cli.main", "--help"], ["-c", "import click, email.parser"]
 
     # In turns, so that a busy or a slow machine slows both.

@@ -9,7 +9,6 @@ on the same held-out turns before and after:
 - rules: agreement alone, the judge alone, and the mixtures between them (row D2 of the specification)
 - lambda: the judge's highest share in the adaptive rule (D3)
 - level: rewards of a turn, and means of the dialogue up to it, in whole dialogues (D4)
-- cap: the importance ratio capped at 10 and at 100, with 8 and with 32 steps an update (D5)
 - half: the judge alone, with an opinion on all workflows or on every other one; measured on turns of workflows that the
   judge of half of them knows, and of those that it doesn't
 
@@ -31,11 +30,9 @@ from agentfw import Host
 from agentfw.runs import RunFolder, apply_assignments, in_processes
 from agentfw_benchmarks import Options, mean_of, print_aligned, tell
 from agentfw_benchmarks.runs import outcomes_of_references, played, runs_below, spec_named
-from agentfw_papers.timing import run_agreement
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 
-_CURVES = ("reward", "ac", "max_ac", "pt", "rar", "ready", "balance")
 FIGURES = ("ac", "max_ac", "pt", "ftr", "rar", "late", "silent", "ready", "balance")
 _RULES = (
     "Give credit for an action that is ready at the first turn at which it could be, and less the later it comes.",
@@ -68,10 +65,6 @@ def _judged(*workflows: str) -> Variant:
     return _weights(judge=1), {"reward": {"rubric": {"policy": policy}}}
 
 
-def _capped(cap: float, passes: int) -> Variant:
-    return _weights(ac=1), {"optimizer": {"ratio_cap": cap}, "learner": {"minibatches": 4, "steps": passes}}
-
-
 HALF = (
     "recover_username",
     "reset_2fa",
@@ -99,7 +92,6 @@ TABLES: Mapping[str, Mapping[str, Variant]] = {
     "level": {
         f"{name}, {level}": _of_level(level, **{name: 1.0}) for name in ("ac", "pt") for level in ("turn", "trajectory")
     },
-    "cap": {f"{cap:g}, {4 * passes} steps": _capped(cap, passes) for passes in (2, 8) for cap in (10.0, 100.0)},
     "half": {"all workflows": _judged(), "half of them": _judged(*HALF)},
 }
 
@@ -188,20 +180,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     found = {
         "rows": rows,
         "players": players(options.table, variants[0], options.seeds[0], options),
-        "alike": {f"capped at {cap}": _of_caps(cap, options) for cap in variants if options.table == "cap"},
     }
     return {**chosen, "seconds": round(time.perf_counter() - began, 1), **found}
-
-
-def _of_caps(cap: str, options: argparse.Namespace) -> dict[str, Any]:
-    """How alike two trainings are (equations 39 to 42), and the largest importance ratio in any of them."""
-    lines = [run_of(options.table, cap, seed, options).updates() for seed in options.seeds]
-    found: dict[str, Any] = {"largest ratio": max(line["learner"]["ratio_largest"] for each in lines for line in each)}
-    if len(lines) > 1:
-        series = [{name: [line["rollouts"][name] for line in each] for name in _CURVES} for each in lines[:2]]
-        alike = run_agreement(*series)
-        found |= {"final": alike.final, "trajectory": alike.trajectory, "combined": alike.combined}
-    return {name: round(value, 3) for name, value in found.items() if value is not None}
 
 
 def _figures(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -218,8 +198,7 @@ def _ready(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     found = [one["ready"] for one in outcomes if "turns" not in one]
     if not found:
         return {}
-    quartiles = statistics.quantiles(found, n=4, method="inclusive")
-    return {"ready_quartiles": quartiles, "ready_at_most_one": sum(value <= 1 for value in found) / len(found)}
+    return {"ready_at_most_one": sum(value <= 1 for value in found) / len(found)}
 
 
 def _over_seeds(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> list[dict[str, float]]:
@@ -241,8 +220,6 @@ def show(result: dict[str, Any]) -> None:
         cells = [f"{row[name]['mean']:.3f}" if name in row else "" for name in names]
         rows.append([variant, *cells])
     print_aligned(["", *names], rows)
-    for cap, value in result["alike"].items():
-        print(f"{cap}: {value}")
     print(f"{result['seconds']:.0f} s; program as judge")
 
 

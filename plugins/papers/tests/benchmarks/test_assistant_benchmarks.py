@@ -12,18 +12,6 @@ pytestmark = pytest.mark.nightly
 load = importlib.import_module
 
 
-@pytest.mark.slow
-def test_the_world_holds_what_it_must_in_a_small_size(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = ["repeat", "references", "faults", "calls", "outputs", "views", "speed"]
-
-    found = load("assistant_world").main(["--share", "0.02", "--rows", *rows])
-
-    # Figures of so few requests are noise, and speed depends on the machine.
-    assert all(found[row]["met"] for row in ("repeat", "faults", "calls", "outputs"))
-    assert list(found) == rows
-    assert "episodes a second" in capsys.readouterr().out
-
-
 def test_the_last_likes_of_each_user_become_requests(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -53,29 +41,3 @@ def test_what_it_pays_to_learn_the_user_is_told_by_day(tmp_path: Path) -> None:
     # On the first day nobody has said anything, and on the second both memories know the same.
     assert stopped[0]["mean"] == pytest.approx(0)
     assert {row["mean"] for row in none} != {0.0}
-
-
-STAND_IN = '''
-import uuid
-
-
-class Memory:
-    """Has mem0's methods, and finds the texts of a user that share most words with a query."""
-
-    def __init__(self):
-        self.kept = []
-
-    @classmethod
-    def from_config(cls, config):
-        return cls()
-
-    def add(self, text, *, user_id, infer, metadata):
-        assert infer is False and " " not in user_id
-        self.kept.append((user_id, {"id": str(uuid.uuid4()), "memory": text, "metadata": metadata}))
-
-    def search(self, query, *, filters, top_k, threshold):
-        words = set(query.split())
-        found = [one | {"score": len(words & {*one["memory"].split()})} for user, one in self.kept
-                 if user == filters["user_id"]]
-        return {"results": sorted(found, key=lambda one: -one["score"])[:top_k]}
-'''
