@@ -31,6 +31,7 @@ by" that on the way. Intervals are 95%, bootstrapped over seeds.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -211,11 +212,8 @@ class Simulation:
 
 
 def _normal(value: Array) -> Array:
-    """The normal distribution function (Abramowitz and Stegun 7.1.26)."""
-    x = np.abs(value) / np.sqrt(2)
-    t = 1 / (1 + 0.3275911 * x)
-    series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
-    return np.asarray(0.5 * (1 + np.sign(value) * (1 - series * np.exp(-x * x))))
+    """The normal distribution function."""
+    return np.asarray(0.5 * (1 + np.vectorize(math.erf)(value / math.sqrt(2))))
 
 
 @cache

@@ -10,7 +10,7 @@ from .laboratory import make_model, model_size
 from .places import ROOT, TESTS
 from .processes import AGENTFW, answer_of, with_laboratory
 from .program import Options, tell
-from .repetitions import Stopwatch, ratio_of, ratio_span, ratios, spread, timed
+from .repetitions import Stopwatch, ratio_of, ratio_span, timed
 from .runs import outcomes_of_references, played, runs_below, spec_named
 from .tables import print_aligned, print_markdown
 
@@ -34,11 +34,9 @@ __all__ = [
     "print_markdown",
     "ratio_of",
     "ratio_span",
-    "ratios",
     "runs_below",
     "shown",
     "spec_named",
-    "spread",
     "tell",
     "timed",
     "triple_of",

@@ -21,11 +21,6 @@ def timed(
     return clock() - began
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """The least, the median and the most."""
-    return {"min": min(values), "median": statistics.median(values), "max": max(values)}
-
-
 def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
     """The ratio of each repetition."""
     return [one / other for one, other in zip(above, below, strict=True)]
@@ -39,7 +34,8 @@ def ratio_of(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
 
 def ratio_span(above: Sequence[float], below: Sequence[float]) -> list[float]:
     """The least ratio of a repetition, the median, and the largest."""
-    return list(spread(ratios(above, below)).values())
+    found = ratios(above, below)
+    return [min(found), statistics.median(found), max(found)]
 
 
 class Stopwatch:
