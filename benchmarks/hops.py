@@ -29,7 +29,7 @@ from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 WARMING = 20
 OURS = ("/agentfw", "/agentfw_")
 """How the name of a package of ours begins, in a path."""
-WORDS = [
+WORDS = (
     "slot",
     "lunch",
     "meeting",
@@ -42,7 +42,7 @@ WORDS = [
     "hotel",
     "train",
     "invoice",
-]
+)
 
 
 def recalled(settings: GraphSettings, where: dict[str, Any] | None = None) -> Callable[[], Callable[[], object]]:
