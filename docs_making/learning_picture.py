@@ -1,6 +1,6 @@
 """The README's picture: how the ten held-out users of the calendar are learned, a year each.
 
-    python benchmarks/readme_picture.py docs/pictures/learning.svg
+    python docs_making/learning_picture.py docs/pictures/learning.svg
 
 Everything in it is played anew.
 """
