@@ -89,12 +89,14 @@ def spec_of(table: str, variant: str, seed: int, options: argparse.Namespace, ho
         spec["optimizer"] = {"name": "roundwise", "settings": {"kl": 0.0, "ratio_cap": 10.0}}
     spec = apply_assignments(spec, {"seed": seed, "updates": options.updates, "learner": {"decay": options.updates}})
     spec = apply_assignments(spec, changes)
+    if options.data:
+        spec = apply_assignments(spec, {"environment": {"data": os.path.abspath(options.data), "flows": []}})
     spec["evaluation"] |= {"every": max(1, options.updates // 2), "tasks": options.turns, "split": "test"}
     return spec
 
 
 def folder_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> Path:
-    size = f"{options.updates} updates, {options.turns} turns"
+    size = f"{options.updates} updates, {options.turns} turns{options.data and ', ' + Path(options.data).name}"
     return options.work / size / f"{table} {variant}, seed {seed}"
 
 
@@ -140,10 +142,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         rows.setdefault("before", figures_over_seeds([stages[0] for stages in several]))
         rows[variant] = figures_over_seeds([stages[max(stages)] for stages in several])
     chosen = {"table": options.table, "updates": options.updates, "turns": options.turns, "seeds": options.seeds}
-    found = {
-        "rows": rows,
-        "players": players(options.table, variants[0], options.seeds[0], options),
-    }
+    found = {"rows": rows, "players": players(options.table, variants[0], options.seeds[0], options)}
     return {**chosen, "seconds": round(time.perf_counter() - began, 1), **found}
 
 
@@ -194,6 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         updates=40,
         turns=(500, "to measure on"),
         jobs=(os.cpu_count() or 1, "trainings at once"),
+        data=("", "dialogues with references in place of generated ones, such as those of ABCD"),
     )
     parser.add_argument("--table", choices=tuple(TABLES), default="rules")
     parser.add_argument("--variants", nargs="+", help="of the table; default: all")

@@ -23,10 +23,11 @@ def host() -> Host:
 @pytest.mark.parametrize("table", ["rules", "lambda", "level"])
 def test_every_row_of_a_table_is_a_valid_training(table: str, host: Host) -> None:
     benchmark = load("proactive_rewards")
-    options = argparse.Namespace(updates=4, turns=10, work="unused")
+    options = argparse.Namespace(updates=4, turns=10, work="unused", data="talks")
 
     for variant in benchmark.TABLES[table]:
         spec, *_ = resolve(parse_spec(benchmark.spec_of(table, variant, 7, options, host)), host)
 
         assert spec.updates == 4
+        assert spec.environment.settings["data"].endswith("talks")
         assert {reward.name for reward in spec.rewards} == set(benchmark.TABLES[table][variant][0])
