@@ -6,10 +6,11 @@ It knows nothing of agentfw, and any server with this API will do.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
-from openai import OpenAIError
-from openai_client import client
+import httpx
+from openai import AsyncOpenAI, OpenAIError
 
 EXAMPLES = ("12+7=19\n", "3+25=28\n", "21+14=35\n", "8+34=42\n")
 SHOWN = "".join(EXAMPLES[:3])
@@ -20,7 +21,7 @@ _FIRST = re.compile(r"\s*(\d+)(?!\d)")
 
 async def solve(task: dict[str, Any], base_url: str, api_key: str) -> dict[str, Any]:
     """Solve one task: {"question": "3+5", "examples": 3}. Only the number at the start of the answer counts."""
-    api = client(base_url, api_key)
+    api = AsyncOpenAI(base_url=base_url, api_key=api_key, http_client=connections())
     shown = "".join(EXAMPLES[: task["examples"]])
     asked: list[Any] = [{"role": "user", "content": f"{shown}{task['question']}="}]
     try:
@@ -29,3 +30,9 @@ async def solve(task: dict[str, Any], base_url: str, api_key: str) -> dict[str, 
         return {"answer": None, "error": str(error)}
     found = _FIRST.match(reply.choices[0].message.content or "")
     return {"answer": found[1] if found else None}
+
+
+@cache
+def connections() -> httpx.AsyncClient:
+    """One pool of connections for all tasks."""
+    return httpx.AsyncClient(timeout=600, limits=httpx.Limits(max_connections=256), trust_env=False)

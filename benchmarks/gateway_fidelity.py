@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -31,6 +30,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from agentfw_benchmarks import TESTS, Options, print_markdown, tell
+from agentfw_benchmarks.gateways import serve
 from agentfw_benchmarks.litellm_proxy import litellm_proxy
 
 sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
@@ -90,17 +90,14 @@ def features() -> Iterator[Feature]:
     fine = completion("fine")
     path = "chat/completions"
 
-    def asks(wanted: Body) -> Callable[[Body, Any], bool]:
-        return lambda asked, got: all(asked.get(key) == value for key, value in wanted.items())
-
     for name, value in told.FIELDS.items():
-        yield Feature("chat: request", name, path, {**chat, name: value}, fine, asks({name: value}))
+        yield Feature("chat: request", name, path, {**chat, name: value}, fine, _asks({name: value}))
     for index, message in enumerate(told.CONVERSATION[:4]):
         given = {"messages": [*told.HELLO, message]}
         names = ("developer, name", "picture", "broken arguments, reasoning_content", "tool result in parts")
-        yield Feature("chat: request", names[index], path, given, fine, asks(given))
+        yield Feature("chat: request", names[index], path, given, fine, _asks(given))
     given = {"messages": told.CONVERSATION[4:]}
-    yield Feature("chat: request", "two users in a row", path, given, fine, asks(given))
+    yield Feature("chat: request", "two users in a row", path, given, fine, _asks(given))
 
     for name, reply in told.ANSWERS.items():
         message = reply.body["choices"][0]
@@ -121,11 +118,7 @@ def features() -> Iterator[Feature]:
         )
 
     stream = {**chat, "stream": True}
-    all_of_it = (
-        ("reasoning_content", "H", "m."),
-        ("content", "Sun", "ny."),
-    )
-    for key, *parts in all_of_it:
+    for key, *parts in (("reasoning_content", "H", "m."), ("content", "Sun", "ny.")):
         yield Feature("chat: stream", key, path, stream, told.STREAM, streams(delta(key, *parts)))
     arguments = streams(
         lambda events: (
@@ -180,7 +173,7 @@ def features() -> Iterator[Feature]:
         ("messages", told.MESSAGES, told.NO_MESSAGES, {"messages": told.HELLO, "max_tokens": 50}),
     ):
         for name, (given, wanted) in table.items():
-            yield Feature(f"{group}: request", name, group, {**base, **given}, fine, asks(wanted))
+            yield Feature(f"{group}: request", name, group, {**base, **given}, fine, _asks(wanted))
         for given, field in wrong:
             yield Feature(f"{group}: request", field, group, {**base, **given}, fine, lambda asked, got: False)
         for name, status, error, headers in refusals:
@@ -209,9 +202,8 @@ def other_features() -> Iterator[Feature]:
     for name, value in other.COMPLETIONS.items():
         yield Feature("completions: request", name, path, {**prompt, name: value}, fine, _asks({name: value}))
     for name, value in other.PROMPTS.items():
-        yield Feature(
-            "completions: request", f"prompt, {name}", path, {"prompt": value}, fine, _asks({"prompt": value})
-        )
+        given = {"prompt": value}
+        yield Feature("completions: request", f"prompt, {name}", path, given, fine, _asks(given))
     for name in ("id", "choices", "usage"):
         yield Feature("completions: answer", name, path, prompt, fine, _returns({name: other.COMPLETION[name]}))
     [choice] = other.COMPLETION["choices"]
@@ -233,16 +225,10 @@ def other_features() -> Iterator[Feature]:
         yield Feature("embeddings: answer", name, path, given, fine, _returns({name: other.EMBEDDED[name]}))
     yield Feature("embeddings: refusal", "429 with retry-after", path, {"input": "tea"}, slow, _refuses(slow))
 
+    hello: Body = {"messages": told.HELLO, "max_tokens": 50}
     tables: tuple[tuple[str, Any, Any, Body, Body, Any], ...] = (
         ("responses", told.RESPONSES, told.NO_RESPONSES, {"input": "hi"}, other.RESPONSE, other.response_stream()),
-        (
-            "messages",
-            told.MESSAGES,
-            told.NO_MESSAGES,
-            {"messages": told.HELLO, "max_tokens": 50},
-            other.MESSAGE,
-            other.message_stream(),
-        ),
+        ("messages", told.MESSAGES, told.NO_MESSAGES, hello, other.MESSAGE, other.message_stream()),
     )
     for path, table, more, base, answer, streamed in tables:
         group, fine = f"native {path}", Reply(answer)
@@ -280,19 +266,15 @@ def google_features() -> Iterator[Feature]:
     base: Body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
     config = {"temperature": ("temperature", 0.5), "topP": ("top_p", 0.9), "maxOutputTokens": ("max_tokens", 50)}
     config |= {"stopSequences": ("stop", ["a"]), "seed": ("seed", 7), "presencePenalty": ("presence_penalty", 0.5)}
+
+    def request(name: str, given: Body, holds: Callable[[Body, Any], bool]) -> Feature:
+        return Feature("google: request", name, path, {**base, **given}, fine, holds)
+
     for name, (field, value) in config.items():
-        given = {**base, "generationConfig": {name: value}}
-        yield Feature("google: request", name, path, given, fine, _asks({field: value}))
+        yield request(name, {"generationConfig": {name: value}}, _asks({field: value}))
     system = {"systemInstruction": {"parts": [{"text": "Be brief."}]}}
     brief = {"role": "system", "content": "Be brief."}
-    yield Feature(
-        "google: request",
-        "systemInstruction",
-        path,
-        {**base, **system},
-        fine,
-        lambda asked, got: asked["messages"][0] == brief,
-    )
+    yield request("systemInstruction", system, lambda asked, got: asked["messages"][0] == brief)
     declared = {"name": "weather", "description": "The weather", "parameters": {"type": "object", "properties": {}}}
     offers = {"tools": [{"functionDeclarations": [declared]}]}
     called = {"role": "model", "parts": [{"functionCall": {"name": "weather", "args": {"city": "Rome"}}}]}
@@ -302,17 +284,9 @@ def google_features() -> Iterator[Feature]:
         call, result = asked["messages"][-2]["tool_calls"][0], asked["messages"][-1]
         return result["tool_call_id"] == call["id"] and "sunny" in result["content"]
 
-    given = {**base, **offers, "contents": [*base["contents"], called, came_to]}
-    yield Feature("google: request", "functionResponse", path, given, fine, tells_results)
+    yield request("functionResponse", {**offers, "contents": [*base["contents"], called, came_to]}, tells_results)
     offered = {"type": "function", "function": {"name": "weather"}}
-    yield Feature(
-        "google: request",
-        "functionDeclarations",
-        path,
-        {**base, **offers},
-        fine,
-        lambda asked, got: _within([offered], asked["tools"]),
-    )
+    yield request("functionDeclarations", offers, lambda asked, got: _within([offered], asked["tools"]))
 
     def parts(got: Got) -> list[Body]:
         events = [got.body] if got.text.startswith("{") else got.events
@@ -338,14 +312,11 @@ def google_features() -> Iterator[Feature]:
         yield Feature("google: answer", name, path, {**base, **offers}, told.RICH, holds)
         yield Feature("google: stream", name, streams, {**base, **offers}, told.STREAM, holds)
     slow = Reply({"error": _error("slow", "requests", "rate_limit")}, 429, {"retry-after": "7"})
-    yield Feature(
-        "google: refusal",
-        "429 with retry-after",
-        path,
-        base,
-        slow,
-        lambda asked, got: got.status == 429 and got.headers.get("retry-after") == "7" and "slow" in got.text,
-    )
+
+    def refused(asked: Body, got: Got) -> bool:
+        return got.status == 429 and got.headers.get("retry-after") == "7" and "slow" in got.text
+
+    yield Feature("google: refusal", "429 with retry-after", path, base, slow, refused)
 
 
 def _asks(wanted: Body) -> Callable[[Body, Any], bool]:
@@ -512,15 +483,10 @@ def asking(url: str) -> Ask:
 
 @contextmanager
 def through_agentfw(upstream: str, folder: Path, *more: str) -> Iterator[Ask]:
-    command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(folder), "--json", "--policy"]
-    command += ["openai", "--memory", "none", "--set", f"policy.base_url={upstream}", *more]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    options = ("--policy", "openai", "--memory", "none", "--set", f"policy.base_url={upstream}", *more)
+    process, url, _ = serve(folder, *options)
     try:
-        assert process.stdout is not None
-        told = ""
-        while not told.endswith("}\n"):
-            told += process.stdout.readline()
-        yield asking(json.loads(told)["url"])
+        yield asking(url)
     finally:
         process.terminate()
         process.wait()
@@ -549,7 +515,7 @@ def measure(litellm: str, every: int) -> dict[str, Any]:
         here.append(stack.enter_context(through_agentfw(address, folder / "translating", *alone)))
         ways = {"agentfw": here}
         if litellm:
-            url, _ = stack.enter_context(litellm_proxy(litellm, address, native_at, folder))
+            url = stack.enter_context(litellm_proxy(litellm, address, native_at, folder))
             ways["LiteLLM"] = [asking(url)] * 3
         rows = []
         for one in [*features(), *other_features(), *google_features()][::every]:

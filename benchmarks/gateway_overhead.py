@@ -8,8 +8,7 @@ LiteLLM proxy, in turns: one request after the other, whole and streamed, and 20
 2 ms a request, alone and with 200 sessions at once, 3 ms until a stream's first token, and 0.3 of what LiteLLM adds.
 
 Server, gateway and proxy are processes of their own; each gateway is one. The server answers at once, and refuses the
-fields that OpenAI doesn't know. The client uses plain sockets. The processor's time is counted apart for each process,
-because it depends less on what else the machine does. (On Linux.)
+fields that OpenAI doesn't know. The client uses plain sockets.
 
 The proxy needs an environment of its own: python -m venv LITELLM && LITELLM/bin/pip install "litellm[proxy]"
 """
@@ -19,7 +18,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -28,15 +26,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from agentfw.report.statistics import Interval, bootstrap
-from agentfw_benchmarks import TESTS, Options, print_markdown, tell
+from agentfw_benchmarks import Options, gateways, print_markdown, tell
 from agentfw_benchmarks.litellm_proxy import litellm_proxy
-
-sys.path.insert(0, str(TESTS / "plugins" / "gateway"))
 
 WARM_UP = 30
 """Requests of each way before it is measured."""
@@ -117,29 +113,26 @@ async def serve() -> None:
 
 
 @contextmanager
-def upstream() -> Iterator[tuple[str, int]]:
-    """Its address, and its process."""
+def upstream() -> Iterator[str]:
     command = [sys.executable, "-c", "import asyncio, gateway_overhead as it; asyncio.run(it.serve())"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent)
     try:
         assert process.stdout is not None
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1", process.pid
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
     finally:
         process.terminate()
         process.wait()
 
 
 @contextmanager
-def agentfw(address: str, folder: Path) -> Iterator[tuple[str, int]]:
-    from killing import start  # type: ignore[import-not-found]
-
+def agentfw(address: str, folder: Path) -> Iterator[str]:
     settings = (f"--set=policy.base_url={address}", "--set=policy.model=served", "--set=max_turns=1000000")
-    process, url, _ = start(folder, "--policy", "openai", *settings)
+    process, url, _ = gateways.serve(folder, "--policy", "openai", *settings)
     try:
-        yield url, process.pid
+        yield url
     finally:
         process.terminate()
-        process.communicate(timeout=120)
+        process.wait()
 
 
 class Client:
@@ -182,21 +175,15 @@ class Client:
         return ((first or ended) - began) * 1000, (ended - began) * 1000
 
 
-class Way:
+class Way(NamedTuple):
     """One way to the server."""
 
-    def __init__(self, name: str, url: str, process: int) -> None:
-        self.name, self.url, self.process = name, url, process
+    name: str
+    url: str
 
     def client(self, session: str) -> Client:
         path = f"/s/{session}/v1/chat/completions" if self.name == "agentfw" else "/v1/chat/completions"
         return Client(self.url, path)
-
-
-def processor_time(process: int) -> float:
-    """Milliseconds of the processor that a process took so far."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 Times = dict[tuple[str, str], list[float]]
@@ -231,12 +218,11 @@ async def at_once(ways: Sequence[Way], options: argparse.Namespace, times: Times
         for round in range(-1, options.rounds):
             for place in range(len(ways)):
                 way = ways[(round + place) % len(ways)]
-                began, before = time.perf_counter(), processor_time(way.process)
+                began = time.perf_counter()
                 await asyncio.gather(*(lead(way, number, round, stream) for number in range(options.at_once)))
-                seconds, taken = time.perf_counter() - began, processor_time(way.process) - before
                 if round >= 0:
+                    seconds = time.perf_counter() - began
                     times[f"a request, {options.at_once} {kind} at once", way.name].append(seconds * 1000 / count)
-                    times[f"of its process, {options.at_once} {kind} at once", way.name].append(taken / count)
 
 
 def median(values: Any, axis: int | None = None) -> Any:
@@ -246,23 +232,20 @@ def median(values: Any, axis: int | None = None) -> Any:
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     times: Times = defaultdict(list)
     with ExitStack() as stack:
-        address, process = stack.enter_context(upstream())
-        ways = [Way("directly", address, process)]
-        ways.append(Way("agentfw", *stack.enter_context(agentfw(address, folder))))
+        address = stack.enter_context(upstream())
+        ways = [Way("directly", address), Way("agentfw", stack.enter_context(agentfw(address, folder)))]
         if options.litellm:
-            ways.append(Way("LiteLLM", *stack.enter_context(litellm_proxy(options.litellm, address, address, folder))))
+            ways.append(Way("LiteLLM", stack.enter_context(litellm_proxy(options.litellm, address, address, folder))))
         asyncio.run(alone(ways, options.requests, times))
         asyncio.run(at_once(ways, options, times))
     rows = []
     for what in dict.fromkeys(what for what, _ in times):
         direct, here = (np.array(times[what, name]) for name in ("directly", "agentfw"))
-        own = what.startswith("of its process")  # the server's is no part of a gateway's
         row: dict[str, Any] = {"what": what, "directly": float(np.median(direct))}
-        added = bootstrap(here if own else here - direct, statistic=median)
-        row["agentfw adds"] = bounded(added)
+        row["agentfw adds"] = bounded(bootstrap(here - direct, statistic=median))
         if options.litellm:
             there = np.array(times[what, "LiteLLM"])
-            row["LiteLLM adds"] = bounded(bootstrap(there if own else there - direct, statistic=median))
+            row["LiteLLM adds"] = bounded(bootstrap(there - direct, statistic=median))
             row["ratio"] = row["agentfw adds"][0] / row["LiteLLM adds"][0]
         rows.append(row)
     return {"rows": rows}

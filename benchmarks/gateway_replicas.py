@@ -43,21 +43,10 @@ from agentfw import Episode
 from agentfw.runs import read_sessions
 from agentfw.turns.session import extended
 from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks.gateways import serve
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
 
 GATEWAYS, CLIENTS = 4, 8
-
-
-def address_of(process: subprocess.Popen[str]) -> str:
-    """Wait until a gateway is ready. Returns its address."""
-    assert process.stdout is not None
-    text = ""
-    while not text.rstrip().endswith("}"):
-        line = process.stdout.readline()
-        if not line:
-            raise SystemExit("a gateway didn't start")
-        text += line
-    return str(json.loads(text)["url"])
 
 
 class Gateway:
@@ -69,14 +58,8 @@ class Gateway:
 
     def start(self) -> None:
         options = ["--policy", "scripted", "--set", 'policy.replies=["yes"]', "--idle", "100000", "--drain", "5"]
-        command = [sys.executable, "-m", "agentfw", "serve", "--port", str(self.port), "--runs", str(self.folder)]
-        self.process = subprocess.Popen(
-            [*command, "--json", *(["--sessions", self.where] if self.where else []), *options, *self.more],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self.url = address_of(self.process)
+        shared = ["--sessions", self.where] if self.where else []
+        self.process, self.url, _ = serve(self.folder, *shared, *options, *self.more, port=self.port)
         self.port = int(self.url.rpartition(":")[2])
 
     def end(self, number: int) -> None:

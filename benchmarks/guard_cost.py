@@ -58,8 +58,7 @@ async def directly(layer: Guarded, call: Call, given: tuple[Any, ...]) -> Any:
     return passage.check(await passage.ask())
 
 
-FILES = {
-    "memory": """
+MEMORY = """
 from agentfw import Memory
 from agentfw.memory import Recollection
 
@@ -67,17 +66,7 @@ from agentfw.memory import Recollection
 class Remembering(Memory):
     async def recall(self, query):
         return [Recollection("it was tea", 0.5)]
-""",
-    "reward": """
-from agentfw import RewardModel, Score
-
-
-class Scoring(RewardModel):
-    async def score(self, group):
-        return [Score(episode.id, "ease", 1.0) for episode in group]
-""",
-}
-"""A component of each kind that answers at once."""
+"""
 
 
 def microseconds(calls: int) -> dict[str, float]:
@@ -87,7 +76,7 @@ def microseconds(calls: int) -> dict[str, float]:
     """
     with tempfile.TemporaryDirectory() as folder:
         file, host, counts = Path(folder) / "memory.py", Host.load(), CallRecord()
-        file.write_text(FILES["memory"], "utf-8")
+        file.write_text(MEMORY, "utf-8")
         made = host.make("memory", Choice(name=str(file)), Memory)
         guarded = GuardedMemory(made, host.guard("memory", str(file), 600.0, counts=counts))
         counts.open(Path(folder))

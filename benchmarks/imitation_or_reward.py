@@ -1,7 +1,7 @@
 """When does training by reward beat imitation? One linear policy, few demonstrations, and teachers that err.
 
     python benchmarks/imitation_or_reward.py
-    python benchmarks/imitation_or_reward.py --split validation --rate 0.1 0.3 1
+    python benchmarks/imitation_or_reward.py --split validation
 
 A policy of one weight for each visible attribute of the calendar's events, a softmax of their sums, for each held-out
 user of three data seeds. Imitation is the most likely weights, given the teacher's choices in the first conflicts of
@@ -29,7 +29,7 @@ from agentfw_plugins.worlds.calendar.regular_year import Round
 
 DEMONSTRATIONS = (0, 10, 50, 208)
 ERRS = {"never": (0.0,), "by a rule": (0.25, 0.5, 0.75), "at random": (0.25, 0.5, 0.75)}
-_YEARS, _SAMPLES, _TIMES = 2, 8, 5
+_YEARS, _SAMPLES, _TIMES, _RATE = 2, 8, 5, 0.3
 
 Conflict = tuple[Floats, int]
 
@@ -56,7 +56,7 @@ def imitate(demonstrations: Sequence[Conflict]) -> Floats:
     return maximum(Prior.flat(), shown, kept, start)[0]
 
 
-def reward(weights: Floats, conflicts: Sequence[Conflict], rate: float, seed: int) -> Floats:
+def reward(weights: Floats, conflicts: Sequence[Conflict], seed: int) -> Floats:
     """Train by reward from these weights."""
     weights, draw = weights.copy(), np.random.default_rng(seed)
     for _ in range(_TIMES):
@@ -67,7 +67,7 @@ def reward(weights: Floats, conflicts: Sequence[Conflict], rate: float, seed: in
             right = (chosen == answer).astype(float)
             if 0 < right.mean() < 1:
                 advantages = (right - right.mean()) / right.std()
-                weights += rate * advantages @ (rows[chosen] - shares @ rows) / _SAMPLES
+                weights += _RATE * advantages @ (rows[chosen] - shares @ rows) / _SAMPLES
     return weights
 
 
@@ -75,8 +75,8 @@ def error(weights: Floats, conflicts: Sequence[Conflict]) -> float:
     return float(np.mean([(rows @ weights).argmax() != answer for rows, answer in conflicts]))
 
 
-def measure(seeds: Sequence[int], split: str, rates: Sequence[float]) -> dict[str, Any]:
-    errors: dict[tuple[str, float, int, float], tuple[list[float], list[float]]] = {}
+def measure(seeds: Sequence[int], split: str) -> dict[str, Any]:
+    errors: dict[tuple[str, float, int], tuple[list[float], list[float]]] = {}
     for seed in seeds:
         dataset = CalendarSettings(data_seed=seed).dataset()
         for name in dataset.users(split):
@@ -91,38 +91,36 @@ def measure(seeds: Sequence[int], split: str, rates: Sequence[float]) -> dict[st
                     taught = [(conflicts[at][0], _taught(shown, how, share, draw)) for at, shown in enumerate(past)]
                     for count in DEMONSTRATIONS if how == "never" else DEMONSTRATIONS[2:]:
                         start = imitate(taught[:count])
-                        for rate in rates:
-                            found = errors.setdefault((how, share, count, rate), ([], []))
-                            found[0].append(error(start, later))
-                            found[1].append(error(reward(start, conflicts, rate, seed), later))
+                        found = errors.setdefault((how, share, count), ([], []))
+                        found[0].append(error(start, later))
+                        found[1].append(error(reward(start, conflicts, seed), later))
     rows = [
         {
             "errs": how,
             "share": share,
             "demonstrations": count,
-            "rate": rate,
             "imitation": mean_of(imitated),
             "reward": mean_of(rewarded),
             "difference": difference_of(rewarded, imitated),
         }
-        for (how, share, count, rate), (imitated, rewarded) in errors.items()
+        for (how, share, count), (imitated, rewarded) in errors.items()
     ]
     return {"seeds": list(seeds), "split": split, "users": len(next(iter(errors.values()))[0]), "rows": rows}
 
 
 def show(result: dict[str, Any]) -> None:
     print(f"{result['users']} users of the split {result['split']}, data seeds {result['seeds']}; 95% over users")
-    heads = ["the teacher errs", "in", "demonstrations", "rate", "imitation", "reward from there", "difference"]
+    heads = ["the teacher errs", "in", "demonstrations", "imitation", "reward from there", "difference"]
     rows = []
     for row in result["rows"]:
         figures = [shown(row["imitation"]), shown(row["reward"]), shown(row["difference"], "+.3f")]
-        rows.append([row["errs"], f"{row['share']:.0%}", row["demonstrations"], row["rate"], *figures])
+        rows.append([row["errs"], f"{row['share']:.0%}", row["demonstrations"], *figures])
     print_markdown(heads, rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, seeds=[1, 2, 3], split="test", rate=[0.3]).parse_args(arguments)
-    return tell(measure(options.seeds, options.split, options.rate), options.json, show)
+    options = Options(__doc__, seeds=[1, 2, 3], split="test").parse_args(arguments)
+    return tell(measure(options.seeds, options.split), options.json, show)
 
 
 if __name__ == "__main__":

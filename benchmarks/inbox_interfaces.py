@@ -15,9 +15,7 @@ does stand for that.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 from agentfw import Engagement, PolicyAgent, Task
@@ -83,21 +81,6 @@ def rows(decomposition: str, days: Days) -> list[dict[str, Any]]:
     return found
 
 
-def cost(episodes: int) -> float:
-    """Milliseconds of CPU time that a day takes when every mail is told of at once: the median of so many days."""
-
-    async def play() -> list[float]:
-        took = []
-        for task in Inbox().tasks(episodes, 7, "validation"):
-            policy = ScriptedPolicy(ScriptedSettings(tokens=0))
-            began = time.process_time()
-            await Engagement(Inbox(), PolicyAgent(policy)).run(task)
-            took.append(1000 * (time.process_time() - began))
-        return took
-
-    return median(asyncio.run(play()))
-
-
 def measure(seeds: int, jobs: int | None) -> dict[str, Any]:
     days = {name: played(single, seeds, jobs) for name, single in DECOMPOSITIONS.items()}
     both = {
@@ -107,14 +90,13 @@ def measure(seeds: int, jobs: int | None) -> dict[str, Any]:
         for interface in INTERFACES
     }
     table = [row for name, some in days.items() for row in rows(name, some)] + rows("both", both)
-    return {"episodes": seeds * EPISODES, "milliseconds": round(cost(100), 2), "rows": table}
+    return {"episodes": seeds * EPISODES, "rows": table}
 
 
 def show(result: dict[str, Any]) -> None:
     print(
         f"{result['episodes']} days of each decomposition, under each interface; means and 95% intervals, the paper's "
-        f"figures in brackets; gains: to the step loop on the same days; {result['milliseconds']:.1f} ms of CPU time "
-        "for a day, event-driven"
+        f"figures in brackets; gains: to the step loop on the same days"
     )
     columns = ("utility", "utility gain", "balanced", "balanced gain", "missed", "latency", "document")
     rows = []

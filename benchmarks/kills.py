@@ -1,16 +1,14 @@
-"""Runs, trainings and replicas that are killed or interrupted: does it end as if nobody had disturbed it?
+"""Runs, trainings and replicas that are killed: does it end as if nobody had disturbed it?
 
     python benchmarks/kills.py runs                        # 50 kills (SIGKILL) at random moments, then resumed
     python benchmarks/kills.py trainings --case bandit --kills 10
     python benchmarks/kills.py replicas --kills 8          # one of two processes of a pool; the run itself goes on
     python benchmarks/kills.py engines                     # nobody is killed: one process, a pool, and the same on Ray
-    python benchmarks/kills.py interruptions --kills 10    # Ctrl-C
     python benchmarks/kills.py quota                       # a server that has had enough after 900 of 2,813 requests
 
 Required of `runs`, `trainings`, `replicas` and `engines`: the records, figures and versions of an undisturbed run in
-one process, to the last byte (`agentfw_benchmarks.kills` says how they are compared). Required of `quota`:
-no answer that the server had given is asked for again. Of `interruptions`, what an episode that was cut short had asked
-of a model of this machine is asked again.
+one process, to the last byte (`agentfw_benchmarks.kills` says how they are compared). Required of `quota`: no answer
+that the policy had given is asked for again.
 """
 
 from __future__ import annotations
@@ -18,14 +16,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.util
-import json
 import random
 import re
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -35,7 +29,7 @@ from agentfw import Run
 from agentfw.errors import QuotaEndedError
 from agentfw.runs import RunFolder, apply_assignments, parse_spec, read_spec
 from agentfw.testing import fresh_host
-from agentfw_benchmarks import AGENTFW, TESTS, Options, tell
+from agentfw_benchmarks import TESTS, Options, tell
 from agentfw_benchmarks.kills import Case, ReplicaCase, RunCase, TrainingCase, Trial, draw, trial, undisturbed
 
 KINDS: dict[str, type[Case]] = {"runs": RunCase, "trainings": TrainingCase, "replicas": ReplicaCase}
@@ -84,47 +78,6 @@ def engines(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         played = TrainingCase(case, folder / case)
         found[f"{case}: different"] = list(played.faults(played.finish(), usual))
     return found
-
-
-def interruptions(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Interrupt `agentfw run` with Ctrl-C at random moments, resume it, and count how often its policy was asked."""
-    # A job in a shell's background ignores Ctrl-C, and so would all that it starts.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    dice, told = random.Random(options.seed), list[str]()
-    command = ["run", "--runs", str(folder), "--quiet", "--set", f"environment.rounds={options.rounds}"]
-    for _ in range(options.kills):
-        if not (said := interrupted(command, folder, dice.uniform(0, 3))):
-            break
-        told.append(said.splitlines()[0])
-        command = ["runs", "resume", "last", "--runs", str(folder), "--quiet"]
-    else:  # otherwise it has come to its end
-        subprocess.run([*AGENTFW, *command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    [run] = [RunFolder.open(path.parent) for path in folder.glob("*/run.json")]
-    return {
-        "interruptions": len(told),
-        "turns": sum(len(episode.turns) for episode in run.episodes()),
-        "asked": asked(folder) - len(told) - 1,  # each execution also opens it
-        "at most at work when interrupted": len(told) * int(run.about["spec"]["concurrency"]),
-    }
-
-
-def interrupted(command: Sequence[str], runs: Path, seconds: float) -> str:
-    """Run a command, interrupt it after its first answers, and return what it said. Empty if it had ended."""
-    pipe, none = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen([*AGENTFW, *command], stderr=pipe, stdout=none, text=True) as process:
-        before = asked(runs)
-        while process.poll() is None and asked(runs) <= before:
-            time.sleep(0.05)
-        time.sleep(seconds)
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate()
-    return told if process.returncode == 130 else ""
-
-
-def asked(runs: Path) -> int:
-    """How often the policy was asked."""
-    lines = [json.loads(line) for file in runs.glob("*/calls.jsonl") for line in file.read_text("utf-8").splitlines()]
-    return next((int(line["calls"]) for line in lines if line.get("kind") == "policy"), 0)
 
 
 def quota(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -199,16 +152,15 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
         kills=50,
-        rounds=(0, "of each user: 104 with interruptions, 32 with the quota"),
+        rounds=(32, "of each user, with the quota"),
         users=(29, "with the quota"),
         answered=(900, "requests until the quota ends"),
         seed=7,
     )
-    parser.add_argument("what", choices=[*KINDS, "engines", "interruptions", "quota"])
+    parser.add_argument("what", choices=[*KINDS, "engines", "quota"])
     parser.add_argument("--case", action="append", help="case to kill, may be repeated; default: all")
     options = parser.parse_args(arguments)
-    options.rounds = options.rounds or (32 if options.what == "quota" else 104)
-    measures = {"engines": engines, "interruptions": interruptions, "quota": quota}
+    measures = {"engines": engines, "quota": quota}
     with tempfile.TemporaryDirectory() as name:
         return tell(measures.get(options.what, killed)(options, Path(name)), options.json, show)
 

@@ -1,10 +1,9 @@
-"""How well the skill graph finds answers in public sets, beside BM25, vectors, other settings, embedders and memories.
+"""How well the skill graph finds answers in public sets, beside BM25, vectors, other settings and embedders.
 
     git clone https://github.com/danny911kr/REALTALK     # and the others that the program names
     python benchmarks/memory_questions.py --data FOLDER_OF_THE_CLONES
     python benchmarks/memory_questions.py --data FOLDER --sets locomo --parts
     python benchmarks/memory_questions.py --data FOLDER --sets locomo --embedders wordllama hash
-    python benchmarks/memory_questions.py --data FOLDER --sets locomo realtalk --worlds 3 --rivals --mem0 PYTHON
 
 Each note is a shared skill of its speaker or article. R@10 is the share of the evidence among the first ten hits, MRR
 the reciprocal rank of the first hit that is evidence. BM25 is that of the package bm25s, with its stop words and
@@ -16,9 +15,7 @@ Russian and Chinese, and two of these beside private notes from LoCoMo. All othe
 (`--sets reporting`).
 
 `--parts` changes or turns off parts of the score, `--embedders` compares embedders, and how long they take for 100,000
-texts. `--rivals` compares with LangMem, which without a model is a search in a LangGraph store, and with mem0 in a
-Python that has mem0ai 2.2.1, which stores texts as they are (`infer=False`) in Qdrant. All get the same vectors, which
-aren't counted in the times; adds are one at a time there, and a recall's time is CPU of the thread that recalls.
+texts.
 """
 
 from __future__ import annotations
@@ -28,12 +25,10 @@ import os
 import random
 import re
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from string import ascii_lowercase
@@ -43,10 +38,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from agentfw_benchmarks import Options, difference_of, mean_of, median_of, print_aligned, shown, tell, timed
-from agentfw_benchmarks.mem0_side import Mem0
+from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
 from agentfw_benchmarks.question_sets import READER, SETS, Asked, QuestionSet, World, sets_below
-from agentfw_memory import GraphSettings, NewSkill, SkillGraph
+from agentfw_memory import GraphSettings, SkillGraph
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.index.embedders import Embedder, open_embedder
 
@@ -86,8 +80,6 @@ class Figures:
 
     found: dict[int, list[float]] = field(default_factory=lambda: {depth: [] for depth in (1, 5, K)})
     reciprocal: list[float] = field(default_factory=list)
-    adds: list[float] = field(default_factory=list)
-    recalls: list[float] = field(default_factory=list)
 
     def ask(self, world: World, answer: Answer) -> None:
         for asked in world.questions:
@@ -97,15 +89,12 @@ class Figures:
             self.reciprocal.append(next((1 / place for place, hit in enumerate(hits, 1) if hit in asked.wanted), 0.0))
 
     def record(self, first: Figures) -> dict[str, Any]:
-        """The figures, also as differences from those of the first system, and times where they were taken."""
-        times = {"adds per second": len(self.adds) / sum(self.adds)} if self.adds else {}
+        """The figures, also as differences from those of the first system."""
         return {
             **{f"R@{depth}": mean_of(values) for depth, values in self.found.items()},
             "MRR": mean_of(self.reciprocal),
             "R@10 beyond the first": difference_of(self.found[K], first.found[K]),
             "MRR beyond the first": difference_of(self.reciprocal, first.reciprocal),
-            **times,
-            **({"recall, ms of CPU": median_of(self.recalls)} if self.recalls else {}),
         }
 
 
@@ -135,10 +124,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         worlds = worlds[: options.worlds or None]
         texts = texts or [note.text for world in worlds for note in world.notes.values()]
         print(f"{chosen.name}: {sum(len(world.questions) for world in worlds)} questions", file=sys.stderr)
-        if options.rivals:
-            found, more = _rivals(worlds, embedders[options.embedders[0]], options.mem0), dict[str, Any]()
-        else:
-            found, more = _graphs(chosen, worlds, embedders, PARTS if options.parts else {})
+        found, more = _graphs(chosen, worlds, embedders, PARTS if options.parts else {})
         first = found["skill graph"]
         rows.append(
             {
@@ -263,80 +249,6 @@ def _stemmer(language: str) -> Any:
     return snowballstemmer.stemmer(language)
 
 
-Add = Callable[[str, NewSkill], object]
-Search = Callable[[Asked], tuple[float, list[str]]]
-"""CPU seconds, and the texts that were found."""
-
-
-@contextmanager
-def _ours(folder: Path, embedder: EmbeddedOnce) -> Iterator[tuple[Add, Search]]:
-    with SkillGraph.open(folder / "skills.db", tenant="t", embedder=embedder) as graph:
-
-        def search(asked: Asked) -> tuple[float, list[str]]:
-            began = time.thread_time()
-            hits = graph.recall(asked.text, user=asked.user, k=K)
-            return time.thread_time() - began, [hit.skill.text for hit in hits]
-
-        yield lambda name, note: graph.add_all([note]), search
-
-
-@contextmanager
-def _langmem(folder: Path, embedder: EmbeddedOnce) -> Iterator[tuple[Add, Search]]:
-    from langgraph.store.memory import InMemoryStore
-
-    def embed(texts: Sequence[str]) -> list[list[float]]:
-        return [[float(value) for value in row] for row in embedder.embed(texts)]
-
-    store = InMemoryStore(index={"dims": embedder.dimensions, "embed": embed, "fields": ["content"]})
-
-    def search(asked: Asked) -> tuple[float, list[str]]:
-        began = time.process_time()  # it embeds the question in another thread
-        found = store.search(("memories",), query=asked.text, limit=K)
-        return time.process_time() - began, [item.value["content"] for item in found]
-
-    yield lambda name, note: store.put(("memories",), name, {"content": note.text}), search
-
-
-@contextmanager
-def _mem0(python: str, world: World, folder: Path, embedder: EmbeddedOnce) -> Iterator[tuple[Add, Search]]:
-    other = Mem0(python, folder, embedder.dimensions)
-    known = [note.text for note in world.notes.values()] + [asked.text for asked in world.questions]
-    other.know(known, embedder.embed(known).tolist())
-
-    def search(asked: Asked) -> tuple[float, list[str]]:
-        (_, worked), texts = other.search(asked.text, "world", K)
-        return worked, texts
-
-    yield lambda name, note: other.add([note.text], "world"), search
-    other.close()
-
-
-def _rivals(worlds: Iterable[World], embedder: EmbeddedOnce, mem0: str) -> dict[str, Figures]:
-    """The skill graph, mem0 and LangMem, each filled with the notes of one world after the other."""
-    found: dict[str, Figures] = {}
-    for world in worlds:
-        embedder.embed([*(note.text for note in world.notes.values()), *(asked.text for asked in world.questions)])
-        sides = {"skill graph": _ours, **({"mem0": partial(_mem0, mem0, world)} if mem0 else {}), "LangMem": _langmem}
-        for side, opened in sides.items():
-            with tempfile.TemporaryDirectory() as folder, opened(Path(folder), embedder) as (add, search):
-                _ask_timed(world, add, search, found.setdefault(side, Figures()))
-    return found
-
-
-def _ask_timed(world: World, add: Add, search: Search, figures: Figures) -> None:
-    names: dict[str, list[str]] = {}
-    for name, note in world.notes.items():
-        names.setdefault(note.text, []).append(name)
-        figures.adds.append(timed(add, name, note))
-
-    def answer(asked: Asked) -> list[str]:
-        seconds, texts = search(asked)
-        figures.recalls.append(1e3 * seconds)
-        return [name for text in texts for name in names[text]]
-
-    figures.ask(world, answer)
-
-
 def _nonsense(count: int) -> Iterator[str]:
     """Questions like "zzzz qqqq", of two to five words."""
     draw = random.Random(1)
@@ -371,21 +283,17 @@ def _names(wanted: Sequence[str]) -> list[str]:
 
 
 def show(result: dict[str, Any]) -> None:
-    heads = ["R@10", "MRR", "R@10 beyond the first", "adds a second", "recall, ms of CPU"]
+    heads = ["R@10", "MRR", "R@10 beyond the first"]
     for row in result["sets"]:
         print(f"\n{row['set']}: {row['questions']} questions about {row['notes']} notes")
         rows = []
         for name, one in row["systems"].items():
-            cells = [shown(one["R@10"]), shown(one["MRR"]), shown(one["R@10 beyond the first"], "+.3f")]
-            if "adds per second" in one:
-                cells += [f"{one['adds per second']:,.0f}", shown(one["recall, ms of CPU"], ".2f")]
-            rows.append([name, *cells])
-        print_aligned(["", *heads[: len(rows[0]) - 1]], rows)
-        for part in row.get("hits", ()):
+            rows.append([name, shown(one["R@10"]), shown(one["MRR"]), shown(one["R@10 beyond the first"], "+.3f")])
+        print_aligned(["", *heads], rows)
+        for part in row["hits"]:
             told = f"{part['predicted']:.2f} predicted, {part['observed']:.2f} are evidence"
             print(f"  relevance from {part['from']:g}: {told} ({part['hits']} hits)")
-        if "hits" in row:
-            print(f"  unrelated questions without a hit: {shown(row['unrelated questions without an answer'])}")
+        print(f"  unrelated questions without a hit: {shown(row['unrelated questions without an answer'])}")
     for name, seconds in result["CPU seconds for 100,000 texts"].items():
         print(f"{name}: {seconds:.0f} s of CPU for 100,000 texts")
 
@@ -396,8 +304,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         data=(Path, "folder in which the sets' repositories were cloned"),
         embedders=["wordllama"],
         parts=(False, "also change parts of the score, or turn them off"),
-        rivals=(False, "compare with other memories, and time them"),
-        mem0=("", "the Python of an environment with mem0, for --rivals"),
         worlds=(0, "of each set; 0 for all"),
     )
     names = [one.name for one in SETS]

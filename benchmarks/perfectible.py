@@ -26,9 +26,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import agentfw
-from agentfw.report.statistics import bootstrap
 from agentfw.runs import in_processes
-from agentfw_benchmarks import Options, print_markdown, tell
+from agentfw_benchmarks import Options, print_markdown, shown, tell, triple_of
 
 LOW, HIGH, SOUND = 0.2, 0.8, 0.95
 OPTIMIZERS = (
@@ -158,16 +157,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
 
 def show(result: dict[str, Any]) -> None:
     print(f"{result['tasks']} of {result['questions']} questions, {result['updates']} updates\n")
-    rows = [["untrained", _cell(result["before"]), ""]]
+    rows = [["untrained", shown(triple_of(result["before"])), ""]]
     for row in result["rows"]:
         mean = sum(row["after"]) / len(row["after"])
-        rows.append([row["optimizer"], _cell(row["after"]), "yes" if mean >= SOUND else "no"])
+        rows.append([row["optimizer"], shown(triple_of(row["after"])), "yes" if mean >= SOUND else "no"])
     print_markdown(["optimizer", "solved", f"at least {SOUND}"], rows)
-
-
-def _cell(shares: Sequence[float]) -> str:
-    figure = bootstrap(shares)
-    return f"{figure.estimate:.3f} [{figure.low:.3f}, {figure.high:.3f}]"
 
 
 if __name__ == "__main__":

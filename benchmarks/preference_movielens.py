@@ -92,9 +92,7 @@ def usual(data: Data, seed: int) -> Split:
 
 def intervened(data: Data, seed: int) -> Split:
     generator = np.random.default_rng([seed, 22])
-    counts: dict[str, int] = {}
-    for _, item in data.likes:
-        counts[item] = counts.get(item, 0) + 1
+    counts = Counter(item for _, item in data.likes)
     chance = np.array([1.0 / counts[item] for _, item in data.likes])
     order = generator.choice(len(chance), len(chance) * 2 // 5, replace=False, p=chance / chance.sum())
     drawn, fifth = [data.likes[n] for n in order], len(chance) // 5
@@ -127,9 +125,7 @@ def ours(split: Split, seed: int, settings: PreferenceSettings) -> dict[str, flo
 
 def popularity(split: Split) -> dict[str, float]:
     users, items = names(split)
-    counts = dict.fromkeys(items, 0)
-    for _, item in split.train:
-        counts[item] += 1
+    counts = Counter(item for _, item in split.train)
     return judged(np.tile([counts[item] for item in items], (len(users), 1)), users, items, split)
 
 
@@ -146,8 +142,7 @@ def geometric(split: Split, seed: int) -> dict[str, float]:
     users, items = names(split)
     row, column = {user: n for n, user in enumerate(users)}, {item: n for n, item in enumerate(items)}
     likes = torch.tensor([(row[user], column[item]) for user, item in split.train]).T
-    seen = split.validation
-    held_out = Split(split.train, [], [(user, item) for user, item in seen if user in row and item in column])
+    held_out = Split(split.train, [], split.validation)  # `judged` passes over whom it doesn't know
     count = len(users) + len(items)
     both = torch.cat([likes + torch.tensor([[0], [len(users)]]), likes.flip(0) + torch.tensor([[len(users)], [0]])], 1)
     # Its fast way of propagating: the same outputs as with `edge_index`.
@@ -162,7 +157,7 @@ def geometric(split: Split, seed: int) -> dict[str, float]:
     for conv in model.convs:
         conv.normalize = False
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-    liked = {(user, item) for user, item in zip(*likes.tolist(), strict=True)}
+    liked = set(zip(*likes.tolist(), strict=True))
 
     def scores() -> Any:
         with torch.no_grad():

@@ -13,7 +13,7 @@ Everything goes through the command line and HTTP, as a user would do it:
 Simulated users ask short questions, and like answers of at most --words words, which nobody tells the model: two of the
 four examples in the prompt are long. What is measured is the share of liked answers of users whose questions were not
 trained on, before and after. With `--learn`, rated conversations come in rounds, each with other questions, until a
-version has passed its test and its trial. The model is that of real_model.py.
+version has passed its test and its trial. The model is that of additions.py.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -30,11 +31,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from real_model import folder_of
+from additions import folder_of
 
 from agentfw_benchmarks import Options, difference_of, shown, tell, triple_of
-from agentfw_benchmarks.learning_gateway import Service, learning_every
-from agentfw_plugins.gateway.learning.version_file import named
+from agentfw_benchmarks.gateways import serve
+from agentfw_plugins.gateway.learning.ratings import fresh, read_ratings
+from agentfw_plugins.gateway.learning.version_file import VersionFile, named
 
 SHOWN = """Question: What do cows eat?
 Answer: Cows eat grass, hay and other plants that grow on a farm.
@@ -58,6 +60,40 @@ MORE_ASKED = (
 """So that each round has questions of its own."""
 FOLLOWS = 20.0
 """Seconds in which the gateway follows, on a busy machine: it loads the model once more."""
+
+
+SPEC = """
+environment = {{ name = "from_feedback", settings = {{ answers = "rated" }} }}
+policy = "transformers"
+teacher = "scripted"
+optimizer = "kto"
+learner = {{ name = "sft", settings = {{ learning_rate = {rate} }} }}
+rewards = ["feedback"]
+updates = {updates}
+tasks = {tasks}
+samples = 1
+"""
+"""The spec train-from-feedback-kto, for `--learn`."""
+
+
+class Service:
+    """A gateway in a process of its own, with these options of `agentfw serve`."""
+
+    def __init__(self, runs: Path, *serves: str) -> None:
+        options = ("--served-name", "any", "--memory", "none", *serves)
+        self.process, self.url, self.run = serve(runs, *options)
+        self.file = VersionFile(self.run)
+
+    def end(self) -> None:
+        """End it with all its sessions."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.communicate()
+
+    def waits_for_more(self) -> bool:
+        """Whether a version was made of all feedback that there is enough of."""
+        state = self.file.read()
+        ratings = read_ratings(self.file.episodes(), state.removals)
+        return not state.rebuilds and fresh(ratings, state.since) < state.every
 
 
 def questions(draw: random.Random, trained: int, held_out: int, patterns: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -124,9 +160,12 @@ def circle(options: argparse.Namespace, policy: Sequence[str]) -> dict[str, Any]
 def while_it_serves(options: argparse.Namespace, policy: Sequence[str]) -> dict[str, Any]:
     draw, count = random.Random(options.seed), options.conversations
     rated, held_out = questions(draw, count * options.rounds, options.measured, (*ASKED, *MORE_ASKED))
-    training = {"policy": "transformers", "rate": options.rate, "updates": options.updates, "tasks": options.tasks}
+    options.work.mkdir(parents=True, exist_ok=True)
+    spec = options.work / "spec.toml"
+    spec.write_text(SPEC.format(rate=options.rate, updates=options.updates, tasks=options.tasks), "utf-8")
     serves = ("--policy", "transformers", *policy, "--set", f"seed={options.seed}")
-    service = Service(options.work, *serves, learning=learning_every(options.every, options.work, **training))
+    learns = ("--learn", "--learn-every", str(options.every), "--learn-spec", str(spec))
+    service = Service(options.work, *serves, *learns)
     thumbs = list[float]()
     try:
         before, _ = converse(service.url, held_out, options, rate=False, name="before")
@@ -142,7 +181,7 @@ def while_it_serves(options: argparse.Namespace, policy: Sequence[str]) -> dict[
         after, texts = converse(service.url, held_out, options, rate=False, name="after")
         state = service.file.read()
     finally:
-        service.kill()
+        service.end()
     return {
         "thumbs up": thumbs,
         "versions": [f"{named(one.number)} {one.outcome}: {one.why} (test: {one.test})" for one in state.versions],

@@ -12,8 +12,7 @@ Public skills come without tasks. So the skills are a stand-in: the procedures o
 and classes of Python's standard library with their docstrings, which are far from the tasks and therefore easy to tell
 apart. A task is what the guidelines say of the customer ("The customer wants to upgrade to overnight shipping."), which
 no skill contains. Each procedure has two versions, for two offices, that differ in one sentence. For people of an
-office its own version is right: only the outcomes of earlier tasks tell, which are sentences of the procedure. `either`
-is how often the first skill is one of the two.
+office its own version is right: only the outcomes of earlier tasks tell, which are sentences of the procedure.
 
 A line of tasks.jsonl is {"text": ..., "skill": NAME, "user": ..., "earlier": true}; of the earlier ones the arm with
 outcomes learns that this skill was right.
@@ -189,7 +188,7 @@ def measure(
     """Choose for the tasks that aren't earlier ones, among each number of skills."""
     embedder, result = open_embedder("wordllama"), dict[str, Any]()
     for size in sizes:
-        found: dict[str, list[tuple[float, float, float]]] = {}
+        found: dict[str, list[tuple[float, float]]] = {}
         for number in range(_DRAWS if size < _FEW else 1):
             draw = random.Random(f"{seed}/{size}/{number}")
             for name, rows in _answers(skills, tasks, fill, size, most, draw, embedder).items():
@@ -200,7 +199,7 @@ def measure(
             "arms": {
                 name: {
                     figure: mean_of([row[place] for row in rows])
-                    for place, figure in enumerate(("right first", "among 5", "either"))
+                    for place, figure in enumerate(("right first", "among 5"))
                 }
                 for name, rows in found.items()
             },
@@ -217,29 +216,24 @@ def _answers(
     most: int,
     draw: random.Random,
     embedder: Embedder,
-) -> dict[str, list[tuple[float, float, float]]]:
-    """Of each arm and task: whether the right skill is first, is among five, and whether a version of it is first."""
+) -> dict[str, list[tuple[float, float]]]:
+    """Of each arm and task: whether the right skill is first, and whether it is among five."""
     subjects = list(dict.fromkeys(skill.subject for skill in skills))
     versions = max(1, round(len(skills) / len(subjects)))
     kept = {*draw.sample(subjects, max(1, min(len(subjects), size // versions)))}
     some = [skill for skill in skills if skill.subject in kept]
     some += draw.sample(fill, max(0, min(size - len(some), len(fill))))
-    subject_of = {skill.name: skill.subject for skill in some}
-    known = [task for task in tasks if task.skill in subject_of]
+    there = {skill.name for skill in some}
+    known = [task for task in tasks if task.skill in there]
     asked = [task for task in known if not task.earlier]
     asked = draw.sample(asked, min(most, len(asked)))
-    rows = {}
-    for name, choose in arms(some, known, embedder):
-        found = [(choose(task), task) for task in asked]
-        rows[name] = [
-            (
-                float(one[:1] == [task.skill]),
-                float(task.skill in one),
-                float(bool(one) and subject_of[one[0]] == subject_of[task.skill]),
-            )
-            for one, task in found
+    return {
+        name: [
+            (float(found[:1] == [task.skill]), float(task.skill in found))
+            for found, task in ((choose(task), task) for task in asked)
         ]
-    return rows
+        for name, choose in arms(some, known, embedder)
+    }
 
 
 def show(result: dict[str, Any]) -> None:

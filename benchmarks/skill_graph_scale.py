@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from pprint import pprint
 from typing import Any
 
 import numpy as np
@@ -119,16 +120,6 @@ def small(where: str, options: argparse.Namespace) -> dict[str, Any]:
     return {"of a hundred tenants": milliseconds(warm), "of all": milliseconds(times), **used()}
 
 
-def show(result: dict[str, Any], depth: int = 0) -> None:
-    for name, value in result.items():
-        if isinstance(value, dict):
-            print(f"{'  ' * depth}{name}")
-            show(value, depth + 1)
-        else:
-            text = f"{value:,.1f}" if isinstance(value, float) else value
-            print(f"{'  ' * depth}{name}: {text}")
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
@@ -158,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
                 result[f"{options.tenants} tenants of {options.each} skills"] = small(where, options)
         if options.store == "file":
             result["MB on disk"] = sum(file.stat().st_size for file in Path(folder).iterdir()) / 2**20
-    return tell(result, options.json, show)
+    return tell(result, options.json, pprint)
 
 
 if __name__ == "__main__":

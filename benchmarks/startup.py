@@ -74,13 +74,6 @@ def make_plugins(folder: Path, plugins: int = PLUGINS, tools: int = 1, before: s
         (dist_info / "entry_points.txt").write_text(f"[agentfw]\nsample-{number} = {package.name}.plugin\n")
 
 
-def report(rows: list[Measured], runs: int, as_json: bool) -> int:
-    """Print the rows. Returns 1 if a budget is broken."""
-    found = [{**row._asdict(), "kept": row.kept} for row in rows]
-    tell(found, as_json, lambda found: show(rows, runs))
-    return 0 if all(row.kept for row in rows) else 1
-
-
 def show(rows: list[Measured], runs: int) -> None:
     print(f"CPU seconds, {runs} runs each")
     budgets = ["" if row.budget is None else f"{row.budget:.2f} {'kept' if row.kept else 'BROKEN'}" for row in rows]
@@ -107,7 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             measure(f"agentfw --help with {count:,} tools", [*AGENTFW, "--help"], several, runs, 0.15),
             measure(f"... with {options.zoo} broken plugins", shown, zoo, runs, None),
         ]
-    return report(rows, options.runs, options.json)
+    found = [{**row._asdict(), "kept": row.kept} for row in rows]
+    tell(found, options.json, lambda _: show(rows, runs))
+    return 0 if all(row.kept for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""The shipped model with its StrategyHub, without it, and the program that taught it, on the held-out users.
+"""The shipped model with its StrategyHub, and the program that taught it, on the held-out users.
 
     python benchmarks/tiny_policy.py                      # the table of docs/results/tiny.md: data seeds 1 to 5
     python benchmarks/tiny_policy.py --organisations benchmarks/organisations   # a law firm and a school
     python benchmarks/tiny_policy.py --model FOLDER       # another small model, such as one still in training
     python benchmarks/tiny_policy.py --fit                # first fit what the teacher expects of a role
 
-The one rule: all of them are engaged with the same users and rounds, and read the same words; paired differences are
-task by task.
+The one rule: all of them are engaged with the same users and rounds, and read the same words.
 """
 
 from __future__ import annotations
@@ -23,13 +22,12 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from calendar_honesty import Played, row_of, show
+from calendar_honesty import Played, Row, row_of, show
 
 from agentfw import Engagement, Episode, Policy, PolicyAgent, Task
 from agentfw.interfaces import EventDriven
-from agentfw.report.statistics import paired_difference
 from agentfw.runs import in_processes
-from agentfw_benchmarks import ROOT, Options, bounds_of, tell
+from agentfw_benchmarks import ROOT, Options, tell
 from agentfw_benchmarks.prior_fitting import fit_prior
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
@@ -40,7 +38,6 @@ from calendar_teacher import NAMES, ROLES_FILE, TeacherPolicy, TeacherSettings, 
 
 _POINT = 3.5
 """What one of the choice model's points is in the teacher's weights; the best on training users."""
-WITH, WITHOUT = "tiny + strategyhub", "tiny, hub removed"
 
 
 def policy_of(player: str, model: str) -> Policy:
@@ -49,21 +46,17 @@ def policy_of(player: str, model: str) -> Policy:
     return TeacherPolicy(TeacherSettings(prior="flat" if "nothing" in player else "fitted"))
 
 
-PLAYERS = (WITH, WITHOUT, "teacher + strategyhub", "teacher, expecting nothing")
+PLAYERS = ("tiny + strategyhub", "teacher + strategyhub", "teacher, expecting nothing")
 
 
-async def years(
-    policy: Policy, users: Sequence[str], *, split: str, settings: CalendarSettings, hub: bool
-) -> list[tuple[Episode, list[str]]]:
-    """A year of each user, and what stands in the hub after it."""
+async def years(policy: Policy, users: Sequence[str], settings: CalendarSettings) -> list[Episode]:
+    """A year of each user."""
     memory = StrategyHubMemory(StrategyHubSettings(show=True))
 
-    async def year(index: int, user: str) -> tuple[Episode, list[str]]:
-        environment = CalendarConflicts(settings)
-        agent = PolicyAgent(policy, memories=[memory] if hub else [], window=5, recall=memory.settings.capacity)
-        task = Task(index, seed=index, user=user, split=split)
-        episode = await Engagement(environment, agent, EventDriven()).run(task)
-        return episode, list(memory.hub(task).list()) if hub else []
+    async def year(index: int, user: str) -> Episode:
+        agent = PolicyAgent(policy, memories=[memory], window=5, recall=memory.settings.capacity)
+        task = Task(index, seed=index, user=user, split="test")
+        return await Engagement(CalendarConflicts(settings), agent, EventDriven()).run(task)
 
     return list(await asyncio.gather(*(year(index, user) for index, user in enumerate(users))))
 
@@ -74,22 +67,15 @@ def play(player: str, model: str, worlds: int, users: int, rounds: int, organisa
     for seed in range(1, 1 + worlds):
         settings = CalendarSettings(rounds=rounds, data_seed=seed, organisations=organisations)
         names = settings.dataset().users("test")[:users]
-        told = asyncio.run(years(policy, names, split="test", settings=settings, hub=player != WITHOUT))
-        found += [Played(list(episode.series("error")), list(episode.series("ord"))) for episode, _ in told]
+        episodes = asyncio.run(years(policy, names, settings))
+        found += [Played(list(one.series("error")), list(one.series("ord"))) for one in episodes]
     return found
 
 
-def measure(model: str, worlds: int, users: int, rounds: int, organisations: str = "") -> dict[str, Any]:
+def measure(model: str, worlds: int, users: int, rounds: int, organisations: str = "") -> dict[str, Row]:
     years_of = partial(play, model=model, worlds=worlds, users=users, rounds=rounds, organisations=organisations)
-    played = dict(zip(PLAYERS, in_processes(years_of, PLAYERS, 2), strict=True))
-    means = {name: [float(np.mean(one.errors)) for one in some] for name, some in played.items()}
-    pair = paired_difference(means[WITHOUT], means[WITH])
-    return {
-        "users": len(played[WITH]),
-        "players": {name: row_of(some) for name, some in played.items()},
-        "hub removed against hub": str(pair),
-        "gap": bounds_of(pair.difference),
-    }
+    played = zip(PLAYERS, in_processes(years_of, PLAYERS, 2), strict=True)
+    return {name: row_of(some) for name, some in played}
 
 
 def fit(users: int) -> None:
@@ -128,14 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     if given.fit:
         fit(given.users)
         return {}
-    result = measure(given.model, given.worlds, given.users, given.rounds, given.organisations)
-
-    def show_all(record: dict[str, Any]) -> None:
-        show(result["players"])
-        print(f"\nthe hub removed, user by user: {record['hub removed against hub']}")
-
-    players = {name: asdict(row) for name, row in result["players"].items()}
-    return tell({**result, "players": players}, given.json, show_all)
+    players = measure(given.model, given.worlds, given.users, given.rounds, given.organisations)
+    return tell({name: asdict(row) for name, row in players.items()}, given.json, lambda _: show(players))
 
 
 if __name__ == "__main__":

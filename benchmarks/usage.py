@@ -49,7 +49,7 @@ def gateway_before(provider: Provider, folder: Path, *more: str) -> Iterator[tup
     secrets = {user: keys.add(user) for user in USERS}
     settings = [f"policy.base_url={provider.url}", "policy.price_list=openai", 'policy.apis=["responses"]']
     for alias, protocol in (("anthropic", "messages"), ("google", "google")):
-        more = (*more, "--model", f"{alias}=openai")
+        more = (*more, "--also", f"{alias}=openai")
         settings += [f"model.{alias}.{setting}" for setting in (f"base_url={provider.url}", f"protocol={protocol}")]
         settings += [f"model.{alias}.price_list={alias}", f'model.{alias}.apis=["{protocol}"]']
     words = [word for setting in settings for word in ("--set", setting)]

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from agentfw_benchmarks import Options, print_markdown, tell
+from agentfw_benchmarks.figures import share_of
 from agentfw_plugins.gateway.variants import CONTROL, LEVEL, Comparison, Rated, read_variants, results
 
 SESSIONS, BASE, SPREAD = 300, 0.6, 0.15
@@ -87,14 +88,6 @@ def _z(sums: np.ndarray, counts: np.ndarray, spread: np.ndarray) -> tuple[np.nda
     return np.where(known, apart, 0.0), np.where(known, z, 0.0)
 
 
-def share(count: int, of: int) -> str:
-    """A share with Wilson's 95% interval."""
-    z, p = NormalDist().inv_cdf(0.975), count / of
-    middle = (p + z * z / (2 * of)) / (1 + z * z / of)
-    half = z / (1 + z * z / of) * math.sqrt(p * (1 - p) / of + z * z / (4 * of * of))
-    return f"{p:.3f} [{middle - half:.3f}, {middle + half:.3f}]"
-
-
 def measured(simulations: int, seed: int) -> dict[str, Any]:
     rows = []
     for setting in SETTINGS:
@@ -102,7 +95,7 @@ def measured(simulations: int, seed: int) -> dict[str, Any]:
         names = ("difference", "users", "rated answers", "variance between users")
         row: dict[str, Any] = dict(zip(names, setting, strict=True))
         for test, times in found.items():
-            row[f"{test}: clear"] = share(sum(time <= SESSIONS for time in times), simulations)
+            row[f"{test}: clear"] = share_of(sum(time <= SESSIONS for time in times), simulations)
             row[f"{test}: median sessions"] = int(median(times))
         rows.append(row)
     return {"simulations": simulations, "sessions": SESSIONS, "rows": rows}

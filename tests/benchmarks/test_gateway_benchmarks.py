@@ -15,41 +15,12 @@ pytestmark = pytest.mark.nightly
 load = importlib.import_module
 
 
-def test_mutated_requests_and_kills_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("uvicorn")
-    gateway = load("gateway")
-    hostile = gateway.main(["hostile", "--requests", "40", "--json"])
-    killed = gateway.main(["kill", "--kills", "1", "--json"])
-    assert str(hostile["requests"]) in capsys.readouterr().out
-    assert hostile["requests"] == sum(hostile["answers"].values()) == 40
-    assert (hostile["of 500 and above"], hostile["alive"]) == (0, True)
-    assert (killed["kills"], killed["lost"]) == (1, 0)
-
-
 def test_streams_at_once_and_hang_ups_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("uvicorn")
-    size = ["--streams", "5", "--seconds", "1", "--hangups", "20", "--json"]
-    result = load("gateway").main(["streams", *size])
+    result = load("gateway_streams").main(["--streams", "5", "--seconds", "1", "--hangups", "20", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert (result["places still taken"], result["of so many"]) == (0, 1000)
     assert 0 < result["last first byte, through the gateway"] < result["last end, through the gateway"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("memory", ["", "skillgraph"])
-def test_no_user_of_a_gateway_gets_at_what_is_anothers(memory: str, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("uvicorn")
-    if memory:
-        pytest.importorskip("igraph")
-    result = load("gateway_isolation").main(["--attempts", "150", "--memory", memory, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["sent"] > 200
-    assert {"200", "401", "403", "404"} <= result["answers"].keys()
-    assert not any(int(status) >= 500 for status in result["answers"])
-    assert result["answers with a word of Ada's"] == 0
-    assert result["messages with a word of Ada's in other sessions"] == 0
-    assert result["sessions of Ada's"] == 10
-    assert result["of them changed"] == 0
 
 
 @pytest.mark.slow
@@ -90,14 +61,6 @@ def test_variants_that_differ_are_told_apart_more_often_than_equal_ones(capsys: 
     assert float(found[0.0].split()[0]) < 0.2 < float(found[0.15].split()[0])
 
 
-def test_no_fault_of_a_server_reaches_another_request() -> None:
-    found = load("gateway_chaos").main(["--clients", "10", "--seconds", "3", "--deadline", "3", "--json"])
-    assert found["right answers mixed up"] == 0
-    assert found["exit code"] == 0
-    assert found["errors on stderr"] == 0
-    assert all(part["answers in progress"] == part["waiting"] == 0 for part in found["held after each part"])
-
-
 def test_what_a_gateway_adds_is_measured_beside_the_server_alone(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("uvicorn")
     size = ["--requests", "4", "--at-once", "5", "--turns", "2", "--rounds", "2", "--json"]
@@ -107,33 +70,6 @@ def test_what_a_gateway_adds_is_measured_beside_the_server_alone(capsys: pytest.
     assert {"a request", "until a stream's first token", "a request, 5 requests at once"} <= rows.keys()
     assert rows["until a stream's first token"]["directly"] <= rows["until a stream's end"]["directly"]
     assert all(row["agentfw adds"][1] <= row["agentfw adds"][0] <= row["agentfw adds"][2] for row in rows.values())
-
-
-@pytest.mark.slow
-def test_a_gateway_that_learns_is_measured_beside_a_memory_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for module in ("uvicorn", "igraph", "peft", "agentfw_papers"):
-        pytest.importorskip(module)
-    size = ["--users", "10", "--conversations", "80", "--guests", "1", "--every", "40", "--json"]
-    result = load("gateway_learns").main(["--work", str(tmp_path / "work"), *size])
-    assert json.loads(capsys.readouterr().out) == result
-    assert all(
-        0 <= low <= share <= high <= 1 for arm in result["liked, by quarter"].values() for share, low, high in arm
-    )
-    assert result["versions"]
-
-
-@pytest.mark.slow
-def test_kills_of_a_gateway_that_learns_lose_no_feedback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for module in ("uvicorn", "igraph", "peft", "agentfw_papers"):
-        pytest.importorskip(module)
-    size = ["--users", "20", "--first", "0", "--kills", "2", "--longest", "4", "--json"]
-    result = load("gateway_learns").main(["--work", str(tmp_path / "work"), *size])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["acknowledged thumbs"] > 0
-    assert (result["lost"], result["without a served version"]) == (0, 0)
-    assert sum(result["versions that answered after a kill"].values()) == 2
 
 
 @pytest.mark.slow

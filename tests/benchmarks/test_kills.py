@@ -29,12 +29,6 @@ def test_engines_train_alike() -> None:
     assert kills.main(["engines", "--case", "pool"])["pool: different"] == []
 
 
-def test_an_interrupted_run_asks_for_no_answer_again() -> None:
-    result = kills.main(["interruptions", "--rounds", "6", "--kills", "2"])
-    assert result["turns"] <= result["asked"] <= result["turns"] + result["at most at work when interrupted"]
-    assert result["answers kept"] == sorted(result["answers kept"])
-
-
 def test_a_quota_that_ends_costs_no_answer_twice() -> None:
     result = kills.main(["quota", "--users", "4", "--rounds", "2", "--answered", "10"])
     assert result["answered before the quota ended"] == 10

@@ -23,14 +23,6 @@ def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture
     assert row["ratios"]["again, against bare"]["CPU"]["median"] > 1
 
 
-def test_a_filter_by_metadata_costs_less_the_less_fits(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("faiss")
-    arguments = ["--filters", "--sizes", "2000", "--queries", "10", "--rounds", "1", "--json"]
-    result = load("skill_graph_recall").main(arguments)
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["sizes"][0]["times as long"]["fits none"] < 1
-
-
 def test_the_files_that_a_recall_and_a_request_go_through_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("starlette")
     result = load("hops").main(["--json"])
@@ -38,43 +30,6 @@ def test_the_files_that_a_recall_and_a_request_go_through_are_counted(capsys: py
     most = {"a request": 40}
     assert all(0 < one["files"] <= most.get(name, 20) for name, one in result["works"].items())
     assert all(one["returns"] < one["calls"] for one in result["works"].values())
-
-
-@pytest.mark.slow
-def test_killed_writers_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("skill_graph_crash").main(["--kills", "6", "--writers", "3", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert (result["lost"], result["twice"], result["complaints"]) == (0, 0, 0)
-    assert result["file whole"]
-    assert result["index equals store"]
-
-
-@pytest.mark.slow
-def test_the_tests_of_langgraph_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On a suite of our own: one test passes, one is excepted, one fails."""
-    pytest.importorskip("langgraph")
-    folder = tmp_path / "libs" / "checkpoint-sqlite" / "tests"
-    folder.mkdir(parents=True)
-    (folder / "test_store.py").write_text(
-        "from langgraph.store.sqlite import SqliteStore\n"
-        "def test_get():\n"
-        "    with SqliteStore.from_conn_string(':memory:') as store:\n"
-        "        store.put(('a',), 'k', {'v': 1})\n"
-        "        assert store.get(('a',), 'k').value == {'v': 1}\n"
-        "def test_scores():\n"
-        "    assert False\n"
-        "def test_other():\n"
-        "    assert 1 == 2, 'one is not two'\n"
-    )
-
-    with pytest.raises(SystemExit) as ended:
-        load("langgraph_suite").main(["--suite", str(tmp_path), "--json"])
-
-    result = json.loads(capsys.readouterr().out)
-    assert ended.value.code == 1
-    (row,) = result["files"]
-    assert (row["passed"], row["excepted"], row["failed"]) == (1, 1, 1)
-    assert "one is not two" in result["not passed"][1]["reason"]
 
 
 @pytest.fixture
@@ -105,17 +60,6 @@ def test_public_sets_are_asked_beside_words_vectors_and_parts(
         assert systems["skill graph"]["MRR"]["mean"] == systems["BM25"]["MRR"]["mean"] == 1.0
     with pytest.raises(SystemExit, match="git clone https://github"):
         load("memory_questions").main([*sets, "--sets", "realtalk"])
-
-
-def test_the_skill_graph_is_asked_beside_langmem(sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("langgraph")
-    pytest.importorskip("igraph")
-    result = load("memory_questions").main([*sets, "--sets", "xquad-en", "--embedders", "hash", "--rivals"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    (row,) = result["sets"]
-    assert [*row["systems"]] == ["skill graph", "LangMem"]
-    assert all(one["MRR"]["mean"] == 1.0 and one["adds per second"] > 0 for one in row["systems"].values())
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import random
 from collections.abc import Callable
@@ -11,8 +12,6 @@ from pydantic import BaseModel, SecretStr
 
 from agentfw.boundary.secrets import MASK, Pieces, Secrets, is_secret_name, secrets_in, strike, struck
 from agentfw.episode import Message
-from agentfw_benchmarks.secret_forms import FORMS as KNOWN_FORMS
-from agentfw_benchmarks.secret_forms import base64_of
 
 KEYS = ["hunter2/x", "+k ö9 z/", "sk-abcDEF0123456789+/==zz", "pä\"s\\s wörd'<&>%", "line one\nline two"]
 
@@ -29,8 +28,26 @@ def secrets(key: str) -> Secrets:
     return secrets
 
 
+def base64_of(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
 FORMS: dict[str, Callable[[str], str]] = {
-    **KNOWN_FORMS,
+    "plain": str,
+    "url": lambda key: quote(key, safe=""),
+    "path": quote,
+    "form": quote_plus,
+    "url twice": lambda key: quote(quote(key, safe=""), safe=""),
+    "json": json.dumps,
+    "json of unicode": lambda key: json.dumps(key, ensure_ascii=False),
+    "json twice": lambda key: json.dumps(json.dumps(key)),
+    "html": html.escape,
+    "json in html": lambda key: html.escape(json.dumps(key)),
+    "repr": repr,
+    "repr of bytes": lambda key: repr(key.encode()),
+    "base64": base64_of,
+    "basic authorization": lambda key: base64_of(f"ada:{key}"),
+    "url-safe base64, moved on": lambda key: base64.urlsafe_b64encode(f"x{key}".encode()).decode(),
     "form in a URL": lambda key: quote(quote_plus(key), safe=""),
     "repr of json": lambda key: repr(json.dumps(key)),
     "in the middle of base64": lambda key: base64_of(f"ad:{key}more"),

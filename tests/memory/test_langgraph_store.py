@@ -1,5 +1,4 @@
-"""What LangGraph's stores promise, of ours: each test was once a failure of LangGraph's own tests, which
-`benchmarks/langgraph_suite.py` runs."""
+"""What LangGraph's stores promise, of ours: each test was once a failure of LangGraph's own tests."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
 """What the programs that measure share: options, tables, intervals, clocks, processes and runs.
 
-What only some of them need is in modules of its own, such as `kills`, `learning_gateway` and `question_sets`.
+What only some of them need is in modules of its own, such as `kills` and `question_sets`.
 """
 
 from __future__ import annotations
 
-from .figures import Figure, beside, bounds_of, difference_of, mean_of, median_of, shown, triple_of
+from .figures import Figure, beside, bounds_of, difference_of, mean_of, shown, triple_of
 from .laboratory import make_model, model_size
 from .places import ROOT, TESTS
-from .processes import AGENTFW, answer_of, cpu_of_children, with_laboratory
+from .processes import AGENTFW, answer_of, with_laboratory
 from .program import Options, tell
-from .repetitions import Stopwatch, print_ratio, ratio_of, ratio_span, ratios, spread, timed
+from .repetitions import Stopwatch, ratio_of, ratio_span, timed
 from .runs import outcomes_of_references, played, runs_below, spec_named
 from .tables import print_aligned, print_markdown
 
@@ -24,24 +24,19 @@ __all__ = [
     "answer_of",
     "beside",
     "bounds_of",
-    "cpu_of_children",
     "difference_of",
     "make_model",
     "mean_of",
-    "median_of",
     "model_size",
     "outcomes_of_references",
     "played",
     "print_aligned",
     "print_markdown",
-    "print_ratio",
     "ratio_of",
     "ratio_span",
-    "ratios",
     "runs_below",
     "shown",
     "spec_named",
-    "spread",
     "tell",
     "timed",
     "triple_of",

@@ -20,14 +20,6 @@ def mean_of(values: Sequence[float]) -> Figure:
     return bounds_of(bootstrap(values))
 
 
-def median_of(values: Sequence[float]) -> Figure:
-    """The median of values with its interval."""
-    import numpy
-
-    found = bootstrap(values, statistic=numpy.median)
-    return {"median": found.estimate, "low": found.low, "high": found.high}
-
-
 def difference_of(ours: Values, theirs: Values) -> Figure:
     """The mean difference between pairs, by place or by name, with its interval and the p-value of no difference."""
     found = paired_difference(ours, theirs)

@@ -26,7 +26,7 @@ from typing import Any
 from agentfw.runs import RunFolder
 from agentfw.runs.results.reproduction import installation_differences
 
-from .numbers import Number, numbers
+from .numbers import numbers
 from .places import ROOT
 from .program import SHOWN
 
@@ -64,7 +64,7 @@ class Kept:
         return shlex.split(self.command)[1:]
 
     @property
-    def numbers(self) -> dict[str, Number]:
+    def numbers(self) -> dict[str, float]:
         """All numbers of it, as JSON and as they are printed."""
         return numbers([self.result, self.shown])
 

@@ -16,8 +16,8 @@ import httpx
 
 
 @contextmanager
-def litellm_proxy(command: str, upstream: str, native: str, folder: Path) -> Iterator[tuple[str, int]]:
-    """Its address, and its process."""
+def litellm_proxy(command: str, upstream: str, native: str, folder: Path) -> Iterator[str]:
+    """Its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -48,7 +48,7 @@ def litellm_proxy(command: str, upstream: str, native: str, folder: Path) -> Ite
                 break
             except httpx.HTTPError:
                 time.sleep(0.1)
-        yield url, process.pid
+        yield url
     finally:
         process.terminate()
         process.wait()

@@ -18,10 +18,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from .numbers import Number, texts_of, value_of
-from .places import ROOT
+from .numbers import texts_of, value_of
 
 _BLOCK = re.compile(
     r"^<!-- figures: (?P<names>[\w ,-]+?)(?:; given: (?P<given>.*?))? -->\n+(?P<text>.+?)(?=\n\n|\Z)", re.M | re.S
@@ -50,17 +48,6 @@ class PageFigure:
         return [any(abs(abs(value) * factor - sought) <= half for factor in _FACTORS) for value in values]
 
 
-def pages() -> list[Path]:
-    """The pages that are written by hand."""
-    folders = (ROOT / "docs", *(ROOT / "plugins" / name / "docs" for name in ("calendar", "papers")))
-    return sorted(page for folder in folders for page in folder.rglob("*.md"))
-
-
-def page_figures() -> list[PageFigure]:
-    """Every figure that a comment says the result of."""
-    return [one for page in pages() for one in figures_of(page.read_text("utf-8"), page.relative_to(ROOT).as_posix())]
-
-
 def figures_of(text: str, page: str) -> Iterator[PageFigure]:
     """The figures of one page, line by line."""
     for block in _BLOCK.finditer(text):
@@ -77,7 +64,7 @@ Origins = dict[PageFigure, list[str]]
 """Where in a result each figure may come from: the places of numbers."""
 
 
-def origins(figures: Iterable[PageFigure], results: Mapping[str, Mapping[str, Number]]) -> dict[str, Origins]:
+def origins(figures: Iterable[PageFigure], results: Mapping[str, Mapping[str, float]]) -> dict[str, Origins]:
     """Where the figures of a page come from, for each result that they name."""
     found: dict[str, Origins] = {}
     sizes: dict[str, Counter[str]] = {}
@@ -91,9 +78,8 @@ def origins(figures: Iterable[PageFigure], results: Mapping[str, Mapping[str, Nu
     return found
 
 
-def _in_result(row: Sequence[PageFigure], result: Mapping[str, Number], sizes: Mapping[str, int]) -> Origins:
-    values = [one.value for one in result.values()]
-    places = {one: list(itertools.compress(result, one.shown_for(values))) for one in row}
+def _in_result(row: Sequence[PageFigure], result: Mapping[str, float], sizes: Mapping[str, int]) -> Origins:
+    places = {one: list(itertools.compress(result, one.shown_for(result.values()))) for one in row}
     if not row[0].in_table:
         return places
     record = _record_with_most(places, sizes)

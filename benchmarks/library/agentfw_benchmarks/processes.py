@@ -27,11 +27,3 @@ def answer_of(program: str, *words: object, environment: Mapping[str, str] | Non
     if done.returncode:
         raise SystemExit(f"{' '.join(command[1:])} ended with {done.returncode}; the error is above")
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def cpu_of_children() -> float:
-    """CPU seconds so far of the processes that this one started, and of those that they started."""
-    import psutil  # type: ignore[import-untyped]
-
-    used = [child.cpu_times() for child in psutil.Process().children(recursive=True)]
-    return float(sum(one.user + one.system for one in used))

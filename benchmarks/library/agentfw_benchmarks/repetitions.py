@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -19,11 +19,6 @@ def timed(
     began = clock()
     call(*arguments, **named)
     return clock() - began
-
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """The least, the median and the most."""
-    return {"min": min(values), "median": statistics.median(values), "max": max(values)}
 
 
 def ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
@@ -39,11 +34,8 @@ def ratio_of(above: Sequence[float], below: Sequence[float]) -> dict[str, Any]:
 
 def ratio_span(above: Sequence[float], below: Sequence[float]) -> list[float]:
     """The least ratio of a repetition, the median, and the largest."""
-    return list(spread(ratios(above, below)).values())
-
-
-def print_ratio(what: str, ratio: Mapping[str, Any], required: float) -> None:
-    print(f"{what}: {ratio['median']} (each repetition: {ratio['all']}; required {required})")
+    found = ratios(above, below)
+    return [min(found), statistics.median(found), max(found)]
 
 
 class Stopwatch:

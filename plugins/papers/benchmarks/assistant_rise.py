@@ -82,24 +82,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             for arm, several in means.items()
             if arm != FIRST
         },
-        "rise of the lead": {
-            arm: difference_of(
-                *(
-                    {user: means[FIRST][fifth][user] - several[fifth][user] for user in several[fifth]}
-                    for fifth in (last, first)
-                )
-            )
-            for arm, several in means.items()
-            if arm != FIRST
-        },
     }
 
 
 def show(result: dict[str, Any]) -> None:
     rows = [[arm, *map(shown, several), shown(result["rise"][arm], "+.3f")] for arm, several in result["arms"].items()]
     leads = [
-        [f"lead over: {arm}", *(shown(one, "+.3f") for one in several), shown(result["rise of the lead"][arm], "+.3f")]
-        for arm, several in result["leads"].items()
+        [f"lead over: {arm}", *(shown(one, "+.3f") for one in several), ""] for arm, several in result["leads"].items()
     ]
     print_markdown([f"{result['tastes']} tastes, days", *result["fifths"], "last less first"], rows + leads)
 

@@ -56,7 +56,7 @@ def spec_of(variant: str, seed: int, options: argparse.Namespace, host: Host) ->
     spec = spec_named(host, "train-budget", rewards=[reward], seed=seed, updates=options.updates)
     spec["learner"]["settings"] |= {"decay": options.updates}
     spec["sampling"] |= {"max_tokens": caps * largest}
-    spec["evaluation"] |= {"every": options.updates, "tasks": options.problems, "split": options.split}
+    spec["evaluation"] |= {"every": options.updates, "tasks": options.problems, "split": "test"}
     spec["evaluation"]["sampling"] |= {"max_tokens": ROOM * largest}
     return spec
 
@@ -71,7 +71,7 @@ def train(job: tuple[str, int, argparse.Namespace]) -> None:
 
 
 def folder_of(variant: str, seed: int, options: argparse.Namespace) -> Path:
-    size = f"{options.updates} updates, {options.problems} of {options.split}"
+    size = f"{options.updates} updates, {options.problems} problems"
     return Path(options.work) / size / f"{variant}, seed {seed}"
 
 
@@ -90,7 +90,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     outcomes = {BASE: [problems_of("budgeted", seed, 0, options) for seed in options.seeds]}
     for variant in VARIANTS:
         outcomes[variant] = [problems_of(variant, seed, options.updates, options) for seed in options.seeds]
-    chosen = {"updates": options.updates, "problems": options.problems, "split": options.split, "seeds": options.seeds}
+    chosen = {"updates": options.updates, "problems": options.problems, "seeds": options.seeds}
     return {**chosen, "seconds": round(seconds, 1), "rows": rows(outcomes), "against": against(outcomes)}
 
 
@@ -144,7 +144,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         problems=(1000, "to measure on"),
         jobs=(os.cpu_count() or 1, "trainings at once"),
     )
-    parser.add_argument("--split", choices=("validation", "test"), default="test")
     options = parser.parse_args(arguments)
     return tell(measure(options), options.json, show)
 
@@ -152,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
 def show(result: dict[str, Any]) -> None:
     seeds = ", ".join(map(str, result["seeds"]))
     print(
-        f"{result['problems']} problems of the split {result['split']} for each seed, {result['updates']} updates, "
+        f"{result['problems']} problems of the split test for each seed, {result['updates']} updates, "
         f"training seeds {seeds}; means and 95% intervals over problems, by seed in braces; {result['seconds']:.0f} s\n"
     )
     places = dict(zip((1, len(BudgetSettings().budgets)), ("first", "last"), strict=True))

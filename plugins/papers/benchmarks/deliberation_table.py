@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agentfw import Episode, Intervention
 from agentfw.report import Canvas, Series, line_chart
-from agentfw.report.statistics import Interval, bootstrap
+from agentfw.report.statistics import bootstrap
 from agentfw.runs import in_processes, usual_processes
-from agentfw_benchmarks import Options, Stopwatch, beside, bounds_of, print_markdown, shown, tell
+from agentfw_benchmarks import Options, Stopwatch, beside, mean_of, print_markdown, shown, tell
 from agentfw_papers.tables.qtable import QTablePolicy
 from agentfw_papers.tables.table_training import play, train
 from agentfw_papers.tables.value_table import Table
@@ -43,75 +42,48 @@ PAPER = {
 """By setting, how it was trained, and in which world it was played."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliberationRow:
-    """One table in one world."""
-
-    trained: str
-    played: str
-    figures: dict[str, Interval]
+Modes = dict[str, dict[str, list[int]]]
+"""By how a table was trained and by slack, how often each mode was chosen in the world with a clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliberationTable:
-    """Result of the experiment."""
-
-    setting: str
-    training: int
-    episodes: int
-    seed: int
-    rows: list[DeliberationRow]
-    modes: dict[str, dict[str, list[int]]]
-    """By how it was trained and by slack, how often each mode was chosen in the world with a clock."""
-    tables: dict[str, Table]
-
-    def picture(self, *, width: float = 880) -> Canvas:
-        """Which mode is chosen on average, by slack."""
-        series = []
-        for trained, by_slack in self.modes.items():
-            # "slack 3" is the fourth of the bins, whether or not the others were met.
-            places = sorted((int(slack.removeprefix("slack ")) + 1, counts) for slack, counts in by_slack.items())
-            chosen = [
-                bootstrap([mode for mode, count in enumerate(counts, start=1) for _ in range(count)])
-                for _, counts in places
-            ]
-            name = "trained with a clock" if trained == "event" else "trained without"
-            means, low, high = ([getattr(one, key) for one in chosen] for key in ("estimate", "low", "high"))
-            series.append(Series(name, means, x=[place for place, _ in places], low=low, high=high))
-        title = f"How deep it thinks, by slack ({self.setting})"
-        return line_chart(
-            series,
-            title=title,
-            x_label="slack, from the least to the most",
-            y_label="mean mode, played with a clock; 5 is the slowest",
-            y_range=(1, 5),
-            width=width,
-        )
+def picture(setting: str, modes: Modes) -> Canvas:
+    """Which mode is chosen on average, by slack."""
+    series = []
+    for trained, by_slack in modes.items():
+        # "slack 3" is the fourth of the bins, whether or not the others were met.
+        places = sorted((int(slack.removeprefix("slack ")) + 1, counts) for slack, counts in by_slack.items())
+        chosen = [
+            bootstrap([mode for mode, count in enumerate(counts, start=1) for _ in range(count)])
+            for _, counts in places
+        ]
+        name = "trained with a clock" if trained == "event" else "trained without"
+        means, low, high = ([getattr(one, key) for one in chosen] for key in ("estimate", "low", "high"))
+        series.append(Series(name, means, x=[place for place, _ in places], low=low, high=high))
+    return line_chart(
+        series,
+        title=f"How deep it thinks, by slack ({setting})",
+        x_label="slack, from the least to the most",
+        y_label="mean mode, played with a clock; 5 is the slowest",
+        y_range=(1, 5),
+        width=880,
+    )
 
 
-def measure_deliberation(
-    setting: str = "single",
-    *,
-    training: int = 20_000,
-    episodes: int = 3000,
-    seed: int = 42,
-    processes: int | None = None,
-) -> DeliberationTable:
+def measured(
+    setting: str, *, training: int, episodes: int, seed: int, jobs: int | None = None
+) -> tuple[list[dict[str, Any]], dict[str, Table], Modes]:
     """Train both tables and play each in both worlds."""
-    jobs = [(setting, world, training, seed) for world in WORLDS]
-    processes = processes or usual_processes(len(jobs))
-    records = dict(zip(WORLDS, in_processes(_train, jobs, processes), strict=True))
+    trainings = [(setting, world, training, seed) for world in WORLDS]
+    processes = jobs or usual_processes(len(trainings))
+    records = dict(zip(WORLDS, in_processes(_train, trainings, processes), strict=True))
     plays = [(setting, trained, played, records[trained], episodes, seed) for trained in WORLDS for played in WORLDS]
-    found = in_processes(_play, plays, processes)
-    rows, modes = [], {}
-    for (_, trained, played, *_), (figures, chosen) in zip(plays, found, strict=True):
-        rows.append(
-            DeliberationRow(trained, played, {name: bootstrap(figures[place]) for place, name in enumerate(FIGURES)})
-        )
+    rows, modes = [], Modes()
+    for (_, trained, played, *_), (figures, chosen) in zip(plays, in_processes(_play, plays, processes), strict=True):
+        means = {name: mean_of(values) for name, values in zip(FIGURES, figures, strict=True)}
+        rows.append({"setting": setting, "trained": trained, "played": played, **means})
         if played == "event":
             modes[trained] = chosen
-    tables = {world: Table.from_record(record) for world, record in records.items()}
-    return DeliberationTable(setting, training, episodes, seed, rows, modes, tables)
+    return rows, {world: Table.from_record(record) for world, record in records.items()}, modes
 
 
 def _settings(setting: str, world: str) -> DeliberationSettings:
@@ -151,19 +123,17 @@ def _count(episode: Episode, chosen: dict[str, list[int]]) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    rows, watch = [], Stopwatch()
+    rows, watch = list[dict[str, Any]](), Stopwatch()
     size = {name: getattr(options, name) for name in ("training", "episodes", "seed")}
     for setting in options.setting or ["single", "chain"]:
-        table = measure_deliberation(setting, **size, processes=options.jobs)
-        for row in table.rows:
-            figures = {name: bounds_of(one) for name, one in row.figures.items()}
-            rows.append({"setting": setting, "trained": row.trained, "played": row.played, **figures})
+        found, tables, modes = measured(setting, **size, jobs=options.jobs)
+        rows += found
         if options.tables is not None:
             options.tables.mkdir(parents=True, exist_ok=True)
-            for world, one in table.tables.items():
+            for world, one in tables.items():
                 one.save(options.tables / f"deliberation-{setting}-{world}.json")
         if options.pictures is not None:
-            (options.pictures / f"deliberation-{setting}.svg").write_text(table.picture().to_svg(), "utf-8")
+            (options.pictures / f"deliberation-{setting}.svg").write_text(picture(setting, modes).to_svg(), "utf-8")
     return {**size, **watch.took(), "rows": rows}
 
 

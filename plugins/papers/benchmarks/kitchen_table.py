@@ -13,48 +13,33 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
-from math import floor, nan
+from math import nan
 from typing import Any
 
-from agentfw import Episode
 from agentfw.interfaces import parse_interface
-from agentfw.report.statistics import Interval, PairedDifference, bootstrap, paired_difference
 from agentfw.runs import in_processes, usual_processes
-from agentfw.timeline import Time
-from agentfw_benchmarks import Options, Stopwatch, bounds_of, print_markdown, shown, tell
+from agentfw_benchmarks import Figure, Options, Stopwatch, difference_of, mean_of, print_markdown, shown, tell
 from agentfw_papers.tables.table_training import play
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_papers.worlds.kitchen.kitchen_settings import CASES, DISHES, LESSONS
-from agentfw_papers.worlds.kitchen.observations import SIGNALS
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController, KitchenControllerSettings
 
-POLLING = 40
-"""Ticks from poll to poll, as in the paper."""
 PLAYERS = {
     "step_loop": ("step_loop", False),
     "step_loop, bounded": ("step_loop", True),
-    f"polling:{POLLING}": (f"polling:{POLLING}", False),
+    "polling:40": ("polling:40", False),  # as in the paper
     "reflex": ("reflex", False),
     "event_driven": ("event_driven", False),
 }
 """The interface, and whether the rule tutors only up to the next signal that it expects; the paper has no such loop."""
-FIGURES = (
-    *("utility", "charged", "dishes", "critical", "soft", "problems", "elapsed"),
-    *("seen", "delay", "switches", "stretches", "interrupted", "resumed", "restarted"),
-)
-"""`charged` is the utility with each poll of the interface paid for like a check; `seen` is how long after a signal the
-agent is shown it, `delay` how long after it the dish is finished."""
+FIGURES = ("utility", "dishes", "critical", "soft", "problems")
+COLUMNS = {
+    "one": ("utility", "difference", "dishes"),
+    "multi": ("utility", "difference", "critical", "soft", "problems"),
+}
 STRUCTURES = {"one": 40, "multi": 12}
 """Kitchens a cell: 16 cells with one dish, 54 with several."""
-COLUMNS = {
-    "one": ("utility", "difference", "charged", "dishes", "seen", "delay", "switches"),
-    "multi": ("utility", "difference", "charged", "critical", "soft", "problems", "seen", "delay", "switches"),
-}
-BY_FAMILY = {"one": ("utility", "difference", "dishes"), "multi": ("utility", "difference", "critical", "soft")}
-CONTINUITY = ("stretches", "interrupted", "resumed", "restarted")
-DECIMALS = {"seen": 1, "delay": 1, "problems": 2, "switches": 2, "stretches": 2, "interrupted": 2, "resumed": 2}
 PAPER = {
     "one": "utility: event-driven > reflex and polling, by little; the step loop far below",
     "multi": "utility and critical dishes: event-driven > reflex, by little > polling > the step loop; "
@@ -62,59 +47,31 @@ PAPER = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KitchenRow:
-    """One player in the kitchens of a family, or in all of them."""
-
-    family: str
-    """Empty for all of them."""
-    player: str
-    figures: dict[str, Interval]
-    difference: PairedDifference | None
-    """Of the utility to the event-driven player's, kitchen by kitchen."""
+Cell = tuple[dict[str, Any], str, int, int]
+"""The settings of a cell, the player, the number of kitchens and their seed."""
 
 
-@dataclass(frozen=True, slots=True)
-class KitchenTable:
-    """Result of the experiment."""
-
-    variant: str
-    kitchens: int
-    seed: int
-    rows: list[KitchenRow]
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """One player in the kitchens of one cell."""
-
-    settings: dict[str, Any]
-    family: str
-    player: str
-    structures: int
-    seed: int
-
-
-def measure_kitchen(
-    variant: str, *, structures: int, seed: int = 42, split: str = "test", processes: int | None = None
-) -> KitchenTable:
-    """Play `structures` kitchens of each cell under each interface."""
+def measured(
+    variant: str, structures: int, *, seed: int = 42, jobs: int | None = None
+) -> tuple[int, list[dict[str, Any]]]:
+    """Play `structures` kitchens of each cell under each interface. Returns the number of kitchens, and the rows."""
     cells = list(_cells(variant))
     # The cell's number is part of its seed: no two cells share a kitchen.
-    jobs = [
-        _Job({**settings, "split": split}, family, player, structures, seed + 1000 * number)
-        for number, (family, settings) in enumerate(cells)
+    plays: list[Cell] = [
+        (settings, player, structures, seed + 1000 * number)
+        for number, (_, settings) in enumerate(cells)
         for player in PLAYERS
     ]
-    found = in_processes(_play, jobs, processes or usual_processes(len(jobs)))
+    found = in_processes(_play, plays, jobs or usual_processes(len(plays)))
+    families = [family for family, _ in cells for _ in PLAYERS]
     rows = []
-    for family in ["", *dict.fromkeys(family for family, _ in cells)]:
+    for family in ["", *dict.fromkeys(families)]:  # first all of them
         played: dict[str, list[dict[str, float]]] = {}
-        for job, kitchens in zip(jobs, found, strict=True):
-            if family in ("", job.family):
-                played.setdefault(job.player, []).extend(kitchens)
-        rows += [_row(family, player, played) for player in PLAYERS]
-    return KitchenTable(variant, len(cells) * structures, seed, rows)
+        for (_, player, *_), own, kitchens in zip(plays, families, found, strict=True):
+            if family in ("", own):
+                played.setdefault(player, []).extend(kitchens)
+        rows += [{"family": family, "player": player, **_figures(player, played)} for player in PLAYERS]
+    return len(cells) * structures, rows
 
 
 def _cells(variant: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -126,82 +83,32 @@ def _cells(variant: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield case, {"case": case, "dishes": dishes, "problems": problems, "burners": burners}
 
 
-def _row(family: str, player: str, played: dict[str, list[dict[str, float]]]) -> KitchenRow:
-    kitchens = played[player]
-    columns = {name: [one.get(name, nan) for one in kitchens] for name in FIGURES}
-    figures = {name: bootstrap(values) for name, values in columns.items() if any(value == value for value in values)}
-    best = played["event_driven"]
-    difference = (
-        paired_difference(columns["utility"], [one["utility"] for one in best]) if player != "event_driven" else None
-    )
-    return KitchenRow(family, player, figures, difference)
+def _figures(player: str, played: dict[str, list[dict[str, float]]]) -> dict[str, Figure]:
+    columns = {name: [one.get(name, nan) for one in played[player]] for name in FIGURES}
+    figures = {name: mean_of(values) for name, values in columns.items() if any(value == value for value in values)}
+    if player != "event_driven":
+        best = [one["utility"] for one in played["event_driven"]]
+        figures["difference"] = difference_of(columns["utility"], best)
+    return figures
 
 
-def _play(job: _Job) -> list[dict[str, float]]:
-    split = str(job.settings["split"])
-    settings = KitchenSettings.model_validate({key: value for key, value in job.settings.items() if key != "split"})
-    interface, bounded = PLAYERS[job.player]
+def _play(cell: Cell) -> list[dict[str, float]]:
+    given, player, structures, seed = cell
+    settings = KitchenSettings.model_validate(given)
+    interface, bounded = PLAYERS[player]
     policy = KitchenController(KitchenControllerSettings(bounded=bounded))
-    tasks = Kitchen(settings).tasks(job.structures, job.seed, split)
-    found = []
-    for episode in play(lambda: Kitchen(settings), policy, tasks, parse_interface(interface)):
-        seen = sight_delays(episode)
-        charged = polls(episode, POLLING) * settings.check_cost if interface.startswith("polling") else 0.0
-        found.append(
-            {
-                **episode.outcome,
-                "utility": episode.utility,
-                "charged": episode.utility - charged,
-                "seen": sum(seen) / len(seen) if seen else nan,
-            }
-        )
-    return found
-
-
-def sight_delays(episode: Episode) -> list[Time]:
-    """How long after each signal the agent was shown it; until the end where it never was."""
-    waiting: dict[int, Time] = {}
-    found: list[Time] = []
-    for number, event in enumerate(episode.events):
-        if event.seat:
-            continue
-        if event.kind == "observation" and event.name in SIGNALS:
-            waiting[number] = event.time
-        elif event.kind == "seen":
-            found += [event.time - waiting.pop(one) for one in event.data["events"] if one in waiting]
-    return [*found, *(episode.ended - time for time in waiting.values())]
-
-
-def polls(episode: Episode, every: Time) -> int:
-    """How often somebody who looks every so many ticks looks while the tutor explains."""
-    count, began = 0, 0.0
-    for event in episode.events:
-        # The tutor's own seat: it explains from the moment at which it begins to speak.
-        if event.kind == "work" and event.seat.rpartition("/")[2] == "tutor":
-            if event.data["state"] == "started":
-                began = event.time
-            else:
-                count += floor(event.time / every) - floor(began / every)
-    return count
+    tasks = Kitchen(settings).tasks(structures, seed, "test")
+    episodes = play(lambda: Kitchen(settings), policy, tasks, parse_interface(interface))
+    return [{**episode.outcome, "utility": episode.utility} for episode in episodes]
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     tables, watch = [], Stopwatch()
     for variant in options.variant or ["one", "multi"]:
         structures = options.structures or STRUCTURES[variant]
-        table = measure_kitchen(variant, structures=structures, seed=options.seed, processes=options.jobs)
-        tables.append({"variant": variant, "kitchens": table.kitchens, "rows": _rows(table)})
+        kitchens, rows = measured(variant, structures, seed=options.seed, jobs=options.jobs)
+        tables.append({"variant": variant, "kitchens": kitchens, "rows": rows})
     return {"seed": options.seed, **watch.took(), "tables": tables}
-
-
-def _rows(table: KitchenTable) -> list[dict[str, Any]]:
-    rows = []
-    for row in table.rows:
-        found: dict[str, Any] = {name: bounds_of(one) for name, one in row.figures.items()}
-        if row.difference is not None:
-            found["difference"] = {**bounds_of(row.difference.difference), "p": row.difference.p_value}
-        rows.append({"family": row.family, "player": row.player, **found})
-    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -225,15 +132,13 @@ def show(result: dict[str, Any]) -> None:
         print(f"\n{variant}: {table['kitchens']} kitchens")
         _print(whole, COLUMNS[variant])
         print(f"(the paper's order: {PAPER[variant]})\n")
-        _print(families, BY_FAMILY[variant], "family")
-        print()
-        _print(whole, CONTINUITY)
+        _print(families, COLUMNS[variant], "family")
 
 
 def _print(rows: Sequence[dict[str, Any]], figures: Sequence[str], *first: str) -> None:
     table = []
     for row in rows:
-        cells = [shown(row[name], f".{DECIMALS.get(name, 3)}f") if name in row else "" for name in figures]
+        cells = [shown(row[name]) if name in row else "" for name in figures]
         table.append([*(row[name] for name in first), row["player"], *cells])
     print_markdown([*first, "interface", *figures], table)
 

@@ -26,9 +26,9 @@ from typing import Any
 
 from agentfw import Interface, Intervention, Policy
 from agentfw.interfaces import EventDriven, StepLoop
-from agentfw.report.statistics import Interval, PairedDifference, bootstrap, bootstrap_ratio, paired_difference
+from agentfw.report.statistics import bootstrap_ratio, paired_difference
 from agentfw.runs import in_processes, usual_processes
-from agentfw_benchmarks import Options, Stopwatch, beside, bounds_of, print_markdown, shown, tell
+from agentfw_benchmarks import Figure, Options, Stopwatch, beside, bounds_of, mean_of, print_markdown, shown, tell
 from agentfw_papers.tables.qtable import QTablePolicy
 from agentfw_papers.tables.table_training import play, train
 from agentfw_papers.tables.value_table import Table
@@ -41,9 +41,9 @@ every alarm that is still active then; `greedy` and `greedy loop` to those that 
 
 _PATCHES = ("patchpro", "patch")
 _CHOICES = [None, Intervention("respond")]
-FIGURES = ("return", "difference", "resolved", "expired", "ticks", "cost")
+FIGURES = ("return", "difference", "resolved", "expired")
 PAPER = {
-    (1, "learned"): {"return": "896.6", "resolved": "90.9%", "expired": "8.0%", "ticks": "10.9"},
+    (1, "learned"): {"return": "896.6", "resolved": "90.9%", "expired": "8.0%"},
     (1, "loop"): {"resolved": "51.5%", "expired": "47.1%"},
     (2, "learned"): {"return": "175.1", "resolved": "62.8%", "expired": "36.5%"},
     (3, "learned"): {"return": "143.3", "resolved": "62.4%", "expired": "36.8%"},
@@ -51,49 +51,21 @@ PAPER = {
 """By depth and controller."""
 
 
-@dataclass(frozen=True, slots=True)
-class PatrolRow:
-    """One controller."""
-
-    controller: str
-    figures: dict[str, Interval]
-    difference: PairedDifference | None
-    """Of the return to the learned controller's, task by task."""
-
-
-@dataclass(frozen=True, slots=True)
-class PatrolTable:
-    """Result of the experiment."""
-
-    depth: int
-    training: int
-    episodes: int
-    seed: int
-    rows: list[PatrolRow]
-    table: Table
-
-
-def measure_patrol(
-    depth: int = 1,
-    *,
-    training: int = 4000,
-    episodes: int = 1000,
-    seed: int = 42,
-    modules: bool = False,
-    processes: int | None = None,
-) -> PatrolTable:
+def measured(
+    depth: int, *, training: int, episodes: int, seed: int = 42, modules: bool = False, jobs: int | None = None
+) -> tuple[list[dict[str, Any]], Table]:
     """Train the learned controller, and play all of them."""
     names = [name for name in CONTROLLERS if depth > 1 or name not in _PATCHES]
     settings = PatrolSettings.model_validate({"depth": depth, "modules": modules})
-    jobs = [(settings, name, training, episodes, seed) for name in names]
-    found = in_processes(_play, jobs, processes or usual_processes(len(jobs)))
-    first = found[0].returns
-    rows = [
-        PatrolRow(name, _figures(one), None if name == names[0] else paired_difference(one.returns, first))
-        for name, one in zip(names, found, strict=True)
-    ]
+    plays = [(settings, name, training, episodes, seed) for name in names]
+    found = in_processes(_play, plays, jobs or usual_processes(len(plays)))
+    rows: list[dict[str, Any]] = []
+    for name, one in zip(names, found, strict=True):
+        rows.append({"depth": depth, "controller": name, **_figures(one)})
+        if name != names[0]:
+            rows[-1]["difference"] = bounds_of(paired_difference(one.returns, found[0].returns).difference)
     assert found[0].table is not None
-    return PatrolTable(depth, training, episodes, seed, rows, found[0].table)
+    return rows, found[0].table
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +77,12 @@ class _Played:
     table: Table | None
 
 
-def _figures(one: _Played) -> dict[str, Interval]:
-    alarms, resolved, expired = (one.outcomes[name] for name in ("alarms", "resolved", "expired"))
-    over = [sum(pair) for pair in zip(resolved, expired, strict=True)]
-    return {
-        "return": bootstrap(one.returns),
-        # Ratios of the totals, as in the paper: an episode with few alarms weighs little.
-        "resolved": bootstrap_ratio(resolved, alarms),
-        "expired": bootstrap_ratio(expired, alarms),
-        "ticks": bootstrap_ratio(one.outcomes["active"], over),
-        "cost": bootstrap(one.outcomes["cost"]),
-        "handled": bootstrap(one.outcomes["handled"]),
+def _figures(one: _Played) -> dict[str, Figure]:
+    # Ratios of the totals, as in the paper: an episode with few alarms weighs little.
+    shares = {
+        name: bounds_of(bootstrap_ratio(one.outcomes[name], one.outcomes["alarms"])) for name in ("resolved", "expired")
     }
+    return {"return": mean_of(one.returns), **shares}
 
 
 def _play(job: tuple[PatrolSettings, str, int, int, int]) -> _Played:
@@ -138,18 +104,14 @@ def _play(job: tuple[PatrolSettings, str, int, int, int]) -> _Played:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    rows, watch = [], Stopwatch()
+    rows, watch = list[dict[str, Any]](), Stopwatch()
     size = {name: getattr(options, name) for name in ("training", "episodes", "seed", "modules")}
     for depth in options.depth or [1, 2, 3]:
-        table = measure_patrol(depth, **size, processes=options.jobs)
-        for row in table.rows:
-            figures = {name: bounds_of(one) for name, one in row.figures.items()}
-            if row.difference is not None:
-                figures["difference"] = bounds_of(row.difference.difference)
-            rows.append({"depth": depth, "controller": row.controller, **figures})
+        found, table = measured(depth, **size, jobs=options.jobs)
+        rows += found
         if options.tables is not None:
             options.tables.mkdir(parents=True, exist_ok=True)
-            table.table.save(options.tables / f"patrol-{depth}.json")
+            table.save(options.tables / f"patrol-{depth}.json")
     return {**size, **watch.took(), "rows": rows}
 
 

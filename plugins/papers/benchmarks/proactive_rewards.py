@@ -9,9 +9,6 @@ on the same held-out turns before and after:
 - rules: agreement alone, the judge alone, and the mixtures between them (row D2 of the specification)
 - lambda: the judge's highest share in the adaptive rule (D3)
 - level: rewards of a turn, and means of the dialogue up to it, in whole dialogues (D4)
-- cap: the importance ratio capped at 10 and at 100, with 8 and with 32 steps an update (D5)
-- half: the judge alone, with an opinion on all workflows or on every other one; measured on turns of workflows that the
-  judge of half of them knows, and of those that it doesn't
 
 What is in FOLDER is not done again: a command that was broken off goes on. The simple players stand beside on the same
 turns, because eager gets the best timing without learning anything.
@@ -31,11 +28,9 @@ from agentfw import Host
 from agentfw.runs import RunFolder, apply_assignments, in_processes
 from agentfw_benchmarks import Options, mean_of, print_aligned, tell
 from agentfw_benchmarks.runs import outcomes_of_references, played, runs_below, spec_named
-from agentfw_papers.timing import run_agreement
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
 
-_CURVES = ("reward", "ac", "max_ac", "pt", "rar", "ready", "balance")
 FIGURES = ("ac", "max_ac", "pt", "ftr", "rar", "late", "silent", "ready", "balance")
 _RULES = (
     "Give credit for an action that is ready at the first turn at which it could be, and less the later it comes.",
@@ -62,27 +57,6 @@ def _of_level(level: str, **weights: float | str) -> Variant:
     return _weights(**weights), {**whole, "reward": {f"proactive_{name}": {"level": level} for name in weights}}
 
 
-def _judged(*workflows: str) -> Variant:
-    """The judge alone, with an opinion on these workflows."""
-    policy = {"name": "timing_judge", "settings": {"workflows": list(workflows)}}
-    return _weights(judge=1), {"reward": {"rubric": {"policy": policy}}}
-
-
-def _capped(cap: float, passes: int) -> Variant:
-    return _weights(ac=1), {"optimizer": {"ratio_cap": cap}, "learner": {"minibatches": 4, "steps": passes}}
-
-
-HALF = (
-    "recover_username",
-    "reset_2fa",
-    "refund_update",
-    "return_stain",
-    "return_size",
-    "membership",
-    "policy",
-)
-"""Every other workflow of the flows that `train-proactive` is about."""
-
 TABLES: Mapping[str, Mapping[str, Variant]] = {
     "rules": {
         "RAC": (_weights(ac=1), {}),
@@ -99,8 +73,6 @@ TABLES: Mapping[str, Mapping[str, Variant]] = {
     "level": {
         f"{name}, {level}": _of_level(level, **{name: 1.0}) for name in ("ac", "pt") for level in ("turn", "trajectory")
     },
-    "cap": {f"{cap:g}, {4 * passes} steps": _capped(cap, passes) for passes in (2, 8) for cap in (10.0, 100.0)},
-    "half": {"all workflows": _judged(), "half of them": _judged(*HALF)},
 }
 
 
@@ -117,12 +89,14 @@ def spec_of(table: str, variant: str, seed: int, options: argparse.Namespace, ho
         spec["optimizer"] = {"name": "roundwise", "settings": {"kl": 0.0, "ratio_cap": 10.0}}
     spec = apply_assignments(spec, {"seed": seed, "updates": options.updates, "learner": {"decay": options.updates}})
     spec = apply_assignments(spec, changes)
+    if options.data:
+        spec = apply_assignments(spec, {"environment": {"data": os.path.abspath(options.data), "flows": []}})
     spec["evaluation"] |= {"every": max(1, options.updates // 2), "tasks": options.turns, "split": "test"}
     return spec
 
 
 def folder_of(table: str, variant: str, seed: int, options: argparse.Namespace) -> Path:
-    size = f"{options.updates} updates, {options.turns} turns"
+    size = f"{options.updates} updates, {options.turns} turns{options.data and ', ' + Path(options.data).name}"
     return options.work / size / f"{table} {variant}, seed {seed}"
 
 
@@ -156,14 +130,6 @@ def players(table: str, variant: str, seed: int, options: argparse.Namespace) ->
     return {name: _figures(outcomes) for name, outcomes in outcomes_of_references(environment, tasks).items()}
 
 
-def known_to_half(variant: str, options: argparse.Namespace) -> set[str]:
-    """The episodes whose wishes a judge of `HALF` has an opinion on."""
-    run = run_of(options.table, variant, options.seeds[0], options)
-    environment = Proactive(ProactiveSettings.model_validate(run.about["spec"]["environment"]["settings"]))
-    tasks = environment.tasks(options.turns, options.seeds[0], run.about["spec"]["evaluation"]["split"])
-    return {task.id for task in tasks if environment.example(task).dialogue.subflow in HALF}
-
-
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     began = time.perf_counter()
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
@@ -175,33 +141,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         several = [stages_of(options.table, variant, seed, options) for seed in options.seeds]
         rows.setdefault("before", figures_over_seeds([stages[0] for stages in several]))
         rows[variant] = figures_over_seeds([stages[max(stages)] for stages in several])
-        if options.table == "half":
-            known = known_to_half(variant, options)
-            for name, mine in (("known", known), ("unknown", set(several[0][0]) - known)):
-                for when, stage in (("before", min), (variant, max)):
-                    chosen = [
-                        {one: found for one, found in stages[stage(stages)].items() if one in mine}
-                        for stages in several
-                    ]
-                    rows[f"{when}, workflows {name} to half"] = figures_over_seeds(chosen)
     chosen = {"table": options.table, "updates": options.updates, "turns": options.turns, "seeds": options.seeds}
-    found = {
-        "rows": rows,
-        "players": players(options.table, variants[0], options.seeds[0], options),
-        "alike": {f"capped at {cap}": _of_caps(cap, options) for cap in variants if options.table == "cap"},
-    }
+    found = {"rows": rows, "players": players(options.table, variants[0], options.seeds[0], options)}
     return {**chosen, "seconds": round(time.perf_counter() - began, 1), **found}
-
-
-def _of_caps(cap: str, options: argparse.Namespace) -> dict[str, Any]:
-    """How alike two trainings are (equations 39 to 42), and the largest importance ratio in any of them."""
-    lines = [run_of(options.table, cap, seed, options).updates() for seed in options.seeds]
-    found: dict[str, Any] = {"largest ratio": max(line["learner"]["ratio_largest"] for each in lines for line in each)}
-    if len(lines) > 1:
-        series = [{name: [line["rollouts"][name] for line in each] for name in _CURVES} for each in lines[:2]]
-        alike = run_agreement(*series)
-        found |= {"final": alike.final, "trajectory": alike.trajectory, "combined": alike.combined}
-    return {name: round(value, 3) for name, value in found.items() if value is not None}
 
 
 def _figures(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -218,8 +160,7 @@ def _ready(outcomes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     found = [one["ready"] for one in outcomes if "turns" not in one]
     if not found:
         return {}
-    quartiles = statistics.quantiles(found, n=4, method="inclusive")
-    return {"ready_quartiles": quartiles, "ready_at_most_one": sum(value <= 1 for value in found) / len(found)}
+    return {"ready_at_most_one": sum(value <= 1 for value in found) / len(found)}
 
 
 def _over_seeds(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> list[dict[str, float]]:
@@ -241,8 +182,6 @@ def show(result: dict[str, Any]) -> None:
         cells = [f"{row[name]['mean']:.3f}" if name in row else "" for name in names]
         rows.append([variant, *cells])
     print_aligned(["", *names], rows)
-    for cap, value in result["alike"].items():
-        print(f"{cap}: {value}")
     print(f"{result['seconds']:.0f} s; program as judge")
 
 
@@ -254,6 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         updates=40,
         turns=(500, "to measure on"),
         jobs=(os.cpu_count() or 1, "trainings at once"),
+        data=("", "dialogues with references in place of generated ones, such as those of ABCD"),
     )
     parser.add_argument("--table", choices=tuple(TABLES), default="rules")
     parser.add_argument("--variants", nargs="+", help="of the table; default: all")

@@ -13,38 +13,6 @@ load = importlib.import_module
 
 
 @pytest.mark.slow
-def test_the_world_holds_what_it_must_in_a_small_size(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = ["repeat", "references", "faults", "calls", "outputs", "views", "speed"]
-
-    found = load("assistant_world").main(["--share", "0.02", "--rows", *rows])
-
-    # Figures of so few requests are noise, and speed depends on the machine.
-    assert all(found[row]["met"] for row in ("repeat", "faults", "calls", "outputs"))
-    assert list(found) == rows
-    assert "episodes a second" in capsys.readouterr().out
-
-
-def test_the_last_likes_of_each_user_become_requests(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    likes = [("ana", f"m{place}", "4", str(20 - place)) for place in range(14)] + [("ben", "m0", "5", "1")]
-    tables = {
-        "inter": [("user_id:token", "item_id:token", "rating:float", "timestamp:float"), *likes],
-        "item": [("item_id:token", "movie_title:token_seq", "release_year:token", "class:token_seq")]
-        + [(f"m{place}", f"Movie {place}", "1995", "Comedy Drama") for place in range(14)],
-        "user": [("user_id:token", "age:token", "gender:token", "occupation:token"), ("ana", "24", "F", "pilot")],
-    }
-    for name, body in tables.items():
-        (data / f"ml-100k.{name}").write_text("\n".join("\t".join(row) for row in body))
-
-    facts = load("loop_movielens").write_log(data, tmp_path / "log")
-
-    assert facts == {"interactions": 8, "requests": 6, "items": 14, "profiles": 1}
-    requests = (tmp_path / "log" / "requests.csv").read_text().split()
-    assert requests == ["user,item", *(f"ana,m{place}" for place in range(5, -1, -1))]
-
-
-@pytest.mark.slow
 def test_what_it_pays_to_learn_the_user_is_told_by_day(tmp_path: Path) -> None:
     found = load("assistant_rise").main(["--work", str(tmp_path), "--seeds", "1", "--users", "8", "--days", "10"])
 
@@ -53,29 +21,3 @@ def test_what_it_pays_to_learn_the_user_is_told_by_day(tmp_path: Path) -> None:
     # On the first day nobody has said anything, and on the second both memories know the same.
     assert stopped[0]["mean"] == pytest.approx(0)
     assert {row["mean"] for row in none} != {0.0}
-
-
-STAND_IN = '''
-import uuid
-
-
-class Memory:
-    """Has mem0's methods, and finds the texts of a user that share most words with a query."""
-
-    def __init__(self):
-        self.kept = []
-
-    @classmethod
-    def from_config(cls, config):
-        return cls()
-
-    def add(self, text, *, user_id, infer, metadata):
-        assert infer is False and " " not in user_id
-        self.kept.append((user_id, {"id": str(uuid.uuid4()), "memory": text, "metadata": metadata}))
-
-    def search(self, query, *, filters, top_k, threshold):
-        words = set(query.split())
-        found = [one | {"score": len(words & {*one["memory"].split()})} for user, one in self.kept
-                 if user == filters["user_id"]]
-        return {"results": sorted(found, key=lambda one: -one["score"])[:top_k]}
-'''

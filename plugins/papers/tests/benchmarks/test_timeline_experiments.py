@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 from pathlib import Path
-from typing import Any
 
 import deliberation_table
+import kitchen_table
+import patrol_table
 import pytest
-from deliberation_table import measure_deliberation
-from kitchen_table import PLAYERS, measure_kitchen, sight_delays
 
-from agentfw import Engagement, Episode, PolicyAgent, Task
-from agentfw.interfaces import parse_interface
 from agentfw_papers.tables.qtable import QTablePolicy, QTableSettings
 from agentfw_papers.tables.table_training import play
 from agentfw_papers.worlds.deliberation.environment import Deliberation
-from agentfw_papers.worlds.kitchen.environment import Kitchen
-from agentfw_papers.worlds.kitchen.kitchen_settings import KitchenSettings
-from agentfw_papers.worlds.kitchen.rule_policy import KitchenController, KitchenControllerSettings
 
 pytestmark = pytest.mark.nightly
 
@@ -39,63 +33,57 @@ def test_a_saved_table_can_be_played(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.slow
-def test_one_seed_gives_the_same_figures() -> None:
-    words = ["--setting", "chain", *SMALL, "--json"]
+def test_a_clock_teaches_when_to_think_less_with_any_number_of_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--setting", "single", "--training", "3000", "--episodes", "600"]
+    result = deliberation_table.main([*words, "--jobs", "1", "--json"])
 
-    def rows(*more: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = deliberation_table.main([*words, *more])["rows"]
-        return found
-
-    first, again, other = rows(), rows(), rows("--seed", "7")
-    assert first == again
-    assert first != other
-    assert [(row["trained"], row["played"]) for row in first] == [
-        ("event", "event"),
-        ("event", "step"),
-        ("step", "event"),
-        ("step", "step"),
-    ]
+    assert json.loads(capsys.readouterr().out) == result
+    rows = {(row["trained"], row["played"]): row for row in result["rows"]}
+    assert list(rows) == [("event", "event"), ("event", "step"), ("step", "event"), ("step", "step")]
+    assert rows["event", "event"]["timeout"]["mean"] == 0
+    assert rows["step", "event"]["timeout"]["mean"] > 0.7
+    assert rows["step", "event"]["return"]["high"] < 0 < rows["event", "event"]["return"]["low"]
+    assert rows["step", "step"]["return"]["mean"] > rows["event", "step"]["return"]["mean"]
+    assert deliberation_table.main([*words, "--jobs", "2"])["rows"] == result["rows"]
+    assert "(+0.800)" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_a_clock_teaches_when_to_think_less() -> None:
-    found = measure_deliberation("single", training=3000, episodes=600, processes=1)
-    rows = {(row.trained, row.played): row.figures for row in found.rows}
-    assert rows["event", "event"]["timeout"].estimate == 0
-    assert 0.15 < rows["event", "event"]["deepest"].estimate < 0.27
-    assert rows["step", "event"]["timeout"].estimate > 0.7
-    assert rows["step", "event"]["return"].high < 0 < rows["event", "event"]["return"].low
-    assert rows["step", "step"]["return"].estimate > rows["event", "step"]["return"].estimate
-    assert found.picture().to_svg().count("<polyline") == 2
+def test_a_patrol_with_phases_ranks_its_controllers_also_as_modules(tmp_path: Path) -> None:
+    size = ["--depth", "2", "--training", "400", "--episodes", "60", "--jobs", "1"]
+    plain, composed = (patrol_table.main([*size, "--tables", str(tmp_path), *more]) for more in ([], ["--modules"]))
 
-
-def kept(interface: str, seed: int = 3, *, bounded: bool = False, **settings: Any) -> Episode:
-    agent = PolicyAgent(KitchenController(KitchenControllerSettings(bounded=bounded)), window=1)
-    kitchen = Kitchen(KitchenSettings.model_validate(settings))
-    return asyncio.run(Engagement(kitchen, agent, parse_interface(interface)).run(Task(0, seed=seed)))
-
-
-def test_signals_are_seen_at_once_at_a_poll_or_when_the_tutor_is_done() -> None:
-    at_once, polled, late = (sight_delays(kept(name)) for name in ("event_driven", "polling:40", "step_loop"))
-    assert set(at_once) == {0}
-    assert 0 < max(polled) <= 40
-    assert max(late) > 40
+    assert composed["rows"] == plain["rows"]
+    returns = {row["controller"]: row["return"]["mean"] for row in plain["rows"]}
+    assert returns["patchpro"] > returns["patch"] > returns["loop"]
+    assert returns["learned"] > returns["greedy loop"]
+    assert (tmp_path / "patrol-2.json").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["one", "multi"])
-def test_the_experiment_plays_every_cell_under_every_interface(variant: str) -> None:
-    table = measure_kitchen(variant, structures=1, processes=1)
-    rows = {(row.family, row.player): row for row in table.rows}
-    families = {family for family, _ in rows}
-    assert table.kitchens == (16 if variant == "one" else 54)
-    assert len(families) == (5 if variant == "one" else 4)
-    assert len(rows) == len(families) * len(PLAYERS)
-    loop, best = rows["", "step_loop"], rows["", "event_driven"]
-    assert loop.figures["utility"].estimate < best.figures["utility"].estimate
-    assert loop.difference is not None
-    gap = loop.figures["utility"].estimate - best.figures["utility"].estimate
-    assert loop.difference.difference.estimate == pytest.approx(gap)
-    assert best.difference is None
-    polling = rows["", "polling:40"].figures
-    assert polling["charged"].estimate < polling["utility"].estimate
+def test_a_patrol_in_one_piece_has_no_patches_and_hears_of_alarms_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--depth", "1", "--training", "60", "--episodes", "8", "--jobs", "1"]
+    result = patrol_table.main([*small, "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    resolved = {row["controller"]: row["resolved"]["mean"] for row in result["rows"]}
+    assert list(resolved) == ["learned", "loop", "greedy", "greedy loop"]
+    assert resolved["greedy"] > resolved["loop"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("variant", "kitchens", "families"), [("one", 16, 5), ("multi", 54, 4)])
+def test_every_cell_is_played_under_every_interface(
+    variant: str, kitchens: int, families: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (table,) = kitchen_table.main(["--variant", variant, "--structures", "1", "--jobs", "1"])["tables"]
+
+    assert "the paper's order" in capsys.readouterr().out
+    rows = {(row["family"], row["player"]): row for row in table["rows"]}
+    assert (table["kitchens"], len({family for family, _ in rows})) == (kitchens, families)
+    assert len(rows) == families * len(kitchen_table.PLAYERS)
+    loop, best = (rows["", player] for player in ("step_loop", "event_driven"))
+    gap = loop["utility"]["mean"] - best["utility"]["mean"]
+    assert loop["difference"]["mean"] == pytest.approx(gap)
+    assert gap < 0
+    assert "difference" not in best

