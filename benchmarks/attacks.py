@@ -7,7 +7,7 @@ Each attack is a spec, an agentfw.toml, a run, a memory or a folder of skills, a
 repository or a download. A plain command is then typed beside it. The attack has succeeded if its function was called
 (it leaves a file), if a server on this machine was asked for anything, or if a file outside the run was changed.
 Everything is done twice: where its author is trusted it has to succeed, or it would prove nothing; and where nobody is.
-What is allowed by design is told in SECURITY.md. Attacks on the gateway are in `gateway_isolation.py` and the tests.
+What is allowed by design is told in SECURITY.md. Attacks on the gateway are in the tests.
 """
 
 from __future__ import annotations
@@ -157,16 +157,6 @@ def spec_by_its_name(stage: Stage) -> None:
     called("run", "nightly")
 
 
-def list_of_plugins(stage: Stage) -> None:
-    stage.spec("[plugins]", f'index = "http://127.0.0.1:{stage.port}/list.json"', name="agentfw.toml")
-    called("plugins", "search", "tea")
-
-
-def index_of_packages(stage: Stage) -> None:
-    stage.spec("[plugins]", f'package_index = "http://127.0.0.1:{stage.port}/simple"', name="agentfw.toml")
-    called("plugins", "install", "agentfw-no-such-plugin")
-
-
 def run_with(command: tuple[str, ...], **changes: Any) -> Callable[[Stage], None]:
     def attack(stage: Stage) -> None:
         policy = {"policy": {"name": str(stage.folder / "spy.py"), "settings": {}}}
@@ -218,8 +208,6 @@ ATTACKS: dict[str, Callable[[Stage], None]] = {
     "agentfw.toml: defaults of a parent folder": project_above,
     "agentfw.toml: the default spec": default_of_a_project,
     "agentfw.toml: a spec by its name": spec_by_its_name,
-    "agentfw.toml: a list of plugins": list_of_plugins,
-    "agentfw.toml: an index of packages": index_of_packages,
     "run: resumed": run_with(("runs", "resume")),
     "run: reproduced": run_with(("reproduce",)),
     "run: as a spec": run_with(("run", "--spec")),
