@@ -275,7 +275,7 @@ def _generation(found: Generation, passage: Passage) -> Generation:
     found.said, found.calls = struck(found.said), struck(found.calls)
     asked_by = [given.model for given in passage.given[1:] if isinstance(given, Forwarded)]
     found.usage = layer.inside.priced(found.usage, *asked_by, found.version)
-    if not _by_program(layer.inside, found.usage):
+    if not found.repeated and not _by_program(layer.inside, found.usage):
         if layer.spending is not None:
             layer.spending.count(found.usage)
         layer.guard.row.spend(found.usage.cost)
