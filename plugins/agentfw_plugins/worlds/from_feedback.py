@@ -31,12 +31,11 @@ from agentfw.printing.out import counted
 from agentfw.report.statistics import LEAST_PAIRS
 from agentfw.request import Action, Sampling
 from agentfw.runs import RunFolder, read_sessions
-from agentfw.seeds import Seeds
 from agentfw.turns.session import SessionEnvironment
 
 from ..rewards import translated_errors
 from ..rewards.measured import Metric, feedback_of
-from ..task_files import SHARES
+from ..task_files import SHARES, tasks_of
 from ..view.annotations import with_annotations
 
 if TYPE_CHECKING:
@@ -181,11 +180,8 @@ class FromFeedback(SessionEnvironment):
         self.settings = settings
 
     def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
-        seeds = Seeds(seed).child(split)
-        return [
-            Task(index, seeds.integer("task", index), user=example.user or "user", split=split)
-            for index, example in enumerate(self._examples(split)[:count])
-        ]
+        rows = [{"user": example.user or "user"} for example in self._examples(split)]
+        return tasks_of(rows, count, seed, split)
 
     def describe(self, tasks: Sequence[Task]) -> str:
         examples = _examples_of(self.settings)

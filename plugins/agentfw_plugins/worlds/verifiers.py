@@ -26,8 +26,9 @@ from pydantic import Field
 
 from agentfw import Session, Settings, Task
 from agentfw.errors import PluginError, SettingsError, in_words, one_line
-from agentfw.seeds import Seeds
 from agentfw.turns.session import SessionEnvironment
+
+from ..task_files import tasks_of
 
 
 class VerifiersSettings(Settings):
@@ -58,8 +59,7 @@ class Verifiers(SessionEnvironment):
                 f"environment.id: {self.settings.id} has no tasks for the split {split}",
                 fix="check environment.arguments, which choose the tasks",
             )
-        seeds = Seeds(seed).child(split)
-        return [Task(index, seeds.integer("task", index), user="user", split=split) for index in range(len(found))]
+        return tasks_of([{} for _ in found], count, seed, split)
 
     async def play(self, session: Session) -> None:
         import verifiers.v1 as vf
@@ -118,8 +118,6 @@ def configured(settings: VerifiersSettings, split: str) -> Any:
         for role, field in kind.model_fields.items():
             if isinstance(field.default, vf.AgentConfig):
                 # What an agent is given where neither the settings nor the environment say it.
-                import verifiers.v1 as vf
-
                 given: dict[str, Any] = {}
                 if "runtime" not in field.default.model_fields_set:
                     given["runtime"] = {"type": "subprocess"}

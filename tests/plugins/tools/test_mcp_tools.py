@@ -332,3 +332,22 @@ def test_prompts_are_tools_and_resources_are_read_by_their_addresses() -> None:
             assert "elsewhere://x" in words
 
     asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_a_call_that_takes_too_long_is_given_up_and_the_next_one_works() -> None:
+    slow, next_one = answers(started_here(timeout=1), ("dawdle", {"seconds": 1.3}), ("add", {"a": 1, "b": 2}))
+    assert slow == (False, "dawdle timed out after 1 s")
+    assert next_one == (True, "3")
+
+
+@pytest.mark.slow
+def test_no_process_is_left_when_a_toolbox_is_closed_and_closed_tools_say_so() -> None:
+    async def run() -> None:
+        async with opened(started_here()) as tools:
+            number = int((await tools["variable"].answer({"name": "X"}))[1].split()[1])
+            assert alive(number)
+        assert not alive(number)
+        assert "is closed" in (await tools["add"].answer({"a": 1, "b": 2}))[1]
+
+    asyncio.run(run())

@@ -6,10 +6,12 @@ import asyncio
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +191,18 @@ def test_what_is_wrong_is_told(host: Host, tmp_path: Path, caplog: pytest.LogCap
     assert not (tmp_path / "none").exists()
     assert any("can't reach" in note for note in host.notes)
     assert "it is tried again" in caplog.text
+
+
+def test_a_database_is_sent_whole_while_it_is_written(tmp_path: Path) -> None:
+    folder, store = tmp_path / "run", tmp_path / "store"
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE notes (text TEXT)")
+        mirror = Mirror(folder, f"file://{store}")
+        mirror.send()
+        connection.execute("INSERT INTO notes VALUES ('lunch')")  # this is in the log beside the file only
+        mirror.send()
+
+    with closing(sqlite3.connect(store / "run" / "memory.db")) as copy:
+        assert copy.execute("SELECT text FROM notes").fetchall() == [("lunch",)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import threading
 from collections import Counter
@@ -241,3 +242,22 @@ def test_a_missing_library_names_its_extra(tmp_path: Path, monkeypatch: pytest.M
         tracker.begin("run", tmp_path, SETTINGS)
     assert "[otel]" in caught.value.fix
     tracker.close()
+
+
+def test_what_was_said_is_sent_only_on_request() -> None:
+    said = ("when?", "Tuesday", "Be brief.", "I book it.", "full")
+
+    without, given = (traced(*OPERATIONS, content=content) for content in (False, True))
+
+    told = json.dumps([dict(span.attributes) for span in without.values()])
+    assert not any(word in told for word in said)
+    chat = given["chat gpt-x"].attributes
+    messages = json.loads(chat["gen_ai.input.messages"])
+    assert messages[1] == {"role": "user", "parts": [{"type": "text", "content": "when?"}]}
+    assert messages[2] == {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c0", "response": "no"}]}
+    call = {"type": "tool_call", "id": "c1", "name": "book", "arguments": {"day": "Tuesday"}}
+    assert json.loads(chat["gen_ai.output.messages"]) == [
+        {"role": "assistant", "parts": [{"type": "text", "content": "I book it."}, call], "finish_reason": "length"}
+    ]
+    assert given["execute_tool book"].attributes["gen_ai.tool.call.result"] == "full"
+    assert json.loads(given["retrieval notes"].attributes["gen_ai.retrieval.documents"])[0]["content"] == "Tuesdays"

@@ -275,10 +275,6 @@ class Round:
     """Index of the event that the user keeps."""
     anchor: int
     """Index of the regular event."""
-    case: str
-    """A or B."""
-    margin: int
-    """Lead of the accepted event over the next."""
 
     @property
     def letters(self) -> str:

@@ -75,10 +75,10 @@ class RoundMaker:
                 break
             anchors = sorted(self.random.sample(regular, PER_WEEK), key=lambda event: (event.day, event.start))
             for anchor in anchors:
-                found.append(self._round(len(found) + 1, week, anchor, regular, conflicts))
+                found.append(self._round(len(found) + 1, week, anchor, conflicts))
         return found[:count]
 
-    def _round(self, number: int, week: int, anchor: Event, regular: Sequence[Event], conflicts: int) -> Round:
+    def _round(self, number: int, week: int, anchor: Event, conflicts: int) -> Round:
         """Draw until a round passes. An anchor that can't win (or lose) gets the other label after some tries."""
         accepts = self.random.random() < self.user.role.accepts
         for attempt in range(_TRIES):
@@ -120,18 +120,7 @@ class RoundMaker:
         for place, event in enumerate(events):
             event.id = f"r{number}-{LETTERS[place]}"
         tags = tuple(self._tags(event) for event in events)
-        values = sorted((self.user.value(shown) for shown in tags), reverse=True)
-        return Round(
-            number,
-            week,
-            anchor.day,
-            tuple(events),
-            tags,
-            events.index(winner),
-            events.index(kept),
-            "A" if accepts else "B",
-            values[0] - values[1],
-        )
+        return Round(number, week, anchor.day, tuple(events), tags, events.index(winner), events.index(kept))
 
     def _winner(self, anchor: Event, budget: int) -> Event | None:
         """A competitor that beats the anchor, supported by a strong principle."""

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field, model_validator
 
@@ -27,9 +27,8 @@ from agentfw import Settings
 from agentfw.seeds import Seeds
 from agentfw.timeline import Time, Work
 
-Positive = Annotated[float, Field(gt=0)]
-Slack = tuple[Positive, Positive]
-"""Minimum and maximum."""
+SLACK = {"high": (5.0, 15.0), "medium": (15.0, 25.0), "low": (25.0, 35.0)}
+"""Minimum and maximum time until a mail of an urgency is due."""
 
 
 class Durations(Settings):
@@ -48,9 +47,6 @@ class InboxSettings(Settings):
     rate: float = Field(0.2, ge=0, description="Mean number of mails per unit of time.")
     high: float = Field(0.4, ge=0, le=1, description="Share of mails of high urgency.")
     medium: float = Field(0.4, ge=0, le=1, description="Share of mails of medium urgency; the rest is low.")
-    high_slack: Slack = Field((5.0, 15.0), description="Minimum and maximum time until a mail of high urgency is due.")
-    medium_slack: Slack = Field((15.0, 25.0), description="The same for medium urgency.")
-    low_slack: Slack = Field((25.0, 35.0), description="The same for low urgency.")
     time_per_token: float = Field(0.05, gt=0, description="Time to write a token of the document or of an answer.")
     durations: Durations = Field(Durations(), description="Durations of everything else.")
     single: bool = Field(False, description="Write the document in one go instead of section by section.")
@@ -59,15 +55,7 @@ class InboxSettings(Settings):
     def _possible(self) -> InboxSettings:
         if self.high + self.medium > 1:
             raise ValueError(f"the shares high ({self.high:g}) and medium ({self.medium:g}) add up to more than 1")
-        for urgency in ("high", "medium", "low"):
-            least, most = self.slack(urgency)
-            if least > most:
-                raise ValueError(f"the minimum of {urgency}_slack, {least:g}, is above its maximum, {most:g}")
         return self
-
-    def slack(self, urgency: str) -> tuple[float, float]:
-        """Minimum and maximum time until a mail of this urgency is due."""
-        return {"high": self.high_slack, "medium": self.medium_slack, "low": self.low_slack}[urgency]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +181,7 @@ class Arrivals:
     def mail(self, number: int, now: Time) -> Mail:
         draw, high, medium = self._draw.random(), self._settings.high, self._settings.medium
         urgency = "high" if draw < high else "medium" if draw < high + medium else "low"
-        due = now + self._draw.uniform(*self._settings.slack(urgency))
+        due = now + self._draw.uniform(*SLACK[urgency])
         scenario = next(self._decks[urgency])
         return Mail(number, scenario, urgency, now, due, scenario.advised(self._draw.random()))
 

@@ -103,7 +103,7 @@ def test_the_hidden_weights_decide_every_round_by_the_margin(calendars: list[Cal
             values = [calendar.user.value(tags) for tags in shown.tags]
             best = max(values)
             assert values.index(best) == shown.accepted
-            assert best - sorted(values)[-2] == shown.margin >= 1
+            assert best - sorted(values)[-2] >= 1
 
 
 def test_what_can_not_be_made_is_refused_in_words(dataset: Dataset) -> None:

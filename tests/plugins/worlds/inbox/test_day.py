@@ -58,8 +58,6 @@ def test_the_first_due_comes_first_and_the_document_when_nothing_is_left() -> No
     "wrong",
     [
         {"high": 0.8, "medium": 0.3},
-        {"high_slack": [15, 5]},
-        {"low_slack": [0, 5]},
         {"rate": -1},
         {"durations": {"triage": -1}},
         {"durations": {"triag": 1}},

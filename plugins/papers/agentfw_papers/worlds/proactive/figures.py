@@ -32,9 +32,6 @@ from agentfw_papers.timing import (
     score_turn,
 )
 
-REWARDS = ("rac", "max_rac", "ptr", "ftr_cost")
-"""The measures that rewards are made of."""
-
 
 class Tally:
     """The figures of one dialogue, turn by turn."""
