@@ -305,7 +305,7 @@ def gradients(model: Path, turns: Sequence[Any], way: str) -> tuple[list[Any], f
         Lesson(TurnTokens(*turn), 1.0 - number % 3, (-1.0,) * len(turn[1]), 0, number)
         for number, turn in enumerate(turns)
     ]
-    figures = Descent(network, Watched(network.parameters(), lr=1.0), settings, 1.0).learn([[lessons]], Loss(), 1)
+    figures = Descent(network, Watched(network.parameters(), lr=1.0), settings, 1.0).learn([lessons], Loss(), 1)
     return found, figures["tokens_computed"]
 
 

@@ -1,8 +1,7 @@
 """Plants bugs in small components, and counts how many the contract suites notice.
 
 Each bug stands in tests/planted_bugs, with the promise that has to name it. A bug is noticed if this promise is broken.
-The good components there, and the commands that ship, must break none: tests/contract/components checks the others that
-ship.
+The good components there must break none: tests/contract/components checks those that ship.
 
     python benchmarks/contract_bugs.py
     python benchmarks/contract_bugs.py --kinds memory --json
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 from typing import Any
 
 from agentfw.component import KINDS
@@ -31,8 +29,6 @@ def measure(kinds: Sequence[str]) -> dict[str, Any]:
             row = {"kind": bug.kind, "name": bug.name, "bug": bug.what, "promise": bug.promise}
             rows.append({**row, "noticed": bug.promise in broken, "detail": broken.get(bug.promise, "")})
     good = [(kind, make) for kind, make in GOOD if kind in kinds]
-    if "command" in kinds:
-        good += [("command", found.load) for found in entry_points(group="agentfw.commands")]
     alarms = [
         {"kind": kind, "promise": result.name, "detail": result.detail}
         for kind, make in good
@@ -53,7 +49,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, kinds=[*KINDS, "plugin", "command"]).parse_args(arguments)
+    options = Options(__doc__, kinds=[*KINDS]).parse_args(arguments)
     return tell(measure(options.kinds), options.json, show)
 
 

@@ -8,15 +8,11 @@ Each repetition plays both, one after the other, and the ratio is the median of 
 
 The runs have cheap policies and worlds, where a guard weighs most. Then what a guard adds to a single call, awaited
 (`recall`) and not (`begin`).
-
-Last, what a call of a component costs in a process of its own (`isolate = true`) and in this one: a memory that recalls
-one text, and a reward that scores the episodes of a run. That is the time until the answer, of both processes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
 import tempfile
 import time
@@ -29,17 +25,14 @@ from unittest.mock import patch
 from agentfw import Host
 from agentfw.boundary.calls import Call
 from agentfw.boundary.coroutines import Deadline
-from agentfw.boundary.crossing import Guarded, GuardedMemory, GuardedReward
+from agentfw.boundary.crossing import Guarded, GuardedMemory
 from agentfw.boundary.forms import Passage
 from agentfw.boundary.guard import Guard
-from agentfw.engine import LocalEngine
-from agentfw.episode import Episode, Task
+from agentfw.episode import Task
 from agentfw.memory import Memory, Query
-from agentfw.runs.isolation import Isolation, isolated
 from agentfw.runs.records.call_record import CallRecord
 from agentfw.runs.run import Run
-from agentfw.runs.spec.run_spec import IsolableChoice, parse_spec
-from agentfw.scores import RewardModel
+from agentfw.runs.spec.run_spec import Choice, parse_spec
 from agentfw_benchmarks import Options, print_aligned, ratio_of, tell
 
 SPECS: dict[str, dict[str, Any]] = {
@@ -95,7 +88,7 @@ def microseconds(calls: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         file, host, counts = Path(folder) / "memory.py", Host.load(), CallRecord()
         file.write_text(FILES["memory"], "utf-8")
-        made = host.make("memory", IsolableChoice(name=str(file)), Memory)
+        made = host.make("memory", Choice(name=str(file)), Memory)
         guarded = GuardedMemory(made, host.guard("memory", str(file), 600.0, counts=counts))
         counts.open(Path(folder))
         task = Task(0, 7)
@@ -120,46 +113,6 @@ def microseconds(calls: int) -> dict[str, float]:
             return found
 
         return asyncio.run(both())
-
-
-def isolation(calls: int) -> dict[str, Any]:
-    """Milliseconds of a call, isolated and not: the median, and between what half of the calls are."""
-    with tempfile.TemporaryDirectory() as folder:
-        host = Host.load()
-        run = Run.create(parse_spec({"environment": "inbox", "policy": "random", "episodes": 1}), host, Path(folder))
-        asyncio.run(run.execute())
-        episode = next(iter(run.folder.episodes()))
-        found = {}
-        for kind, code in FILES.items():
-            file = Path(folder) / f"{kind}.py"
-            file.write_text(code, "utf-8")
-            # An episode crosses as a whole, so a score costs much more than a recall.
-            most = calls if kind == "memory" else calls // 10
-            for name, isolate in (("isolated", True), ("here", False)):
-                found[f"{kind} {name}"] = _milliseconds(kind, str(file), host, episode, most, isolate=isolate)
-        return {"calls": calls, "bytes": len(json.dumps(episode.to_record())), "milliseconds": found}
-
-
-def _milliseconds(kind: str, name: str, host: Host, episode: Episode, calls: int, *, isolate: bool) -> dict[str, float]:
-    choice, engine = IsolableChoice(name=name, isolate=isolate), LocalEngine()
-    base: type = Memory if kind == "memory" else RewardModel
-    made = isolated(kind, choice, Isolation(host, engine, 600.0)) if isolate else host.make(kind, choice, base)
-    guard, query = host.guard(kind, name, 600.0), Query("which tea?", episode.task)
-    component: Any = GuardedMemory(made, guard) if kind == "memory" else GuardedReward(made, guard)
-
-    async def called() -> list[float]:
-        spans = []
-        for _ in range(calls):
-            began = time.perf_counter()
-            await (component.recall(query) if kind == "memory" else component.score([episode]))
-            spans.append(1000 * (time.perf_counter() - began))
-        await component.close()
-        return spans
-
-    spans = asyncio.run(called())
-    engine.close()
-    low, median, high = statistics.quantiles(spans, n=4)
-    return {"median": round(median, 3), "low": round(low, 3), "high": round(high, 3)}
 
 
 def seconds(spec: dict[str, Any], host: Host, guard: type[Guard]) -> float:
@@ -196,7 +149,6 @@ def measure(episodes: int, repeats: int, calls: int) -> dict[str, Any]:
         "repeats": repeats,
         "rows": rows,
         "microseconds": microseconds(calls),
-        "isolation": isolation(calls),
     }
 
 
@@ -209,15 +161,6 @@ def show(result: dict[str, Any]) -> None:
     print_aligned(["", "guarded", "direct", "ratio"], rows)
     words = ", ".join(f"{value:.1f} for {name}()" for name, value in result["microseconds"].items())
     print(f"\nMicroseconds that a guard adds to a call: {words}")
-    apart = result["isolation"]
-    print(f"\nMilliseconds of a call: {apart['calls']} recalls, and a tenth as many scores of {apart['bytes']:,} bytes")
-    print_aligned(
-        ["", "median", "half of them between"],
-        [
-            [name, f"{row['median']:.2f}", f"{row['low']:.2f} and {row['high']:.2f}"]
-            for name, row in apart["milliseconds"].items()
-        ],
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:

@@ -8,9 +8,9 @@
     python benchmarks/kills.py quota                       # a server that has had enough after 900 of 2,813 requests
 
 Required of `runs`, `trainings`, `replicas` and `engines`: the records, figures and versions of an undisturbed run in
-one process, to the last byte (`agentfw_benchmarks.kills` says how they are compared). Required of `interruptions` and
-`quota`: no answer that the policy had given is asked for again. What it was answering when the signal came was never
-given, and is asked for once more.
+one process, to the last byte (`agentfw_benchmarks.kills` says how they are compared). Required of `quota`:
+no answer that the server had given is asked for again. Of `interruptions`, what an episode that was cut short had asked
+of a model of this machine is asked again.
 """
 
 from __future__ import annotations
@@ -103,7 +103,6 @@ def interruptions(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return {
         "interruptions": len(told),
         "turns": sum(len(episode.turns) for episode in run.episodes()),
-        "answers kept": [int(found[1]) for line in told if (found := re.search(r"(\d+) answers? in", line))],
         "asked": asked(folder) - len(told) - 1,  # each execution also opens it
         "at most at work when interrupted": len(told) * int(run.about["spec"]["concurrency"]),
     }

@@ -27,10 +27,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
 from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
-from agentfw_rewardmodels.preference.results import auc
 
 TOPICS = 10
 
@@ -41,6 +41,16 @@ class World:
     interested: np.ndarray[Any, np.dtype[np.bool_]]
     unpopularity: np.ndarray[Any, np.dtype[np.float64]]
     truth: np.ndarray[Any, np.dtype[np.float64]]
+
+
+def auc(scores: Sequence[float] | NDArray[Any], positive: Sequence[bool] | NDArray[np.bool_]) -> float:
+    """Return how often a positive scores above a negative. Ties count half."""
+    values, kinds = np.asarray(scores, np.float64), np.asarray(positive, bool)
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    above = int(kinds.sum())
+    below = len(kinds) - above
+    return float((ranks[kinds].sum() - above * (above + 1) / 2) / (above * below))
 
 
 def world(users: int, items: int, likes: int, seed: int) -> World:

@@ -35,7 +35,7 @@ import numpy as np
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
 from agentfw_benchmarks.movielens import folder, rows
 from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
-from agentfw_rewardmodels.preference.results import recall_and_ndcg, top
+from agentfw_rewardmodels.preference.scoring import recall_and_ndcg, top
 
 COUNT = 20
 USUAL = PreferenceSettings(device="cpu", batch=4096, learning_rate=5e-3)

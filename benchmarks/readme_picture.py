@@ -54,10 +54,10 @@ def lane(name: str, episode: Episode) -> Lane:
                 begun[event.data["id"]] = event.time
             else:
                 kind = "work" if event.name == "write" else "intervention"
-                spans.append(Span(begun.pop(event.data["id"]), event.time, "", kind))
+                spans.append(Span(begun.pop(event.data["id"]), event.time, kind))
         elif event.kind == "observation" and event.name == "missed":
             marks.append(Mark(event.time, "missed", "interruption"))
-    spans += [Span(time, episode.ended, "", "work") for time in begun.values()]
+    spans += [Span(time, episode.ended) for time in begun.values()]
     return Lane(f"{name}  {episode.outcome['balanced']:.2f}", spans=spans, marks=marks)
 
 

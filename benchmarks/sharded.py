@@ -94,7 +94,7 @@ def one_rank(options: argparse.Namespace) -> None:
 
     threading.Thread(target=watch, daemon=True).start()
     began = time.perf_counter()
-    figures = descent.learn([[lessons]], Loss(), 1)
+    figures = descent.learn([lessons], Loss(), 1)
     seconds = time.perf_counter() - began
     watching.set()
     save_file(network.weights(), f"{options.out}/{options.rank}.safetensors")

@@ -189,7 +189,7 @@ def run_agentfw(options: argparse.Namespace) -> dict[str, Any]:
     norms = []
     for step in range(options.steps):
         meter.begin()
-        figures = descent.learn([[lessons]], Loss(), 1)
+        figures = descent.learn([lessons], Loss(), 1)
         meter.end()
         norms.append(figures["gradient_norm"])
         if not step:

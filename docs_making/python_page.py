@@ -75,7 +75,6 @@ MODULES = {
     "agentfw_plugins.rewards.measured": "make a reward of a figure that the environment measured",
     "agentfw_plugins.rewards.judges": "build a reward on a judge",
     "agentfw_plugins.serving": "serve an application over HTTP",
-    "agentfw_plugins.tools.tape": "record a toolbox, and play its answers again",
     "agentfw_plugins.worlds.calendar.choice_model": "learn what somebody prefers from what they choose",
     "agentfw_plugins.worlds.calendar.environment": "the environment `calendar`",
     "agentfw_plugins.worlds.calendar.event_attributes": "what an agent is shown of an event, also in words",

@@ -116,7 +116,7 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
     text = f"{what} of {entry.distribution} {entry.version}"
     fix = f"pip install --upgrade {entry.distribution}"
     if entry.distribution != OWN_DISTRIBUTION:
-        fix += f", or agentfw plugins uninstall {entry.distribution}"
+        fix += f", or pip uninstall {entry.distribution}"
     try:
         command = let_in(text, entry.load)
     except ImportFailed as failure:

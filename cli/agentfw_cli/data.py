@@ -1,9 +1,9 @@
 """`agentfw data`: the data sets of worlds, made and checked by commands that the worlds bring.
 
-A world's command is an entry point of the group `agentfw.data`, called VERB.WORLD, such as `make.calendar`.
+A world's command is an entry point of the group `agentfw.data`, called VERB.WORLD, such as `make.merchant`.
 
-    agentfw data make calendar --out data --users 40 --seed 7
-    agentfw data check calendar my_organisations
+    agentfw data make merchant --out data
+    agentfw data check etapp ETAPP
 
 It is imported when it is called.
 """
@@ -23,7 +23,6 @@ _GROUP = "agentfw.data"
 _VERBS = {
     "make": "Write a data set to disk.",
     "check": "Check the sources of a data set.",
-    "warm": "Do work beforehand that runs would do one by one.",
 }
 
 

@@ -68,7 +68,6 @@ def doctor(
     import agentfw
     from agentfw.boundary.metadata import entry_points
     from agentfw.errors import with_extra
-    from agentfw.host.installing import tool_environment_warning
 
     out = Out(json=as_json)
     if topic is not None:
@@ -109,10 +108,9 @@ def doctor(
         for record in host.plugins
     ]
     problems = [problem for plugin in plugins for problem in plugin["problems"]]
-    warning = tool_environment_warning(["PLUGIN"])
     if as_json:
         plain = {key.replace(" ", "_"): value for key, value in facts.items()}
-        out.data({**plain, "variables": variables, "plugins": plugins, "missing": missing, "warning": warning})
+        out.data({**plain, "variables": variables, "plugins": plugins, "missing": missing})
         return 3 if problems else 0
     out.table(["", ""], [[key, value] for key, value in {**facts, **variables}.items()])
     out.line()
@@ -125,8 +123,6 @@ def doctor(
         names = [f"{row['kind']} {row['name']}" for row in missing]
         out.table(["not usable yet", "install"], [*map(list, zip(names, how, strict=True))])
     note_problems(host, out, problems)
-    if warning:
-        out.note(warning)
     return 3 if problems else 0
 
 
@@ -201,13 +197,13 @@ def _show_settings(name: str, host: Host, out: Out) -> None:
     ]
     for layer in reversed(host.layers):
         effect = {key: value for key, value in layer.effect().items() if key != "defaults"}
-        rows += [{"key": key, "value": value, "from": layer.title} for key, value in effect.items()]
+        rows += [{"key": key, "value": value, "from": str(layer.path)} for key, value in effect.items()]
     if out.json:
         out.data(rows)
         return
     shown = [[row["key"], "null" if (value := row["value"]) is None else str(value), row["from"]] for row in rows]
     out.table(["setting", "value", "from"], [[key, _shown("", value), source] for key, value, source in shown])
-    out.note("later layers win: distributions, your own file, project, spec, environment variables, command line")
+    out.note("later layers win: your own file, project, spec, environment variables, command line")
     note_problems(host, out)
 
 

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.printing.out import Out, counted
+from agentfw.printing.out import Out
 from agentfw_cli.common import load_host, name_of, note_problems, runs_folder
 
 if TYPE_CHECKING:
     from agentfw.errors import AgentfwError
     from agentfw.host import Host
-    from agentfw.runs.records.folder import RunFolder
     from agentfw.runs.records.summary import Summary
     from agentfw.runs.run import Run
     from agentfw.runs.spec.start import Start
-    from agentfw_cli.ending import Interrupted
+    from agentfw_cli.interrupts import Interrupted
 
 
 def execute_spec(
@@ -105,22 +104,12 @@ def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
 def play(run: Run, out: Out, *, samples: bool = False) -> Summary:
     """Execute a run with a live picture. Whatever stops it, a line says how to resume."""
     from agentfw.errors import AgentfwError
-    from agentfw_cli.ending import Interrupted
-    from agentfw_cli.interrupts import run_until_interrupted
+    from agentfw_cli.interrupts import Interrupted, run_until_interrupted
     from agentfw_cli.live import watch
-
-    def take_leave(error: BaseException, hanging: list[str]) -> None:
-        if isinstance(error, Interrupted):
-            _tell_interrupted(run, error, out)
-        elif isinstance(error, AgentfwError):
-            _say_how_to_resume(run, error)
-            out.error(error.message, error.fix)
-        for line in hanging:
-            out.warning(f"left behind: {line}")
 
     try:
         with watch(run.info, out, samples=samples) as observer:
-            return run_until_interrupted(lambda give_up: run.execute(observer, give_up), take_leave)
+            return run_until_interrupted(run.execute(observer), lambda why: _tell_interrupted(run, why, out))
     except AgentfwError as error:
         _say_how_to_resume(run, error)
         raise
@@ -137,23 +126,15 @@ def _say_how_to_resume(run: Run, error: AgentfwError) -> None:
         error.fix = f"{error.fix}; then resume: agentfw runs resume {name_of(run.folder)}{change}".removeprefix("; ")
 
 
-def _what_is_kept(folder: RunFolder) -> str:
-    """What a resumed run doesn't do again."""
+def _tell_interrupted(run: Run, interrupted: Interrupted, out: Out) -> None:
     from agentfw.errors import AgentfwError
-    from agentfw.runs.records.kept_answers import count_kept
 
     try:
-        done = f" ({folder.how_far})"
+        done = f" ({run.folder.how_far})"
     except AgentfwError:  # damaged: the next command says so
         done = ""
-    episodes, answers = count_kept(folder.path)
-    more = f", and so are {counted(answers, 'answer')} in {counted(episodes, 'unfinished episode')}" if answers else ""
-    return f"every episode that was finished is kept{done}{more}"
-
-
-def _tell_interrupted(run: Run, interrupted: Interrupted, out: Out) -> None:
     out.error(
-        _what_is_kept(run.folder),
+        f"every episode that was finished is kept{done}",
         f"resume with: agentfw runs resume {name_of(run.folder)}",
         label=interrupted.label,
     )

@@ -30,7 +30,7 @@ _COMMANDS = {
     "view": ("", "Look at everything that was recorded, in a browser"),
     "train": ("agentfw_cli.run:train", "Train a model on its own episodes, or on your prompts"),
     "compare": ("agentfw_cli.compare:compare", "Compare runs, with intervals"),
-    "plugins": ("agentfw_cli.plugins:plugins", "Find, create, check and install plugins"),
+    "plugins": ("agentfw_cli.plugins:plugins", "List, create and check plugins"),
     "doctor": ("agentfw_cli.doctor:doctor", "Show what is installed, where, and what is missing"),
     "reproduce": ("agentfw_cli.compare:reproduce", "Play a run again, and say whether it is equal"),
 }
@@ -102,12 +102,7 @@ class _Commands(click.Group):
         from agentfw_cli.common import load_command
 
         select = [f"agentfw {entry.distribution}:{own}" for entry in offers]
-        loaded = load_command(f'the command "{own}"', offers, select)
-        if context.resilient_parsing:  # a shell asks what there is
-            from agentfw_cli.completion import complete_names
-
-            complete_names(loaded)
-        return loaded
+        return load_command(f'the command "{own}"', offers, select)
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names of the commands; click itself would import all of them."""
@@ -209,29 +204,9 @@ def main(arguments: list[str] | None = None) -> None:
     _take_descriptors()
     from agentfw.boundary.output import data_kept, struck_streams
 
-    debug, named = "--debug" in arguments, next((word for word in arguments if not word.startswith("-")), "")
-    if not is_process:
-        with struck_streams(), data_kept():
-            code = _guarded(arguments, debug=debug)
-        sys.exit(code)
-    if not _place(named):  # a plugin's command ends as it wants to
-        with struck_streams(), data_kept(for_good=True):
-            code = _guarded(arguments, debug=debug)
-        sys.exit(code)
-    from agentfw_cli.ending import ended_by_signals, leave_soon, tell_of_leftovers
-
-    if not debug:
-        tell_of_leftovers()
-    with ended_by_signals(_take_leave), struck_streams(), data_kept(for_good=True):
-        code = _guarded(arguments, debug=debug)
-    leave_soon(code)
+    with struck_streams(), data_kept(for_good=is_process):
+        code = _guarded(arguments, debug="--debug" in arguments)
     sys.exit(code)
-
-
-def _take_leave(error: BaseException, hanging: list[str]) -> None:
-    print("interrupted", file=sys.stderr)
-    for line in hanging:
-        print(f"left behind: {line}", file=sys.stderr)
 
 
 def _take_descriptors() -> None:
@@ -321,19 +296,11 @@ def _allowed(arguments: list[str]) -> Any:
 
 def _unexpected(error: BaseException, out: Out) -> int:
     """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
-    from agentfw.boundary.plugin_calls import blame
     from agentfw.errors import disk_fix, in_words, is_failure
-    from agentfw.host.names import mend_of
 
     if isinstance(error, SystemExit) or not is_failure(error):
         raise error
-    distribution, place = blame(error)
-    if distribution:
-        out.error(
-            in_words(error), f"it comes from {distribution} ({place}); {mend_of(distribution)}; --debug shows where"
-        )
-        return 3
-    ours = "this is a bug in agentfw; --debug shows where"
+    ours = "that is a bug, of agentfw or of a plugin; --debug shows where"
     out.error(in_words(error), disk_fix(error) if isinstance(error, OSError) and error.errno else ours)
     return 1
 

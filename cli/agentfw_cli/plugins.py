@@ -1,4 +1,4 @@
-"""`agentfw plugins`: lists, searches, shows, checks, creates, installs and uninstalls plugins.
+"""`agentfw plugins`: lists, shows, checks and creates plugins.
 
 What can't be used is listed, too, with what to do about it: a plugin is never silently absent.
 
@@ -17,7 +17,6 @@ import click
 
 from agentfw.printing.out import Out
 from agentfw_cli.common import host_options, json_option, load_host, note_problems
-from agentfw_cli.completion import PluginName
 
 if TYPE_CHECKING:
     from agentfw.host import Host, Registered
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def plugins() -> None:
-    """List, search, show, check, create, install and uninstall plugins."""
+    """List, show, check and create plugins."""
 
 
 @plugins.command("list", short_help="List plugins, what they offer, and what can't be loaded.")
@@ -94,35 +93,7 @@ def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool,
 
 
 @plugins.command()
-@click.argument("words", nargs=-1)
-@host_options
-@json_option
-def search(words: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
-    """Search plugins, installed or not, for all WORDS.
-
-    It looks into what is installed, and into the list that `plugins.index` of agentfw.toml names, a file or a URL.
-    """
-    from agentfw.host.plugin_search import search as search_for
-
-    out = Out(json=as_json)
-    found = search_for(load_host(out, blocked, strict), words)
-    if as_json:
-        out.data([each._asdict() for each in found])
-        return
-    if not found:
-        out.note(f"no plugin has {' and '.join(words)} in its name, its summary or what it offers")
-        return
-    for each in found:
-        state = f"{each.version} is installed" if each.version else "not installed"
-        out.line(f"{out.style(each.name, 'bold')}   {state}{each.summary and f'   {each.summary}'}")
-        for kind, names in each.components.items():
-            out.line(f"  {kind}: {', '.join(names)}")
-        if each.install:
-            out.line(f"  {each.install}")
-
-
-@plugins.command()
-@click.argument("name", type=PluginName())
+@click.argument("name")
 @host_options
 @json_option
 def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
@@ -154,22 +125,8 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
             out.table(["setting", "type", "default", "what it does"], rows)
 
 
-@plugins.command(short_help="Print the JSON schema of spec files, for editors.")
-@host_options
-@json_option
-def schema(blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
-    """Print the JSON schema of spec files, with all components that are installed and their settings.
-
-    An editor completes and checks a spec with it: `#:schema ./spec.schema.json` is the first line of the file then.
-    """
-    from agentfw.runs.spec.schema import spec_schema
-
-    out = Out(json=True)
-    out.data(spec_schema(load_host(out, blocked, strict)))
-
-
 @plugins.command()
-@click.argument("name", type=PluginName())
+@click.argument("name")
 @click.option(
     "--set",
     "assignments",
@@ -234,7 +191,6 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
     default=Path(),
     help="Directory to create it in. Default: the current one.",
 )
-@click.option("--template", metavar="TEMPLATE", help="Template of an installed plugin, in place of --kind.")
 @click.option(
     "--from",
     "file",
@@ -242,23 +198,18 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
     help="Python file with a component, such as that of --tool ./FILE.py, in place of --kind.",
 )
 @json_option
-def new(name: str, kind: str | None, into: Path, template: str | None, file: Path | None, as_json: bool) -> None:
+def new(name: str, kind: str | None, into: Path, file: Path | None, as_json: bool) -> None:
     """Create a package NAME that works, with its settings, tests and a README."""
     from agentfw.errors import UsageError
-    from agentfw.scaffold import derive, scaffold, scaffold_file, scaffold_from
+    from agentfw.scaffold import derive, scaffold, scaffold_file
 
     out = Out(json=as_json)
-    if sum(given is not None for given in (kind, template, file)) != 1:
-        raise UsageError(
-            "a new plugin needs either --kind, --template or --from", fix=f"agentfw plugins new {name} --kind memory"
-        )
-    if kind is not None:
+    if kind is not None and file is None:
         paths = scaffold(name, kind, into)
-    elif file is not None:
+    elif file is not None and kind is None:
         paths = scaffold_file(file, name, into, host=load_host(out))
     else:
-        host = load_host(out)
-        paths = scaffold_from(host.find_template(str(template)), name, into, host)
+        raise UsageError("a new plugin needs either --kind or --from", fix=f"agentfw plugins new {name} --kind memory")
     if as_json:
         out.data({"files": [str(path) for path in paths]})
         return
@@ -271,41 +222,6 @@ def new(name: str, kind: str | None, into: Path, template: str | None, file: Pat
     out.note(f"next: pip install -e {folder} && agentfw plugins {look}")
     if folder / "README.md" in paths:
         out.note(f"      {folder / 'README.md'} says more")
-
-
-@plugins.command()
-@click.argument("requirements", nargs=-1, required=True)
-@json_option
-def install(requirements: tuple[str, ...], as_json: bool) -> int:
-    """Install plugins into the environment that agentfw runs in. REQUIREMENTS are those of pip."""
-    from agentfw.host.installing import install as install_them
-    from agentfw.host.installing import tool_environment_warning
-
-    out = Out(json=as_json)
-    warning = tool_environment_warning(requirements)
-    if warning:
-        out.note(warning)
-    host = load_host(out, tell=False)
-    if host.options.project is not None:
-        host.options.project.require_trusted()
-    installed = install_them(list(requirements), out.note, host.package_index) == 0
-    if as_json:
-        out.data({"requirements": requirements, "installed": installed, "warning": warning})
-    return 0 if installed else 1
-
-
-@plugins.command()
-@click.argument("distributions", nargs=-1, required=True)
-@json_option
-def uninstall(distributions: tuple[str, ...], as_json: bool) -> int:
-    """Uninstall plugins from the environment that agentfw runs in."""
-    from agentfw.host.installing import uninstall as uninstall_them
-
-    out = Out(json=as_json)
-    gone = uninstall_them(list(distributions), load_host(out, tell=False), out.note) == 0
-    if as_json:
-        out.data({"distributions": distributions, "uninstalled": gone})
-    return 0 if gone else 1
 
 
 def _offers(host: Host) -> list[list[str]]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentfw_cli.common import host_options, json_option, quiet_option, runs_folder, runs_option
-from agentfw_cli.completion import ComponentName, EnvironmentName, RunName
 from agentfw_cli.execution import execute_spec
 
 if TYPE_CHECKING:
@@ -32,10 +31,8 @@ def spec_options(command: Command) -> Command:
     return command
 
 
-def _several(
-    option: str, name: str, metavar: str, words: str, of: ComponentName | None = None
-) -> Callable[[Command], Command]:
-    return click.option(option, name, multiple=True, type=of, metavar=metavar, help=words)
+def _several(option: str, name: str, metavar: str, words: str) -> Callable[[Command], Command]:
+    return click.option(option, name, multiple=True, metavar=metavar, help=words)
 
 
 set_option = _several(
@@ -54,7 +51,6 @@ spec_option = click.option(
 _COMMON: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--policy",
-        type=ComponentName("policy"),
         metavar="NAME",
         help="Policy that makes the decisions, or a run: its policy, of a training the newest version.",
     ),
@@ -63,13 +59,12 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         metavar="MODEL",
         help="Model of the policy: an id of Hugging Face (ORG/NAME), a folder, a GGUF file, or smollm2.",
     ),
-    _several("--memory", "memories", "NAME", "Memory to use. Can be repeated.", ComponentName("memory")),
+    _several("--memory", "memories", "NAME", "Memory to use. Can be repeated."),
     _several(
         "--tool",
         "tools",
         "NAME[=ALIAS]",
         "Tool that the agent can call. Can be repeated; an alias tells two of one name apart.",
-        ComponentName("tool"),
     ),
     _several(
         "--skill",
@@ -83,12 +78,9 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         "rewards",
         "NAME[=WEIGHT]",
         "Reward model to score with, or a function of yours: FILE.py:FUNCTION. Can be repeated.",
-        ComponentName("reward"),
     ),
-    _several(
-        "--tracker", "trackers", "NAME", "Also log metrics to this tracker. Can be repeated.", ComponentName("tracker")
-    ),
-    _several("--hook", "hooks", "NAME", "Hook to use, such as approve. Can be repeated.", ComponentName("hook")),
+    _several("--tracker", "trackers", "NAME", "Also log metrics to this tracker. Can be repeated."),
+    _several("--hook", "hooks", "NAME", "Hook to use, such as approve. Can be repeated."),
     click.option(
         "--interface",
         metavar="NAME",
@@ -111,7 +103,7 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
 
 
 @click.command()
-@click.argument("environment", required=False, type=EnvironmentName())
+@click.argument("environment", required=False)
 @click.option("--episodes", type=int, help="Number of tasks to play.")
 @spec_options
 def run(**given: Any) -> None:
@@ -139,22 +131,15 @@ def _check(values: Mapping[str, Any]) -> None:
 
 
 @click.command()
-@click.argument("environment", required=False, type=EnvironmentName("train-"))
-@click.option(
-    "--optimizer", type=ComponentName("optimizer"), metavar="NAME", help="Optimizer that turns scores into advantages."
-)
-@click.option(
-    "--learner", type=ComponentName("learner"), metavar="NAME", help="Learner that makes new versions of the policy."
-)
-@click.option(
-    "--teacher", type=ComponentName("policy"), metavar="NAME", help="Policy that plays the episodes to learn from."
-)
+@click.argument("environment", required=False)
+@click.option("--optimizer", metavar="NAME", help="Optimizer that turns scores into advantages.")
+@click.option("--learner", metavar="NAME", help="Learner that makes new versions of the policy.")
+@click.option("--teacher", metavar="NAME", help="Policy that plays the episodes to learn from.")
 @click.option("--updates", type=int, help="Number of updates of the policy.")
 @click.option(
     "--from",
     "sources",
     multiple=True,
-    type=RunName(),
     metavar="RUN",
     help="Learn from what was recorded in this run, or from new feedback in the sessions that gateways share at this "
     "postgresql:// address. Can be repeated.",

@@ -29,7 +29,6 @@ from agentfw_cli.common import (
     runs_option,
     usage_words,
 )
-from agentfw_cli.completion import RunName
 from agentfw_cli.run import samples_option
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def list_(limit: int, runs: Path | None, as_json: bool) -> None:
 
 
 @runs.command()
-@click.argument("run", type=RunName())
+@click.argument("run")
 @click.option("--episode", metavar="ID", help="Show this episode: what was read, said and done, turn by turn.")
 @runs_option
 @json_option
@@ -125,8 +124,6 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
         ("made", str(folder.about.get("created", ""))[:19].replace("T", " ")),
         ("agentfw", folder.about.get("agentfw", "")),
     ]
-    if origin := folder.about.get("forked_from"):
-        facts += [("forked from", f"{origin['run']}, after {counted(origin['update'], 'update')}")]
     facts += list(folder.about.get("components", {}).items())
     facts += [("resumed", line) for line in folder.segments]
     facts += [(key, spec[key]) for key in ("interface", "seed", "split", "updates", "concurrency") if key in spec]
@@ -185,7 +182,7 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
 
 
 @runs.command()
-@click.argument("run", type=RunName())
+@click.argument("run")
 @click.option(
     "--set",
     "assignments",
@@ -193,11 +190,6 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
     metavar="KEY=VALUE",
     help="Secret that is not kept on disk, such as policy.api_key=... (asked for on a terminal), or setting that can't "
     "change results, such as deadline=1200, or a larger number of updates. Can be repeated.",
-)
-@click.option(
-    "--fork",
-    is_flag=True,
-    help="Leave RUN as it is, and begin a new training from its last complete update. Any setting of it may be other.",
 )
 @click.option(
     "--from-update",
@@ -216,7 +208,6 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
 def resume(
     run: str,
     assignments: tuple[str, ...],
-    fork: bool,
     from_update: int | None,
     with_changed: bool,
     samples: bool,
@@ -231,7 +222,6 @@ def resume(
     \b
       agentfw runs resume last
       agentfw runs resume last --set learner.tokens=512 --set updates=60
-      agentfw runs resume last --fork --set learner.learning_rate=1e-5
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.records.folder import find_run
@@ -245,16 +235,14 @@ def resume(
     changes = parse_assignments([*assignments, *_asked_for(folder, assignments)])
     if from_update is not None:
         folder.rewind(from_update)
-    resumed = (
-        Run.fork(folder, host, root, changes) if fork else Run.open(folder, host, changes, with_changed=with_changed)
-    )
+    resumed = Run.open(folder, host, changes, with_changed=with_changed)
     if resumed.is_done:
         out.note(f"{folder.id} is done already")
     execute(resumed, host, out, samples=samples)
 
 
 @runs.command()
-@click.argument("run", type=RunName())
+@click.argument("run")
 @click.option("--toml", "as_toml", is_flag=True, help="Its spec, as a file for `agentfw run --spec`.")
 @click.option("--lock", is_flag=True, help="What it was played with, as a requirements file for pip.")
 @runs_option
@@ -279,7 +267,7 @@ def export(run: str, as_toml: bool, lock: bool, runs: Path | None) -> None:
         if missing:
             out.note(f"secrets aren't kept, so the spec lacks {', '.join(missing)}")
         return
-    for line in read_lock(folder.path).requirements(folder.path / "package"):
+    for line in read_lock(folder.path).requirements(folder.about.get("distributions", {})):
         out.line(line)
 
 
@@ -374,7 +362,7 @@ def _known(folder: RunFolder) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("run", default="last", type=RunName())
+@click.argument("run", default="last")
 @click.option(
     "--picture",
     metavar="FILE",

@@ -47,11 +47,9 @@ __all__ = [
     "PLUGIN_API",
     "REGISTRATION_HOOKS",
     "SPECS_HOOK",
-    "TEMPLATES_HOOK",
     "Hook",
     "KnownPlugin",
     "NamedSpec",
-    "NamedTemplate",
     "ObservedRun",
     "RunResults",
     "Verdict",
@@ -68,7 +66,6 @@ REGISTRATION_HOOKS: dict[str, str] = {kind.hook: kind.name for kind in KINDS.val
 """The registration hooks, and the kind that each one registers."""
 
 SPECS_HOOK = "agentfw_specs"
-TEMPLATES_HOOK = "agentfw_templates"
 KNOWN_PLUGINS_HOOK = "agentfw_known_plugins"
 
 LIFECYCLE_HOOKS = (
@@ -83,7 +80,7 @@ LIFECYCLE_HOOKS = (
 
 DECIDING_HOOKS = ("agentfw_request", "agentfw_before_call", "agentfw_record")
 
-HOOKS = (*REGISTRATION_HOOKS, SPECS_HOOK, TEMPLATES_HOOK, KNOWN_PLUGINS_HOOK, *LIFECYCLE_HOOKS, *DECIDING_HOOKS)
+HOOKS = (*REGISTRATION_HOOKS, SPECS_HOOK, KNOWN_PLUGINS_HOOK, *LIFECYCLE_HOOKS, *DECIDING_HOOKS)
 
 hookspec = HookspecMarker("agentfw")
 hookimpl = HookimplMarker("agentfw")
@@ -95,15 +92,6 @@ class NamedSpec(NamedTuple):
     name: str
     path: str
     """Absolute path: `str(Path(__file__).parent / "default.toml")`."""
-    summary: str
-
-
-class NamedTemplate(NamedTuple):
-    """A folder from which `agentfw plugins new NAME --template TEMPLATE` makes a new plugin."""
-
-    name: str
-    path: str
-    """Absolute path of the folder: `str(Path(__file__).parent / "template")`."""
     summary: str
 
 
@@ -188,18 +176,6 @@ def agentfw_specs() -> list[NamedSpec]:
     Called: once, when the host loads, before any command does its work.
     With: nothing.
     Returns: a list of NamedSpec, each with the absolute path of a file; environments without their own use "any".
-    Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
-    Since: 0.1
-    """
-
-
-@hookspec
-def agentfw_templates() -> list[NamedTemplate]:
-    """Register templates from which `agentfw plugins new` makes new plugins.
-
-    Called: once, when the host loads, before any command does its work.
-    With: nothing.
-    Returns: a list of NamedTemplate, each with the absolute path of a folder.
     Combined: all lists are joined. Of two with the same name a built-in wins; DISTRIBUTION:NAME selects either.
     Since: 0.1
     """

@@ -163,8 +163,6 @@ class Generation:
     """Temperature that the tokens were sampled at. None: the request's temperature."""
     top_p: float | None = None
     """Top-p that the tokens were sampled at. None: the request's top-p."""
-    repeated: bool = False
-    """Whether it is an answer that was given before, so that it took no tokens again."""
     failures: tuple[str, ...] = ()
     """Calls that the policy separated from the text and couldn't read, in words."""
     constrained: bool = False

@@ -31,33 +31,17 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 from .errors import InterventionRefused, PluginError, in_words, is_failure, not_implemented
 from .request import Action
 from .timeline import Time
 
-__all__ = ["FunctionSpec", "FunctionTool", "Tool", "Toolbox", "describe", "tool", "wait_with"]
+__all__ = ["FunctionSpec", "FunctionTool", "Tool", "Toolbox", "describe", "tool"]
 
 _MOST = 8  # maximum number of problems listed in a refusal
 _LONGEST = 100  # maximum number of characters quoted from a model
-
-
-async def _plainly(call: Awaitable[str]) -> str:
-    return await call
-
-
-_wait: Callable[[Awaitable[str]], Awaitable[str]] = _plainly
-
-
-def wait_with(wait: Callable[[Awaitable[str]], Awaitable[str]]) -> None:
-    """Let all calls be awaited by this function.
-
-    `agentfw.boundary.coroutines` gives one that leaves a call behind if it doesn't end when it is cancelled.
-    """
-    global _wait
-    _wait = wait
 
 
 class Toolbox:
@@ -96,7 +80,7 @@ class Tool:
                         f"the tool {name} has a call() that returns a {type(asked).__name__}",
                         fix="define it with `async def`",
                     )
-                text = await _wait(asked)
+                text = await asked
             if not isinstance(text, str):
                 return False, f"{name} failed: it answered with a {type(text).__name__}, not with text"
             return True, text

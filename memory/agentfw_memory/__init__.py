@@ -43,8 +43,15 @@ from agentfw_memory.graph.records import (
 from agentfw_memory.graph.text.words import followed, terms
 from agentfw_memory.skill_graph import AsyncSkillGraph, SkillGraph
 from agentfw_memory.strategy_hub import Change, HubRefusal, StrategyHub, StrategyHubs
-from agentfw_memory.writing.model_writer import CompletingModel, ModelWriter, WriterError
-from agentfw_memory.writing.writer import Decision, KnownMemory, Said, Writer
+from agentfw_memory.writing.writer import (
+    CompletingModel,
+    Decision,
+    KnownMemory,
+    ModelWriter,
+    Said,
+    Writer,
+    WriterError,
+)
 
 __all__ = [
     "AsyncSkillGraph",

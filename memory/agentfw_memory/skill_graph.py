@@ -19,8 +19,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,22 +27,21 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from agentfw_memory.errors import BadInputError, StorageError, UnknownSkillError
 from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jsonl, to_networkx
-from agentfw_memory.graph.forgetting import Forgetter
+from agentfw_memory.graph.forgetting import Forgetter, Sharing
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import Embedder, embedded, open_embedder
-from agentfw_memory.graph.index.vector_index import remove_indexes
 from agentfw_memory.graph.learning.cases import CASES, Case, chosen_cases
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import Extractor, Trajectory
 from agentfw_memory.graph.learning.hearing import Hearer, Saying, ask
-from agentfw_memory.graph.learning.sharing import Sharing
 from agentfw_memory.graph.learning.trajectories import Learner
 from agentfw_memory.graph.metadata_filter import check_filter, fits
 from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller, record_of
 from agentfw_memory.graph.records import Heard, Hit, Learned, NewSkill, Receipt, Skill, SkillHistory, Stats, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores import store_class
-from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select, Store
+from agentfw_memory.graph.stores.sql import Store
+from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_skill, check_text
 from agentfw_memory.writing.writer import Said, Writer
 
@@ -55,15 +52,7 @@ Arguments = ParamSpec("Arguments")
 
 HEARD_AT_ONCE = 10
 """Number of messages of an import that a writer is asked about in one request."""
-SMALL = 5_000
-"""Number of skills up to which a graph is small, so that it is loaded again in milliseconds."""
-MOST_LOADED = 300
-"""Number of small graphs that stay in memory. With a hundred skills each they take about 150 MB."""
-
 EmbedderChoice = str | Embedder | Callable[[Sequence[str]], Any]
-_loaded: OrderedDict[int, weakref.ref[SkillGraph]] = OrderedDict()
-"""The graphs of this process in the order of their last use."""
-_loading = threading.Lock()
 
 
 class SkillGraph:
@@ -401,7 +390,6 @@ class SkillGraph:
         """Delete rows, and what is left of them in files."""
         with self._lock:
             counts = self._call(delete, repeatable=False)
-            counts["index_files"] = remove_indexes(self._rows)
             self._call(self._store.erase)
             return Receipt(user, **counts)
 
@@ -451,22 +439,7 @@ class SkillGraph:
             if self._closed:
                 raise StorageError("the graph is closed", fix="open it again with SkillGraph.open")
             self._store.retried(self._begin, repeatable=True)
-            answer = self._store.retried(call, repeatable=repeatable)
-        self._note_use()
-        return answer
-
-    def _note_use(self) -> None:
-        """Give back the memory of small graphs that weren't used for the longest. Loading a large one takes seconds."""
-        with _loading:
-            _loaded[id(self)] = weakref.ref(self)
-            _loaded.move_to_end(id(self))
-            surplus = [_loaded.popitem(last=False)[1]() for _ in range(len(_loaded) - MOST_LOADED)]
-        for other in surplus:
-            if other is not None and other._lock.acquire(blocking=False):
-                try:
-                    other._recaller.unload(SMALL)
-                finally:
-                    other._lock.release()
+            return self._store.retried(call, repeatable=repeatable)
 
     def _begin(self) -> None:
         """Look what has changed, and end the skills whose time is over."""
@@ -482,8 +455,6 @@ class SkillGraph:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                with _loading:
-                    _loaded.pop(id(self), None)
                 try:
                     self._recaller.close()
                 finally:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from agentfw_memory.graph.stores import store_class
+from agentfw_memory.graph.stores.sql import Store
 from agentfw_memory.graph.stores.store import (
     Among,
     Between,
@@ -26,7 +27,6 @@ from agentfw_memory.graph.stores.store import (
     Insert,
     Not,
     Select,
-    Store,
     Update,
 )
 

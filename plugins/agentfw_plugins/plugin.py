@@ -5,279 +5,234 @@ Worlds are listed in worlds/registration.py, memories and the gateway in the reg
 
 from __future__ import annotations
 
-from pathlib import Path
+from agentfw import hookimpl
+from agentfw.hookspecs import KnownPlugin
 
-from agentfw import Component, hookimpl
-from agentfw.hookspecs import KnownPlugin, NamedSpec
+from .registration import FolderPlugin, Registration, components_of
 
-from .registration import FolderPlugin, Registration
-
-_HERE = Path(__file__).parent
+component = components_of("agentfw_plugins")
 
 REGISTRATION = Registration(
     environments=[
-        Component("chat", "agentfw_plugins.chat.conversation:Conversations", "A person who talks with `agentfw chat`"),
+        component("chat", "gateway.environment:Sessions", "A person who talks with `agentfw chat`"),
     ],
     policies=[
-        Component(
+        component(
             "scripted",
-            "agentfw_plugins.policies.scripted:ScriptedPolicy",
+            "policies.scripted:ScriptedPolicy",
             "Follows a rule or a list of replies; no model",
-            settings="agentfw_plugins.policies.scripted:ScriptedSettings",
+            settings="ScriptedSettings",
         ),
-        Component(
-            "random",
-            "agentfw_plugins.policies.scripted:RandomPolicy",
-            "Draws a valid action at random",
-            settings="agentfw_plugins.policies.scripted:RandomSettings",
+        component(
+            "random", "policies.scripted:RandomPolicy", "Draws a valid action at random", settings="RandomSettings"
         ),
-        Component(
+        component(
             "tiny",
-            "agentfw_plugins.policies.local.tiny_policy:TinyPolicy",
+            "policies.local.tiny_policy:TinyPolicy",
             "The small language model that ships with agentfw, for calendars",
-            settings="agentfw_plugins.policies.local.tiny_policy:TinySettings",
+            settings="TinySettings",
         ),
-        Component(
+        component(
             "openai",
-            "agentfw_plugins.policies.http.openai_policy:OpenAIPolicy",
+            "policies.http.openai_policy:OpenAIPolicy",
             "Any OpenAI-compatible chat completions server, such as vLLM",
-            settings="agentfw_plugins.policies.http.openai_policy:OpenAISettings",
+            settings="OpenAISettings",
         ),
-        Component(
+        component(
             "pool",
-            "agentfw_plugins.policies.pool.pool_policy:PoolPolicy",
+            "policies.pool.pool_policy:PoolPolicy",
             "Several copies of a model policy, each in a process of its own",
-            settings="agentfw_plugins.policies.pool.pool_policy:PoolSettings",
+            settings="PoolSettings",
         ),
-        Component(
+        component(
             "transformers",
-            "agentfw_plugins.policies.local.transformers_policy:TransformersPolicy",
+            "policies.local.transformers_policy:TransformersPolicy",
             "A language model in this process, on the CPU or a GPU; can be trained",
-            settings="agentfw_plugins.policies.local.transformers_policy:TransformersSettings",
+            settings="TransformersSettings",
             extra="train",
             needs=("torch", "transformers", "peft"),
         ),
-        Component(
+        component(
             "vllm",
-            "agentfw_plugins.policies.vllm.vllm_policy:VLLMPolicy",
+            "policies.vllm.vllm_policy:VLLMPolicy",
             "A language model in vLLM, started here or elsewhere; can be trained",
-            settings="agentfw_plugins.policies.vllm.vllm_policy:VLLMSettings",
+            settings="VLLMSettings",
             extra="train",
             needs=("transformers",),
         ),
     ],
     tools=[
-        Component(
+        component(
             "mcp",
-            "agentfw_plugins.tools.mcp:MCPToolbox",
+            "tools.mcp:MCPToolbox",
             "The tools of any MCP server, started here or at a URL",
-            settings="agentfw_plugins.tools.mcp_link:MCPSettings",
+            settings="tools.mcp_link:MCPSettings",
             extra="web",
             needs=("mcp",),
         ),
-        Component(
+        component(
             "skills",
-            "agentfw_plugins.tools.agent_skills:AgentSkills",
+            "tools.agent_skills:AgentSkills",
             "Folders of Agent Skills, and Agent Plugins with their MCP servers",
-            settings="agentfw_plugins.tools.agent_skills:AgentSkillsSettings",
-        ),
-        Component(
-            "tape",
-            "agentfw_plugins.tools.tape:Tape",
-            "Records the answers of any toolbox, and gives them again to the same calls",
-            settings="agentfw_plugins.tools.tape:TapeSettings",
+            settings="AgentSkillsSettings",
         ),
     ],
     rewards=[
-        Component(
-            "utility",
-            "agentfw_plugins.rewards.measured:Utility",
-            "What the environment itself paid",
-        ),
-        Component(
-            "format",
-            "agentfw_plugins.rewards.measured:Format",
-            "Whether each answer could be parsed and carried out",
-        ),
-        Component(
-            "feedback",
-            "agentfw_plugins.rewards.measured:Feedback",
-            "What the user said of the answers, good or bad",
-        ),
-        Component(
+        component("utility", "rewards.measured:Utility", "What the environment itself paid"),
+        component("format", "rewards.measured:Format", "Whether each answer could be parsed and carried out"),
+        component("feedback", "rewards.measured:Feedback", "What the user said of the answers, good or bad"),
+        component(
             "rubric",
-            "agentfw_plugins.rewards.judges:Rubric",
+            "rewards.judges:Rubric",
             "Any policy as a judge that compares samples of one task, by rules in words",
-            settings="agentfw_plugins.rewards.judges:RubricSettings",
+            settings="RubricSettings",
         ),
-        Component(
+        component(
             "preference",
-            "agentfw_plugins.rewards.preference:Preference",
+            "rewards.preference:Preference",
             "What this user likes, by a fitted preference model",
-            settings="agentfw_plugins.rewards.preference:PreferenceSettings",
+            settings="PreferenceSettings",
             extra="rewardmodels",
             needs=("safetensors",),
         ),
     ],
     optimizers=[
-        Component(
+        component(
             "grpo",
-            "agentfw_plugins.optimizers.grpo:GRPO",
+            "optimizers.grpo:GRPO",
             "Each sample relative to the mean and the standard deviation of its group",
-            settings="agentfw_plugins.optimizers.grpo:GRPOSettings",
+            settings="GRPOSettings",
         ),
-        Component(
+        component(
             "dr_grpo",
-            "agentfw_plugins.optimizers.grpo:GRPO",
+            "optimizers.grpo:GRPO",
             "GRPO without the standard deviation, and with a constant length",
-            settings="agentfw_plugins.optimizers.grpo:DrGRPOSettings",
+            settings="DrGRPOSettings",
         ),
-        Component(
+        component(
             "dapo",
-            "agentfw_plugins.optimizers.grpo:DAPO",
+            "optimizers.grpo:DAPO",
             "GRPO with a wider upper clipping range, a token-level mean, and without groups of equal rewards",
-            settings="agentfw_plugins.optimizers.grpo:DAPOSettings",
+            settings="DAPOSettings",
         ),
-        Component(
-            "gspo",
-            "agentfw_plugins.optimizers.grpo:GRPO",
-            "GRPO with one importance ratio per turn",
-            settings="agentfw_plugins.optimizers.grpo:GSPOSettings",
-        ),
-        Component(
+        component("gspo", "optimizers.grpo:GRPO", "GRPO with one importance ratio per turn", settings="GSPOSettings"),
+        component(
             "cispo",
-            "agentfw_plugins.optimizers.grpo:GRPO",
+            "optimizers.grpo:GRPO",
             "GRPO in which the importance ratio is a truncated weight, so that no token is clipped away",
-            settings="agentfw_plugins.optimizers.grpo:CISPOSettings",
+            settings="CISPOSettings",
         ),
-        Component(
+        component(
             "sapo",
-            "agentfw_plugins.optimizers.grpo:GRPO",
+            "optimizers.grpo:GRPO",
             "GRPO with a soft gate on the importance ratio instead of clipping",
-            settings="agentfw_plugins.optimizers.grpo:SAPOSettings",
+            settings="SAPOSettings",
         ),
-        Component(
+        component(
             "gdpo",
-            "agentfw_plugins.optimizers.grpo:GDPO",
+            "optimizers.grpo:GDPO",
             "Each reward component normalised separately, then summed",
-            settings="agentfw_plugins.optimizers.grpo:GDPOSettings",
+            settings="GDPOSettings",
         ),
-        Component(
+        component(
             "gigpo",
-            "agentfw_plugins.optimizers.grpo:GiGPO",
+            "optimizers.grpo:GiGPO",
             "GRPO, and each turn relative to other turns in the same state",
-            settings="agentfw_plugins.optimizers.grpo:GiGPOSettings",
+            settings="GiGPOSettings",
         ),
-        Component(
+        component(
             "parpo",
-            "agentfw_plugins.optimizers.parpo:PARPO",
+            "optimizers.parpo:PARPO",
             "Separate advantages for shared and personal rewards, the latter relative to each user's history",
-            settings="agentfw_plugins.optimizers.parpo:PARPOSettings",
+            settings="PARPOSettings",
         ),
-        Component(
+        component(
             "empirical_bayes",
-            "agentfw_plugins.optimizers.empirical_bayes:EmpiricalBayes",
+            "optimizers.empirical_bayes:EmpiricalBayes",
             "Each reward relative to the best guess of it, from the group, the user's history and all users",
-            settings="agentfw_plugins.optimizers.empirical_bayes:EmpiricalBayesSettings",
+            settings="EmpiricalBayesSettings",
         ),
-        Component(
+        component(
             "reinforce",
-            "agentfw_plugins.optimizers.grpo:Reinforce",
+            "optimizers.grpo:Reinforce",
             "Each sample relative to the mean and the standard deviation of the batch",
-            settings="agentfw_plugins.optimizers.grpo:ReinforceSettings",
+            settings="ReinforceSettings",
         ),
-        Component(
+        component(
             "roundwise",
-            "agentfw_plugins.optimizers.roundwise:Roundwise",
+            "optimizers.roundwise:Roundwise",
             "Each round relative to the same round of the other samples",
-            settings="agentfw_plugins.optimizers.roundwise:RoundwiseSettings",
+            settings="RoundwiseSettings",
         ),
-        Component(
+        component(
             "turnwise",
-            "agentfw_plugins.optimizers.roundwise:Turnwise",
+            "optimizers.roundwise:Turnwise",
             "Each turn relative to the same turn of the other samples",
-            settings="agentfw_plugins.optimizers.roundwise:TurnwiseSettings",
+            settings="TurnwiseSettings",
         ),
-        Component(
+        component(
             "imitation",
-            "agentfw_plugins.optimizers.imitation:Imitation",
+            "optimizers.imitation:Imitation",
             "The same advantage for every answer of a demonstration",
-            settings="agentfw_plugins.optimizers.imitation:ImitationSettings",
+            settings="ImitationSettings",
         ),
-        Component(
+        component(
             "kto",
-            "agentfw_plugins.optimizers.imitation:KTO",
+            "optimizers.imitation:KTO",
             "Good answers become likelier and bad ones less likely, without pairs",
-            settings="agentfw_plugins.optimizers.imitation:KTOSettings",
+            settings="KTOSettings",
         ),
     ],
     learners=[
-        Component(
+        component(
             "lora",
-            "agentfw_plugins.learners.model_learner:LoraLearner",
+            "learners.model_learner:LoraLearner",
             "Policy gradients on an adapter, each unique token computed once",
-            settings="agentfw_plugins.learners.settings:LoraSettings",
+            settings="learners.settings:LoraSettings",
             extra="train",
             needs=("torch", "transformers", "peft", "safetensors"),
         ),
-        Component(
+        component(
             "sft",
-            "agentfw_plugins.learners.model_learner:SftLearner",
+            "learners.model_learner:SftLearner",
             "Supervised fine-tuning on demonstrations",
-            settings="agentfw_plugins.learners.settings:SftSettings",
+            settings="learners.settings:SftSettings",
             extra="train",
             needs=("torch", "transformers", "peft", "safetensors"),
         ),
     ],
     trackers=[
-        Component(
-            "tensorboard",
-            "agentfw_plugins.trackers.metric_trackers:TensorBoardTracker",
-            "Writes event files for TensorBoard",
-            settings="agentfw_plugins.trackers.metric_trackers:TensorBoardSettings",
-            extra="track",
-            needs=("tensorboard",),
-        ),
-        Component(
+        component(
             "mlflow",
-            "agentfw_plugins.trackers.metric_trackers:MLflowTracker",
+            "trackers.metric_trackers:MLflowTracker",
             "Logs settings and metrics to MLflow, in a local store or on a server",
-            settings="agentfw_plugins.trackers.metric_trackers:MLflowSettings",
+            settings="MLflowSettings",
             extra="track",
             needs=("mlflow", "sqlalchemy", "alembic"),
         ),
-        Component(
+        component(
             "wandb",
-            "agentfw_plugins.trackers.metric_trackers:WandbTracker",
+            "trackers.metric_trackers:WandbTracker",
             "Logs settings and metrics to Weights & Biases, offline by default",
-            settings="agentfw_plugins.trackers.metric_trackers:WandbSettings",
+            settings="WandbSettings",
             extra="track",
             needs=("wandb",),
         ),
-        Component(
+        component(
             "mirror",
-            "agentfw_plugins.trackers.metric_trackers:MirrorTracker",
+            "trackers.metric_trackers:MirrorTracker",
             "Keeps a copy of the run's folder in object storage, to resume and view it on other machines",
-            settings="agentfw_plugins.trackers.metric_trackers:MirrorSettings",
+            settings="MirrorSettings",
             extra="cloud",
             needs=("fsspec",),
         ),
-        Component(
+        component(
             "otel",
-            "agentfw_plugins.trackers.otel:OtelTracker",
+            "trackers.otel:OtelTracker",
             "Sends OpenTelemetry spans of turns, tool calls, recalls and scores",
-            settings="agentfw_plugins.trackers.otel:OtelSettings",
+            settings="OtelSettings",
             extra="otel",
             needs=("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
-        ),
-    ],
-    specs=[
-        NamedSpec("chat", str(_HERE / "specs" / "chat.toml"), "agentfw chat: a conversation in the terminal"),
-        NamedSpec("any", str(_HERE / "specs" / "any.toml"), "Any other environment, by its own demonstration"),
-        NamedSpec(
-            "train-any",
-            str(_HERE / "specs" / "train-any.toml"),
-            "agentfw train: the small model, with GRPO on an adapter",
         ),
     ],
 )

@@ -3,9 +3,14 @@
 A folder says so in a module `registration.py` with one value, `REGISTRATION`. Every such module in PACKAGE/KIND and
 PACKAGE/worlds/NAME is found.
 
+    component = components_of("agentfw_plugins")
+
     REGISTRATION = Registration(
-        environments=[Component("kettle", "agentfw_plugins.worlds.kettle.environment:Kettle", "Water that boils")],
+        environments=[component("kettle", "worlds.kettle.environment:Kettle", "Water that boils", settings="Heat")],
     )
+
+Each `specs/NAME.toml` in these folders and in the package itself is a run spec. Its summary is the first sentence of
+the comment that it begins with.
 
 The entry point of the distribution is the plugin of the whole package:
 
@@ -17,22 +22,24 @@ named as text and imported when they are selected.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agentfw import Component, hookimpl
 from agentfw.component import KINDS
 from agentfw.hookspecs import NamedSpec
 
-__all__ = ["FolderPlugin", "Registration"]
+__all__ = ["FolderPlugin", "Registration", "components_of"]
 
 
 class Registration(NamedTuple):
-    """The components of one folder by kind, and its run specs."""
+    """The components of one folder by kind, and run specs under other names than their files'."""
 
     environments: Sequence[Component] = ()
     policies: Sequence[Component] = ()
@@ -44,6 +51,18 @@ class Registration(NamedTuple):
     trackers: Sequence[Component] = ()
     hooks: Sequence[Component] = ()
     specs: Sequence[NamedSpec] = ()
+
+
+def components_of(package: str) -> Callable[..., Component]:
+    """Make components of a package. Paths begin in it, and settings without a module stand beside their component."""
+
+    def component(name: str, path: str, summary: str, *, settings: str = "", **more: Any) -> Component:
+        if settings:
+            beside = settings if ":" in settings else f"{path.partition(':')[0]}:{settings}"
+            more["settings"] = f"{package}.{beside}"
+        return Component(name, f"{package}.{path}", summary, **more)
+
+    return component
 
 
 class FolderPlugin:
@@ -58,12 +77,25 @@ class FolderPlugin:
     @cached_property
     def registrations(self) -> dict[str, Registration]:
         """The registration of each folder, such as `worlds.inbox`, and of the package itself: an empty name."""
-        found = find_spec(self.package)
-        here = Path(found.origin or "").parent if found is not None else Path()
+        here = self._home
         files = sorted([*here.glob("*/registration.py"), *here.glob("worlds/*/registration.py")])
         folders = [".".join(file.parent.relative_to(here).parts) for file in files]
         found_here = {folder: import_module(f"{self.package}.{folder}.registration").REGISTRATION for folder in folders}
         return found_here if self._own is None else {"": self._own, **found_here}
+
+    @property
+    def _home(self) -> Path:
+        found = find_spec(self.package)
+        return Path(found.origin or "").parent if found is not None else Path()
+
+    @cached_property
+    def specs(self) -> list[NamedSpec]:
+        files = [file for place in ("", "*/", "worlds/*/") for file in sorted(self._home.glob(f"{place}specs/*.toml"))]
+        return [NamedSpec(file.stem, str(file), _summary(file)) for file in files]
+
+    @hookimpl
+    def agentfw_specs(self) -> list[NamedSpec]:
+        return [*self.specs, *(one for folder in self.registrations.values() for one in folder.specs)]
 
 
 def _offered(field: str) -> Callable[[FolderPlugin], list[object]]:
@@ -73,5 +105,10 @@ def _offered(field: str) -> Callable[[FolderPlugin], list[object]]:
     return offered
 
 
-for _field, _hook in [*((kind.plural, kind.hook) for kind in KINDS.values()), ("specs", "agentfw_specs")]:
-    setattr(FolderPlugin, _hook, hookimpl(_offered(_field)))
+def _summary(spec: Path) -> str:
+    comment = takewhile(lambda line: line.startswith("#"), spec.read_text("utf-8").splitlines())
+    return re.split(r"(?<!\.)\. ", " ".join(line.lstrip("# ") for line in comment))[0].rstrip(".")
+
+
+for _kind in KINDS.values():
+    setattr(FolderPlugin, _kind.hook, hookimpl(_offered(_kind.plural)))

@@ -32,7 +32,6 @@ import os
 import re
 import sqlite3
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
@@ -183,7 +182,6 @@ class Answer:
 
 
 _SCHEMA = "CREATE TABLE judgement (question TEXT PRIMARY KEY, judge TEXT NOT NULL, marks TEXT NOT NULL) STRICT"
-_VERSION = 1
 _APPLICATION = 0x4A444730  # "JDG0": marks our files
 
 
@@ -243,30 +241,14 @@ class JudgementCache:
         """Check whose file it is, and create the table in a new one. Several processes may do so at once."""
         run = self._connection.execute
         run("BEGIN IMMEDIATE")
-        application, version = (run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+        (application,) = run("PRAGMA application_id").fetchone()
         if application == 0 and not run("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             run(_SCHEMA)
             run(f"PRAGMA application_id = {_APPLICATION}")
-            run(f"PRAGMA user_version = {_VERSION}")
-            application, version = _APPLICATION, _VERSION
+            application = _APPLICATION
         run("COMMIT")
         if application != _APPLICATION:
             raise _refused(f"{path} is a database of another program")
-        if version > _VERSION:
-            raise _refused(f"{path} was written by a newer agentfw (format {version}, this version reads {_VERSION})")
-        self._write_ahead()
-        run("PRAGMA synchronous = FULL")
-
-    def _write_ahead(self) -> None:
-        """Turn on the write-ahead log. SQLite's timeout doesn't apply here, so wait for other processes."""
-        for pause in range(100):
-            try:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if pause == 99 or not ("locked" in str(error) or "busy" in str(error)):
-                    raise
-                time.sleep(0.01 * (pause + 1))
 
 
 def _refused(message: str) -> FileRefusedError:
@@ -287,23 +269,6 @@ Read = Callable[[object], tuple[Mark, ...]]
 """The marks in a JSON value of an answer. Raises Unusable."""
 NO_USAGE = Usage(0, 0, 0)
 """The usage where nothing was asked."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of what a judge has done so far."""
-
-    groups: int = 0
-    cached: int = 0
-    """Groups whose scores came from the cache."""
-    asked: int = 0
-    """Questions sent, including repeated ones."""
-    repaired: int = 0
-    """Groups whose scores were read from repaired JSON."""
-    repeated: int = 0
-    """Questions sent again because the answer was unusable."""
-    failed: int = 0
-    """Groups that couldn't be judged."""
 
 
 @dataclass(slots=True)
@@ -335,7 +300,7 @@ class Judge:
                 f"invalid settings: parallel {parallel}, retries {retries}, longest {longest}",
                 fix="use at least 1 for parallel, 0 for retries and 2 for longest",
             )
-        self.name, self.parallel, self.retries, self.longest, self.tally = name, parallel, retries, longest, Tally()
+        self.name, self.parallel, self.retries, self.longest = name, parallel, retries, longest
         self.usage = NO_USAGE
         """Tokens of all questions asked so far. Cached answers add nothing."""
         self._ask, self._cache = ask, JudgementCache(cache)
@@ -355,16 +320,13 @@ class Judge:
                 del self._loops[other]
             self._loops[running] = _Loop(asyncio.Semaphore(self.parallel))
         loop = self._loops[running]
-        self.tally.groups += 1
         async with loop.locks.setdefault(key, asyncio.Lock()):
             if (marks := self.cached(messages, count)) is not None:
-                self.tally.cached += 1
                 return marks, "", NO_USAGE
             async with loop.slots:
                 marks, failure, usage = await self._ask_until_usable(messages, read)
             self.usage += usage
             if marks is None:
-                self.tally.failed += 1
                 logger.warning("%s could not judge: %s", self.name, failure)
             else:
                 try:
@@ -388,9 +350,7 @@ class Judge:
         self, question: Sequence[Message], read: Read
     ) -> tuple[tuple[Mark, ...] | None, str, Usage]:
         messages, failure, usage = list(question), "", NO_USAGE
-        for again in range(self.retries + 1):
-            self.tally.asked += 1
-            self.tally.repeated += bool(again)
+        for _ in range(self.retries + 1):
             try:
                 given = await self._ask(messages)
             except JudgeRefused as refusal:
@@ -402,9 +362,7 @@ class Judge:
             answer = given if isinstance(given, Answer) else Answer(given)
             usage += answer.usage
             try:
-                marks, repaired = read_marks(answer.text, read)
-                self.tally.repaired += repaired
-                return marks, "", usage
+                return read_marks(answer.text, read), "", usage
             except Unusable as problem:
                 failure = str(problem)
             request = f"That can't be used: {failure}. Answer with the JSON object alone."
@@ -420,12 +378,12 @@ class Judge:
         return digest.hexdigest()
 
 
-def read_marks(text: str, read: Read) -> tuple[tuple[Mark, ...], bool]:
-    """The marks in an answer, and whether it had to be repaired."""
+def read_marks(text: str, read: Read) -> tuple[Mark, ...]:
+    """The marks in an answer."""
     problem = Unusable("it contains no JSON object")
-    for value, repaired in json_values(text):
+    for value, _ in json_values(text):
         try:
-            return read(value), repaired
+            return read(value)
         except Unusable as error:
             problem = error
     raise problem

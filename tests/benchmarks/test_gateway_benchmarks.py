@@ -151,7 +151,7 @@ def test_the_circle_goes_round_with_a_model_of_ones_own(
 
 
 def test_what_coding_agents_are_remembered_for_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("faiss")
+    pytest.importorskip("snowballstemmer")
     result = load("coding_agents").main(["--users", "1", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert len(result["recorded"]) == 10
@@ -161,7 +161,7 @@ def test_what_coding_agents_are_remembered_for_is_counted(capsys: pytest.Capture
 
 
 def test_secrets_in_passing_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("faiss")
+    pytest.importorskip("snowballstemmer")
     result = load("masking").main(["--forms", "20", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert result["forms"]["all"] == {"messages": 20, "in a later prompt": 0, "masked in the record": 20}

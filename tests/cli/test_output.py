@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -35,31 +34,6 @@ def test_every_command_has_json(agentfw: Agentfw, quick: tuple[str, ...]) -> Non
     assert agentfw("plugins", "show", "guessing", "--json").json[0]["settings"][0]["key"] == "rounds"
     assert agentfw("doctor", "--json").json["agentfw"]
     assert len(agentfw("plugins", "new", "agentfw-cups", "--kind", "memory", "--json").json["files"]) > 5
-
-
-def test_a_check_has_json(agentfw: Agentfw) -> None:
-    report = agentfw("plugins", "check", "reward:utility", "--json")
-
-    assert report.code == 0
-    assert all(row["passed"] for row in report.json)
-    assert {"kind", "component", "name", "promise", "passed", "skipped", "detail", "seconds"} == set(report.json[0])
-
-
-def test_installing_has_json(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentfw.host import installing
-
-    asked: list[list[str]] = []
-
-    def install(requirements: list[str], echo: object, index: str) -> int:
-        asked.append(requirements)
-        return 1
-
-    monkeypatch.setattr(installing, "install", install)
-
-    answer = agentfw("plugins", "install", "agentfw-tea==1", "--json")
-
-    assert asked == [["agentfw-tea==1"]]
-    assert (answer.code, answer.json["installed"]) == (1, False)
 
 
 def test_what_a_component_prints_does_not_get_into_the_data(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
@@ -161,40 +135,6 @@ def test_a_list_of_runs_can_be_limited(agentfw: Agentfw, quick: tuple[str, ...])
     assert "not shown" not in whole.err
 
 
-@pytest.mark.slow
-def test_runs_of_another_format_are_told_of(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
-    for _ in range(2):
-        agentfw(*quick)
-    old = sorted(Path("runs").iterdir())[0] / "run.json"
-    old.write_text(old.read_text().replace('"format": 3', '"format": 1'))
-
-    listed, shown = agentfw("runs", "list"), agentfw("runs", "show", old.parent.name)
-
-    assert listed.out.count("done") == 1
-    assert listed.out.count("unreadable") == 1
-    assert f"agentfw runs show {old.parent.name}" in listed.err
-    assert (shown.code, "is in format 1" in shown.err) == (2, True)
-    assert "fix:" in shown.err
-
-
-@pytest.mark.slow
-def test_one_damaged_run_does_not_hide_the_others(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
-    for _ in range(2):
-        agentfw(*quick)
-    folder = sorted(Path("runs").iterdir())[0]
-    (folder / "summary.json").unlink()
-    (folder / "metrics.jsonl").write_text("nonsense\n{}\n")
-
-    listed = agentfw("runs", "list")
-    shown = agentfw("runs", "show", folder.name)
-
-    assert listed.code == 0
-    assert "damaged" in listed.out
-    assert "done" in listed.out
-    assert (shown.code, shown.out.splitlines()[0].split()[-1]) == (0, "damaged")
-    assert "metrics.jsonl, line 1, is damaged" in shown.err
-
-
 def test_answers_that_were_not_understood_are_told(agentfw: Agentfw) -> None:
     words = (
         "run",
@@ -212,20 +152,6 @@ def test_answers_that_were_not_understood_are_told(agentfw: Agentfw) -> None:
     assert answer.code == 0, answer.err
     assert "answers could not be understood" in answer.err
     assert "answers could not be understood" in agentfw("runs", "show", "last").err
-
-
-def test_secrets_are_never_shown(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "very-secret")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:very-secret@example.org/track")
-    monkeypatch.setenv("AGENTFW_TRACE_HOOKS", "0")
-
-    for answer in (agentfw("doctor"), agentfw("doctor", "--json")):
-        assert answer.code == 0
-        assert "very-secret" not in answer.out + answer.err
-        assert "set, not shown" in answer.out
-        assert "https://***@example.org/track" in answer.out
-        assert "AGENTFW_TRACE_HOOKS" in answer.out
 
 
 class Terminal:
@@ -296,24 +222,6 @@ def test_colour_is_for_terminals_that_want_it(terminal: Terminal, monkeypatch: p
             assert Out().style("x", "bold") == "x"
 
 
-def test_a_table_without_headings_begins_with_its_first_row(capsys: pytest.CaptureFixture[str]) -> None:
-    Out().table(["", ""], [["key", "value"]])
-
-    assert capsys.readouterr().out == "key  value\n"
-
-
-def test_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
-    Out().table(["", "mean"], [["a", "1.0"], ["b", "10.0"]], right=(1,))
-
-    assert capsys.readouterr().out == "   mean\na   1.0\nb  10.0\n"
-
-
-def test_json_has_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
-    Out(json=True).data({"a": float("nan"), "b": [float("inf"), 1.5], "c": (Path("x"),)})
-
-    assert capsys.readouterr().out == '{\n  "a": null,\n  "b": [\n    null,\n    1.5\n  ],\n  "c": [\n    "x"\n  ]\n}\n'
-
-
 @pytest.mark.slow
 def test_a_reader_that_has_had_enough_is_no_error(tmp_path: Path) -> None:
     """As in `agentfw run --quiet | head -1`: what the run came to is on disk all the same."""
@@ -328,12 +236,3 @@ def test_a_reader_that_has_had_enough_is_no_error(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "summary.json").exists()
-
-
-def test_rounds_without_a_known_number_do_not_run_beyond_the_end(agentfw: Agentfw) -> None:
-    pytest.importorskip("agentfw_papers")
-    told = agentfw("run", "proactive", "--episodes", "3")
-
-    counts = re.findall(r"(\d+)/(\d+) ", told.err)
-    assert counts[-1] == ("3", "3")
-    assert all(int(done) <= int(total) for done, total in counts)

@@ -11,7 +11,6 @@ import pytest
 
 from agentfw.episode import Episode, Turn, Usage
 from agentfw.runs.observers import Observer, combined_observer
-from agentfw_cli.live import fitted
 from agentfw_cli.progress import Progress, progress_of
 
 SITE = Path(__file__).parents[1] / "site"
@@ -46,14 +45,6 @@ def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         return asked.seen
 
     return statuses
-
-
-def test_one_phase_is_shown_at_a_time_when_playing_and_learning_take_turns(seen: Any) -> None:
-    lines = [[line for line in status if "update" in line] for status in seen(0)]
-
-    assert {len(line) for line in lines} == {1}
-    assert any(line.startswith("playing, update 1 ") and "0/8 episodes" in line for (line,) in lines)
-    assert any(line.startswith("evaluating after 2 updates ") and "0/6 episodes" in line for (line,) in lines)
 
 
 def test_an_overlapped_training_counts_the_episodes_of_each_phase_apart(seen: Any) -> None:
@@ -163,14 +154,3 @@ def test_three_answers_of_each_update_are_told_when_asked_for(monkeypatch: pytes
     page = write_report(training.folder)[0].read_text()
     assert "Sampled answers" in page
     assert f"median, reward {median['reward']:.3g}, episode {median['episode']}" in page
-
-
-def test_a_line_that_is_too_long_keeps_how_it_came_out() -> None:
-    line = "Anders Arslan, week 4: kept Guest talk with the people of Kyushin Institute (samples are thawing): right"
-
-    shown = fitted(line, 80)
-
-    assert len(shown) <= 80
-    assert shown.startswith("Anders Arslan, week 4: kept Guest talk")
-    assert shown.endswith("…: right")
-    assert fitted("playing, update 2   12 s   a line without an outcome", 20).startswith("playing, update 2")

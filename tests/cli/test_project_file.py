@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from command_line import Agentfw
 
-from agentfw_cli.completion import ComponentName, EnvironmentName, RunName
-
 Install = Callable[..., None]
 
 NOTES = """
@@ -122,19 +120,3 @@ def test_a_spec_whose_requirements_are_met_runs_and_resumes(project: Agentfw) ->
 
     assert about()["requires"] == ["agentfw-notes>=1,<2"]
     assert project("runs", "resume", "last").code == 0
-
-
-@pytest.mark.usefixtures("project")
-def test_names_of_components_specs_and_runs_are_completed() -> None:
-    for name in ("2026-11-01-inbox-aaaa", "2026-11-02-inbox-bbbb"):
-        Path("runs", name).mkdir(parents=True)
-        Path("runs", name, "run.json").write_text("{}")
-
-    def completed(kind: ComponentName | RunName, typed: str) -> list[str]:
-        return [item.value for item in kind.shell_complete(None, None, typed)]  # type: ignore[arg-type]
-
-    assert completed(ComponentName("memory"), "not") == ["notes"]
-    assert completed(EnvironmentName(), "night") == ["nightly"]
-    assert completed(EnvironmentName("train-"), "gues") == ["guessing"]
-    assert "2026-11-02-inbox-bbbb" in completed(RunName(), "2026")
-    assert completed(RunName(), "la") == ["last"]

@@ -88,11 +88,11 @@ def test_every_spec_is_linked_to_its_file(pages: Pages) -> None:
 
 
 def test_every_command_is_on_the_page_of_commands(pages: Pages) -> None:
-    for name in ["run", "serve", "doctor", "runs resume", "memory recall", "data make calendar"]:
+    for name in ["run", "serve", "doctor", "runs resume", "memory recall"]:
         assert f"# agentfw {name}\n" in pages[CORE]["command-line.md"]
     for name in ["calendar", "calendar decide", "calendar serve"]:
         assert f"# agentfw {name}\n" in pages[CALENDAR]["command-line.md"]
-    for name in ["proactive", "proactive domain check", "data warm merchant"]:
+    for name in ["proactive", "proactive domain check", "data make merchant"]:
         assert f"# agentfw {name}\n" in pages[PAPERS]["command-line.md"]
 
 

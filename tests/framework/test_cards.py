@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -79,12 +78,6 @@ def test_a_wish_that_cant_be_met_is_refused_with_what_would_fit(machine: Machine
     assert told.value.fix == "set engine.gpus=1"
 
 
-@pytest.mark.parametrize("wish", ["0", "2+0", "two", "1+"])
-def test_a_wish_that_means_nothing_is_refused(wish: str) -> None:
-    with pytest.raises(ValueError, match="gpus"):
-        EngineSettings(gpus=wish)
-
-
 def test_processes_that_play_never_get_the_learner_s_card(machine: Machine) -> None:
     machine(*[(80, 79)] * 4, visible="4,5,6,7")
     engine = LocalEngine("2+2", learns=True)
@@ -108,17 +101,3 @@ def test_the_learner_s_own_card_is_named_among_those_that_its_process_sees(machi
     machine((24, 23), (80, 79))
 
     assert LocalEngine(learns=True).plan.own == "cuda:1"
-
-
-def test_where_nobody_learns_all_cards_play(machine: Machine) -> None:
-    machine(*[(80, 79)] * 3)
-
-    assert LocalEngine().plan.words() == "playing on GPUs 0, 1 and 2"
-    assert LocalEngine("2").plan.words() == "playing on GPUs 0 and 1"
-
-
-def test_without_cards_there_is_nothing_to_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    engine: Any = LocalEngine()
-
-    assert engine.plan.words() == engine.plan.own == ""

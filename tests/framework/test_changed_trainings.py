@@ -1,4 +1,4 @@
-"""A training goes on with other settings: in place where results stay as they were, and else as a fork."""
+"""A training goes on with other settings: in place where results stay as they were a fork."""
 
 from __future__ import annotations
 
@@ -59,16 +59,6 @@ def resumed(laboratory: Any, run: Run, changes: Mapping[str, Any]) -> Run:
     return again
 
 
-def forked(laboratory: Any, run: Run, changes: Mapping[str, Any]) -> Run:
-    fork = Run.fork(RunFolder.open(run.folder.path), laboratory.host(), run.folder.path.parents[1] / "fork", changes)
-    asyncio.run(fork.execute())
-    return fork
-
-
-def bytes_of(folder: RunFolder) -> dict[str, bytes]:
-    return {str(file): file.read_bytes() for file in folder.path.rglob("*") if file.is_file() and file.name != "lock"}
-
-
 def first(left: Mapping[str, Any], updates: int) -> dict[str, Any]:
     """What a training has left of its first updates."""
     return {
@@ -126,82 +116,11 @@ def test_fewer_updates_are_refused(laboratory: Any, stopped: Run) -> None:
         Run.open(stopped.folder, laboratory.host(), {"updates": 3})
 
 
-# -- a fork ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_fork_without_changes_becomes_what_the_training_would_have_become(
-    laboratory: Any, stopped: Run, tmp_path: Path
-) -> None:
-    before = bytes_of(stopped.folder)
-    whole = laboratory.train(tmp_path / "whole", **MEMORY)
-
-    fork = forked(laboratory, stopped, {})
-
-    assert laboratory.left(fork.folder) == laboratory.left(whole.folder), "learner, optimizer and memory go on"
-    assert fork.folder.about["forked_from"] == {"run": stopped.id, "update": 2}
-    assert bytes_of(stopped.folder) == before
-
-
-def test_a_fork_goes_on_with_other_settings_from_the_last_complete_update(laboratory: Any, stopped: Run) -> None:
-    state = State.read(stopped.folder.path)
-
-    fork = forked(laboratory, stopped, {"learner": {"rate": 0.001}, "samples": 3, "updates": 5})
-
-    lines = fork.folder.updates()
-    assert [line["update"] for line in lines] == [1, 2, 3, 4, 5]
-    assert lines[:2] == stopped.folder.updates()
-    assert lines[2]["optimizer"]["batches"] == state.optimizer["batches"] + 1, "the optimizer goes on"
-    assert lines[2]["version"] == "bias@3"
-    assert [len(fork.folder.rollouts(number).metrics()) for number in (2, 3)] == [12, 9]
-    assert fork.folder.about["began_with"]["samples"] == 4
-
-
-def test_what_changes_results_is_refused_by_name_and_a_fork_is_advised(laboratory: Any, stopped: Run) -> None:
+def test_what_changes_results_is_refused_by_name(laboratory: Any, stopped: Run) -> None:
     with pytest.raises(UsageError, match=r"learner\.rate, samples can't be changed when a run is resumed") as caught:
         Run.open(stopped.folder, laboratory.host(), {"learner": {"rate": 1.0}, "samples": 3})
 
-    assert "--fork" in caught.value.fix
     assert {"updates", "deadline", "keep"} <= set(caught.value.fix.rpartition(": ")[2].split(", "))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"seed": 8}, {"evaluation": {"tasks": 9}}, {"environment": {"rounds": 2}}],
-    ids=lambda each: next(iter(each)),
-)
-def test_a_fork_keeps_what_it_was_measured_on(laboratory: Any, stopped: Run, changes: Mapping[str, Any]) -> None:
-    with pytest.raises(UsageError, match="can't be changed in a fork"):
-        forked(laboratory, stopped, changes)
-
-
-def test_what_can_not_be_forked_says_why_and_leaves_no_folder(laboratory: Any, tmp_path: Path) -> None:
-    playing = importlib.import_module("agentfw_laboratory.playing")
-    runs = tmp_path / "runs"
-    run, fresh, done = playing.play(runs), laboratory.create(runs), laboratory.train(runs)
-
-    for each, why in (
-        (run, "is no training"),
-        (fresh, "no complete update"),
-        (done, "has made all of its 4 updates"),
-    ):
-        with pytest.raises(UsageError, match=why):
-            forked(laboratory, each, {})
-
-    assert not list(tmp_path.glob("fork/*"))
-
-
-def test_a_fork_whose_settings_do_not_fit_the_state_leaves_no_folder(
-    laboratory: Any, stopped: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def restore(self: Any, state: Any) -> None:
-        raise UsageError("r is 8, not 4")
-
-    monkeypatch.setattr(importlib.import_module("agentfw_laboratory.bandit").Bias, "restore", restore)
-    with pytest.raises(UsageError, match="r is 8"):
-        forked(laboratory, stopped, {})
-
-    assert not list(stopped.folder.path.parents[1].glob("fork/*"))
-    assert stopped.folder.path.exists()
 
 
 # -- what can't change results -----------------------------------------------------------------------------------------

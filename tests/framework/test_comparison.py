@@ -45,18 +45,6 @@ def test_the_difference_is_that_of_shared_tasks_only(laboratory: Any, tmp_path: 
     assert row.differences[1].difference.estimate == pytest.approx(sum(by_hand) / 3)
 
 
-@pytest.mark.slow
-def test_other_seeds_and_other_environments_are_other_tasks(laboratory: Any, tmp_path: Path) -> None:
-    first = laboratory.play(tmp_path).folder
-    other_seed = laboratory.play(tmp_path, seed=8).folder
-    # The same seeds, and yet another world.
-    inbox = laboratory.play(tmp_path, environment="inbox", policy="scripted").folder
-
-    rows = compare_runs([first, other_seed, inbox], ["utility"])
-
-    assert rows[0].differences == (None, None, None)
-
-
 def test_tasks_that_share_a_seed_are_kept_apart(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,6 @@ from agentfw.testing import fresh_host
 MakePlugin = Callable[..., str]
 
 TASK = Task(0, seed=7)
-REQUEST = Request([Message("user", "hello")], task=TASK)
 
 
 def hooks_of(*plugins: object) -> HookManager:
@@ -124,14 +123,6 @@ def test_a_hook_that_can_not_be_called_so_is_told(make_plugin: MakePlugin, code:
     assert MISUSED[code] in note
 
 
-def test_an_order_that_means_nothing_is_told(make_plugin: MakePlugin) -> None:
-    make_plugin("agentfw-odd", "@hookimpl(tryfirst=True)\ndef agentfw_tools(): return []")
-
-    assert any(
-        "marks agentfw_tools with tryfirst or trylast, which means nothing" in note for note in Host.load().notes
-    )
-
-
 def test_older_plugins_are_supported_for_one_version(make_plugin: MakePlugin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hookspecs, "PLUGIN_API", 3)
     monkeypatch.setattr(hookspecs, "OLDEST_PLUGIN_API", 2)
@@ -160,22 +151,6 @@ def test_a_deprecated_argument_is_told_with_the_plugins_name(make_plugin: MakePl
 
     (note,) = (note for note in host.notes if "goes with API 3" in note)
     assert note.startswith("plugin agentfw-old of agentfw-old 1.0.0 ")
-
-
-@pytest.mark.parametrize(
-    ("needs", "state"), [(">=9", "incompatible"), ("(>=9,<10)", "incompatible"), (">=0.1", "active")]
-)
-def test_the_agentfw_that_a_plugin_requires_is_checked(
-    make_plugin: MakePlugin, site: Path, needs: str, state: str
-) -> None:
-    make_plugin("agentfw-new", "@hookimpl\ndef agentfw_tools(): return []")
-    metadata = site / "agentfw_new-1.0.0.dist-info" / "METADATA"
-    metadata.write_text(f"Name: agentfw-new\nVersion: 1.0.0\nRequires-Dist: agentfw{needs}\n\nWords.\n", "utf-8")
-
-    host = Host.load()
-
-    assert [record.state for record in host.plugins if record.distribution == "agentfw-new"] == [state]
-    assert state == "active" or "agentfw-new 1.0.0 requires agentfw" in host.notes[0]
 
 
 class Kind:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -128,15 +126,6 @@ def test_it_is_closed_when_it_is_stopped(start: Start, tmp_path: Path) -> None:
     assert not counter.alive
 
 
-def test_a_killed_one_can_be_replaced(start: Start) -> None:
-    first = start()
-    os.kill(wait(first, "process")[0], signal.SIGKILL)
-    with pytest.raises(RemoteDiedError):
-        first.submit("sleep", 60).result(60)
-
-    assert wait(start(5), "add", 1) == 6
-
-
 def test_a_cancelled_call_is_cancelled_there_too(start: Start) -> None:
     counter = start()
     sleeping = counter.submit("sleep", 60)
@@ -163,13 +152,6 @@ def test_an_answer_that_is_not_plain_is_an_error(start: Start) -> None:
 
     with pytest.raises(PluginError, match="can't be sent: object is not a plain value"):
         wait(counter, "strange")
-
-
-def test_an_argument_that_is_not_plain_is_refused_here(start: Start) -> None:
-    counter = start()
-
-    with pytest.raises(TypeError, match="object is not a plain value"):
-        counter.submit("echo", object())
 
 
 @pytest.mark.slow
@@ -203,14 +185,6 @@ def _runs(process: int) -> bool:
         return False
 
 
-def test_it_is_called_from_an_event_loop(start: Start) -> None:
-    async def both() -> list[int]:
-        counter = start(1)
-        return list(await asyncio.gather(counter.call("add", 1), counter.call("add", 1)))
-
-    assert asyncio.run(both()) == [2, 3]
-
-
 # -- settings, and GPUs ------------------------------------------------------------------------------------------------
 
 
@@ -231,23 +205,6 @@ def test_shares_that_do_not_fit_are_refused_and_room_comes_back() -> None:
     devices.give(0.6, taken)
 
     assert devices.take(0.6, "replica 1") == ["3"]
-
-
-def test_a_whole_pool_is_checked_and_nothing_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    engine, half = LocalEngine(), Resources(gpus=0.5)
-
-    for _ in range(2):
-        engine.require([half] * 4, "4 replicas")
-    with pytest.raises(UsageError, match=r"no GPU has room for a share of 0\.5 for 5 replicas"):
-        engine.require([half] * 5, "5 replicas")
-
-
-def test_a_machine_without_gpus_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-
-    with pytest.raises(UsageError, match="this machine has no GPU"):
-        LocalEngine().start("remote_counter:Counter", name="counter", resources=Resources(gpus=0.5))
 
 
 def test_an_engine_is_named_in_a_spec() -> None:

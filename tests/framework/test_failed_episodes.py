@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import itertools
-import json
 import re
-import shutil
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -130,25 +128,6 @@ def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
 
 
 @pytest.mark.slow
-def test_a_resumed_run_leaves_out_the_same_episodes(laboratory: Any, failing: Any, tmp_path: Path) -> None:
-    failing(rollout("00001-2"))
-    folder = laboratory.train(tmp_path).folder
-    number = next(number for number in range(1, 5) if folder.rollouts(number).failed())
-    expected = laboratory.left(folder)
-    failed = failing(lambda task: False)
-    failed.clear()
-
-    for name in ("state.json", "updates.jsonl", "summary.json"):
-        (folder.path / name).unlink()
-    shutil.rmtree(folder.path / "states")
-    metrics = folder.rollouts(number).path / "metrics.jsonl"
-    metrics.write_text("".join(metrics.read_text("utf-8").splitlines(keepends=True)[:4]), "utf-8")
-    laboratory.resume(folder)
-
-    assert laboratory.left(folder) == expected
-
-
-@pytest.mark.slow
 def test_a_run_that_stopped_because_the_server_was_down_plays_all_when_it_is_up(
     laboratory: Any, failing: Any, tmp_path: Path
 ) -> None:
@@ -197,28 +176,6 @@ def test_an_evaluation_is_complete_without_the_episodes_that_failed(
 
     assert {number: len(records) for number, records in folder.stages().items()} == {0: 5, 2: 5}
     assert folder.state == "done"
-
-
-def test_a_run_without_an_optimizer_leaves_out_as_well(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    playing = importlib.import_module("agentfw_laboratory.playing")
-    hashing = importlib.import_module("agentfw_laboratory.hashing")
-    answer = hashing.Hashing.generate
-
-    async def generate(self: Any, request: Any) -> Any:
-        if request.task.index == 3:
-            raise DOWN
-        return await answer(self, request)
-
-    monkeypatch.setattr(hashing.Hashing, "generate", generate)
-    run = playing.play(tmp_path, episodes=12)
-
-    assert len(run.folder.metrics()) == 11
-    assert run.folder.how_far == "1 failed, 11 of 12 episodes"
-    assert [json.loads(line)["episode"] for line in (run.folder.path / "failed.jsonl").read_text().splitlines()] == [
-        "00003-0"
-    ]
 
 
 @pytest.mark.parametrize(("value", "tasks"), [(float("nan"), 8), (float("nan"), 2), (1e200, 8), (float("-inf"), 8)])

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw import Component, Environment, hookimpl
+from agentfw import Component, hookimpl
 from agentfw.boundary.crossing import (
-    GuardedEnvironment,
     GuardedMemory,
     GuardedPolicy,
-    GuardedToolbox,
 )
 from agentfw.boundary.guard import Guard
-from agentfw.boundary.plugin_calls import hanging, notes
 from agentfw.episode import Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
 from agentfw.request import Brief, Moment, Sampling
 from agentfw.testing import fresh_host
-from agentfw.tool import Tool, Toolbox, tool
+from agentfw.tool import Tool, tool
 
 QUERY = Query("tea", Task(3, 7), limit=2)
 
@@ -110,53 +104,6 @@ def test_an_interruption_of_the_run_is_no_failure_of_a_component() -> None:
         asyncio.run(interrupted())
 
 
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (None, "failed in recall(), episode 00003-0: TypeError"),
-        (3, "failed in recall(), episode 00003-0: TypeError"),
-        (["tea"], "gave a str, not a Recollection"),
-        ([Recollection("tea"), None], "gave a NoneType, not a Recollection"),
-        ([Recollection(3)], "recalled something without text"),  # type: ignore[arg-type]
-    ],
-)
-def test_recollections_that_are_none_are_told(found: Any, words: str) -> None:
-    with pytest.raises(PluginError) as caught:
-        asyncio.run(memory(lambda: found).recall(QUERY))
-
-    assert caught.value.message.startswith(f"{NAMED} {words}")
-
-
-def test_who_holds_on_after_the_deadline_is_left_behind_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.boundary.coroutines.PATIENCE", 0.05)
-
-    async def cling() -> None:
-        while True:
-            with suppress(BaseException):
-                await asyncio.sleep(60)
-
-    with pytest.raises(PluginError, match=rf"{NAMED} has not answered recall\(\) within 0\.05 s"):
-        asyncio.run(memory(cling, deadline=0.05).recall(QUERY))
-
-    (note,) = [line for line in notes() if NAMED in line]
-    assert "didn't end when recall(), episode 00003-0 was cancelled" in note
-    assert "cling, test_guards.py, line" in note
-
-
-def test_the_innermost_call_in_progress_is_the_one_that_hangs() -> None:
-    async def waiting() -> list[str]:
-        recalling = asyncio.create_task(memory(lambda: asyncio.sleep(60)).recall(QUERY))
-        await asyncio.sleep(0)
-        found = hanging()
-        recalling.cancel()
-        return found
-
-    with guard().calling("", "00003-0"):
-        (found,) = asyncio.run(waiting())
-
-    assert found.startswith(f"{NAMED} is busy with recall(), episode 00003-0: recall, test_guards.py, line")
-
-
 def test_a_policy_that_hangs_in_the_middle_of_an_answer_is_out_of_time() -> None:
     class Halting(Policy):
         async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
@@ -187,36 +134,6 @@ def test_a_deadline_may_be_infinite() -> None:
 # -- the other kinds ---------------------------------------------------------------------------------------------------
 
 
-def test_a_toolbox_that_opens_into_something_else_is_told() -> None:
-    class Box(Toolbox):
-        async def open(self) -> Sequence[Tool]:
-            return ["hammer"]  # type: ignore[list-item]
-
-    with pytest.raises(PluginError, match="gave a str, not a Tool"):
-        asyncio.run(GuardedToolbox(Box(), guard()).open())
-
-
-@pytest.mark.parametrize("failing", ["open", "begin", "tools"])
-def test_methods_that_are_not_waited_for_are_guarded_too(failing: str, tmp_path: Path) -> None:
-    notes = GuardedMemory(type("Notes", (Memory,), {failing: lambda *_: 1 / 0})(), guard())
-    arguments = {"open": tmp_path, "begin": Task(0, 7), "tools": Task(0, 7)}
-
-    with pytest.raises(PluginError, match=rf"{NAMED} failed in {failing}\(\).*: ZeroDivisionError"):
-        getattr(notes, failing)(arguments[failing])
-
-
-class Slow(Policy):
-    async def generate(self, request: Request) -> Generation:
-        await asyncio.sleep(0.2)
-        return Generation("late")
-
-
-def test_a_policy_that_answers_in_time_is_heard_and_one_that_does_not_is_named() -> None:
-    assert asyncio.run(GuardedPolicy(Slow(), guard(60)).generate(Request(()))).text == "late"
-    with pytest.raises(EndpointError, match=r"has not answered generate\(\) within 0\.05 s"):
-        asyncio.run(GuardedPolicy(Slow(), guard(0.05)).generate(Request(())))
-
-
 def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None:
     class Instant(Policy):
         takes: float = 42.0
@@ -229,20 +146,6 @@ def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None
     for policy.takes in (-1.0, float("nan")):
         with pytest.raises(PluginError, match="says that an answer takes"):
             GuardedPolicy(policy, guard()).generation_time(Generation("x", count=3), 1.0)
-
-
-def test_a_policy_that_answers_with_something_else_is_told() -> None:
-    class Wordless(Policy):
-        async def generate(self, request: Request) -> Generation:
-            return "hello"  # type: ignore[return-value]
-
-    class Plain(Policy):
-        def generate(self, request: Request) -> Generation:  # type: ignore[override]
-            return Generation("hello")
-
-    for policy in (Wordless(), Plain()):
-        with pytest.raises(AgentfwError, match=f"{NAMED} (answered with a str|failed in generate)"):
-            asyncio.run(GuardedPolicy(policy, guard()).generate(Request(())))
 
 
 @tool
@@ -263,24 +166,6 @@ def test_a_tool_that_ends_python_or_itself_is_an_answer(broken: Tool) -> None:
 
     assert not well
     assert text.startswith(f"{broken.action.name} failed: ")
-
-
-def test_a_component_whose_own_timeout_has_fired_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.boundary.coroutines.PATIENCE", 0.05)
-
-    async def work() -> str:
-        try:
-            async with asyncio.timeout(0.01):
-                await asyncio.sleep(60)
-        except TimeoutError:
-            await asyncio.sleep(0.3)
-        return "done"
-
-    class Retrying(Policy):
-        async def generate(self, request: Request) -> Generation:
-            return Generation(await work())
-
-    assert asyncio.run(GuardedPolicy(Retrying(), guard()).generate(Request(()))).text == "done"
 
 
 def test_what_a_policy_is_to_follow_has_no_secrets() -> None:
@@ -305,24 +190,3 @@ class Policies:
     @hookimpl
     def agentfw_policies(self) -> list[Component]:
         return [Component("strict", "not.imported:Strict", "")]
-
-
-@pytest.mark.parametrize("takes", [float("nan"), float("inf"), -1.0])
-def test_how_long_a_token_takes_is_a_time(takes: float) -> None:
-    class Slow(Environment):
-        """Wait."""
-
-        def time_per_token(self) -> float:
-            return takes
-
-    with pytest.raises(PluginError, match=f"{NAMED} says that a token takes"):
-        GuardedEnvironment(Slow(), guard(), episode="00003-0").brief()
-
-
-def test_an_answer_without_an_end_is_an_error_at_its_first_wrong_item() -> None:
-    class Endless(Environment):
-        def tasks(self, count: int, seed: int, split: str) -> Any:
-            return itertools.repeat(None)
-
-    with pytest.raises(PluginError, match="gave a NoneType, not a Task"):
-        GuardedEnvironment(Endless(), guard()).tasks(3, 7, "test")

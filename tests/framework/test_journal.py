@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import os
 import stat
 import threading
@@ -98,15 +97,6 @@ def test_a_broken_end_of_any_kind_is_taken_out(path: Path, rest: bytes) -> None:
 
     assert list(read_journal(path)) == RECORDS
     assert path.with_name("records.jsonl.torn").read_bytes() == rest
-
-
-def test_what_two_crashes_cut_short_is_kept(path: Path) -> None:
-    for rest in (b'{"first', b'{"second'):
-        with path.open("ab") as file:
-            file.write(rest)
-        Journal.open(path).close()
-
-    assert path.with_name("records.jsonl.torn").read_bytes() == b'{"first{"second'
 
 
 @pytest.mark.parametrize("garbage", [b"nonsense\n", b"\n", b"[]\n", b'{"id": 2\n'])
@@ -252,31 +242,6 @@ def test_a_record_that_nobody_waits_for_and_that_can_not_be_flushed_is_known(
     asyncio.run(write())
 
 
-def test_what_is_no_json_is_refused_alone(path: Path) -> None:
-    async def commit() -> list[Any]:
-        with Journal.open(path) as journal:
-            records = [RECORDS[0], {"set": {1, 2}}, RECORDS[1]]
-            return list(await asyncio.gather(*map(journal.commit, records), return_exceptions=True))
-
-    found = asyncio.run(commit())
-
-    assert isinstance(found[1], TypeError)
-    assert list(read_journal(path)) == RECORDS[:2]
-
-
-def test_a_record_whose_task_is_cancelled_may_stay_and_the_others_are_kept(path: Path) -> None:
-    async def commit() -> None:
-        with Journal.open(path) as journal:
-            first, second = (asyncio.create_task(journal.commit(record)) for record in RECORDS[:2])
-            await asyncio.sleep(0)
-            first.cancel()
-            await second
-
-    asyncio.run(commit())
-
-    assert RECORDS[1] in list(read_journal(path))
-
-
 def test_a_file_is_replaced_whole_or_not_at_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_whole(path, "first")
     monkeypatch.setattr(journal_module, "os", FullDisk())
@@ -292,25 +257,3 @@ def test_a_journal_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="a directory"):
         Journal.open(tmp_path)
     assert list(read_journal(tmp_path / "missing.jsonl")) == []
-
-
-def test_a_line_is_plain_json(path: Path) -> None:
-    write(path, [{"a": 1, "b": "ü"}])
-
-    assert path.read_bytes() == '{"a":1,"b":"ü"}\n'.encode()
-    assert json.loads(path.read_text("utf-8")) == {"a": 1, "b": "ü"}
-
-
-def test_too_many_open_files_is_no_full_disk(tmp_path: Path) -> None:
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
-    try:
-        with pytest.raises(StorageError) as caught:
-            write_whole(tmp_path / "file", "text")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-    assert "Too many open files" in caught.value.message
-    assert caught.value.fix == "allow more open files: ulimit -n 8192"

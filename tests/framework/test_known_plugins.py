@@ -53,14 +53,6 @@ def test_it_is_installed_from_the_sources_that_are_there(make_plugin: MakePlugin
     assert missing("teahouse").fix == ELSEWHERE
 
 
-@pytest.mark.parametrize("text", ["", "no json", "[]", '{"url": 3}', '{"url": "https://shop.example/shop.whl"}'])
-def test_an_origin_that_is_no_folder_is_no_trouble(make_plugin: MakePlugin, site: Path, text: str) -> None:
-    make_plugin("agentfw-shop", knowing("agentfw-tea", "plugins/tea"))
-    (site / "agentfw_shop-1.0.0.dist-info" / "direct_url.json").write_text(text)
-
-    assert missing("teahouse").fix == ELSEWHERE
-
-
 def test_what_is_installed_is_not_suggested(make_plugin: MakePlugin) -> None:
     make_plugin("agentfw-shop", knowing("agentfw-tea"))
     make_plugin("agentfw-tea", "")
@@ -75,9 +67,3 @@ def test_a_command_is_suggested_where_a_command_is_missing(make_plugin: MakePlug
     assert host.installable("brew", command=True) == ("agentfw-tea", ELSEWHERE)
     assert host.installable("teahouse", command=True) is None
     assert missing("brew").message == 'no environment is called "brew"'
-
-
-def test_names_that_nobody_knows_are_told_as_ever(make_plugin: MakePlugin) -> None:
-    make_plugin("agentfw-shop", knowing("agentfw-tea"))
-
-    assert missing("cinema").message == 'no environment is called "cinema"'

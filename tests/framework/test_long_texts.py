@@ -116,15 +116,6 @@ def test_a_long_answer_is_kept_once_and_shown_in_part(host: Host, tmp_path: Path
     assert answers[0].endswith(f"[shortened: 10,000,000 characters; the whole is in long_texts/{kept.name}]")
 
 
-@pytest.mark.slow
-def test_the_limit_is_a_setting_and_holds_for_recollections(host: Host, tmp_path: Path) -> None:
-    Reading.longest = 0
-    folder = run(host, tmp_path, memories=["archive"], max_answer=500, episodes=1)
-
-    assert len(list(folder.glob("long_texts/*.txt"))) == 2
-    assert Reading.longest < 1000
-
-
 def test_there_is_an_end_to_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_texts, "_ROOM", 2500)
     texts = LongTexts(100)

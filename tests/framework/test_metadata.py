@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agentfw.boundary.metadata import EntryPoint, entry_points, normalise, scan, version_of
+from agentfw.boundary.metadata import EntryPoint, entry_points, scan, version_of
 
 GROUP = "agentfw.samples"
 
@@ -45,13 +44,6 @@ def test_reads_the_wanted_group_only(install: Install) -> None:
     ]
 
 
-def test_a_group_is_not_taken_for_one_whose_name_it_begins(install: Install) -> None:
-    install("notes-1.0", f"[{GROUP}.more]\nnotes = notes.cli:main\n")
-
-    assert entry_points(GROUP) == []
-    assert [found.name for found in entry_points(f"{GROUP}.more")] == ["notes"]
-
-
 def test_sorted_by_distribution_and_name_whatever_the_order_on_disk(install: Install) -> None:
     install("zebra-1.0", f"[{GROUP}]\nb = zebra\na = zebra\n", folder="one")
     install("ant-1.0", f"[{GROUP}]\nz = ant\n", folder="two")
@@ -78,73 +70,3 @@ def test_an_unrelated_distribution_that_is_broken_is_not_ours(install: Install) 
 
     assert [found.name for found in result.entry_points] == ["whole"]
     assert result.problems == []
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [(f"[{GROUP}]\nnotes\n", "is malformed"), (f"[{GROUP}]\nnotes = ".encode() + b"\xff\xfe\n", "is not UTF-8 text")],
-)
-def test_a_plugin_whose_file_is_broken_is_reported_and_the_others_are_read(
-    install: Install, content: str | bytes, complaint: str
-) -> None:
-    install("Broken-1.0", content, folder="one")
-    install("whole-1.0", f"[{GROUP}]\nwhole = whole\n", folder="two")
-
-    result = scan(GROUP)
-
-    assert [found.name for found in result.entry_points] == ["whole"]
-    (problem,) = result.problems
-    assert (problem.distribution, problem.version) == ("broken", "1.0")
-    assert complaint in problem.text
-
-
-def test_the_version_of_what_is_not_installed_is_empty() -> None:
-    assert version_of("no-such-distribution-at-all") == version_of("") == ""
-
-
-def test_load_walks_to_the_object() -> None:
-    def entry(value: str) -> EntryPoint:
-        return EntryPoint("x", value, "x", "1.0")
-
-    assert entry("json").load() is importlib.import_module("json")
-    assert entry("os:path.join").load() is os.path.join
-    assert entry("json:dumps [extra]").load() is importlib.import_module("json").dumps
-    with pytest.raises(ImportError):
-        entry("no_such_module_at_all").load()
-    with pytest.raises(AttributeError):
-        entry("json:no_such_name").load()
-
-
-@pytest.mark.parametrize("group", ["console_scripts", "pytest11", "agentfw"])
-def test_agrees_with_the_standard_library_about_this_environment(group: str) -> None:
-    expected = {
-        (normalise(found.dist.name), found.name, found.value)
-        for found in importlib.metadata.entry_points(group=group)
-        if found.dist is not None
-    }
-
-    assert {(found.distribution, found.name, found.value) for found in entry_points(group)} == expected
-
-
-def test_what_an_interrupted_pip_left_behind_is_told_and_not_read(install: Install) -> None:
-    install("~otes-1.0", f"[{GROUP}]\nnotes = notes\n", folder="one")
-    install("whole-1.0", f"[{GROUP}]\nwhole = whole\n", folder="two")
-
-    result = scan(GROUP)
-
-    assert [found.name for found in result.entry_points] == ["whole"]
-    (problem,) = result.problems
-    assert "an interrupted pip left" in problem.text
-    assert problem.fix == "delete that folder"
-
-
-def test_metadata_that_is_not_utf_8_is_told(install: Install, tmp_path: Path) -> None:
-    install("latin-1.0", f"[{GROUP}]\nlatin = latin\n", folder="one")
-    install("whole-1.0", f"[{GROUP}]\nwhole = whole\n", folder="two")
-    (tmp_path / "one/latin-1.0.dist-info/METADATA").write_bytes(b"Name: latin\nVersion: 1.0\nAuthor: Ren\xe9\n")
-
-    result = scan(GROUP)
-
-    assert [found.name for found in result.entry_points] == ["whole"]
-    (problem,) = result.problems
-    assert (problem.distribution, problem.version, problem.text) == ("latin", "1.0", "METADATA is not UTF-8 text")

@@ -77,34 +77,3 @@ def test_the_components_of_the_reward_are_figures_of_each_update(laboratory: Any
         assert f"reward {figures['reward']:.3g} (utility {figures['reward/utility']:.3g}, format 1.5)   " in "".join(
             shown(training)
         )
-
-
-def test_a_single_component_is_not_shown_beside_the_reward(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.train(tmp_path, rewards=["utility"], updates=1)
-
-    assert "reward/utility" in training.folder.updates()[0]["rollouts"]
-    assert "(" not in shown(training)[0]
-
-
-@pytest.mark.slow
-def test_a_kl_penalty_alone_publishes_no_version_where_no_weight_changes(laboratory: Any, tmp_path: Path) -> None:
-    """At its start the policy is its own reference: the penalty has no gradient, and the adapter stays at zero."""
-    pytest.importorskip("peft")
-    model = str(importlib.import_module("agentfw_laboratory.models").make_model(tmp_path / "model"))
-
-    training = laboratory.train(
-        tmp_path / "runs",
-        **EQUAL,
-        policy={"name": "transformers", "settings": {"model": model}},
-        optimizer={"name": "grpo", "settings": {"kl": 0.04}},
-        learner={"name": "lora", "settings": {"model": model, "steps": 2}},
-        tasks=2,
-        samples=2,
-        max_turns=1,
-        sampling={"max_tokens": 8},
-        evaluation={"every": 2, "tasks": 1},
-    )
-
-    assert [(line["version"], line["served"]) for line in training.folder.updates()] == [("", {}), ("", {})]
-    assert not list((training.folder.path / "learner").iterdir())
-    assert "nothing learned: all rewards of 2 groups are equal" in shown(training)[-1]

@@ -12,7 +12,7 @@ import pytest
 from agentfw import Component, hookimpl
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Intervention, Task
-from agentfw.errors import PluginError, TimelineError
+from agentfw.errors import PluginError
 from agentfw.host import Host
 from agentfw.memory import Memory
 from agentfw.policy import Policy
@@ -21,12 +21,6 @@ from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import check_component, fresh_host
 from agentfw.tool import Tool, tool
-from agentfw.turns.engagement import Engagement
-from agentfw.turns.policy_agent import PolicyAgent
-
-
-async def _async(self: object, *arguments: object) -> None:
-    """Does nothing that anybody waits for."""
 
 
 class Pond(Environment):
@@ -95,11 +89,6 @@ def test_a_world_that_would_never_begin_ends_the_run(host: Host, tmp_path: Path,
         run(host, tmp_path, environment)
 
 
-def test_a_value_where_an_answer_is_awaited_names_the_call(host: Host, tmp_path: Path) -> None:
-    with pytest.raises(PluginError, match=r'memory "slow" .* recall\(\).* must be defined with `async def`'):
-        run(host, tmp_path, "pond", memories=["slow"])
-
-
 class Forgetful(Memory):
     async def recall(self, query: Any) -> Any:
         return []
@@ -120,36 +109,6 @@ def test_the_check_finds_it_too(kind: str, factory: Callable[[], object], words:
     results = check_component(kind, factory)
 
     assert any(words in result.detail for result in results if not result.passed)
-
-
-def test_what_is_scheduled_is_no_coroutine() -> None:
-    class Scheduling(Pond):
-        def begin(self, world: World, task: Task) -> None:
-            world.after(1, self.later)
-
-        async def later(self) -> None:
-            pass
-
-    with pytest.raises(TimelineError, match="what was scheduled at 1 is a coroutine"):
-        asyncio.run(Engagement(Scheduling(), PolicyAgent(Feeding())).run(Task(0, 0)))
-
-
-def test_a_wrapper_that_returns_a_coroutine_is_found_when_it_is_called() -> None:
-    class Wrapped(Pond):
-        begin = lambda self, world, task: _async(self)  # type: ignore[assignment]  # noqa: E731
-
-    with pytest.raises(TypeError, match="it returned a coroutine, which nobody awaits"):
-        asyncio.run(Engagement(Wrapped(), PolicyAgent(Feeding())).run(Task(0, 0)))
-
-
-def test_a_lifecycle_hook_that_returns_a_coroutine_is_told() -> None:
-    class Watching(Plugin):
-        @hookimpl
-        def agentfw_scored(self, scores: Any) -> Any:
-            return _async(self)
-
-    with pytest.raises(PluginError, match=r"of watching .* it returned a coroutine, which nobody awaits"):
-        fresh_host(Watching()).call("agentfw_scored", run=None, scores=[])
 
 
 def test_a_tool_whose_call_is_no_coroutine_is_no_answer() -> None:

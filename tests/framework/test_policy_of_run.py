@@ -137,12 +137,3 @@ def test_a_training_without_a_version_is_told(monkeypatch: pytest.MonkeyPatch, t
     state.write_text(json.dumps({"update": 1, "version": "policy@1", "adapter": "learner/00001/adapter"}))
     with pytest.raises(RunFolderError, match=r"the newest version of .* is gone"):
         policy_of_run(run.host, "last", tmp_path)
-
-
-def test_a_policy_that_takes_no_version_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.syspath_prepend(str(SITE))
-    folder = importlib.import_module("agentfw_laboratory.training").train(tmp_path).folder
-    host = importlib.import_module("agentfw_laboratory.playing").host()
-
-    with pytest.raises(UsageError, match=r"the policy biased of .* has no setting that takes a version"):
-        policy_of_run(host, folder.id, tmp_path)

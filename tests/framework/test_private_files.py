@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.runs import Journal, make_folder, write_whole
+from agentfw.runs import write_whole
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
 
@@ -70,20 +70,6 @@ def test_sessions_are_private_while_they_go_on_and_afterwards(tmp_path: Path) ->
     assert open_to_others(tmp_path / "runs") == {}
 
 
-def test_what_is_left_of_a_torn_journal_is_private(tmp_path: Path) -> None:
-    folder = tmp_path / "records"
-    make_folder(folder)
-    path = folder / "turns.jsonl"
-    with Journal.open(path) as journal:
-        journal.append({"said": "hello"})
-    with path.open("ab") as torn:
-        torn.write(b'{"said": "half')
-    Journal.open(path).close()
-
-    assert path.with_name("turns.jsonl.torn").exists()
-    assert open_to_others(folder) == {}
-
-
 def test_who_opened_a_report_to_others_keeps_it_open(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_whole(path, "first")
@@ -93,22 +79,3 @@ def test_who_opened_a_report_to_others_keeps_it_open(tmp_path: Path) -> None:
     write_whole(path, "second")
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
-
-
-def test_stores_of_the_libraries_are_private(tmp_path: Path) -> None:
-    pytest.importorskip("igraph")
-    from agentfw_memory import SkillGraph
-    from agentfw_papers.timing.jsonl import write_rows
-    from agentfw_rewardmodels.judging import JudgementCache
-
-    folder = tmp_path / "stores"
-    folder.mkdir(mode=0o700)
-    with SkillGraph.open(folder / "skills.db", tenant="t", embedder="hash:64") as graph:
-        graph.add(owner="ada", text="Offer the earliest slot first")
-        graph.admin.export_jsonl(folder / "export.jsonl")
-        assert (folder / "skills.db-wal").exists()
-        assert open_to_others(folder) == {}
-    JudgementCache(folder / "judgements.db").close()
-    write_rows(folder / "rows.jsonl", [{"said": "hello"}])
-
-    assert open_to_others(folder) == {}

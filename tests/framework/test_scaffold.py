@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 import agentfw
 from agentfw.component import KINDS
 from agentfw.errors import UnknownNameError, UsageError
-from agentfw.scaffold import derive, scaffold
+from agentfw.scaffold import scaffold
 from agentfw.testing import fresh_host
 
 NOBODY = fresh_host()
@@ -141,69 +140,3 @@ def test_what_is_there_is_never_written_over(tmp_path: Path) -> None:
         scaffold(NAME, "tool", tmp_path, host=NOBODY)
 
     assert [path.name for path in (tmp_path / NAME).iterdir()] == ["mine.txt"]
-
-
-def test_a_disk_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = Path.write_text
-
-    def full(path: Path, *arguments: object, **options: object) -> int:
-        if path.name == "plugin.py":
-            raise OSError(28, "No space left on device")
-        return written(path, *arguments, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Path, "write_text", full)
-
-    with pytest.raises(UsageError, match="No space left on device"):
-        scaffold(NAME, "tool", tmp_path, host=NOBODY)
-
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_folder_to_write_in_is_made_where_it_is_missing(tmp_path: Path) -> None:
-    paths = scaffold(NAME, "tool", tmp_path / "new" / "place", host=NOBODY)
-
-    assert tmp_path / "new" / "place" / NAME / "pyproject.toml" in paths
-    assert all(path.is_file() for path in paths)
-
-
-@pytest.mark.parametrize(
-    ("name", "component"),
-    [("agentfw-tea", "tea"), ("tea", "tea"), ("Tea__Time", "tea-time"), ("my.agentfw", "my-agentfw")],
-)
-def test_the_component_is_called_as_the_distribution_without_the_prefix(name: str, component: str) -> None:
-    assert derive(name).component == component
-
-
-@pytest.mark.slow
-def test_a_written_package_is_installed_by_pip_and_found_by_the_host(tmp_path: Path) -> None:
-    scaffold(NAME, "memory", tmp_path, host=NOBODY)
-    site = tmp_path / "site"
-    installed = subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--quiet"),
-            *("--target", str(site), str(tmp_path / NAME)),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert installed.returncode == 0, installed.stderr
-    code = (
-        "import json\nfrom agentfw.host import Host, HostOptions\nfrom agentfw.testing import run_contract\n"
-        "host = Host.load(HostOptions()); found = host.find('memory', 'crane-fly')\n"
-        "results = run_contract(host, 'memory', 'crane-fly')\n"
-        "print(json.dumps([found.record.distribution, found.record.version, [r.passed for r in results]]))"
-    )
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(site)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    distribution, version, passed = json.loads(shown.stdout)
-    assert (distribution, version) == (NAME, "0.1.0")
-    assert len(passed) > 5
-    assert all(passed)

@@ -13,15 +13,13 @@ import pytest
 from pydantic import AliasChoices, BaseModel, Field, SecretStr, computed_field, field_validator
 
 from agentfw import Component, Settings, hookimpl
-from agentfw.boundary.settings_input import validate
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Task
-from agentfw.errors import SettingsError, UsageError
 from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.run import Run
-from agentfw.runs.spec.resolution import from_json, to_json, with_defaults
+from agentfw.runs.spec.resolution import from_json, to_json
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host
 
@@ -155,13 +153,6 @@ def test_a_component_gets_its_settings_as_they_were_validated(
     assert reopened(run, host) == Odd.made[0]
 
 
-def test_settings_are_validated_once(host: Host, tmp_path: Path) -> None:
-    create(host, tmp_path, {"percent": 2})
-
-    assert OddSettings.validated == 1
-    assert Odd.made[0].percent == 200
-
-
 def test_run_json_says_what_was_given_and_what_is_in_force(host: Host, tmp_path: Path) -> None:
     found = about(create(host, tmp_path, {"percent": 2, "class": 2.0}))
 
@@ -177,12 +168,6 @@ def test_a_spec_of_infinities_comes_back(host: Host, tmp_path: Path) -> None:
     run = create(host, tmp_path, horizon=float("inf"))
 
     assert Run.open(RunFolder.open(run.folder.path), host).spec.horizon == float("inf")
-
-
-def test_one_episode_does_not_change_the_settings_of_the_next(host: Host, tmp_path: Path) -> None:
-    asyncio.run(create(host, tmp_path, episodes=3).execute())
-
-    assert Inn.seen == [["ann", "bob"]] * 3
 
 
 def test_a_default_that_changed_since_is_as_it_was(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,38 +198,6 @@ def test_settings_that_can_not_be_as_they_were_are_noted(
 
 
 # -- secrets -----------------------------------------------------------------------------------------------------------
-
-SECRETS = {"key": "s3cret-key", "server": {"password": 'pässword "quoted"'}}
-
-
-def test_trackers_get_no_secret(host: Host, tmp_path: Path) -> None:
-    run = create(host, tmp_path, SECRETS)
-
-    assert "s3cret" not in json.dumps(with_defaults(run.spec))
-
-
-def test_nothing_but_secrets_is_set_again(host: Host, tmp_path: Path) -> None:
-    run = create(host, tmp_path)
-
-    with pytest.raises(UsageError, match=r"memory\.odd\.percent, seed can't be changed"):
-        Run.open(run.folder, host, {"memory": {"odd": {"percent": 3}}, "seed": 4})
-
-
-def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ODD_KEY", raising=False)
-
-    with pytest.raises(SettingsError, match=r"^memory\.key: the environment variable ODD_KEY is not set\b"):
-        validate(OddSettings, {"key": {"env": "ODD_KEY"}}, "memory")
-
-
-def test_an_error_does_not_show_a_secret() -> None:
-    class Strict(Settings):
-        login: SecretStr = Field(SecretStr(""), max_length=3)
-
-    with pytest.raises(SettingsError) as caught:
-        validate(Strict, {"login": "s3cret"}, "memory")
-
-    assert "s3cret" not in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import os
 import random
 import subprocess
 import sys
@@ -14,19 +12,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from planted_bugs.memories import Blocking
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 import agentfw
 from agentfw import Component, Settings, hookimpl
-from agentfw.component import KINDS
 from agentfw.environment import Environment, World, action
 from agentfw.episode import Episode, Task
 from agentfw.errors import InterventionRefused, PluginError, UnknownNameError
-from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.scores import RewardModel, Score
-from agentfw.testing import FakeModel, check_component, checks, contract, fresh_host, run_contract, sample_group
+from agentfw.testing import FakeModel, check_component, contract, fresh_host, run_contract
 from agentfw.testing.samples import sample_episode
 from agentfw.testing.tools import drawn, problems, unfitting
 from agentfw.tool import tool
@@ -109,16 +104,6 @@ def test_a_component_that_wants_to_end_python_is_a_failure() -> None:
     assert "SystemExit" in failures("reward", Quitting)["scores_can_be_used"]
 
 
-@pytest.mark.slow
-def test_a_memory_that_keeps_others_waiting_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "BLOCKED_SECONDS", 0.1)
-
-    detail = failures("memory", Blocking, episodes=sample_group(0, 2))["others_go_on_while_it_works"]
-
-    assert "recalling, it kept everything else waiting" in detail
-    assert "(memories.py, line " in detail
-
-
 def test_a_memory_that_recalls_nothing_is_not_praised_for_idempotence() -> None:
     results = {result.name: result for result in check_component("memory", Forgetful)}
 
@@ -135,14 +120,6 @@ def test_a_plugin_may_bring_episodes_of_its_own() -> None:
     mine = [sample_episode(Task(index, index), text="chess") for index in range(3)]
 
     assert "learning_twice_is_learning_once" in failures("memory", Choosy, episodes=mine)
-
-
-def test_every_promise_is_a_sentence_that_a_user_can_read() -> None:
-    for kind in KINDS:
-        for check in contract(kind):
-            (doc,) = (check.__doc__ or "").strip().splitlines()[:1]
-            assert doc[0].isupper()
-            assert doc.endswith(".")
 
 
 # -- the host of a test ------------------------------------------------------------------------------------------------
@@ -207,60 +184,6 @@ def test_settings_are_part_of_the_contract(model: str, detail: str) -> None:
     assert results["its_settings_are_explained"].detail.startswith(detail)
 
 
-class VaultSettings(Settings):
-    key: SecretStr = Field(SecretStr(""), description="Key of the vault.")
-    token_env: str = Field("VAULT_TOKEN", description="Environment variable with the token.")
-
-
-class Vault(Notebook):
-    """A memory that takes care of its secrets."""
-
-    def __init__(self, settings: VaultSettings) -> None:
-        super().__init__()
-        self.key, self.token = settings.key.get_secret_value(), os.environ.get(settings.token_env, "")
-
-    def open(self, folder: Path) -> None:
-        self.folder = folder
-
-
-class Logging(Vault):
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        (self.folder / "log.txt").write_text(f"GET /?token={self.token}", "utf-8")
-        return await super().recall(query)
-
-
-class Chatty(Vault):
-    def open(self, folder: Path) -> None:
-        super().open(folder)
-        print("opened with", base64.b64encode(f"ada:{self.key}".encode()))
-
-
-class Shouting(Vault):
-    async def learn(self, episode: Episode, reward: float) -> None:
-        raise ValueError(f"the key is {self.key}")
-
-
-@pytest.mark.parametrize(
-    ("factory", "detail"),
-    [
-        ("Logging", 'it writes its setting "key, token_env" into log.txt; keep secrets in memory'),
-        ("Chatty", 'it prints its setting "key, token_env"'),
-        ("Shouting", 'its errors quote its setting "key, token_env"; leave it out of them'),
-        ("Vault", ""),
-    ],
-)
-def test_a_planted_secret_is_looked_for(factory: str, detail: str) -> None:
-    class Offering:
-        @hookimpl
-        def agentfw_memories(self) -> list[Component]:
-            return [Component("vault", f"{__name__}:{factory}", "", settings=f"{__name__}:VaultSettings")]
-
-    results = {result.name: result for result in run_contract(fresh_host(Offering()), "memory", "vault")}
-
-    result = results["its_secrets_stay_secret"]
-    assert (result.passed, result.skipped, result.detail) == (not detail, False, detail)
-
-
 def test_wrong_settings_are_a_failed_check() -> None:
     (result,) = run_contract(fresh_host(Plugin()), "memory", "notes", {"limt": 3})
 
@@ -284,13 +207,6 @@ def test_a_fresh_host_holds_what_it_is_given_and_nothing_else(monkeypatch: pytes
     assert names == ["more", "notes"]
 
 
-def test_a_fresh_host_can_hold_the_builtins_too() -> None:
-    host = fresh_host(Plugin(), builtins=True)
-
-    assert host.find("memory", "notes").record.distribution == "plugin"
-    assert {offer.record.distribution for offer in host.components("environment")} == {"agentfw"}
-
-
 def test_a_broken_plugin_is_an_error_for_its_author_at_once() -> None:
     class Misspelt:
         @hookimpl
@@ -302,13 +218,6 @@ def test_a_broken_plugin_is_an_error_for_its_author_at_once() -> None:
     with pytest.raises(PluginError, match="no_such_module"):
         fresh_host("no_such_module.plugin")
     assert fresh_host(Misspelt(), strict=False).notes
-
-
-def test_the_fixture_works_in_an_empty_folder(agentfw_host: Any, tmp_path: Path) -> None:
-    host = agentfw_host(Plugin())
-
-    assert isinstance(host, Host)
-    assert Path.cwd() == tmp_path
 
 
 class Guests(Environment):
@@ -347,13 +256,6 @@ def test_a_spec_of_a_plugin_that_is_not_installed_runs_with_a_fake_model(
     assert fake_model.requests[0]["tools"][0]["function"]["name"] == "serve"
 
 
-def test_the_fixtures_cost_other_tests_no_import() -> None:
-    code = "import sys, agentfw.testing.fixtures; print([name for name in sys.modules if 'pydantic' in name])"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-
-    assert shown.strip() == "[]"
-
-
 @pytest.mark.slow
 def test_contract_tests_makes_one_test_of_each_promise(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
@@ -372,7 +274,7 @@ def test_contract_tests_makes_one_test_of_each_promise(pytester: pytest.Pytester
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA")
 
     # A memory that shows nothing of what it learned keeps the promises about users and tools vacuously.
-    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 16, skipped=15)
+    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 15, skipped=14)
     result.stdout.fnmatch_lines(["*It never recalls more than it was asked for.*", "*FAILED*it_keeps_to_the_limit*"])
 
 

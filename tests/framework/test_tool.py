@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 import time
-from contextlib import suppress
 from typing import Any
-
-import pytest
 
 from agentfw.tool import FunctionTool, Tool, tool
 
@@ -89,77 +84,6 @@ def test_a_plain_function_that_is_slow_stops_neither_others_nor_its_timeout() ->
     late, quick = asyncio.run(both())
     assert late == (False, "slow timed out after 0.05 s")
     assert quick[0]
-
-
-def test_a_call_that_is_called_off_is_no_answer() -> None:
-    """The run was interrupted: that must go through, and not be told to an agent as a failure of the tool."""
-
-    @tool
-    async def waiting() -> str:
-        """Waits."""
-        await asyncio.sleep(60)
-        return ""
-
-    async def call_off() -> None:
-        task = asyncio.create_task(waiting.answer({}))
-        await asyncio.sleep(0.01)
-        task.cancel()
-        await task
-
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(call_off())
-
-
-def test_a_stop_iteration_is_an_error_like_any_other() -> None:
-    """A future can't carry it: with asyncio's own threads each such call would wait for its timeout."""
-
-    @tool
-    def empty() -> str:
-        """The first of nothing."""
-        return next(iter(()))
-
-    assert answer(empty) == (False, "empty failed: RuntimeError: raised StopIteration")
-
-
-def test_a_tool_that_holds_on_to_its_cancellation_times_out_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentfw.boundary.coroutines.PATIENCE", 0.05)
-
-    @tool(timeout=0.05)
-    async def clinging() -> str:
-        """Waits, whatever happens."""
-        while True:
-            with suppress(BaseException):
-                await asyncio.sleep(60)
-
-    assert answer(clinging) == (False, "clinging timed out after 0.05 s")
-
-
-CLINGING = """
-import asyncio
-from contextlib import suppress
-import agentfw.boundary.coroutines
-from agentfw.tool import tool
-
-@tool(timeout=0.05)
-async def clinging() -> str:
-    "Waits, whatever happens."
-    while True:
-        with suppress(BaseException):
-            await asyncio.sleep(60)
-
-async def main():
-    for one in await clinging.open():
-        print(await one.answer({}))
-
-agentfw.boundary.coroutines.PATIENCE = 0.05
-asyncio.run(main())
-"""
-
-
-def test_a_program_ends_although_a_tool_holds_on_to_its_cancellation() -> None:
-    ended = subprocess.run([sys.executable, "-c", CLINGING], capture_output=True, text=True, timeout=100, check=True)
-
-    assert "timed out after 0.05 s" in ended.stdout
 
 
 def test_a_cancelled_tool_may_close_what_it_has_opened() -> None:

@@ -13,7 +13,6 @@ import pytest
 from agentfw.errors import (
     AgentfwError,
     PluginError,
-    RunFolderError,
     SettingsError,
     UnknownNameError,
     UsageError,
@@ -71,41 +70,6 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("values", "error", "words"),
-    [
-        ({"policy": fault("biased", "tokenless")}, UsageError, 'the policy "biased" returns no token ids'),
-        ({"policy": fault("biased", "stale")}, PluginError, "with base after bias@1 was published"),
-        (
-            {"policy": fault("biased", "context")},
-            PluginError,
-            "failed in generate(), episode 00000-0: ValueError: the prompt has",
-        ),
-        (
-            {"learner": fault("bias", "memory")},
-            AgentfwError,
-            'learner "bias" of agentfw-laboratory 1.0.0 ran out of memory in update() number 1',
-        ),
-        ({"learner": fault("bias", "version")}, PluginError, "returned no new version in update() number"),
-        ({"optimizer": fault("centred", "unfinite")}, PluginError, "of episode 0000"),
-        ({"optimizer": fault("centred", "elsewhere")}, PluginError, "gave turn 1000 of episode 0000"),
-        ({"rewards": [fault("faulty", "nan")]}, PluginError, "gave nan for episode 0000"),
-    ],
-)
-def test_what_fails_on_the_way_names_its_culprit(
-    values: dict[str, Any], error: type[AgentfwError], words: str, laboratory: Any, tmp_path: Path
-) -> None:
-    training = laboratory.create(tmp_path, **values)
-
-    with pytest.raises(error) as caught:
-        asyncio.run(training.execute())
-
-    assert words in str(caught.value)
-    assert caught.value.fix
-    assert training.folder.state == "interrupted"
-
-
 def test_a_nan_reward_names_its_component_and_nothing_is_learned(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.create(tmp_path, rewards=["utility", fault("faulty", "nan")])
 
@@ -158,17 +122,6 @@ def test_after_an_error_the_training_goes_on_where_it_was(
     laboratory.resume(training.folder)
 
     assert laboratory.left(training.folder) == expected
-
-
-def test_a_state_that_is_damaged_is_told_and_left_alone(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path).folder
-    (folder.path / "summary.json").unlink()
-    (folder.path / "state.json").write_text('{"update": 3')
-
-    with pytest.raises(RunFolderError, match=r"state\.json can't be read"):
-        laboratory.resume(folder)
-
-    assert (folder.path / "state.json").read_text() == '{"update": 3'
 
 
 @pytest.mark.slow

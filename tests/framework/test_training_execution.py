@@ -14,7 +14,7 @@ import pytest
 
 from agentfw.host.hook_calls import HookManager
 from agentfw.runs.observers import Observer
-from agentfw.runs.records.summary import Summary, flat
+from agentfw.runs.records.summary import Summary
 from agentfw.runs.results.comparison import change
 
 SITE = Path(__file__).parents[1] / "site"
@@ -38,46 +38,6 @@ def test_a_policy_learns_what_is_liked(laboratory: Any, tmp_path: Path) -> None:
     difference = change(training.folder)
     assert difference is not None
     assert difference.difference.high < 0
-
-
-def test_the_advantages_of_what_was_learned_from_are_kept(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path, updates=1).folder
-
-    found = json.loads((folder.rollouts(1).path / "advantages.json").read_text())
-    turns = {episode.id: len(episode.turns) for episode in folder.rollouts(1).episodes()}
-
-    assert found.keys() <= turns.keys()
-    values = [value for some in found.values() for _, value in some]
-    assert min(values) < 0 < max(values)
-    assert all(0 <= turn < turns[name] for name, some in found.items() for turn, _ in some)
-
-
-@pytest.mark.slow
-def test_one_seed_gives_one_policy_whatever_plays_at_once(laboratory: Any, tmp_path: Path) -> None:
-    one = laboratory.train(tmp_path / "a")
-    other = laboratory.train(tmp_path / "b", concurrency=3)
-
-    assert laboratory.left(one.folder) == laboratory.left(other.folder)
-
-
-@pytest.mark.slow
-def test_another_seed_plays_other_episodes(laboratory: Any, tmp_path: Path) -> None:
-    one, other = (laboratory.train(tmp_path / str(seed), seed=seed) for seed in (7, 8))
-
-    assert laboratory.left(one.folder)["rollouts 1"] != laboratory.left(other.folder)["rollouts 1"]
-
-
-def test_groups_of_training_and_evaluation_have_their_own_size_and_tasks(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path, samples=5, evaluation={"every": 3, "tasks": 4, "samples": 2}).folder
-
-    learned = [record["episode"] for record in folder.rollouts(1).metrics()]
-    held_out = [episode.task for episode in folder.evaluation(0).episodes()]
-    assert [name.rpartition("-")[2] for name in learned] == ["0", "1", "2", "3", "4"] * 3
-    assert len(held_out) == 4 * 2
-    assert {task.split for task in held_out} == {"validation"}
-    seeds = {episode.task.seed for number in range(1, 5) for episode in folder.rollouts(number).episodes()}
-    assert len(seeds) == 4 * 3, "each update has tasks of its own while there are enough"
-    assert not seeds & {task.seed for task in held_out}
 
 
 def test_every_evaluation_plays_the_same_with_the_newest_version(laboratory: Any, tmp_path: Path) -> None:
@@ -299,42 +259,6 @@ def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluatio
     assert middle <= learned[2], "the third update begins with what the evaluation saw"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stop", [("play", 3), ("learn", 3), ("evaluate", 2)])
-def test_a_memory_in_the_process_gets_everything_back_after_an_interruption(
-    stop: tuple[str, int], laboratory: Any, tmp_path: Path
-) -> None:
-    class Stop(Observer):
-        def phase(self, name: str, update: int) -> None:
-            if (name, update) == stop:
-                raise OSError("the machine is tired")
-
-    values = {"memories": ["scratch"], "memories_learn": True, "concurrency": 2}
-    expected = laboratory.left(laboratory.train(tmp_path / "whole", **values).folder)
-    training = laboratory.create(tmp_path / "broken", **values)
-    with pytest.raises(OSError, match="tired"):
-        asyncio.run(training.execute(Stop()))
-
-    laboratory.resume(training.folder)
-
-    assert laboratory.left(training.folder) == expected
-
-
-def test_no_two_episodes_that_are_learned_from_have_one_id(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Memories tell episodes apart by it."""
-    bandit = importlib.import_module("agentfw_laboratory.bandit").Bandit
-    before = bandit.tasks
-    monkeypatch.setattr(bandit, "tasks", lambda self, count, seed, split: before(self, min(count, 4), seed, split))
-
-    folder = laboratory.train(tmp_path, samples=2).folder
-
-    names = [record["episode"] for number in (1, 2, 3, 4) for record in folder.rollouts(number).metrics()]
-    assert len({name.partition("-")[0] for name in names}) == 4, "four tasks, again and again"
-    assert len(set(names)) == len(names) == 4 * 3 * 2
-
-
 def test_only_the_newest_versions_are_kept(laboratory: Any, tmp_path: Path) -> None:
     folder = laboratory.train(tmp_path, keep=3).folder
 
@@ -382,27 +306,3 @@ def test_hooks_and_watchers_are_told_of_each_update(
     first = [("play", 1), ("learn", 1), ("publish", 1), ("agentfw_updated", "bias@1"), "bias@1"]
     second = [("play", 2), ("learn", 2), ("publish", 2), ("agentfw_updated", "bias@2"), "bias@2"]
     assert told == [("evaluate", 0), *first, *second, ("evaluate", 2)]
-
-
-@pytest.mark.slow
-def test_trackers_get_the_figures_of_each_update(laboratory: Any, tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    folder = laboratory.train(tmp_path, trackers=["tensorboard"]).folder
-
-    events = EventAccumulator(str(folder.path / "tensorboard"))
-    events.Reload()
-    for name in ("reward", "missed", "learner/kl", "served/publish_bytes", "seconds/play"):
-        values = [event.value for event in events.Scalars(name)]
-        assert values == pytest.approx([flat(line)[name] for line in folder.updates()])
-    assert [event.step for event in events.Scalars("evaluation/missed")] == [0, 2, 4]
-
-
-def test_what_is_written_down_is_strict_json_without_paths_of_this_machine(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path).folder
-
-    for name in ("run.json", "state.json", "summary.json"):
-        text = (folder.path / name).read_text()
-        json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
-        assert str(tmp_path) not in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import importlib
 from pathlib import Path
@@ -118,77 +117,6 @@ def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
     assert (REPORTED in (folder.path / "report.html").read_text()) == (steps == 1)
 
 
-@pytest.mark.slow
-def test_a_training_in_bf16_that_a_false_alarm_stopped_goes_on(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Policy and learner agree to the last bit on the longest answer of the first evaluation, but not later."""
-    from agentfw.errors import AgentfwError
-    from agentfw.runs.learning import proof
-
-    def alarm(*_: object) -> bool:
-        raise AgentfwError("policy and learner differ by 0.00051 nats per token")
-
-    make_model = importlib.import_module("agentfw_laboratory.models").make_model
-    model = {"model": str(make_model(tmp_path / "model", seed=3, initializer_range=0.06)), "precision": "bf16"}
-    training = laboratory.create(
-        tmp_path / "runs",
-        environment={"name": "bandit", "settings": {"rounds": 2}},
-        policy={"name": "transformers", "settings": model},
-        optimizer="grpo",
-        rewards=["varied"],
-        learner={"name": "lora", "settings": {**model, "learning_rate": 1e-3}},
-        updates=2,
-        tasks=2,
-        samples=2,
-        max_turns=2,
-        sampling={"max_tokens": 16},
-        evaluation={"every": 2, "tasks": 2},
-    )
-    with monkeypatch.context() as before:
-        before.setattr(proof, "check", alarm)
-        with pytest.raises(AgentfwError, match=r"0\.00051"):
-            asyncio.run(training.execute())
-
-    folder = laboratory.resume(training.folder).folder
-
-    assert [line["served"]["proven"] for line in folder.updates()] == [1, 1]
-
-
-@pytest.mark.slow
-def test_updates_below_the_rounding_prove_nothing_which_is_told_first(
-    laboratory: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from agentfw.printing.out import Out
-    from agentfw.runs.records.summary import summarize
-    from agentfw.runs.results.run_report import write_report
-    from agentfw_cli.result_table import print_result
-
-    make_model = importlib.import_module("agentfw_laboratory.models").make_model
-    model = {"model": str(make_model(tmp_path / "model")), "precision": "bf16"}
-    training = laboratory.train(
-        tmp_path / "runs",
-        environment={"name": "bandit", "settings": {"rounds": 2}},
-        policy={"name": "transformers", "settings": model},
-        optimizer="grpo",
-        rewards=["varied"],
-        learner={"name": "lora", "settings": {**model, "learning_rate": 1e-7}},
-        updates=1,
-        tasks=2,
-        samples=2,
-        max_turns=2,
-        sampling={"max_tokens": 48},
-        evaluation={"every": 1, "tasks": 2},
-    )
-
-    write_report(training.folder)
-    print_result(training.info, summarize(training.folder, 1.0), Out(), [])
-
-    page = (training.folder.path / "report.html").read_text()
-    assert "None of 1 versions could be proven" in page[: page.index("<svg")]
-    assert "None of 1 versions could be proven" in capsys.readouterr().err
-
-
 def trained(laboratory: Any, root: Path, policy: str, learner: str, **optimizer: float) -> Any:
     """A short training whose policy and learner have these precisions."""
     make_model = importlib.import_module("agentfw_laboratory.models").make_model
@@ -247,14 +175,6 @@ def test_a_sampler_that_differs_on_purpose_is_corrected_and_the_report_says_how_
     write_report(folder)
     page = (folder.path / "report.html").read_text()
     assert "of the sampled tokens counted less or not at all" in page[: page.index("<svg")]
-
-
-@pytest.mark.slow
-def test_a_sampler_of_slightly_another_precision_is_corrected_by_default(laboratory: Any, tmp_path: Path) -> None:
-    figures = [line["learner"] for line in trained(laboratory, tmp_path, "fp32", "bf16").updates()]
-
-    assert all(0.001 < each["mismatch"] < 0.1 for each in figures)
-    assert all(each["importance_corrected"] < 0.1 for each in figures), "it is measured, and there is little to do"
 
 
 @pytest.mark.slow

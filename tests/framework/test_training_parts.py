@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,6 @@ from agentfw.episode import Task
 from agentfw.errors import PluginError, UsageError
 from agentfw.runs.learning.curriculum import Curriculum, QueryCurriculum
 from agentfw.runs.learning.update import finite
-from agentfw.runs.records.play_records import State
 from agentfw.seeds import Seeds
 
 
@@ -35,24 +33,6 @@ def test_an_update_learns_from_different_tasks_and_a_pass_takes_each_once(count:
     first_pass = Counter(index for indexes in taken[: count // size] for index in indexes)
     assert max(first_pass.values()) == 1
     assert taken == [[task.index for task in curriculum(count, size).of(update)] for update in range(1, updates + 1)]
-
-
-def test_every_pass_has_an_order_of_its_own() -> None:
-    plan = curriculum(12, 4)
-
-    passes = [[[task.index for task in plan.of(3 * number + update)] for update in (1, 2, 3)] for number in range(4)]
-
-    assert len({str(each) for each in passes}) > 1
-
-
-def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
-    state = State(3, "bias@3", "learner/00003", {"bias": [0.1, 1e-300]}, {"anchors": {"ö": 1.5}}, {"update": 3})
-    assert State.read(tmp_path) == State(), "before the first update there is none"
-
-    state.write(tmp_path)
-
-    assert State.read(tmp_path) == state
-    assert sorted(path.name for path in tmp_path.rglob("*.json")) == ["00003.json", "state.json"]
 
 
 def test_a_figure_that_is_no_number_says_that_the_weights_are_none_either() -> None:

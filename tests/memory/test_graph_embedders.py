@@ -63,15 +63,6 @@ def test_any_text_has_a_row(text: str) -> None:
     assert np.linalg.norm(row) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_a_process_started_anew_gives_the_same_rows() -> None:
-    code = (
-        "from agentfw_memory.graph.index.embedders import open_embedder;"
-        "print(open_embedder('hash:8').embed(['offer the earliest slot']).tolist())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(open_embedder("hash:8").embed(["offer the earliest slot"]).tolist())
-
-
 @pytest.mark.slow
 def test_loading_a_model_leaves_the_process_as_it_was() -> None:
     pytest.importorskip("wordllama")
@@ -139,21 +130,14 @@ def test_a_callable_is_measured_and_its_rows_get_length_one() -> None:
         (lambda texts: [[float("nan"), 1.0] for _ in texts], "NaN"),
         (lambda texts: [[float("inf"), 1.0] for _ in texts], "infinity"),
         (lambda texts: [1.0 for _ in texts], r"shape \(1,\)"),
-        (lambda texts: [[] for _ in texts], r"shape \(1, 0\), not \(1, 1\)"),
-        (lambda texts: [[1.0]] * (len(texts) + 1), r"shape \(2, 1\), not \(1, 1\)"),
+        (lambda texts: [[] for _ in texts], r"shape \(1, 0\)"),
+        (lambda texts: [[1.0]] * (len(texts) + 1), r"shape \(2, 1\)"),
         (lambda texts: "vector", "no rows of numbers"),
     ],
 )
 def test_what_is_no_vector_is_refused(function: Callable[[Sequence[str]], Any], words: str) -> None:
     with pytest.raises(BadInputError, match=words):
         open_embedder(function)
-
-
-def test_a_callable_that_changes_its_mind_is_refused_later() -> None:
-    sizes = iter([2, 3])
-    embedder = open_embedder(lambda texts: [[1.0] * next(sizes)])
-    with pytest.raises(BadInputError, match=r"\(1, 3\), not \(1, 2\)"):
-        embedder.embed(["another"])
 
 
 class Asymmetric:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
 from agentfw_memory.graph.recall.calibration import calibrated
-from agentfw_memory.graph.recall.timeline import GAP, Timeline
+from agentfw_memory.graph.recall.graph_cache import GAP, Timeline
 
 pytest.importorskip("igraph")
 

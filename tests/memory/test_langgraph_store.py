@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Iterator
@@ -42,16 +41,6 @@ def store(graph: SkillGraph) -> Any:
 
 def keys(items: list[Any]) -> list[str]:
     return [item.key for item in items]
-
-
-def test_items_that_come_and_go_leave_a_store_that_goes_on(store: Any) -> None:
-    for turn in range(6):
-        for place in range(4):
-            store.put(("notes",), str(place), {"text": f"tea {turn}"})
-        assert len(store.search(("notes",), query="tea")) == 4
-        for place in range(4):
-            store.delete(("notes",), str(place))
-        assert store.search(("notes",), query="tea") == []
 
 
 def test_an_item_that_isnt_indexed_is_found_by_its_key_and_comes_after_the_others(
@@ -141,34 +130,6 @@ def test_a_batch_reads_what_was_there_and_the_last_write_of_a_key_counts(store: 
     assert (store.get(("n",), "k").value, store.get(("n",), "new").value) == ({"v": 2}, {"v": 3})
 
 
-def test_many_at_once_write_and_read_the_same_keys(store: Any) -> None:
-    async def work() -> None:
-        calls = []
-        for place in range(60):
-            calls += [
-                store.aput(("n",), f"k{place % 3}", {"v": place}),
-                store.adelete(("n",), f"k{place % 3}"),
-                store.aget(("n",), f"k{place % 3}"),
-                store.asearch(("n",), query="v"),
-            ]
-        await asyncio.gather(*calls)
-
-    asyncio.run(work())
-    for place in range(3):
-        store.put(("n",), f"k{place}", {"v": place})
-    assert sorted(keys(store.search(("n",)))) == ["k0", "k1", "k2"]
-
-
-def test_an_item_keeps_when_it_was_created_and_what_it_held_in_another_order(store: Any) -> None:
-    store.put(("n",), "k", {"b": 1, "a": 2})
-    before = store.get(("n",), "k")
-    store.put(("n",), "k", {"b": 2, "a": 2})
-    after = store.get(("n",), "k")
-
-    assert list(before.value) == ["b", "a"]
-    assert after.created_at == before.created_at < after.updated_at
-
-
 def test_an_item_ends_when_its_time_is_over_unless_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("langgraph")
     from agentfw_memory.adapters import langgraph
@@ -188,28 +149,3 @@ def test_an_item_ends_when_its_time_is_over_unless_it_is_read(tmp_path: Path, mo
         assert sorted(keys(store.search(("n",), refresh_ttl=False))) == ["forever", "read"]
         clock.now += 50
         assert keys(store.search(("n",))) == ["forever"]
-
-
-def test_long_values_and_long_questions_are_taken(store: Any) -> None:
-    store.put(("n",), "long", {"text": "tea " * 30_000, "more": ["x" * 300_000]})
-
-    (found,) = store.search(("n",), query="which tea? " * 5_000)
-
-    assert len(found.value["text"]) == 120_000
-
-
-def test_a_newer_item_supersedes_no_other(store: Any) -> None:
-    for key, text in (("1", "I live in Berlin"), ("2", "I live in Hamburg"), ("3", "I live in Berlin")):
-        store.put(("ana",), key, {"text": text})
-
-    assert sorted(keys(store.search(("ana",)))) == ["1", "2", "3"]
-    assert store.get(("ana",), "1").value == {"text": "I live in Berlin"}
-
-
-def test_pages_are_cut_from_one_list(store: Any) -> None:
-    for place in range(12):
-        store.put(("n",), str(place), {"text": f"test document number {place}"})
-
-    pages = [keys(store.search(("n",), query="test", limit=2, offset=offset)) for offset in range(0, 12, 2)]
-
-    assert [key for page in pages for key in page] == keys(store.search(("n",), query="test", limit=12))

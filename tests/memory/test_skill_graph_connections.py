@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import socket
@@ -13,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -96,44 +94,6 @@ def crash(server: Any) -> None:
     process = server.get_postmaster_info().process
     os.kill(server.get_pid(), signal.SIGQUIT)
     process.wait(20)
-
-
-@pytest.mark.nightly
-def test_a_restart_in_the_middle_of_adds_loses_nothing_acknowledged_and_doubles_nothing(server: Any) -> None:
-    acknowledged: list[tuple[str, str]] = []
-    over = threading.Event()
-
-    def add(owner: str) -> None:
-        with open_graph(server.get_uri(), tenant=owner, patience=60.0) as graph:
-            for place in itertools.count():
-                if over.is_set():
-                    return
-                skill = graph.add(owner=owner, text=f"{owner} says {place}", scenarios=["talk"])
-                graph.learn({"id": f"{owner} {place}", "user": owner, "query": "q", "skills": [skill.id]}, 0.5)
-                acknowledged.append((owner, skill.id))
-
-    with ThreadPoolExecutor(3) as pool:
-        writers = [pool.submit(add, owner) for owner in ("ana", "ben", "cleo")]
-        try:
-            for _ in range(3):
-                before = len(acknowledged)
-                while len(acknowledged) < before + 30 and not any(writer.done() for writer in writers):
-                    time.sleep(0.01)
-                crash(server)
-                server.ensure_postgres_running()
-            before = len(acknowledged)
-            while len(acknowledged) < before + 30 and not any(writer.done() for writer in writers):
-                time.sleep(0.01)
-        finally:
-            over.set()
-        for writer in writers:
-            writer.result()
-    for owner in ("ana", "ben", "cleo"):
-        with open_graph(server.get_uri(), tenant=owner) as graph:
-            skills = graph.skills(owner=owner)
-            assert len({skill.text for skill in skills}) == len(skills)
-            assert {skill.id for skill in skills} == {skill for by, skill in acknowledged if by == owner}
-            assert {skill.uses for skill in skills} == {1}
 
 
 @pytest.mark.slow
@@ -280,8 +240,3 @@ def test_everything_works_behind_a_pooler_in_transaction_mode(postgres_database:
     assert SkillGraph.tenants(pooled) == ["copy", "team"]
     pooler.close()
     assert pooler.transactions > 50
-
-
-def test_patience_is_above_0() -> None:
-    with pytest.raises(ValueError, match="patience"):
-        replace(GraphSettings(), patience=0.0)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -34,8 +33,7 @@ def everything(folder: Path) -> bytes:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[SkillGraph]:
-    small = GraphSettings(exact_up_to=5)
-    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:32", settings=small) as opened:
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:32") as opened:
         opened.add_all([NewSkill("ana", f"plain tea {place}", visibility="shared") for place in range(20)])
         yield opened
 
@@ -178,39 +176,3 @@ def test_a_reader_that_still_sees_it_is_waited_for_and_then_named(
     graph.delete(skill.id)
 
     assert b"inimit" not in everything(tmp_path)
-
-
-@pytest.mark.slow
-def test_no_byte_of_it_is_in_the_files_of_a_server(postgres_database: Callable[[], str]) -> None:
-    psycopg = pytest.importorskip("psycopg")
-    url = postgres_database()
-    with psycopg.connect(url) as connection:
-        own = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
-    assert own is not None
-    files = Path(parse_qs(urlsplit(url).query)["host"][0]) / "base" / str(own[0])
-
-    def found() -> int:
-        return sum(path.read_bytes().count(b"inimit") for path in files.rglob("*") if path.is_file())
-
-    served = GraphSettings(in_memory_up_to=0)
-    with (
-        SkillGraph.open(url, tenant="team", embedder="hash:64", settings=served) as graph,
-        SkillGraph.open(url, tenant="team", embedder="hash:64") as other,
-        psycopg.connect(url, autocommit=True) as server,
-    ):
-        graph.add_all(NewSkill("ben", f"plain tea {place} " * 20, visibility="shared") for place in range(40))
-        graph.learn(TOLD, 0.9)
-        skill = graph.add(owner="ana", text="inimitable tea " * 500, tools=["inimitable"], visibility="shared").id
-        graph.update(skill, text="inimitable again")
-        graph.prepare()
-        other.recall("tea", user="ana")
-        learned = [one.id for one in graph.skills(owner="ana")]
-        server.execute("CHECKPOINT")
-        assert found()
-
-        receipt = graph.delete(*learned)
-
-        server.execute("CHECKPOINT")
-        assert not found()
-        assert (receipt.skills, receipt.trajectories) == (len(learned), 1)
-        assert {hit.skill.owner for hit in other.recall("tea", user="ana", k=99)} == {"ben"}

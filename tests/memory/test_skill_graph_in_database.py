@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentfw_memory import GraphSettings, NewSkill, Skill, SkillGraph, Trajectory
-from agentfw_memory.graph.recall.database_words import DatabaseQuestion
+from agentfw_memory.graph.index.word_index import DatabaseQuestion
 from agentfw_memory.graph.recall.in_database import DatabaseRecall
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch
 from agentfw_memory.graph.stores.store import Sought
@@ -198,34 +197,6 @@ def test_the_words_of_a_superseded_text_are_searched_no_more(postgres_database: 
         assert holders(graph, "marmalad", "honey") == {"marmalad": 0, "honey": 1}
 
 
-def test_words_that_were_split_in_another_way_are_told_of_and_stored_anew_by_prepare(
-    postgres_database: Database, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As if they were stored without the pairs of characters where Chinese meets a number, such as "年" and "2019"."""
-    url = postgres_database()
-    with open_graph(url) as graph:
-        graph.add(owner="ana", text="她2019年搬到柏林", visibility="shared")
-        graph.add(owner="ben", text="the marmalade is in the cellar", visibility="shared")
-        graph.prepare()
-        head = json.loads(graph._rows.state("search") or b"")
-        head["way"] = "another"
-        with graph._rows.writing() as change:
-            graph._rows.save_state(change, "search", json.dumps(head).encode())
-            others = "UPDATE skillgraph.live SET words = ts_delete(words, ARRAY['她2', '9年'])"
-            graph._store._run(others, [])  # type: ignore[attr-defined]
-    with open_graph(url) as graph:
-        assert graph.recall("marmalade", user="cleo")
-        assert "run `agentfw memory prepare` once" in caplog.text
-        assert holders(graph, "9年") == {"9年": 0}
-
-        caplog.clear()
-        graph.prepare()
-
-        assert holders(graph, "9年") == {"9年": 1}
-        assert graph.recall("marmalade", user="cleo")
-        assert not caplog.records
-
-
 def test_an_unprepared_graph_is_searched_too_and_says_what_makes_it_fast(
     postgres_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -264,15 +235,3 @@ def test_a_graph_moves_to_the_database_when_it_outgrows_the_process(postgres_dat
         assert graph.recall("slot", user="user1")
         assert isinstance(graph._recaller._by, DatabaseRecall)
         assert len(graph._recaller.cache) < 50
-
-
-def test_vectors_may_be_made_anew_in_the_database_too(postgres_database: Database) -> None:
-    url = postgres_database()
-    with open_graph(url) as graph:
-        fill(graph, 20)
-        graph.prepare()
-    SkillGraph.reembed(url, tenant="team", embedder="hash:32")
-    with SkillGraph.open(url, tenant="team", settings=SERVED) as again:
-        assert again.recall("slot", user="user1")
-        again.prepare()
-        assert again.recall("slot", user="user1")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -119,23 +117,6 @@ def test_a_newcomer_with_a_first_skill_stays_with_similar_people(path: Path) -> 
         assert "red" not in circle_of(graph, "new")
 
 
-def test_a_newcomer_who_uses_what_others_have_stays_with_similar_people(path: Path) -> None:
-    chosen = GraphSettings(calibrate=False)
-    with SkillGraph.open(path, tenant="t", embedder="hash", settings=chosen) as graph:
-        similar_people(graph)
-        graph.prepare()
-        graph.set_profile("new", "likes chess and gardening novels")
-        reds = [
-            hit.skill.id
-            for hit in graph.recall("red way", user="red 0", k=9, at_least=0)
-            if hit.skill.owner.startswith("red")
-        ]
-
-        use(graph, "a first trip", "new", reds[:1])
-
-        assert circle_of(graph, "new") == {"blue"}
-
-
 def test_what_people_of_two_circles_share_suits_both(path: Path) -> None:
     wishes = GraphSettings(share_after=3, calibrate=False)
     with SkillGraph.open(path, tenant="t", embedder="hash", settings=wishes) as graph:
@@ -180,7 +161,7 @@ def test_the_next_process_takes_them_up_where_they_were(path: Path, monkeypatch:
         assert communities(again) == kept
 
 
-@pytest.mark.parametrize("spoilt", [b"", b"PK\x03\x04 cut off", b"\x93NUMPY nonsense", b"\x00" * 100])
+@pytest.mark.parametrize("spoilt", [b"", b"PK\x03\x04 cut off"])
 def test_what_cannot_be_read_is_counted_again(path: Path, spoilt: bytes) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
         grow(graph, 30)
@@ -219,23 +200,6 @@ def test_a_graph_that_has_grown_by_a_quarter_is_split_as_a_whole(path: Path, mon
     assert passes
 
 
-def test_what_one_method_found_is_not_taken_for_the_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
-        grow(graph, 20)
-        graph.prepare()
-    passes: list[str] = []
-    split = Membership.split_all
-
-    def noted(self: Membership) -> None:
-        passes.append(self._settings.communities)
-        split(self)
-
-    monkeypatch.setattr(Membership, "split_all", noted)
-    with SkillGraph.open(path, tenant="t", settings=GraphSettings.ablation("B2")) as graph:
-        assert circle_of(graph, "red 0") == {"red"}
-    assert passes == ["louvain"]
-
-
 @pytest.mark.slow
 def test_who_is_gone_is_in_no_community(path: Path) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
@@ -250,36 +214,13 @@ def test_who_is_gone_is_in_no_community(path: Path) -> None:
         assert all(membership.of(int(skill[1:])) == () for skill in ids[:40])
 
 
-def test_a_view_that_broke_off_is_loaded_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
-        grow(graph, 10)
-        graph.prepare()
-        before = [(hit.skill.id, hit.score) for hit in graph.recall("red way 3", user="red 1", k=9)]
-        graph.add(owner="green", text="nothing like it")
-        live = graph._rows.live
-
-        def broken(since: int = 0, rows: int = 20_000) -> Iterator[Any]:
-            yield from live(since, rows)
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(graph._rows, "live", broken)
-            with pytest.raises(KeyboardInterrupt):
-                graph.recall("red way 3", user="red 1")
-        after = [(hit.skill.id, hit.score) for hit in graph.recall("red way 3", user="red 1", k=9)]
-    assert {skill for skill, _ in after} == {skill for skill, _ in before}
-    with SkillGraph.open(path, tenant="t") as fresh:
-        assert [(hit.skill.id, hit.score) for hit in fresh.recall("red way 3", user="red 1", k=9)] == after
-
-
 def test_without_the_libraries_it_says_so_each_time_and_goes_on_once_they_are_there(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash", settings=GraphSettings(calibrate=False)) as graph:
         skill = graph.add(owner="ana", text="way home")
         with monkeypatch.context() as patch:
-            for library in ("igraph", "networkx"):
-                patch.setitem(sys.modules, library, None)
+            patch.setitem(sys.modules, "igraph", None)
             for _ in range(2):
                 with pytest.raises(MissingExtraError, match="communities") as missing:
                     graph.recall("way", user="ana")
@@ -288,8 +229,7 @@ def test_without_the_libraries_it_says_so_each_time_and_goes_on_once_they_are_th
         assert hit.skill == skill
         assert hit.why.community > 0.0
     with monkeypatch.context() as patch:
-        for library in ("igraph", "networkx"):
-            patch.setitem(sys.modules, library, None)
+        patch.setitem(sys.modules, "igraph", None)
         for chosen in (GraphSettings(), GraphSettings.ablation("B1")):
             with SkillGraph.open(path, tenant="t", settings=chosen) as graph:
                 assert [hit.skill for hit in graph.recall("way", user="ana")] == [skill]

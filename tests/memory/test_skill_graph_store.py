@@ -199,15 +199,6 @@ class GraphContract(StoreContract):
         assert graph.admin.owners(prefix="x") == []
         assert len(graph.admin.owners()) == len(names)
 
-    def test_the_skills_of_an_owner_in_a_scenario_are_only_theirs(self, open_graph: OpenGraph) -> None:
-        graph = open_graph()
-        for owner in ("ana", "ben"):
-            for text in ("tea", "milk", "rum"):
-                graph.add(owner=owner, text=text, scenarios=[] if text == "milk" else ["meeting"])
-        graph.retire(next(one.id for one in graph.skills(owner="ana") if one.text == "rum"))
-
-        assert [one.text for one in graph.skills(owner="ana", scenario="meeting")] == ["tea"]
-
 
 class TestSqliteStore(GraphContract):
     @pytest.fixture

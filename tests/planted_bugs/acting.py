@@ -232,11 +232,6 @@ class FirstTurnOnly(Parrot):
         return await super().generate(request)
 
 
-class BackInTime(Parrot):
-    def generation_time(self, generation: Generation, time_per_token: float) -> float:
-        return time_per_token - 0.2
-
-
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
@@ -321,9 +316,3 @@ class Twins(Box):
 
 class Takes(Box):
     tools = (Careless(),)
-
-
-class CloseOnce(Box):
-    async def close(self) -> None:
-        assert not self.closed
-        self.closed = True

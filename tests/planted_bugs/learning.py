@@ -13,7 +13,7 @@ from typing import Any
 from agentfw.episode import Episode
 from agentfw.errors import SettingsError
 from agentfw.learner import Batch, Learner, Update
-from agentfw.optimizer import Advantage, Loss, Optimizer, Scored
+from agentfw.optimizer import Advantage, Optimizer, Scored
 from agentfw.scores import RewardModel, Score
 
 # -- rewards -----------------------------------------------------------------------------------------------------------
@@ -45,11 +45,6 @@ class OffTrack(Turns):
 class Moody(Turns):
     def score_of(self, episode: Episode) -> Score:
         return replace(super().score_of(episode), value=random.random())
-
-
-class Comparing(Turns):
-    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        return [replace(self.score_of(group[0]), value=stdev(len(episode.turns) for episode in group))]
 
 
 class FirstTurn(Turns):
@@ -147,14 +142,6 @@ class FirstOnly(Centred):
         return super().advantages(groups)
 
 
-class Shuffling(Centred):
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        found = super().advantages(groups)
-        for group in groups:
-            group.reverse()  # type: ignore[attr-defined]
-        return found
-
-
 class Squaring(Centred):
     """A spread of its own making, which small rewards underflow and great ones overflow."""
 
@@ -181,16 +168,6 @@ class Fractional(Centred):
 
     def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
         return 0.5  # type: ignore[return-value]
-
-
-class NoLoss(Centred):
-    def loss(self) -> Loss:
-        return Loss("")
-
-
-class Unmeasured(Centred):
-    def metrics(self) -> Mapping[str, float]:
-        return {"groups": 0.0 if self.seen else float("nan")}
 
 
 class Indifferent(Centred):
@@ -329,13 +306,6 @@ class Averaging(Writer):
 class LivePath(Writer):
     def state(self) -> dict[str, Any]:
         return {"folder": Path("somewhere")}
-
-
-class Consuming(Writer):
-    def update(self, batch: Batch) -> Update:
-        for episode in batch.episodes:
-            episode.turns.pop()
-        return super().update(batch)
 
 
 class Unigram(Writer):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -145,12 +144,6 @@ class OneFileForTwo(Notebook):
             self.notes = {key: note for key, note in self.notes.items() if key[0] != self.writer[file]}
             self.writer[file] = user
         await super().learn(episode, reward)
-
-
-class Blocking(Notebook):
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        time.sleep(0.5)
-        return await super().recall(query)
 
 
 class BrokenTool(Notebook):

@@ -1,8 +1,8 @@
 """The table of calls: every method of a component that the framework calls, and how its values cross.
 
 A line names the method, the forms of what it is given and the form of what it answers (`forms.py`). Guards, traces, the
-thread of memories and the processes of isolated components are made from the table (`crossing.py`). So a new method of
-a kind is a method of its base class and one line here.
+thread of memories and a learner in a process of its own are made from the table (`crossing.py`). So a new method of a
+kind is a method of its base class and one line here.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
-"""Waits for coroutines of components until a deadline, also for those that hold on when they are cancelled.
+"""Waits for coroutines of components until a deadline, and calls blocking functions in threads.
 
-A coroutine that catches `CancelledError` and goes on, as a careless retry does, would make every timeout and every
-Ctrl-C wait for ever. After a second it is left behind, and whoever waits for it goes on as if it had ended.
-
-    async with asyncio.timeout(60):
-        found = await letting_go(memory.recall(query))
     found = await in_thread(look_up, "tea")
 
-Blocking functions are called in threads that never keep the process from ending. asyncio's own are joined at its end
-and at that of Python, so one call that hangs would keep a finished run from ending.
+These threads never keep the process from ending. asyncio's own are joined at its end and at that of Python, so one call
+that hangs would keep a finished run from ending.
 """
 
 from __future__ import annotations
@@ -25,14 +20,9 @@ from types import CoroutineType, coroutine
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import in_words
-from ..tool import wait_with
-from .plugin_calls import acting_for, current_call
 
 Found = TypeVar("Found")
 
-PATIENCE = 1.0
-"""Seconds that a cancelled coroutine has to close what it opened."""
-_NOT_BEGUN = object()
 _PLAIN = frozenset((type(None), bool, int, float, str, tuple, list, dict))
 """Types that can't be awaited: to ask whether something can takes longer."""
 
@@ -58,55 +48,23 @@ class Deadline:
     async def wait(self, begun: Coroutine[Any, Any, Found], awaited: object) -> Found:
         """The answer of a coroutine that has begun and awaits something. Raises TimeoutError after the deadline."""
         async with asyncio.timeout(self._seconds) as self._timeout:
-            return await letting_go(begun, awaited)
+            return await _rest(begun, awaited)
 
 
 @coroutine
-def letting_go(work: Awaitable[Found], awaited: object = _NOT_BEGUN) -> Generator[Any, Any, Found]:
-    """The answer of `work`, or CancelledError at most `PATIENCE` after the cancellation.
-
-    A coroutine that has begun is given with what it awaits now.
-    """
-    running, task, timer = as_coroutine(work), asyncio.current_task(), None
-    assert task is not None
-    late: list[bool] = []
-    before = task.cancelling()
-
-    def cancel_again() -> None:
-        late.append(True)
-        task.cancel()
-
-    go_on: Any = running.send
-    value: Any = None
-    try:
-        while True:
-            try:
-                if awaited is _NOT_BEGUN:
-                    awaited = go_on(value)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            if timer is not None and task.cancelling() <= before:
-                # It was cancelled from inside, as every timeout and every new connection does, and took it back.
-                timer.cancel()
-                timer = None
-            try:
-                value = yield awaited
-                go_on, awaited = running.send, _NOT_BEGUN
-            except BaseException as error:  # GeneratorExit, too
-                if late:
-                    task.uncancel()
-                    # One that catches everything would run for ever where Python deletes it, at its end too. What a
-                    # daemon thread holds is never deleted, which a variable of this module is.
-                    threading.Thread(target=lambda: (threading.Event().wait(), running), daemon=True).start()
-                    if (call := current_call()) is not None:
-                        call.leave(running)
-                    raise
-                if isinstance(error, asyncio.CancelledError) and timer is None:
-                    timer = task.get_loop().call_later(PATIENCE, cancel_again)
-                go_on, value, awaited = running.throw, error, _NOT_BEGUN
-    finally:
-        if timer is not None:
-            timer.cancel()
+def _rest(begun: Coroutine[Any, Any, Found], awaited: object) -> Generator[Any, Any, Found]:
+    """The answer of a coroutine that has begun, and awaits something now."""
+    while True:
+        try:
+            value = yield awaited
+        except BaseException as error:
+            go_on: Callable[[], object] = partial(begun.throw, error)
+        else:
+            go_on = partial(begun.send, value)
+        try:
+            awaited = go_on()
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
 
 def as_coroutine(work: Awaitable[Found]) -> Coroutine[Any, Any, Found]:
@@ -144,13 +102,11 @@ class _DaemonThreads(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[Given, Found], /, *args: Given.args, **kwargs: Given.kwargs) -> Future[Found]:
         future: Future[Found] = Future()
-        call = current_call()
 
         def job() -> None:
             if future.set_running_or_notify_cancel():
                 try:
-                    with acting_for(call):
-                        future.set_result(fn(*args, **kwargs))
+                    future.set_result(fn(*args, **kwargs))
                 except StopIteration as error:  # a future can't carry it
                     future.set_exception(RuntimeError(f"raised {in_words(error)}"))
                 except BaseException as error:
@@ -185,6 +141,3 @@ async def in_thread(function: Callable[Given, Found], /, *args: Given.args, **kw
 def use_daemon_threads() -> None:
     """Let `asyncio.to_thread` in this event loop use them, too."""
     asyncio.get_running_loop().set_default_executor(_THREADS)
-
-
-wait_with(letting_go)

@@ -4,7 +4,7 @@
     await memory.recall(query)
 
 A layer has two methods: one for what is awaited and one for what isn't. Its class gets the methods of a kind from the
-table of calls. The guard is here; `layers.py` and `runs/isolation.py` have the others.
+table of calls. The guard is here; `layers.py` has the others.
 """
 
 from __future__ import annotations
@@ -229,8 +229,8 @@ class GuardedLearner(Guarded, Learner, kind="learner"):
             raise AgentfwError(
                 f"{self.guard.title} ran out of memory in {call.title}{number}: {cause}".rstrip(": "),
                 fix="set what lowers the learner's need of memory (see its settings: agentfw plugins show "
-                f"{self.guard.name}), fork the run with fewer tasks or samples per update, or stop other programs that "
-                "use the memory",
+                f"{self.guard.name}), begin a new training with fewer tasks or samples per update, or stop other "
+                "programs that use the memory",
             ) from cause
 
 

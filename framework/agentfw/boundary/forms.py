@@ -4,9 +4,7 @@ A form says what goes in, what is checked when it comes out, and how it is writt
 
     EPISODE.enter(episode, passage)             # a copy: what the component does to it changes no record
     RECOLLECTIONS.leave(found, passage)         # a list of our own, without secrets
-    QUERY.read(QUERY.write(query)) == query     # as JSON values, in which form it crosses to another process
-
-An episode crosses to another process as it is on disk.
+    BATCH.read(BATCH.write(batch)) == batch     # as JSON values, in which form it crosses to a learner's process
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ from typing import Any, NamedTuple, Protocol
 from ..episode import Episode, Intervention, Task, Usage
 from ..errors import one_line
 from ..learner import Batch, Scores, Update
-from ..memory import Embedded, Query, Recollection, Remembered, Saying
+from ..memory import Embedded, Recollection, Remembered
 from ..optimizer import Advantage, Loss
 from ..policy import Policy
-from ..request import Action, Brief, Forwarded, Generation, Moment, Passed, Request
+from ..request import Brief, Forwarded, Generation, Moment, Passed, Request
 from ..scores import Score, wrong_scores
 from ..tool import Tool
 from .coroutines import Deadline, not_awaitable
@@ -39,10 +37,8 @@ Plain = Any
 
 def as_plain(value: Any) -> Plain:
     """A value of a call as a JSON value."""
-    if isinstance(value, (Episode, Recollection)):
+    if isinstance(value, Episode):
         return value.to_record()
-    if isinstance(value, Tool):
-        return [asdict(value.action), value.takes, value.timeout]
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, Path):
@@ -111,14 +107,6 @@ class Passage:
         return found if leave is None else leave(found, self)
 
 
-class AbsentTool(NamedTuple):
-    """What is known of a tool in another process."""
-
-    action: Action
-    takes: float
-    timeout: float
-
-
 # -- what components are given -----------------------------------------------------------------------------------------
 
 
@@ -182,27 +170,20 @@ def _strike_bytes(content: bytes) -> bytes:
     return strike(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
-def _task(record: Plain) -> Task:
-    return Task(**record)
-
-
 VALUE = Form()
 """Numbers, names, and what else nobody can change."""
 TEXT = Form(enter=lambda text, passage: strike(text))
-TEXTS = Form(enter=lambda texts, passage: struck(list(texts)), read=list)
+TEXTS = Form(enter=lambda texts, passage: struck(list(texts)))
 COPY = Form(enter=lambda value, passage: deepcopy(value))
 FOLDER = Form(read=Path)
-TASK = Form(read=_task, episode=lambda task: task.id)
-QUERY = Form(
-    read=lambda record: Query(**{**record, "task": _task(record["task"]), "scenarios": tuple(record["scenarios"])}),
-    episode=lambda query: query.task.id,
-)
-EPISODE = Form(_own_episode, read=Episode.from_record, episode=lambda episode: episode.id)
-GROUP = Form(_own_group, read=lambda records: [Episode.from_record(record) for record in records])
+TASK = Form(episode=lambda task: task.id)
+QUERY = Form(episode=lambda query: query.task.id)
+EPISODE = Form(_own_episode, episode=lambda episode: episode.id)
+GROUP = Form(_own_group)
 SCORED_GROUPS = Form(
     lambda groups, passage: [[replace(one, episode=one.episode.copied()) for one in group] for group in groups]
 )
-SAYING = Form(enter=lambda saying, passage: struck(saying), read=lambda record: Saying(**record))
+SAYING = Form(enter=lambda saying, passage: struck(saying))
 REQUEST = Form(_without_secrets, episode=lambda request: request.task.id if request.task else "")
 TELL = Form(_Telling)
 BATCH = Form(
@@ -294,7 +275,7 @@ def _generation(found: Generation, passage: Passage) -> Generation:
     found.said, found.calls = struck(found.said), struck(found.calls)
     asked_by = [given.model for given in passage.given[1:] if isinstance(given, Forwarded)]
     found.usage = layer.inside.priced(found.usage, *asked_by, found.version)
-    if not found.repeated and not _by_program(layer.inside, found.usage):
+    if not _by_program(layer.inside, found.usage):
         if layer.spending is not None:
             layer.spending.count(found.usage)
         layer.guard.row.spend(found.usage.cost)
@@ -402,27 +383,19 @@ def _of_type(kind: type) -> Callable[[Any, Passage], Any]:
     return checked
 
 
-def _each(read: Callable[[Plain], Any]) -> Callable[[Sequence[Plain]], list[Any]]:
-    return lambda records: [read(record) for record in records]
-
-
 NOTHING = VALUE
 FLAG = Form(leave=lambda found, passage: bool(found))
 NUMBER = Form(leave=lambda found, passage: int(found))
 FIGURES = Form(leave=lambda found, passage: dict(found))
 TAKEN = Form(leave=lambda found, passage: {str(name): int(count) for name, count in dict(found or {}).items()})
-RECOLLECTIONS = Form(leave=_recollections, read=_each(lambda record: Recollection(**record)))
-REMEMBERED = Form(
-    leave=lambda found, passage: struck(listed(found, Remembered, passage.guard)),
-    read=_each(lambda record: Remembered(**record)),
-)
-CORRECTED = Form(leave=_corrected, read=lambda record: Remembered(**record))
-EMBEDDED = Form(leave=_embedded, read=lambda record: Embedded(*record))
+RECOLLECTIONS = Form(leave=_recollections)
+REMEMBERED = Form(leave=lambda found, passage: struck(listed(found, Remembered, passage.guard)))
+CORRECTED = Form(leave=_corrected)
+EMBEDDED = Form(leave=_embedded)
 TOOLS = Form(
-    leave=lambda found, passage: [passage.layer.around("tool", tool) for tool in listed(found, Tool, passage.guard)],
-    read=_each(lambda record: AbsentTool(Action(**record[0]), *record[1:])),
+    leave=lambda found, passage: [passage.layer.around("tool", tool) for tool in listed(found, Tool, passage.guard)]
 )
-SCORES = Form(leave=_scores, read=_each(lambda record: Score(**{**record, "usage": Usage(**record["usage"])})))
+SCORES = Form(leave=_scores)
 GENERATION = Form(leave=_generation)
 STREAMED = Form(leave=_streamed)
 PASSED = Form(leave=_passed)
@@ -441,5 +414,5 @@ UPDATE = Form(
 )
 LOGPROBS = Form(write=lambda found: [list(found.logprobs), list(found.rounding)], read=lambda record: Scores(*record))
 SENTENCE = Form(leave=_sentence)
-TOLD = Form(read=tuple)
+TOLD = VALUE
 """Whether a tool has succeeded, and what it says. The tool's own layer checks it."""

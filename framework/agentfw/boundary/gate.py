@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..errors import AgentfwError, Interruption, PluginError, SettingsError, in_words
-from .plugin_calls import PluginCall
 
 __all__ = ["SLOW_SECONDS", "ImportFailed", "function_at", "let_in", "object_at"]
 
@@ -55,8 +54,7 @@ def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "", slow: floa
     watch.daemon = True
     watch.start()
     try:
-        with PluginCall(who, "its import"):
-            return load()
+        return load()
     except BaseException as error:
         if isinstance(error, (KeyboardInterrupt, Interruption)):
             raise

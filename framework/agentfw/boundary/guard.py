@@ -7,34 +7,20 @@
 Calls that are awaited get their deadline in `crossing.py`.
 
 Who is to blame is decided by the call in progress and not by the traceback, which may end in helpers and libraries.
-
-The episodes of a run share one event loop. A plugin that computes or waits without `await` stops all of them, and no
-deadline of a call can end that, because deadlines need the loop, too. So `watched` looks at the loop from a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
 from itertools import islice
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, TypeVar
 
 from ..errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
-from .plugin_calls import IN_PROGRESS, PluginCall, current_task, own_frame, place, running_call
 
 Item = TypeVar("Item")
-GiveUp = Callable[[PluginError], object]
-"""Ends the run with an error, from another thread."""
-
-_NOTED_SECONDS = 10.0
-"""Seconds after which the user is told which component blocks the run."""
-_UNLIMITED = ("learner", "optimizer")
-"""The kinds whose calls may take as long as they need."""
 
 
 class CallCounts:
@@ -94,29 +80,28 @@ class Guard:
         return Calling(self, call, episode, False, passes)
 
 
-class Calling(PluginCall):
-    """A class and no generator: a run enters it several times for each turn of an agent."""
+class Calling:
+    """A call of a component, in progress within its `with` block.
 
-    __slots__ = ("_began", "_counted", "_number", "_passes", "guard")
+    A class and no generator: a run enters it several times for each turn of an agent.
+    """
+
+    __slots__ = ("_began", "_counted", "_number", "_passes", "call", "episode", "guard")
 
     def __init__(
         self, guard: Guard, call: str, episode: str, counted: bool, passes: type[BaseException] | tuple[()] = ()
     ) -> None:
         """`counted` adds the call and its seconds to the record also if it succeeds."""
-        self.title, self.call, self.episode = guard.title, call, episode
-        self.mend = "" if guard.kind in _UNLIMITED else guard.mend
-        self.guard, self._counted, self._passes = guard, counted, passes
+        self.guard, self.call, self.episode = guard, call, episode
+        self._counted, self._passes = counted, passes
 
     def __enter__(self) -> None:
-        self.thread, self.task = threading.get_ident(), current_task()
-        IN_PROGRESS[self] = None
         self._began = time.monotonic() if self._counted else 0.0
         self._number = self.guard.row.begin(self.call or "an episode", self.episode)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        IN_PROGRESS.pop(self, None)
         seconds = time.monotonic() - self._began if self._counted else None
         if error is None or isinstance(error, self._passes):
             self.guard.row.end(self._number, seconds=seconds)
@@ -131,10 +116,23 @@ class Calling(PluginCall):
                 error.args = (error.message,)
             error.has_culprit = True
         elif isinstance(error, asyncio.CancelledError):
-            if self.task is None or not self.task.cancelling():  # else it is the run that is cancelled
+            task = _current_task()
+            if task is None or not task.cancelling():  # else it is the run that is cancelled
                 raise self.guard.error(f"failed in {self.where}: it was cancelled from inside") from error
         elif is_failure(error):
             raise self.guard.error(f"failed in {self.where}: {in_words(error)}") from error
+
+    @property
+    def where(self) -> str:
+        """The call, and the episode that it belongs to."""
+        return ", ".join(filter(None, (self.call, f"episode {self.episode}" if self.episode else "")))
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no event loop runs here
+        return None
 
 
 def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int | None = None) -> list[Item]:
@@ -145,49 +143,3 @@ def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int 
             raise guard.error(f"gave a {type(item).__name__}, not a {kind.__name__}")
         items.append(item)
     return items
-
-
-@contextmanager
-def watched(deadline: float, give_up: GiveUp | None) -> Iterator[None]:
-    """Name the component that keeps this event loop from going on, and end the run where it does so for too long."""
-    loop = asyncio.get_running_loop()
-
-    def blocked(frame: FrameType, seconds: float) -> None:
-        call, at = running_call(loop), own_frame(frame)
-        if call is None or at is None or not call.mend:
-            return
-        where = f"{call.call}, {place(at)}" if call.call else place(at)
-        text = f"{call.title} has kept the run from going on for {seconds:g} s: {where}"
-        if seconds < deadline:
-            sys.stderr.write(f"{text}\n")
-        elif give_up is not None:
-            give_up(PluginError(text, fix=f"{call.mend}, or give it more time: --set deadline=SECONDS"))
-
-    with ExitStack() as stack:
-        for seconds in (min(_NOTED_SECONDS, deadline / 2), *([deadline] if deadline < float("inf") else [])):
-            stack.enter_context(watching_loop(seconds, blocked))
-        yield
-
-
-@contextmanager
-def watching_loop(seconds: float, blocked: Callable[[FrameType, float], object]) -> Iterator[None]:
-    """Call `blocked`, from a thread of its own, each time the event loop here hasn't had a turn for so many seconds."""
-    loop, number, done = asyncio.get_running_loop(), threading.get_ident(), threading.Event()
-
-    def watch() -> None:
-        while not done.wait(seconds / 4):
-            turn = threading.Event()
-            try:
-                loop.call_soon_threadsafe(turn.set)
-            except RuntimeError:  # the loop is closed
-                return
-            if not turn.wait(seconds) and not done.is_set():
-                if (frame := sys._current_frames().get(number)) is not None:
-                    blocked(frame, seconds)
-                turn.wait()
-
-    threading.Thread(target=watch, name="agentfw-loop-watch", daemon=True).start()
-    try:
-        yield
-    finally:
-        done.set()

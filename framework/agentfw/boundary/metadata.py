@@ -86,8 +86,6 @@ class MetadataProblem(NamedTuple):
     distribution: str
     version: str
     text: str
-    fix: str = ""
-    """What to do about it, if that isn't to install it again."""
 
 
 class Scan(NamedTuple):
@@ -134,11 +132,6 @@ def scan(*groups: str) -> Scan:
         seen.add(normalise(own))
         # Only the names of those that mention a group are read: parsing all METADATA files would take a second.
         if hidden or not _mentions(installed, groups):
-            continue
-        if file.startswith("~"):
-            problems.append(
-                MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", "delete that folder")
-            )
             continue
         file = "METADATA"
         try:

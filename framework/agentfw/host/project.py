@@ -1,10 +1,8 @@
-"""Reads agentfw.toml: the settings of a project, of a user, or of everybody who has installed a distribution.
+"""Reads agentfw.toml: the settings of a project or of a user.
 
 The nearest file from the current folder upwards is the project's. The user's is in the folder for configuration of
-their system. A distribution names a package of its own in the entry-point group `agentfw.defaults`; the file in that
-package holds for whoever has installed it, and nothing is imported. What a user says wins over a distribution, and a
-project over both. A mistake in a file is an error before anything is loaded, with its location and the nearest valid
-key. Paths are relative to the file, not to the current directory.
+their system; what the project says wins. A mistake in a file is an error before anything is loaded, with its location
+and the nearest valid key. Paths are relative to the file, not to the current directory.
 
     # agentfw.toml
     default = "spec.toml"              # spec that `agentfw run` without arguments runs here: a file or a spec's name
@@ -17,7 +15,6 @@ key. Paths are relative to the file, not to the current directory.
     [plugins]
     allow = ["agentfw-notes==1.2.0"]   # only these distributions, in these versions; agentfw's own are always allowed
     disabled = ["agentfw-noisy"]       # plugins or distributions that are not imported
-    index = "plugins.toml"             # list of plugins for `agentfw plugins search`: a file or a URL
     package_index = "https://packages.example.org/simple"      # where pip is told to install plugins from
 
     project = find_project()
@@ -31,17 +28,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ..boundary.metadata import EntryPoint, normalise
+from ..boundary.metadata import normalise
 from ..errors import SettingsError, nearest
 from .trust import OF_ANOTHER_USER, is_of_another_user, require_trusted, user_folder
 
 FILE_NAME = "agentfw.toml"
-DEFAULTS_GROUP = "agentfw.defaults"
 TOP_KEYS = ("default", "runs", "specs", "defaults", "plugins")
-PLUGINS_KEYS = ("allow", "disabled", "index", "package_index")
-SHIPPED_KEYS = ("default", "defaults", "plugins")
-"""What a distribution may say. Which plugins are loaded, and where runs are, is up to those who install it."""
-SHIPPED_PLUGINS_KEYS = ("index", "package_index")
+PLUGINS_KEYS = ("allow", "disabled", "package_index")
 
 
 class Pin(NamedTuple):
@@ -63,16 +56,8 @@ class ProjectFile(NamedTuple):
     disabled: tuple[str, ...] = ()
     specs: tuple[Path, ...] = ()
     defaults: Mapping[str, Any] = MappingProxyType({})
-    plugin_list: str = ""
-    """The path or the URL of the team's list of plugins."""
     package_index: str = ""
     """The URL of the index of packages that plugins are installed from."""
-    shipped_by: str = ""
-    """The distribution that ships the file. Empty for a user's and a project's."""
-
-    @property
-    def title(self) -> str:
-        return f"{FILE_NAME} of {self.shipped_by}" if self.shipped_by else str(self.path)
 
     def effect(self) -> dict[str, str]:
         """What the file changes, in words."""
@@ -84,7 +69,6 @@ class ProjectFile(NamedTuple):
             "defaults": ", ".join(f"{key} = {value!r}" for key, value in self.defaults.items()),
             "plugins allowed": None if pins is None else ", ".join(pins) or "none",
             "plugins disabled": ", ".join(self.disabled),
-            "list of plugins": self.plugin_list,
             "index of packages": self.package_index,
         }
         return {name: str(value) for name, value in words.items() if value}
@@ -92,7 +76,7 @@ class ProjectFile(NamedTuple):
     def said(self) -> dict[str, Any]:
         """What a person has to allow before it holds. In a file of another user, that is everything."""
         others = {OF_ANOTHER_USER: self.effect()} if is_of_another_user(self.path) else {}
-        places = {"index": self.plugin_list, "package_index": self.package_index}
+        places = {"package_index": self.package_index}
         return {"defaults": dict(self.defaults), "plugins": places, **others}
 
     def require_trusted(self) -> None:
@@ -116,17 +100,6 @@ def find_user_file() -> ProjectFile | None:
     return read_project(file) if file.is_file() else None
 
 
-def read_shipped(entry: EntryPoint) -> ProjectFile:
-    """The file in the package that an entry point of a distribution names."""
-    folder = entry.folder()
-    if folder is None or not (folder / FILE_NAME).is_file():
-        raise SettingsError(
-            f"{entry.distribution} {entry.version} has its defaults in {entry.value}, and there is no {FILE_NAME}",
-            fix=f"put {FILE_NAME} into that package, or leave it out with --no-plugin {entry.distribution}",
-        )
-    return read_project(folder / FILE_NAME, shipped_by=entry.distribution)
-
-
 def runs_directory(given: Path | str | None) -> Path:
     """The directory of runs: as given, as the project's or the user's agentfw.toml says, or `runs`.
 
@@ -144,7 +117,7 @@ def runs_directory(given: Path | str | None) -> Path:
     return project.path.parent / "runs" if project is not None else Path("runs").absolute()
 
 
-def read_project(path: Path, *, shipped_by: str = "") -> ProjectFile:
+def read_project(path: Path) -> ProjectFile:
     """Read and validate one file. The SettingsError lists everything that is wrong with it."""
     import tomllib
 
@@ -157,21 +130,19 @@ def read_project(path: Path, *, shipped_by: str = "") -> ProjectFile:
         raise SettingsError(f"{path} isn't UTF-8 text: {error.reason}", fix="save the file as UTF-8") from error
     except OSError as error:
         raise SettingsError(f"{path} can't be read: {error.strerror}", fix="make the file readable") from error
-    problems = _unknown_keys(table, SHIPPED_KEYS if shipped_by else TOP_KEYS, "")
+    problems = _unknown_keys(table, TOP_KEYS, "")
     plugins = table.get("plugins", {})
     if not isinstance(plugins, dict):
         problems.append("plugins: must be a table: [plugins]")
         plugins = {}
-    problems += _unknown_keys(plugins, SHIPPED_PLUGINS_KEYS if shipped_by else PLUGINS_KEYS, "plugins.")
+    problems += _unknown_keys(plugins, PLUGINS_KEYS, "plugins.")
     allow = None
     if "allow" in plugins:
         allow = _read_pins(plugins["allow"], problems)
     disabled = _read_words(plugins, "disabled", "plugins.", problems)
-    index = _read_text(plugins, "plugins.index", "a path or a URL", problems)
-    if index and not _is_url(index):
-        index = str(path.parent / index)
     package_index = _read_text(plugins, "plugins.package_index", "a URL", problems)
-    if package_index and (not _is_url(package_index) or "@" in urlsplit(package_index).netloc):
+    is_url = package_index.startswith(("http://", "https://"))
+    if package_index and (not is_url or "@" in urlsplit(package_index).netloc):
         problems.append(
             "plugins.package_index: must be a URL (http or https) without a password; pip finds that in ~/.netrc"
         )
@@ -187,11 +158,7 @@ def read_project(path: Path, *, shipped_by: str = "") -> ProjectFile:
     if problems:
         raise SettingsError(f"{path}:\n  " + "\n  ".join(problems), fix=f"fix {path}")
     place = path.parent / runs if runs else None
-    return ProjectFile(path, allow, default, place, disabled, specs, defaults, index, package_index, shipped_by)
-
-
-def _is_url(text: str) -> bool:
-    return text.startswith(("http://", "https://"))
+    return ProjectFile(path, allow, default, place, disabled, specs, defaults, package_index)
 
 
 def _unknown_keys(table: Mapping[str, object], known: tuple[str, ...], prefix: str) -> list[str]:

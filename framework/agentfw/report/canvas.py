@@ -144,15 +144,13 @@ class Canvas:
         weight: int = 400,
         anchor: Literal["start", "middle", "end"] = "start",
         colour: str = INK,
-        halo: bool = False,
     ) -> None:
-        """Draw one line of text with its baseline at `y`. A halo keeps it readable on top of lines."""
+        """Draw one line of text with its baseline at `y`."""
         look: _Values = {
             "font-size": size,
             "font-weight": None if weight == 400 else weight,
             "text-anchor": None if anchor == "start" else anchor,
             "fill": colour,
-            **({"stroke": SURFACE, "stroke-width": 4, "paint-order": "stroke"} if halo else {}),
         }
         if line := " ".join(printable(text).split()):
             self._add("text", {"x": x, "y": y, **look}, escape(line, quote=False))

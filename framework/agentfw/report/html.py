@@ -164,14 +164,10 @@ class Page:
     def paragraph(self, text: str) -> None:
         self._blocks.append(f"<p>{_text(text)}</p>")
 
-    def figure(self, picture: Canvas, *, narrow: Canvas | None = None) -> None:
-        """A picture on a card. Phones show `narrow` if it is given; otherwise they scroll sideways."""
+    def figure(self, picture: Canvas) -> None:
+        """A picture on a card. On a phone, it scrolls sideways."""
         drawn = picture.to_svg(standalone=False)
-        if narrow is None:
-            body = f'<div class="scroll" tabindex="0">{drawn}</div>'
-        else:
-            body = f'<div class="wide">{drawn}</div><div class="narrow">{narrow.to_svg(standalone=False)}</div>'
-        self._blocks.append(f"<figure>{body}</figure>")
+        self._blocks.append(f'<figure><div class="scroll" tabindex="0">{drawn}</div></figure>')
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], caption: str = "") -> None:
         """A table that is sorted by clicking a heading. Number columns are right-aligned with common decimals."""

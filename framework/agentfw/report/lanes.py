@@ -3,14 +3,13 @@
 Every event is drawn, however many there are. If there isn't enough room, names are omitted, and overlapping marks are
 merged into one mark whose tooltip has the count.
 
-    >>> user = Lane("postdoc", [Span(0, 45, "writing"), Span(60, 90, "seminar")], [Mark(20, "chat", "interruption")])
+    >>> user = Lane("postdoc", [Span(0, 45), Span(60, 90, "thinking")], [Mark(20, "chat", "interruption")])
     >>> agent = Lane("agent", marks=[Mark(18, "new mail", "observation"), Mark(20, "suggest a slot", "intervention")])
     >>> chart = lanes_chart([user, agent], title="Episode 3", time_label="minutes")
     >>> "suggest a slot" in chart.to_svg()
     True
 
-Any kind is allowed. `work`, `thinking`, `observation`, `intervention` and `interruption` have their own shapes. Other
-kinds get the next colour and a dot or a bar.
+The kinds are `work`, `thinking`, `observation`, `intervention` and `interruption`.
 """
 
 from __future__ import annotations
@@ -20,28 +19,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, number_labels, text_width
-from agentfw.report.canvas import AXIS, FAINT, GRID, INK, MUTED, SERIES, SURFACE, Canvas, series_colour
+from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SERIES, SURFACE, Canvas
 
-MARK_ROW, CROWDED_ROW, SPAN_ROW, LABEL_ROW, LANE_GAP = 20.0, 13.0, 18.0, 17.0, 14.0
+MARK_ROW, SPAN_ROW, LABEL_ROW, LANE_GAP = 20.0, 18.0, 17.0, 14.0
 DEEPEST = 4
 """Rows for overlapping spans. Further spans share the last row, translucent."""
-_NARROW = 500.0  # pixels; below, names that don't fit beside their lanes stand above them
-CROWDED = 6.0
-"""Average pixels that a mark needs. With less room, marks become strokes, and each kind gets its own row."""
 
 BLUE, VERMILLION, GREEN = SERIES[0], SERIES[1], SERIES[2]
 COLOURS = {"work": BLUE, "thinking": FAINT, "observation": MUTED, "intervention": GREEN, "interruption": VERMILLION}
+"""The kinds, in the order of the legend."""
 RANK = {"interruption": 0, "intervention": 1}
 """Kinds in the order in which their names are placed if there isn't room for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that takes time. If `end` is None, it was still in progress when the record ended."""
+    """Something that takes time."""
 
     start: float
-    end: float | None
-    label: str = ""
+    end: float
     kind: str = "work"
 
 
@@ -83,23 +79,14 @@ class _Placed:
     clusters: list[_Cluster]
     rows: list[list[Span]]
     labelled: bool
-    crowded: bool
-    title: float
-    """Height of its name, where that stands above it."""
 
     @property
     def height(self) -> float:
-        return self.title + max(MARK_ROW, self.marks_height + SPAN_ROW * len(self.rows)) + LANE_GAP
+        return max(MARK_ROW, self.marks_height + SPAN_ROW * len(self.rows)) + LANE_GAP
 
     @property
     def marks_height(self) -> float:
-        if self.crowded:
-            return CROWDED_ROW * len(self.kinds)
         return (MARK_ROW if self.clusters else 0) + (LABEL_ROW if self.labelled else 0)
-
-    @property
-    def kinds(self) -> list[str]:
-        return sorted({cluster.kind for cluster in self.clusters}, key=_order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +113,20 @@ def lanes_chart(lanes: Sequence[Lane], *, title: str, time_label: str = "", widt
     """
     times = [mark.time for lane in lanes for mark in lane.marks]
     for span in (span for lane in lanes for span in lane.spans):
-        times += [span.start, _end(span)]
+        times += [span.start, span.end]
     finite = [time for time in times if math.isfinite(time)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     # An axis that would start just above zero starts at zero.
     low = 0.0 if 0 < low < 0.05 * high else low
     gutter = max((text_width(lane.name, 13, 600) for lane in lanes), default=0) + 20
-    above_lanes = gutter > 0.26 * width and width < _NARROW
     gutter = min(gutter, 0.26 * width)
-    left = PADDING + (4 if above_lanes else gutter)
+    left = PADDING + gutter
     axis = exact_axis(low, high, target=max(2, int((width - left - PADDING) / 90)))
     clock = _Clock(axis, left, width - left - PADDING)
     lanes = [_shown(lane, axis) for lane in lanes]
     kinds = _kinds(lanes)
     legend = _legend_rows(kinds, width)
-    placed = [_place(lane, clock, LABEL_ROW if above_lanes else 0.0) for lane in lanes]
+    placed = [_place(lane, clock) for lane in lanes]
     above = PADDING + 20 + (20 if time_label else 0) + (20 * len(legend) + 10 if legend else 0)
     height = above + max(60.0, sum(lane.height for lane in placed)) + 28 + PADDING
     canvas, _ = begin(title, time_label, width, height)
@@ -165,33 +151,29 @@ def lanes_chart(lanes: Sequence[Lane], *, title: str, time_label: str = "", widt
 
 
 def _shown(lane: Lane, axis: Axis) -> Lane:
-    """The lane clipped to the axis, in order of time, with open spans ending at the edge."""
-    spans = []
-    for span in sorted(lane.spans, key=lambda span: span.start):
-        end = axis.high if span.end is None else span.end
-        if math.isfinite(span.start) and math.isfinite(end) and span.start <= axis.high and end >= axis.low:
-            spans.append(Span(span.start, max(end, span.start), span.label, span.kind))
+    """The lane without what has no finite time, in order of time."""
+    known = [span for span in lane.spans if math.isfinite(span.start) and math.isfinite(span.end)]
+    spans = [Span(one.start, max(one.end, one.start), one.kind) for one in sorted(known, key=lambda one: one.start)]
     marks = sorted(lane.marks, key=lambda mark: mark.time)
     return Lane(lane.name, spans, [mark for mark in marks if axis.low <= mark.time <= axis.high])
 
 
-def _place(lane: Lane, clock: _Clock, title: float) -> _Placed:
+def _place(lane: Lane, clock: _Clock) -> _Placed:
     buckets: dict[tuple[int, str], list[Mark]] = {}
     for mark in lane.marks:
         buckets.setdefault((round(clock.x(mark.time)), mark.kind), []).append(mark)
     clusters = [_Cluster(clock.x(marks[0].time), marks) for marks in buckets.values()]
     # Interruptions are drawn above interventions, and both above everything else.
     clusters.sort(key=lambda cluster: (-RANK.get(cluster.kind, 2), cluster.x))
-    crowded = len(clusters) * CROWDED > clock.width
-    labelled = not crowded and any(mark.label for mark in lane.marks)
-    return _Placed(lane, clusters, _stack(lane.spans), labelled, crowded, title)
+    labelled = any(mark.label for mark in lane.marks)
+    return _Placed(lane, clusters, _stack(lane.spans), labelled)
 
 
 def _stack(spans: Sequence[Span]) -> list[list[Span]]:
     """Rows in which no two spans overlap, as long as there are enough rows."""
     rows: list[list[Span]] = []
     for span in spans:
-        free = next((row for row in rows if _end(row[-1]) <= span.start), None)
+        free = next((row for row in rows if row[-1].end <= span.start), None)
         if free is not None:
             free.append(span)
         elif len(rows) < DEEPEST:
@@ -201,28 +183,18 @@ def _stack(spans: Sequence[Span]) -> list[list[Span]]:
     return rows
 
 
-def _end(span: Span) -> float:
-    return span.start if span.end is None else span.end
-
-
 def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutter: float) -> None:
-    room, below = (clock.width, 18.0) if placed.title else (gutter - 14, placed.height / 2 + 4.5)
-    canvas.text(PADDING, top + below, ellipsis(placed.lane.name, width=room, size=13, weight=600), size=13, weight=600)
-    y = top + placed.title + LANE_GAP / 2
-    cuts = [cluster.x for cluster in placed.clusters if cluster.kind == "interruption"] if not placed.crowded else []
+    name = ellipsis(placed.lane.name, width=gutter - 14, size=13, weight=600)
+    canvas.text(PADDING, top + placed.height / 2 + 4.5, name, size=13, weight=600)
+    y = top + LANE_GAP / 2
     for index, row in enumerate(placed.rows):
-        _draw_spans(canvas, row, clock, y + placed.marks_height + SPAN_ROW * index, cuts)
+        _draw_spans(canvas, row, clock, y + placed.marks_height + SPAN_ROW * index)
     if placed.labelled:
         _draw_labels(canvas, placed, clock, y + 12)
         y += LABEL_ROW
     for cluster in placed.clusters:
         with canvas.group(title=_tooltip(cluster, clock)):
-            if placed.crowded:
-                row_top = y + CROWDED_ROW * placed.kinds.index(cluster.kind)
-                stroke = [(cluster.x, row_top + 2), (cluster.x, row_top + CROWDED_ROW - 2)]
-                canvas.line(stroke, colour=_colour(cluster.kind), width=1.25, opacity=0.8)
-                continue
-            busy = any(span.start <= cluster.marks[0].time <= _end(span) for span in placed.lane.spans)
+            busy = any(span.start <= cluster.marks[0].time <= span.end for span in placed.lane.spans)
             if cluster.kind == "interruption" and busy:
                 # An interruption crosses the spans in progress.
                 foot = y + MARK_ROW + SPAN_ROW * len(placed.rows) - 1
@@ -230,35 +202,20 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
             _draw_mark(canvas, cluster.kind, cluster.x, y + MARK_ROW / 2)
 
 
-def _draw_spans(canvas: Canvas, spans: Sequence[Span], clock: _Clock, top: float, cuts: Sequence[float]) -> None:
-    """The spans of one row. Spans on the same pixel are drawn as one. Names end before an interruption."""
-    waiting: list[Span] = []
-    for index, span in enumerate(spans):
-        waiting.append(span)
-        start, end = clock.x(waiting[0].start), max(clock.x(_end(one)) for one in waiting)
-        following = spans[index + 1] if index + 1 < len(spans) else None
-        if following and following.kind == span.kind and clock.x(following.start) <= start + 1 and end <= start + 1:
-            continue
-        if len(waiting) == 1:
-            what = f"{span.label or span.kind}, {clock.say(span.start)} to {clock.say(_end(span))}"
-        else:
-            what = f"{len(waiting)} × {span.kind}, {clock.say(waiting[0].start)} to {clock.say(_end(span))}"
-        with canvas.group(title=what):
-            _draw_span(canvas, span.kind, start, end, top + 2, SPAN_ROW - 4)
-        room = min([end, *(cut - 2 for cut in cuts if start + 8 < cut < end)]) - start - 12
-        label = ellipsis(span.label, width=room, size=11) if len(waiting) == 1 else ""
-        if len(label) > 3 or label == span.label:
-            canvas.text(start + 8, top + SPAN_ROW / 2 + 4, label, size=11, colour=INK)
-        waiting = []
+def _draw_spans(canvas: Canvas, spans: Sequence[Span], clock: _Clock, top: float) -> None:
+    """The spans of one row."""
+    for span in spans:
+        with canvas.group(title=f"{span.kind}, {clock.say(span.start)} to {clock.say(span.end)}"):
+            _draw_span(canvas, span.kind, clock.x(span.start), clock.x(span.end), top + 2, SPAN_ROW - 4)
 
 
 def _draw_span(canvas: Canvas, kind: str, start: float, end: float, top: float, height: float) -> None:
     if end - start < 5:
-        canvas.rectangle(start, top, max(1.5, end - start), height, fill=_colour(kind), radius=1.5, opacity=0.5)
+        canvas.rectangle(start, top, max(1.5, end - start), height, fill=COLOURS[kind], radius=1.5, opacity=0.5)
         return
     # A small gap on the right separates adjacent spans.
-    canvas.rectangle(start, top, end - start - 1, height, fill=_colour(kind), radius=3, opacity=0.22)
-    canvas.rectangle(start, top, 2.5, height, fill=_colour(kind), radius=1)
+    canvas.rectangle(start, top, end - start - 1, height, fill=COLOURS[kind], radius=3, opacity=0.22)
+    canvas.rectangle(start, top, 2.5, height, fill=COLOURS[kind], radius=1)
 
 
 def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float) -> None:
@@ -276,22 +233,20 @@ def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float
         if any(start < end + 12 and begin < start + needed + 12 for begin, end in taken):
             continue
         taken.append((start, start + needed))
-        colour = MUTED if RANK.get(cluster.kind) is None else _colour(cluster.kind)
+        colour = MUTED if RANK.get(cluster.kind) is None else COLOURS[cluster.kind]
         canvas.text(start, baseline, label, size=SMALL, colour=colour)
 
 
 def _draw_mark(canvas: Canvas, kind: str, x: float, y: float) -> None:
-    colour = _colour(kind)
+    colour = COLOURS[kind]
     if kind == "intervention":
         canvas.polygon([(x, y - 6.5), (x + 6.5, y), (x, y + 6.5), (x - 6.5, y)], fill=colour, stroke=SURFACE)
     elif kind == "interruption":
         for stroke, width in ((SURFACE, 5.5), (colour, 2.5)):
             for lean in (-1, 1):
                 canvas.line([(x - 4, y - 4 * lean), (x + 4, y + 4 * lean)], colour=stroke, width=width)
-    elif kind == "observation":
-        canvas.circle(x, y, 4, fill=SURFACE, stroke=colour, stroke_width=1.75)
     else:
-        canvas.circle(x, y, 4.5, fill=colour, stroke=SURFACE, stroke_width=1.25)
+        canvas.circle(x, y, 4, fill=SURFACE, stroke=colour, stroke_width=1.75)
 
 
 def _tooltip(cluster: _Cluster, clock: _Clock) -> str:
@@ -307,7 +262,7 @@ def _kinds(lanes: Sequence[Lane]) -> dict[tuple[str, bool], int]:
     for lane in lanes:
         for kind, spanning in [(s.kind, True) for s in lane.spans] + [(m.kind, False) for m in lane.marks]:
             counts[kind, spanning] = counts.get((kind, spanning), 0) + 1
-    return dict(sorted(counts.items(), key=lambda item: (_order(item[0][0]), item[0])))
+    return dict(sorted(counts.items(), key=lambda item: [*COLOURS].index(item[0][0])))
 
 
 def _legend_rows(kinds: dict[tuple[str, bool], int], width: float) -> list[list[tuple[str, bool, str]]]:
@@ -334,13 +289,3 @@ def _draw_legend(canvas: Canvas, rows: Sequence[Sequence[tuple[str, bool, str]]]
                 _draw_mark(canvas, kind, x + 7, y)
             canvas.text(x + 20, y + 4, label, size=12, colour=MUTED)
             x += 40 + text_width(label, 12)
-
-
-def _order(kind: str) -> tuple[int, str]:
-    known = list(COLOURS)
-    return (known.index(kind) if kind in known else len(known)), kind
-
-
-def _colour(kind: str) -> str:
-    # A custom kind keeps its colour from chart to chart, whatever else they contain.
-    return COLOURS.get(kind) or series_colour(3 + sum(kind.encode()) % 3)

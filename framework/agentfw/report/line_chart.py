@@ -1,7 +1,7 @@
 """Line charts, and small charts for a terminal that are made of block characters.
 
-The data is the darkest element. Names are at the ends of their lines, the grid is thin, and the title is at the top
-left. A value that isn't a finite number is a gap, not a zero.
+The data is the darkest element. Names are above the plot, the grid is thin, and the title is at the top left. A value
+that isn't a finite number is a gap, not a zero.
 
     >>> curve = Series("tiny + strategyhub", [0.42, 0.31, 0.22], low=[0.38, 0.26, 0.18], high=[0.46, 0.36, 0.26])
     >>> chart = line_chart([curve], title="Error by round", x_label="round")
@@ -73,12 +73,11 @@ class _Plot:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """A series ready for drawing: rows of (x, y, low, high) by x, where y can be NaN. It ends at (`end`, `last`)."""
+    """A series ready for drawing: rows of (x, y, low, high) by x, where y can be NaN. `last` is its last value."""
 
     series: Series
     rows: list[tuple[float, float, float, float]]
     colour: str
-    end: float
     last: float
 
     @property
@@ -108,29 +107,23 @@ def line_chart(
         " · ".join(filter(None, (ellipsis(line.series.name, width=160, size=12), value)))
         for line, value in zip(drawn, number_labels([line.last for line in drawn]), strict=True)
     ]
-    gutter = max((text_width(label, 12, 600) for label in labels), default=0) + 22
-    direct = gutter <= 0.3 * width and len(drawn) * 16 <= height - top - 60
-    if not direct:
-        top = _legend(canvas, drawn, labels, top)
-        gutter = PADDING
+    top = _legend(canvas, drawn, labels, top)
     bottom = height - PADDING - 18 - (18 if x_label else 0)
     up = _vertical(drawn, points, y_range, bottom - top)
     left = PADDING + max(text_width(label, SMALL) for label in up.labels) + 8
     whole = all(x == int(x) for x, _ in points)
     across = exact_axis(
-        min(x for x, _ in points), max(x for x, _ in points), target=int((width - left - gutter) / 80), integral=whole
+        min(x for x, _ in points), max(x for x, _ in points), target=int((width - left - PADDING) / 80), integral=whole
     )
     if len(across.ticks) < 2:
         across = nice_axis(across.low, across.high, target=2, integral=whole)
-    plot = _Plot(left, top + 10, width - left - gutter, bottom - top - 10, across, up)
+    plot = _Plot(left, top + 10, width - left - PADDING, bottom - top - 10, across, up)
     _grid(canvas, plot, x_label)
     with canvas.group(clip=(plot.left - 6, plot.top - 6, plot.width + 12, plot.height + 12)):
         for line in sorted(drawn, key=lambda line: not line.series.quiet):
             _band(canvas, plot, line)
         for line in sorted(drawn, key=lambda line: not line.series.quiet):
             _curve(canvas, plot, line, hovered=len(points) <= HOVERED)
-    if direct:
-        _name_ends(canvas, plot, drawn, labels, width)
     return canvas
 
 
@@ -149,7 +142,7 @@ def _prepare(series: Sequence[Series]) -> list[_Drawn]:
             continue
         colour = FAINT if one.quiet else series_colour(coloured)
         coloured += not one.quiet
-        drawn.append(_Drawn(one, rows, colour, *known[-1]))
+        drawn.append(_Drawn(one, rows, colour, known[-1][1]))
     return drawn
 
 
@@ -189,14 +182,14 @@ def _band(canvas: Canvas, plot: _Plot, line: _Drawn) -> None:
         upper = [(plot.x(x), plot.y(high)) for x, _, _, high in run]
         if len(run) == 1:
             canvas.line([lower[0], upper[0]], colour=line.colour, width=3, opacity=0.3)
-        canvas.polygon([*_thin(upper), *reversed(_thin(lower))], fill=line.colour, opacity=0.14)
+        canvas.polygon([*upper, *reversed(lower)], fill=line.colour, opacity=0.14)
 
 
 def _curve(canvas: Canvas, plot: _Plot, line: _Drawn, *, hovered: bool) -> None:
     for run in _runs(line.rows, (1,)):
         path = [(plot.x(x), plot.y(y)) for x, y, _, _ in run]
         if line.series.joined:
-            canvas.line(_thin(path), colour=line.colour, width=1.5 if line.series.quiet else 2.25)
+            canvas.line(path, colour=line.colour, width=1.5 if line.series.quiet else 2.25)
         if len(path) <= _MARKED or not line.series.joined:
             for point in path:
                 canvas.circle(*point, 2.5, fill=line.colour)
@@ -224,60 +217,8 @@ def _runs(
     return [run for run in runs if run]
 
 
-def _thin(path: list[Point]) -> list[Point]:
-    """The path with at most four points per pixel column (first, lowest, highest, last). It looks the same."""
-    if len(path) <= 2000:
-        return path
-    columns: dict[int, list[Point]] = {}
-    for point in path:
-        columns.setdefault(int(point[0]), []).append(point)
-    thinned: list[Point] = []
-    for column in columns.values():
-        lowest, highest = min(column, key=lambda point: point[1]), max(column, key=lambda point: point[1])
-        kept = [column[0], *sorted({lowest, highest}), column[-1]]
-        thinned += [point for index, point in enumerate(kept) if index == 0 or point != kept[index - 1]]
-    return thinned
-
-
-def _name_ends(canvas: Canvas, plot: _Plot, drawn: Sequence[_Drawn], labels: Sequence[str], width: float) -> None:
-    """Names at the ends of the lines, moved apart where they would overlap."""
-    gap = 16.0
-    ends = sorted(
-        (
-            (max(plot.top, min(plot.top + plot.height, plot.y(line.last))), line, label)
-            for line, label in zip(drawn, labels, strict=True)
-        ),
-        key=lambda end: end[0],
-    )
-    places: list[float] = []
-    for y, _, _ in ends:
-        places.append(max(y, places[-1] + gap) if places else y)
-    # Move names that were pushed below the plot back up.
-    floor = plot.top + plot.height
-    for index in range(len(places) - 1, -1, -1):
-        places[index] = min(places[index], floor)
-        floor = places[index] - gap
-    start = plot.left + plot.width + 8
-    for place, (y, line, label) in zip(places, ends, strict=True):
-        shift, end = 0.0, plot.x(line.end)
-        if end < start - 20:
-            # If the line ends before the right edge, dots connect it to its name.
-            canvas.line([(end + 8, y), (start - 6, y)], colour=line.colour, dash=(0.5, 5), opacity=0.7)
-        if abs(place - y) > 5:
-            canvas.line([(start - 2, y), (start + 6, place)], colour=line.colour, opacity=0.5)
-            shift = 8
-        canvas.text(
-            start + shift,
-            place + 4,
-            ellipsis(label, width=width - start - shift, size=12, weight=600),
-            size=12,
-            weight=400 if line.series.quiet else 600,
-            colour=line.text_colour,
-        )
-
-
 def _legend(canvas: Canvas, drawn: Sequence[_Drawn], labels: Sequence[str], top: float) -> float:
-    """Names above the plot, if they don't fit next to the lines. Returns the new top of the plot."""
+    """Names above the plot, each with the last value. Returns the new top of the plot."""
     x, y = PADDING, top + 14
     for line, label in zip(drawn, labels, strict=True):
         label = ellipsis(label, width=canvas.width - 2 * PADDING - 24, size=12)

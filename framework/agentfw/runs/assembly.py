@@ -16,7 +16,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TypeVar
 
-from ..boundary.coroutines import in_thread, letting_go, use_daemon_threads
+from ..boundary.coroutines import in_thread, use_daemon_threads
 from ..boundary.crossing import (
     GuardedEnvironment,
     GuardedMemory,
@@ -27,7 +27,7 @@ from ..boundary.crossing import (
 )
 from ..boundary.guard import Guard
 from ..boundary.layers import Clock, Trace, traced
-from ..engine import Engine, LocalEngine, make_engine
+from ..engine import Engine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn
 from ..errors import AgentfwError, UsageError
@@ -43,11 +43,10 @@ from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
 from ..turns.session import Session, SessionEnvironment
 from .deciding import Decisions
-from .isolation import Isolation, isolated
 from .learning.update import Learning, check_trainable, make_learning
 from .records.call_record import CallRecord
 from .records.journal import LongTexts
-from .spec.run_spec import Choice, IsolableChoice, RunSpec
+from .spec.run_spec import Choice, RunSpec
 from .spec.weights import Schedule, parse_schedule
 from .spending import Spending
 
@@ -112,7 +111,6 @@ class RunEnvironment:
 
 Made = TypeVar("Made")
 
-Keep = Callable[[Policy], Policy]
 Watch = Callable[[Episode, Turn], object]
 """Is called with each turn as soon as it is over."""
 
@@ -143,13 +141,8 @@ class Assembly:
     trace: Trace | None = None
     """Is told of each operation, where a tracker wants to know."""
 
-    async def play(
-        self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None, keep: Keep = lambda policy: policy
-    ) -> Episode:
-        """Play one episode with an agent of its own in a fresh world, and check its figures.
-
-        `keep` is given the policy that is about to be asked, and returns the one that is asked instead.
-        """
+    async def play(self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None) -> Episode:
+        """Play one episode with an agent of its own in a fresh world, and check its figures."""
         environment, clock = self.host.make("environment", self.spec.environment, Environment, "environment"), Clock()
         finish, outcome = "", dict[str, float]()
         try:
@@ -160,15 +153,15 @@ class Assembly:
                     # What the run says of sampling holds, whatever the program asks for: a training depends on it.
                     tools = self.tools if environment.calls_tools else ()
                     session = self.session(
-                        task, keep(self.surrounded(policy)), sampling, watch, leads_alone=True, tools=tools
+                        task, self.surrounded(policy), sampling, watch, leads_alone=True, tools=tools
                     )
-                    await letting_go(environment.play(session))
+                    await environment.play(session)
                     if session.failure is not None:
                         raise session.failure
                     episode = session.end("finished")
                 else:
                     guarded = GuardedEnvironment(environment, guard, episode=task.id)
-                    episode = await self._engaged(guarded, task, keep(self.surrounded(policy)), sampling, watch)
+                    episode = await self._engaged(guarded, task, self.surrounded(policy), sampling, watch)
             finish, outcome = episode.finish, dict(episode.outcome)
         finally:
             if self.trace is not None:
@@ -338,24 +331,11 @@ class Assembly:
 def assemble(spec: RunSpec, host: Host) -> Assembly:
     """Create the components of a resolved spec."""
     engine = make_engine(spec.engine, learns=spec.learner is not None)
-    try:
-        return _assembled(spec, host, engine)
-    except BaseException:
-        engine.close()  # an isolated component runs already
-        raise
-
-
-def _assembled(spec: RunSpec, host: Host, engine: Engine) -> Assembly:
     host.provide(engine=engine)
-    isolation = Isolation(host, engine if isinstance(engine, LocalEngine) else LocalEngine(), spec.deadline)
     calls = CallRecord()
 
     def guard(kind: str, choice: Choice) -> Guard:
         return host.guard(kind, choice.name, spec.deadline, label=choice.label, counts=calls)
-
-    def made_for(kind: str, choice: IsolableChoice, base: type[Made]) -> Made:
-        made: Made = isolated(kind, choice, isolation) if choice.isolate else host.make(kind, choice, base)
-        return made
 
     made = host.make("policy", spec.policy, Policy, "policy")
     if spec.optimizer is not None:
@@ -369,17 +349,17 @@ def _assembled(spec: RunSpec, host: Host, engine: Engine) -> Assembly:
         environment=RunEnvironment(spec, host, calls),
         policy=policy,
         memories=[
-            GuardedMemory(made_for("memory", choice, Memory), guard("memory", choice), texts=texts)
+            GuardedMemory(host.make("memory", choice, Memory), guard("memory", choice), texts=texts)
             for choice in spec.memories
         ],
         toolboxes=[
-            GuardedToolbox(made_for("tool", choice, Toolbox), guard("tool", choice), texts=texts)
+            GuardedToolbox(host.make("tool", choice, Toolbox), guard("tool", choice), texts=texts)
             for choice in spec.tools
         ],
         tools=[],
         rewards={
             choice.label: GuardedReward(
-                made_for("reward", choice, RewardModel), guard("reward", choice), spending=spending
+                host.make("reward", choice, RewardModel), guard("reward", choice), spending=spending
             )
             for choice in spec.rewards
         },

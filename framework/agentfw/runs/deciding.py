@@ -260,9 +260,8 @@ class _Asked(Layer):
         """Tell what a request took, which is estimated where nobody has counted it."""
         usage, policy = Usage.total(one.usage for one in generations), self._policy()
         counted = bool(generations) and usage.tokens is not None
-        repeated = bool(generations) and all(one.repeated for one in generations)
         unread = policy.is_program or not request.messages  # it has no tokens, or no conversation
-        if repeated or not spent or (unread and not counted):
+        if not spent or (unread and not counted):
             usage, counted = Usage(0, 0, 0), True
         elif not counted:
             sampled = sum(one.length for one in generations) or _tokens("".join(said))

@@ -16,9 +16,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,32 +40,6 @@ from .records.play_records import Records, State, kept_updates
 from .records.summary import intervals, means
 from .results.transcript import call_in_words
 from .spec.weights import Progress
-
-_PATIENCE = 10.0
-"""Seconds that nvidia-smi may take."""
-
-
-def system_use() -> dict[str, float]:
-    """Memory of this process in MiB, and memory in MiB and use in percent of each GPU. Empty where they are unknown."""
-    figures: dict[str, float] = {}
-    if (statistics := Path("/proc/self/statm")).exists():
-        pages = int(statistics.read_text("ascii").split()[1])
-        figures["memory_mb"] = round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return figures
-    query = ["--query-gpu=index,memory.used,utilization.gpu", "--format=csv,noheader,nounits"]
-    try:
-        done = subprocess.run([program, *query], capture_output=True, text=True, timeout=_PATIENCE, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return figures
-    for line in done.stdout.splitlines():
-        number, *values = (part.strip() for part in line.split(","))
-        for name, value in zip(("memory_mb", "use_percent"), values, strict=False):
-            if value.isdigit():  # a part of a GPU that is shared by MIG has no use: [N/A]
-                figures[f"gpu{number}_{name}"] = float(value)
-    return figures
-
 
 _ROUNDING = 1e-12
 """Relative difference below which rewards count as equal."""
@@ -222,7 +194,7 @@ class Execution:
             "served": served,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "samples": sampled_answers(groups),
-            "speed": rollouts.speed | await asyncio.to_thread(system_use),
+            "speed": rollouts.speed,
         }
         # Record the update. From here on, it is complete.
         where, files = {"version": self.state.version, "adapter": self.state.adapter}, self.state.files
@@ -343,7 +315,6 @@ class Execution:
                 play.extend(tasks)
                 self.observer.plays(*play.progress)
                 await play.all()
-        play.kept.clear()
         return play, records
 
     def _place(self, update: Update) -> str:

@@ -9,8 +9,8 @@ fact: when an observer receives an episode, it is already on disk.
 
     asyncio.run(run.execute(Printer()))
 
-A tracker that fails is not called again. The run continues, because its folder has all metrics, and notes at its end
-how many steps the tracker missed.
+A tracker that fails is not called again. The run continues, because its folder has all metrics, and notes it at its
+end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from ..boundary.secrets import struck
 from ..episode import Episode, Turn, Usage
 from ..errors import AgentfwError
 from ..host.hook_calls import HookManager
-from ..printing.out import counted
 from ..report.statistics import Interval
 from ..scores import Score
 from ..tracker import Operation
@@ -143,10 +142,7 @@ class Tracking(Observer):
 
     def __init__(self, run: RunInfo, trackers: list[GuardedTracker], notes: list[str]) -> None:
         self.run, self.trackers, self.notes = run, trackers, notes
-        self.missed: dict[str, int] = {}
-        """Number of steps that a tracker missed, by the tracker that failed."""
-        self._errors: dict[str, str] = {}
-        self._steps = 0
+        self._errors: list[str] = []
 
     def started(self, run: RunInfo, done: int) -> None:
         self._tell("begin", run.id, run.folder.path, with_defaults(run.spec))
@@ -168,9 +164,7 @@ class Tracking(Observer):
 
     def close(self) -> None:
         self._tell("close")
-        for title, error in self._errors.items():
-            missed = f"it missed {self.missed[title]} of {counted(self._steps, 'step')}"
-            self.notes.append(f"{error}; {missed}, and the run folder has them all")
+        self.notes += [f"{error}; the run folder has what it missed" for error in self._errors]
         self._errors.clear()
 
     @property
@@ -182,9 +176,6 @@ class Tracking(Observer):
         self._tell("trace", struck(operation))
 
     def _tell(self, method: str, *arguments: object) -> None:
-        if method == "log":
-            self._steps += 1
-            self.missed = {title: count + 1 for title, count in self.missed.items()}
         for tracker in list(self.trackers):
             try:
                 getattr(tracker, method)(*arguments)
@@ -192,5 +183,4 @@ class Tracking(Observer):
                 self.trackers.remove(tracker)
                 with suppress(AgentfwError):
                     tracker.close()
-                title = tracker.guard.title
-                self._errors[title], self.missed[title] = error.message, int(method == "log")
+                self._errors.append(error.message)

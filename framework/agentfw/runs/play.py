@@ -48,7 +48,6 @@ from ..seeds import Seeds
 from .assembly import Assembly, shared_component
 from .observers import Observer
 from .records.journal import Journal
-from .records.kept_answers import KeptAnswers
 from .records.play_records import Records, reasons
 from .spec.run_spec import RunSpec, SamplingSettings
 from .spec.weights import Progress
@@ -191,7 +190,6 @@ class Play:
         group = max(map(len, self.groups), default=0) if plan.retains and self.spec.max_failed else 0
         self.failures = Failures(records, self.spec, planned=len(plan.tasks), group=group)
         self.room = asyncio.Semaphore(self.spec.concurrency)
-        self.kept = KeptAnswers(records.path)
         self._complaint: Exception | None = None
         """What an observer or a hook has raised that concerns the run, and not the episode that it was raised in."""
 
@@ -219,10 +217,6 @@ class Play:
             else:
                 await self._learn(episode, float(line["reward"]))
                 self._retain(episode, line)
-        for usage in self.kept.recover():
-            self.assembly.spending.count(usage)
-        for name in (*self.concluded, *self.played):
-            self.kept.discard(name)
 
     async def all(self) -> None:
         """Play the missing episodes."""
@@ -264,9 +258,7 @@ class Play:
                 record = await self._stored(await self.failures.retried(lambda: self._engage(task)))
             except AgentfwError as error:
                 self.leave_out([task.id], "play", error)
-                self.kept.discard(task.id)
                 return
-        self.kept.discard(task.id)
         # Scoring and learning use what a resumed run would read: a tuple becomes a list, for example.
         self.played[task.id] = Episode.from_record(record)
         self.observer.played(self.played[task.id])
@@ -289,10 +281,7 @@ class Play:
     async def _engage(self, task: Task) -> Episode:
         plan = self.plan
         sampling = plan.sampling.sampling(plan.seeds.integer(task.id))
-        if plan.policy.is_program or self.assembly.decisions.records:
-            return await self.assembly.play(task, plan.policy, sampling, self._turned)
-        with self.kept.keeping(task.id) as keep:
-            return await self.assembly.play(task, plan.policy, sampling, self._turned, keep)
+        return await self.assembly.play(task, plan.policy, sampling, self._turned)
 
     def _turned(self, episode: Episode, turn: Turn) -> None:
         try:

@@ -1,29 +1,21 @@
-"""A run and its folder: create, resume, fork, summarize.
+"""A run and its folder: create, resume, summarize.
 
 A reported episode is on disk. A run that was killed at any moment can be resumed, and ends with the same episodes and
 the same policy as an uninterrupted run.
 
     run = Run.create(spec, host, Path("runs"))
     summary = asyncio.run(run.execute())
-
-A fork is a new training that begins from the last complete update of another. It copies the rollouts, evaluations and
-versions up to there, and the state of learner and optimizer. Memories learn the rollouts again, as in any resumed
-training, so they know nothing of what the other training played later.
 """
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..boundary.guard import GiveUp, watched
 from ..boundary.output import struck_logs
-from ..boundary.plugin_calls import notes
-from ..errors import StorageError, UsageError, disk_fix
+from ..errors import UsageError
 from ..host import Host
 from ..printing.out import counted
 from .assembly import Assembly, assemble
@@ -32,9 +24,8 @@ from .execution import Execution, curriculum
 from .observers import HookCalls, Observer, RunInfo, Tracking, combined_observer
 from .records.call_record import running_calls
 from .records.folder import RunFolder
-from .records.journal import sealed, sync, write_whole
+from .records.journal import sealed, write_whole
 from .records.package import pack
-from .records.play_records import State
 from .records.summary import Summary, summarize, total_usage
 from .spec.resolution import (
     as_given,
@@ -49,52 +40,6 @@ from .spec.resolution import (
 from .spec.run_spec import RunSpec
 
 
-def forked(folder: RunFolder, root: Path, about: Mapping[str, Any]) -> RunFolder:
-    """A new folder with the training as it was after its last complete update, and `about` as its run.json."""
-    folder.lock()
-    try:
-        state = State.read(folder.path)
-        if not state.update:
-            raise UsageError(
-                f"{folder.id} has no complete update that a fork could begin from", fix="start a new training"
-            )
-        if state.update >= about["updates"]:
-            raise UsageError(
-                f"{folder.id} has made all of its {state.update} updates, so a fork would have nothing to do",
-                fix=f"raise their number: --set updates={state.update + 10}",
-            )
-        known = {key: value for key, value in about.items() if key not in ("format", "created", "python")}
-        origin = {"forked_from": {"run": folder.id, "update": state.update}}
-        environment = str(about["spec"]["environment"]["name"])
-        return RunFolder.create(root, environment, {**known, **origin}, lambda path: _copy(folder, state, path))
-    finally:
-        folder.unlock()
-
-
-def _copy(folder: RunFolder, state: State, path: Path) -> None:
-    evaluations = [records.path for number, records in folder.evaluations().items() if number <= state.update]
-    rollouts = [folder.rollouts(number).path for number in range(1, state.update + 1)]
-
-    def is_known(file: Path) -> bool:
-        """Whether a file of the learner was there after the update, as far as names tell."""
-        number, _, rest = file.name.partition(".")
-        return not number.isdigit() or (not rest and int(number) <= state.update)
-
-    learner = filter(is_known, (folder.path / "learner").iterdir())
-    files = [folder.path / name for name in ("state.json", "updates.jsonl")]
-    try:
-        for source in [*files, *evaluations, *rollouts, *learner]:
-            target = path / source.relative_to(folder.path)
-            target.parent.mkdir(exist_ok=True)
-            if source.is_dir():
-                shutil.copytree(source, target)
-            elif source.exists():
-                shutil.copyfile(source, target)
-        sync(path)
-    except OSError as error:
-        raise StorageError(f"can't copy {folder.path}: {error.strerror or error}", fix=disk_fix(error)) from error
-
-
 class Run:
     """One run and its folder."""
 
@@ -106,10 +51,9 @@ class Run:
         assembly: Assembly | None = None,
         *,
         changed: bool = False,
-        forked: bool = False,
     ) -> None:
         self.folder, self.spec, self.host = folder, spec, host
-        self._assembly, self._changed, self._forked = assembly, changed, forked
+        self._assembly, self._changed = assembly, changed
 
     @property
     def id(self) -> str:
@@ -130,7 +74,6 @@ class Run:
         about = describe_run(resolved, assembly)
         if resolved.planned_updates:
             curriculum(assembly, spec.updates)  # raises if there are too few tasks
-        host.notes += notes()
         # The run uses the components that were created here, so that a model isn't loaded twice.
         return cls(RunFolder.create(root, spec.environment.label, about), resolved, host, assembly)
 
@@ -151,28 +94,13 @@ class Run:
             refuse_changed(folder.about, spec, host)
         return run
 
-    @classmethod
-    def fork(cls, folder: RunFolder, host: Host, root: Path, changes: Mapping[str, Any]) -> Run:
-        """Begin a new training from the last complete update of another, with other settings. The other stays."""
-        if not folder.planned_updates:
-            raise UsageError(f"{folder.id} is no training, so it has no update to begin from", fix="start a new run")
-        spec = resolve_again(folder.about, host, f"{folder.path}/run.json", changes, fork=True)
-        assembly = assemble(spec, host)
-        curriculum(assembly, folder.updates_at_first)
-        copy = forked(folder, root, changed_record(folder.about, spec))
-        return cls(copy, spec, host, assembly, forked=True)
-
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to do, also of what was added to its plan."""
         return self.folder.state == "done" and self.spec.planned_updates <= self.folder.planned_updates
 
-    async def execute(self, observer: Observer | None = None, give_up: GiveUp | None = None) -> Summary:
-        """Do what is missing, and summarize. A run that is done is not started again.
-
-        `give_up` is called from another thread when a plugin has blocked the event loop until the deadline. Without it,
-        the run only tells whose code that is.
-        """
+    async def execute(self, observer: Observer | None = None) -> Summary:
+        """Do what is missing, and summarize. A run that is done is not started again."""
         self.folder.lock()
         try:
             if self.is_done and (done := self.folder.summary()):
@@ -183,13 +111,8 @@ class Run:
                 self.folder.rewrite(changed_record(self.folder.about, self.spec))
             self.folder.note_segment(segment_of(self.spec, self.host))
             assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
-            with watched(self.spec.deadline, give_up), struck_logs():
+            with struck_logs():
                 return await self._execute(assembly, observer or Observer())
-        except UsageError:
-            # Of a fork that was refused, because its settings don't fit the state, nothing was played.
-            if self._forked and not self.folder.rollouts(self.folder.about["forked_from"]["update"] + 1).path.exists():
-                shutil.rmtree(self.folder.path)
-            raise
         finally:
             self.folder.unlock()
 
@@ -215,7 +138,6 @@ class Run:
             pack(*packed)  # with what was imported since
             references = assembly.environment.references(assembly.measured_tasks())
             summary = summarize(self.folder, time.monotonic() - began, references)
-            summary = replace(summary, untracked=tracking.missed)
             if self.folder.headline not in summary.figures:
                 who = assembly.environment.guard.title
                 self.host.notes.append(f'{who} leads with "{self.folder.headline}", which no episode has')
@@ -225,7 +147,6 @@ class Run:
         finally:
             await assembly.close()
             tracking.close()
-            self.host.notes += notes()
 
 
 def describe_run(spec: RunSpec, assembly: Assembly) -> dict[str, Any]:

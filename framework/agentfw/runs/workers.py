@@ -1,7 +1,7 @@
 """Runs many jobs in parallel worker processes.
 
-The answers are the same as from a single process, in the order of the jobs, regardless of the number of workers and of
-crashes: the job of a dead worker is repeated. No worker outlives its parent process, even if the parent is killed.
+The answers are the same as from a single process, in the order of the jobs, regardless of the number of workers. No
+worker outlives its parent process, even if the parent is killed.
 
     >>> in_processes(abs, [-1, 2, -3], 1)
     [1, 2, 3]
@@ -28,9 +28,6 @@ from ..errors import AgentfwError
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 
-_TRIES = 3
-"""Maximum number of worker deaths in a row without a finished job in between."""
-
 
 def usual_processes(jobs: int) -> int:
     """The number of available cores, but no more than jobs."""
@@ -51,37 +48,14 @@ def in_processes(
         for number, job in enumerate(jobs):
             answers[number] = work(job)
             done(len(answers))
-    died = 0
-    while len(answers) < len(jobs):
-        before = len(answers)
-        left = [number for number in range(len(jobs)) if number not in answers]
-        try:
-            _in_one_pool(work, jobs, left, min(processes, len(left)), answers, done)
-        except BrokenProcessPool as error:
-            died = 1 if len(answers) > before else died + 1
-            if died == _TRIES:
-                raise AgentfwError(
-                    f"worker processes died {died} times in a row, with {len(left)} of {len(jobs)} jobs to do",
-                    fix="the machine may be out of memory; try again with one process: --jobs 1",
-                ) from error
-    return [answers[number] for number in range(len(jobs))]
-
-
-def _in_one_pool(
-    work: Callable[[Job], Answer],
-    jobs: Sequence[Job],
-    left: Sequence[int],
-    processes: int,
-    answers: dict[int, Answer],
-    done: Callable[[int], object],
-) -> None:
+        return list(answers.values())
     # Spawned, not forked: threads and event loops of this process must not be copied.
     context = get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_leave_with, initargs=(theirs,))
     try:
         numbers: dict[Future[Answer | _Failure], int] = {
-            pool.submit(partial(_guarded, work), jobs[number]): number for number in left
+            pool.submit(partial(_guarded, work), job): number for number, job in enumerate(jobs)
         }
         for future in as_completed(numbers):
             answer = future.result()
@@ -89,10 +63,16 @@ def _in_one_pool(
                 raise answer.error()
             answers[numbers[future]] = answer
             done(len(answers))
+    except BrokenProcessPool as error:
+        raise AgentfwError(
+            f"a worker process died, with {len(jobs) - len(answers)} of {len(jobs)} jobs to do",
+            fix="the machine may be out of memory; try again with fewer processes",
+        ) from error
     finally:
         pool.shutdown(wait=len(answers) == len(jobs), cancel_futures=True)
         ours.close()  # workers that are still busy exit now
         theirs.close()
+    return [answers[number] for number in range(len(jobs))]
 
 
 class _Failure:

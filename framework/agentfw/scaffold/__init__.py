@@ -11,6 +11,6 @@ agentfw's own templates make a small, useful component of each kind, meant to be
 
 from __future__ import annotations
 
-from .write import Names, check_name, derive, scaffold, scaffold_file, scaffold_from
+from .write import Names, check_name, derive, scaffold, scaffold_file
 
-__all__ = ["Names", "check_name", "derive", "scaffold", "scaffold_file", "scaffold_from"]
+__all__ = ["Names", "check_name", "derive", "scaffold", "scaffold_file"]

@@ -1,4 +1,4 @@
-"""Writes a new plugin to a folder, from agentfw's own templates or from one that a plugin offers.
+"""Writes a new plugin to a folder, from templates.
 
 The folder is renamed into place when it is complete, so it is never half written. A name that conflicts with an
 existing one is refused, with the reason and an alternative.
@@ -7,7 +7,6 @@ existing one is refused, with the reason and an alternative.
     Names(distribution='agentfw-tea', package='agentfw_tea', component='tea')
 
     paths = scaffold("agentfw-tea", "memory", Path("."), host)
-    paths = scaffold_from(host.find_template("fastapi-tool"), "agentfw-tea", Path("."), host)
 
 A template is a folder. Each of its files becomes a file of the new package: one that ends in `.tmpl` loses that ending,
 and its placeholders are filled in (`$package`, `$component`, `$distribution`, `$agentfw`; `$$` is a dollar sign). All
@@ -21,7 +20,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
@@ -30,14 +29,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..boundary import metadata
 from ..boundary.metadata import normalise
 from ..component import KINDS
-from ..errors import PluginError, UnknownNameError, UsageError, disk_fix
+from ..errors import UnknownNameError, UsageError, disk_fix
 from ..host.from_functions import kinds_in
 from ..host.plugin_loading import module_of
 
 if TYPE_CHECKING:
-    from ..hookspecs import NamedTemplate
     from ..host import Host
-    from ..host.plugin_answers import Offered
 
 __all__ = [
     "SUFFIX",
@@ -46,7 +43,6 @@ __all__ = [
     "derive",
     "scaffold",
     "scaffold_file",
-    "scaffold_from",
     "values_for",
     "write",
 ]
@@ -248,43 +244,20 @@ def _files(names: Names, kind: str, part: _Part) -> dict[str, str]:
     }
     written: dict[str, str] = {}
     for folder in part.templates or (*_OF_COMPONENTS, kind):
-        written |= _filled(_TEMPLATES / folder, values, lambda place, why: AssertionError(f"{place} {why}"))
+        written |= _filled(_TEMPLATES / folder, values)
     return written
 
 
-def _filled(folder: Path, values: Mapping[str, str], unusable: Callable[[str, str], Exception]) -> dict[str, str]:
-    """What a folder of templates makes, by path. `unusable` is the error for a file of it and what is wrong with it."""
+def _filled(folder: Path, values: Mapping[str, str]) -> dict[str, str]:
+    """What a folder of templates makes, by path."""
     texts: dict[str, str] = {}
     for file in sorted(folder.rglob("*")):
         if not file.is_file() or "__pycache__" in file.parts:
             continue
-        place = file.relative_to(folder).as_posix()
-        try:
-            text = file.read_text(encoding="utf-8")
-            text = Template(text).substitute(values) if place.endswith(SUFFIX) else text
-        except KeyError as error:
-            raise unusable(place, f"has the placeholder ${error.args[0]}, which there is not") from None
-        except (OSError, ValueError) as error:
-            raise unusable(place, f"can't be used: {error}") from None
+        place, text = file.relative_to(folder).as_posix(), file.read_text("utf-8")
+        if place.endswith(SUFFIX):
+            text = Template(text).substitute(values)
         for key in ("package", "component"):
             place = place.replace(f"{{{key}}}", values[key])
         texts[place.removesuffix(SUFFIX)] = text
     return texts
-
-
-def scaffold_from(offer: Offered[NamedTemplate], name: str, folder: Path, host: Host) -> list[Path]:
-    """Write a plugin made of a template into a new folder below `folder`. Returns the written paths."""
-    names = check_name(name, "", host)
-    values = values_for(names)
-    texts = _filled(Path(offer.item.path), values, lambda place, why: _unusable(offer, place, why, values))
-    if "pyproject.toml" not in texts:
-        raise _unusable(offer, "pyproject.toml.tmpl", "is missing", values)
-    return write(texts, folder / names.distribution)
-
-
-def _unusable(offer: Offered[NamedTemplate], place: str, why: str, values: dict[str, str]) -> PluginError:
-    known = ", ".join(f"${key}" for key in values)
-    return PluginError(
-        f'{place} of the template "{offer.item.name}" of {offer.record.title} {why}',
-        fix=f"{offer.record.mend}; a template can use {known}, and $$ for a dollar sign",
-    )

@@ -30,17 +30,12 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any, Generic, TypeVar
 
-from ..boundary.guard import watching_loop
 from ..episode import Episode
 from ..errors import AgentfwError, in_words
 
 Made = TypeVar("Made")
-
-BLOCKED_SECONDS = 2.0
-"""How long a component may block the event loop: far longer than any call that may block takes."""
 
 
 class BrokenPromise(AssertionError):
@@ -116,19 +111,6 @@ def working_folder(folder: Path) -> Iterator[Path]:
         os.chdir(before)
 
 
-@contextlib.contextmanager
-def others_go_on(doing: str) -> Iterator[None]:
-    """Broken where the event loop doesn't get its turn for seconds; `doing` says what the component does meanwhile."""
-    found: list[str] = []
-    with watching_loop(BLOCKED_SECONDS, lambda frame, seconds: found.append(_where(_stack(frame)))):
-        yield
-    require(
-        not found,
-        f"{doing}, it kept everything else waiting for {BLOCKED_SECONDS:g} s and more{''.join(found[:1])}; "
-        "await what takes long, or hand it to asyncio.to_thread",
-    )
-
-
 def run_check(
     check: CheckFunction,
     make: Callable[[], Any],
@@ -144,8 +126,7 @@ def run_check(
     folders = tempfile.TemporaryDirectory(prefix="agentfw-check-", ignore_cleanup_errors=True)
     with folders as folder:
         # Copies: what one check's component does to its episodes must not be seen by the next check.
-        execution = _Execution(check, Subject(make, copy.deepcopy(list(episodes)), Path(folder), examples))
-        error = execution.run(time_limit)
+        error = _executed(check, Subject(make, copy.deepcopy(list(episodes)), Path(folder), examples), time_limit)
         os.chdir(before)  # a check that hangs is still in its folder, and that is about to go
     skipped = isinstance(error, DoesNotApply)
     return CheckResult(
@@ -159,58 +140,33 @@ def run_check(
     )
 
 
-class _Execution:
-    """A check in a thread of its own."""
+def _executed(check: CheckFunction, subject: Subject[Any], time_limit: float) -> BaseException | None:
+    """What a check raises, in a thread of its own, or OutOfTime."""
+    outcome: list[BaseException | None] = []
+    context = contextvars.copy_context()
 
-    def __init__(self, check: CheckFunction, subject: Subject[Any]) -> None:
-        self._check, self._subject = check, subject
-        self._outcome: list[BaseException | None] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[Any] | None = None
-
-    def run(self, time_limit: float) -> BaseException | None:
-        """What the check raised, or OutOfTime."""
-        context = contextvars.copy_context()
-        thread = threading.Thread(
-            target=lambda: self._outcome.append(context.run(self._guarded)), name=self._check.__name__, daemon=True
-        )
-        thread.start()
-        thread.join(time_limit)
-        if not thread.is_alive():
-            return self._outcome[0]
-        error = OutOfTime(f"it did not end within {time_limit:g} s{_where(self._frames(thread))}")
-        if self._loop is not None and self._task is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended just now
-                self._loop.call_soon_threadsafe(self._task.cancel)
-            thread.join(1.0)
-        return error
-
-    def _guarded(self) -> BaseException | None:
-        """The exception that the check raised, SystemExit included: a plugin may raise anything."""
+    def guarded() -> None:
         try:
-            answer = self._check(self._subject)
+            answer = check(subject)
             if inspect.isawaitable(answer):
-                asyncio.run(self._waited(answer))
-        except BaseException as error:
-            return error
-        return None
+                asyncio.run(_waited(answer))
+        except BaseException as error:  # SystemExit included: a plugin may raise anything
+            outcome.append(error)
+        else:
+            outcome.append(None)
 
-    async def _waited(self, answer: Awaitable[None]) -> None:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        await answer
+    thread = threading.Thread(target=context.run, args=(guarded,), name=check.__name__, daemon=True)
+    thread.start()
+    thread.join(time_limit)
+    if outcome:
+        return outcome[0]
+    frame = sys._current_frames().get(thread.ident or 0)
+    running = list(traceback.StackSummary.extract(traceback.walk_stack(frame)))[::-1]
+    return OutOfTime(f"it did not end within {time_limit:g} s{_where(running)}")
 
-    def _frames(self, thread: threading.Thread) -> list[traceback.FrameSummary]:
-        """Where the check is: in a call that doesn't return, or in one that is awaited."""
-        running = _stack(sys._current_frames().get(thread.ident or 0))
-        if self._task is None or any(map(_is_theirs, running)):
-            return running
-        frames: list[traceback.FrameSummary] = []
-        awaited: Any = self._task.get_coro()
-        while awaited is not None:
-            frame = getattr(awaited, "cr_frame", None)
-            frames += _stack(frame)[-1:]
-            awaited = getattr(awaited, "cr_await", None)
-        return frames
+
+async def _waited(answer: Awaitable[None]) -> None:
+    await answer
 
 
 def _detail(error: BaseException) -> str:
@@ -226,11 +182,6 @@ def _where(frames: Sequence[traceback.FrameSummary]) -> str:
     """The innermost place that is neither agentfw's nor Python's: where an author has to look."""
     theirs = [frame for frame in frames if _is_theirs(frame)]
     return f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
-
-
-def _stack(frame: FrameType | None) -> list[traceback.FrameSummary]:
-    """A frame and those that called it, the innermost last."""
-    return list(traceback.StackSummary.extract(traceback.walk_stack(frame)))[::-1] if frame is not None else []
 
 
 _OURS = f"{Path(__file__).parent.parent}{os.sep}"

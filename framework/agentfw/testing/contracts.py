@@ -10,28 +10,14 @@ environment variable, no agentfw.toml. A plugin with any problem is an error at 
 
     host = fresh_host("my_plugin.plugin")
     notebook = host.create("memory", "notebook", {"limit": 3})
-
-Plants a secret in the settings of a component, runs its contract, and looks for the secret everywhere.
-
-A run strikes secrets out of what passes through it. It can't strike what a component writes to files of its own, and
-errors and prints may also be seen by a program that uses the component without agentfw.
 """
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import inspect
-import io
-import os
-import secrets
-import sys
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from copy import deepcopy
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,18 +25,15 @@ from pydantic import ValidationError
 
 from ..boundary import metadata
 from ..boundary.metadata import EntryPoint, normalise
-from ..boundary.secrets import Secrets, is_secret_name
-from ..boundary.settings_input import input_key, is_secret
+from ..boundary.settings_input import input_key
 from ..episode import Episode
-from ..errors import SettingsError, UnknownNameError
+from ..errors import UnknownNameError
 from ..host.host import GROUP, Host, HostOptions
 from ..host.names import OWN_DISTRIBUTION
 from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, OutOfTime, Subject, require, run_check
 from .samples import sample_episodes
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from ..host import Host
 
 
@@ -101,8 +84,8 @@ class _Contract(NamedTuple):
     """Where a kind's checks are and what its components must be."""
 
     modules: tuple[str, ...]
-    protocol: str = ""
-    """The class that they derive from; empty where it is no component but something else of a plugin."""
+    protocol: str
+    """The class that they derive from."""
 
 
 _CONTRACTS = {
@@ -115,8 +98,6 @@ _CONTRACTS = {
     "learner": _Contract(("learners",), "learner:Learner"),
     "tracker": _Contract(("trackers",), "tracker:Tracker"),
     "hook": _Contract(("hooks",), "hookspecs:Hook"),
-    "plugin": _Contract(("plugins",)),
-    "command": _Contract(("commands",)),
 }
 
 
@@ -138,9 +119,7 @@ def contract(kind: str) -> tuple[CheckFunction, ...]:
     where = _of(kind)
     modules = [importlib.import_module(f".{name}", __package__) for name in where.modules]
     found = [check for module in modules for check in _checks_in(module)]
-    if not where.protocol:
-        return tuple(found)
-    return (_can_be_made(kind), its_settings_are_explained, _keeps_its_secrets(found), *found)
+    return (_can_be_made(kind), its_settings_are_explained, *found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +189,6 @@ def check_component(
 ) -> list[CheckResult]:
     """Check what a factory makes. What can't be made, or hangs, is not checked any further.
 
-    `kind` is a kind of component, or `plugin` for a whole plugin that watches runs, or `command` for a click command.
     `examples` are arguments for calls of a tool, such as `[{"city": "Nantes"}]`, that succeed and do no harm.
     """
     material = sample_episodes() if episodes is None else episodes
@@ -256,20 +234,6 @@ def _of(kind: str) -> _Contract:
     return _CONTRACTS[kind]
 
 
-def _keeps_its_secrets(checks: Sequence[CheckFunction]) -> CheckFunction:
-    """The check that looks for a planted secret while the checks of the kind run."""
-
-    def its_secrets_stay_secret(subject: Subject[object]) -> None:
-        """Its secrets are in no file that it writes, in nothing that it prints, and in no error."""
-        made = subject.make
-        if not isinstance(made, Made):
-            raise DoesNotApply("its settings are known where it is made by its name: made_by")
-        model = made.host.settings_model(made.kind, made.name)
-        look_for_secrets(model, lambda planted: replace(made, settings={**made.settings, **planted})(), checks, subject)
-
-    return its_secrets_stay_secret
-
-
 def _can_be_made(kind: str) -> CheckFunction:
     """The check that every kind begins with."""
     module, _, name = _CONTRACTS[kind].protocol.partition(":")
@@ -289,64 +253,3 @@ def _can_be_made(kind: str) -> CheckFunction:
 
     can_be_made.__doc__ = f"It can be made, and its class is derived from {name}."
     return can_be_made
-
-
-def look_for_secrets(
-    model: type[BaseModel] | None,
-    make: Callable[[dict[str, Any]], object],
-    checks: Sequence[CheckFunction],
-    subject: Subject[Any],
-) -> None:
-    """Broken if a secret setting of the component gets out while these checks run. `make` is given the settings."""
-    planted = f"planted-{secrets.token_hex(8)}"
-    with _planted(model, planted) as settings:
-        if not settings:
-            raise DoesNotApply("it has no secret settings")
-        try:
-            make(settings)
-        except SettingsError:
-            raise DoesNotApply("its settings don't take a made-up secret") from None
-        printed, errors = io.StringIO(), list[str]()
-        with redirect_stdout(printed), redirect_stderr(printed):
-            for check in checks:
-                folder = subject.folder / check.__name__
-                folder.mkdir()
-                try:
-                    _run(check, Subject(lambda: make(settings), deepcopy(subject.episodes), folder))
-                except Exception as error:  # whether it keeps its promises is seen elsewhere
-                    errors += traceback.format_exception(error)
-    sys.stderr.write(printed.getvalue().replace(planted, "(the planted secret)"))
-    known = Secrets()
-    known.add(planted)
-    name = ", ".join(settings)
-    for place in filter(Path.is_file, subject.folder.rglob("*")):
-        text = place.read_bytes().decode(errors="replace")
-        require(not known.occur_in(text), f'it writes its setting "{name}" into {place.name}; keep secrets in memory')
-    require(not known.occur_in(printed.getvalue()), f'it prints its setting "{name}"')
-    require(not known.occur_in("".join(errors)), f'its errors quote its setting "{name}"; leave it out of them')
-
-
-def _run(check: CheckFunction, subject: Subject[Any]) -> None:
-    answer = check(subject)
-    if inspect.isawaitable(answer):
-
-        async def waited() -> None:
-            await answer
-
-        asyncio.run(waited())
-
-
-@contextmanager
-def _planted(model: type[BaseModel] | None, secret: str) -> Iterator[dict[str, Any]]:
-    """Settings with this secret wherever there is room for one: as a text, or in an environment variable."""
-    variable, settings = "AGENTFW_PLANTED", dict[str, Any]()
-    for name, field in (model.model_fields if model is not None else {}).items():
-        if is_secret(field.annotation) or (field.annotation is str and is_secret_name(name)):
-            settings[input_key(name, field)] = secret
-        elif field.annotation is str and name.endswith("_env") and is_secret_name(name.removesuffix("_env")):
-            settings[input_key(name, field)] = variable
-    os.environ[variable] = secret
-    try:
-        yield settings
-    finally:
-        del os.environ[variable]

@@ -86,16 +86,6 @@ async def any_seed_will_do(subject: Worlds) -> None:
         await play(subject.make(), Task(0, seed), RandomCaller(), most_turns=20)
 
 
-async def time_never_runs_back(subject: Worlds) -> None:
-    """Time never runs back in the record."""
-    episode = await play(subject.make(), _task(subject), RandomCaller())
-    latest = episode.started
-    for event in episode.events:
-        require(event.time >= latest, f"{event.kind} {event.name} is recorded at {event.time}, after one at {latest}")
-        latest = event.time
-    require(latest <= episode.ended, f"the episode ends at {episode.ended}, before its last event at {latest}")
-
-
 async def it_ends(subject: Worlds) -> None:
     """An episode ends also when the agent does nothing, or too much."""
     for player in (Silent(), RandomCaller()):

@@ -149,14 +149,6 @@ def an_empty_batch_does_no_harm(subject: Learners) -> None:
         require(not left, f"it made no update of a batch with nothing to learn from, and left {', '.join(left)} behind")
 
 
-def episodes_stay_as_they_are(subject: Learners) -> None:
-    """It doesn't alter what it learns from."""
-    batch = _batch(subject, subject.folder / "update-1")
-    before = copy.deepcopy(batch)
-    subject.make().update(batch)
-    require(batch == before, "it altered the episodes or the advantages")
-
-
 def _contents(folder: Path) -> dict[str, str]:
     """Every file below, by path, with a hash of what is in it."""
     return {

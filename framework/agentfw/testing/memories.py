@@ -19,7 +19,7 @@ from dataclasses import replace
 from ..episode import Episode, Task
 from ..errors import InterventionRefused
 from ..memory import Memory, Query, Recollection
-from .checks import DoesNotApply, others_go_on, require, working_folder
+from .checks import DoesNotApply, require, working_folder
 from .samples import sample_episode
 from .tools import check_tools, drawn
 from .users_of_memories import (
@@ -182,22 +182,6 @@ async def other_users_do_no_harm(subject: Memories) -> None:
         await asked(memory, queries(subject))
         stranger = replace(next_task(subject), user="a user nobody has seen")
         await asked(memory, [replace(query, task=stranger) for query in queries(subject)])
-
-
-async def others_go_on_while_it_works(subject: Memories) -> None:
-    """Other episodes go on while it recalls and learns: it never keeps the event loop busy for seconds."""
-    async with open_memory(subject) as memory:
-        first, *rest = subject.episodes
-        memory.begin(first.task)
-        await memory.recall(queries(subject)[0])
-        await memory.learn(first, first.utility)
-        # From the second time on: a model may have to be loaded for the first.
-        for episode in rest:
-            memory.begin(episode.task)
-            with others_go_on("recalling"):
-                await memory.recall(Query("a guest who likes green tea", episode.task, 0.0, 1))
-            with others_go_on("learning"):
-                await memory.learn(episode, episode.utility)
 
 
 async def any_text_will_do(subject: Memories) -> None:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..optimizer import Advantage, Loss, Optimizer, Scored
+from ..optimizer import Advantage, Optimizer, Scored
 from ..scores import Score
 from .checks import DoesNotApply, Subject, require
 from .samples import sample_group
@@ -213,14 +213,6 @@ def the_same_gets_the_same(subject: Optimizers) -> None:
     )
 
 
-def scores_stay_as_they_are(subject: Optimizers) -> None:
-    """It doesn't alter what it is given."""
-    batch = _batch()
-    before = copy.deepcopy(batch)
-    subject.make().advantages(batch)
-    require(batch == before, "it altered the episodes or their scores")
-
-
 def it_stops_asking_for_groups(subject: Optimizers) -> None:
     """A training plays the groups that it misses, and it doesn't ask for more for ever."""
     for groups in ([_group(0, 4)], [_group(0, 4, lambda sample: 1.0)]):
@@ -231,18 +223,3 @@ def it_stops_asking_for_groups(subject: Optimizers) -> None:
             )
             require(len(played) < 1000, "of a batch of 2 groups it has seen 1,000, and asks for more")
             played += groups * missing
-
-
-def it_names_its_loss(subject: Optimizers) -> None:
-    """It says which loss its advantages are for."""
-    loss = subject.make().loss()
-    require(isinstance(loss, Loss) and isinstance(loss.name, str) and loss.name, "it names no loss")
-
-
-def its_figures_are_numbers(subject: Optimizers) -> None:
-    """The figures that it gives of a batch are finite numbers, also of a batch of nothing."""
-    for groups in (_batch(), []):
-        optimizer = subject.make()
-        _advantages(optimizer, groups)
-        for name, value in optimizer.metrics().items():
-            require(isinstance(value, (int, float)) and math.isfinite(value), f"of its figures, {name} is {value!r}")

@@ -60,14 +60,6 @@ async def it_answers(subject: Policies) -> None:
     _check_types(answer)
 
 
-async def it_answers_many_at_once(subject: Policies) -> None:
-    """Any number of requests may be in flight at once."""
-    async with _open(subject) as policy:
-        answers = await asyncio.gather(*(policy.generate(_request(index)) for index in range(8)))
-    for answer in answers:
-        _check_types(answer)
-
-
 async def each_request_gets_its_own_answer(subject: Policies) -> None:
     """A request gets the answer that it would get alone, also among others."""
     async with _open(subject) as policy:
@@ -162,15 +154,6 @@ async def the_request_stays_as_it_is(subject: Policies) -> None:
     after = (request.messages, request.actions, request.sampling, request.moment, request.task)
     for name, one, two in zip(("messages", "actions", "sampling", "moment", "task"), before, after, strict=True):
         require(one == two, f"it altered the {name} of the request")
-
-
-async def its_time_is_a_time(subject: Policies) -> None:
-    """How long an answer takes in the world's time is never below zero."""
-    async with _open(subject) as policy:
-        answer = await policy.generate(_request())
-        for time_per_token in (0.0, 0.5):
-            takes = policy.generation_time(answer, time_per_token)
-            require(math.isfinite(takes) and takes >= 0, f"an answer can't take {takes}")
 
 
 def _check_types(answer: object) -> None:

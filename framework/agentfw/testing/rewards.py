@@ -113,13 +113,6 @@ def _place(score: Score) -> tuple[object, ...]:
     return (score.episode, score.component, score.track, score.round, score.turn)
 
 
-async def no_group_gives_no_scores(subject: Rewards) -> None:
-    """An empty group gives no scores."""
-    async with _open(subject) as model:
-        scores = list(await model.score([]))
-        require(not scores, f"it makes {len(scores)} scores of nothing")
-
-
 async def episodes_stay_as_they_are(subject: Rewards) -> None:
     """It doesn't alter what it scores."""
     async with _open(subject) as model:

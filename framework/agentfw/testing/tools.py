@@ -21,7 +21,7 @@ from typing import Any
 
 from ..request import Action
 from ..tool import Tool, Toolbox
-from .checks import DoesNotApply, Subject, others_go_on, require
+from .checks import DoesNotApply, Subject, require
 
 _TYPES = {"object", "array", "string", "integer", "number", "boolean", "null"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -224,7 +224,7 @@ async def it_opens_into_tools(subject: Boxes) -> None:
 
 
 async def its_examples_succeed(subject: Boxes) -> None:
-    """Calls with its examples succeed, also many at once, and other episodes go on meanwhile."""
+    """Calls with its examples succeed, also many at once."""
     box = subject.make()
     try:
         tools = await box.open()
@@ -235,8 +235,7 @@ async def its_examples_succeed(subject: Boxes) -> None:
         if not examples:
             raise DoesNotApply("it has no examples of calls that do no harm: @tool(examples=[{...}])")
         for each, example in examples:
-            with others_go_on(f"answering {each.action.name}({example})"):
-                _succeeded(each, example, await each.answer(example))
+            _succeeded(each, example, await each.answer(example))
         twice = [*examples, *examples]
         answers = await asyncio.gather(*(each.answer(example) for each, example in twice))
         for (each, example), answer in zip(twice, answers, strict=True):
@@ -266,15 +265,6 @@ async def wrong_arguments_are_answered(subject: Boxes) -> None:
         await box.close()
     if not tried:
         raise DoesNotApply("its tools take any arguments")
-
-
-async def closing_twice_is_fine(subject: Boxes) -> None:
-    """It can be closed twice, and without having been opened."""
-    box = subject.make()
-    await box.open()
-    await box.close()
-    await box.close()
-    await subject.make().close()
 
 
 def check_tools(tools: Sequence[Tool]) -> None:

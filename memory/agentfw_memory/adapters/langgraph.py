@@ -19,14 +19,13 @@ import math
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote, unquote
 
-from agentfw_memory.adapters import leaves, plain_text
 from agentfw_memory.errors import MissingExtraError, UnknownSkillError
 from agentfw_memory.graph.metadata_filter import check_filter, fits
 from agentfw_memory.graph.records import NewSkill, Skill
@@ -114,13 +113,12 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
 
     def _made(self, namespace: Namespace, key: str, op: PutOp) -> NewSkill:
         value = dict(op.value or {})
-        text = "" if op.index is False else _searched(value, op.index or self._fields)
+        text = "" if op.index is False else self._searchable(_searched(value, op.index or self._fields))
         about = {"key": key, "value": value, "searched": bool(text), "minutes": op.ttl}
         expires_at = None if op.ttl is None else time.time() + 60.0 * op.ttl
-        text = plain_text(text, self._graph.settings.longest_text) or _ESCAPED.sub(" ", key)
         return NewSkill(
             _owner(namespace),
-            text,
+            text or _ESCAPED.sub(" ", key),
             scenarios=(_scenario(namespace, key),),
             metadata=about,
             expires_at=expires_at,
@@ -143,8 +141,7 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
 
     def _ranked(self, op: SearchOp, owners: list[str]) -> list[tuple[Skill, float]]:
         """Return the items that are searched and pass the filter, best first."""
-        query = plain_text(op.query, self._graph.settings.longest_text)
-        if not query:
+        if not (query := self._searchable(op.query or "")):
             return []
         where = {"searched": {"$ne": False}, **{f"value.{name}": one for name, one in (op.filter or {}).items()}}
         # What is best of two isn't always first of four, so all pages are cut from the same list.
@@ -157,6 +154,11 @@ class SkillGraphStore(BaseStore):  # type: ignore[misc]
         ]
         hits.sort(key=lambda hit: -hit.score)
         return [(hit.skill, hit.score) for hit in hits]
+
+    def _searchable(self, text: str) -> str:
+        """Return what a graph takes of a text: no NULs or halves of characters, and at most so many characters."""
+        plain = text.encode("utf-8", "replace").decode().replace("\x00", "")
+        return plain[: self._graph.settings.longest_text].strip()
 
     def _owners(self, prefix: Namespace) -> list[str]:
         """Return the owners whose namespace begins with a prefix."""
@@ -206,8 +208,17 @@ def _scenario(namespace: Namespace, key: str) -> str:
 
 def _searched(value: Mapping[str, Any], paths: Sequence[str] | None) -> str:
     if paths is None:
-        return "\n".join(leaves(value))
+        return "\n".join(_leaves(value))
     return "\n".join(text for path in paths for text in get_text_at_path(value, path))
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """Yield the texts and numbers in a value."""
+    if isinstance(value, (Mapping, list, tuple)):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _leaves(one)
+    elif value is not None and str(value).strip():
+        yield str(value)
 
 
 def _fields(skill: Skill) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The communities of a tenant's users and skills at several resolutions, in step with its store.
 
-They are found by Leiden (igraph) or Louvain (networkx) in the edges of the store and in nothing else. A saved state
+They are found by Leiden or Louvain (igraph) in the edges of the store and in nothing else. A saved state
 only spares the next process a pass, and can be deleted at any time.
 
 A user is connected to the skills that they own, to those that they used, by the reward, and to the users with the most
@@ -13,16 +13,14 @@ owner, and a new user in those of the users with similar profiles, or of the fir
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import random
 import threading
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -32,7 +30,6 @@ from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
 Method = Literal["leiden", "louvain"]
-"""`leiden` falls back to Louvain if igraph isn't installed."""
 
 GROWTH = 1.25
 """Growth of the number of edges beyond which the graph is split again."""
@@ -47,19 +44,7 @@ PROFILE_WEIGHT = 10.0
 by nobody else. They would put each user into a community of their own."""
 
 _igraph_generator = threading.Lock()
-
-
-@contextmanager
-def igraph_random(seed: int) -> Iterator[None]:
-    """Let igraph draw from a seed. It has one generator for the whole process, which is restored afterwards."""
-    import igraph
-
-    with _igraph_generator:
-        igraph.set_random_number_generator(random.Random(seed))
-        try:
-            yield
-        finally:
-            igraph.set_random_number_generator(random)
+"""igraph has one generator for the whole process."""
 
 
 def split(count: int, ends: Integers, weights: Floats, resolution: float, *, method: Method, seed: int) -> Integers:
@@ -72,29 +57,23 @@ def split(count: int, ends: Integers, weights: Floats, resolution: float, *, met
     """
     if not len(ends):
         return np.arange(count)
-    if method == "leiden" and importlib.util.find_spec("igraph"):
+    try:
         import igraph
-
-        graph = igraph.Graph(count, edges=ends.tolist())
-        with igraph_random(seed):
-            found = graph.community_leiden(
-                "modularity", weights=weights.tolist(), resolution=resolution, n_iterations=ITERATIONS
-            )
-        return np.array(found.membership, np.int64)
-    if not importlib.util.find_spec("networkx"):
-        raise MissingExtraError("finding communities", "memory", module="networkx")
-    import networkx
-
-    pairs, place = np.unique(np.sort(ends), axis=0, return_inverse=True)
-    whole: Any = networkx.Graph()
-    whole.add_nodes_from(range(count))
-    for (one, other), weight in zip(pairs.tolist(), np.bincount(place.ravel(), weights).tolist(), strict=True):
-        whole.add_edge(one, other, weight=weight)
-    labels = np.empty(count, np.int64)
-    groups = networkx.community.louvain_communities(whole, weight="weight", resolution=resolution, seed=seed)
-    for label, members in enumerate(groups):
-        labels[list(members)] = label
-    return labels
+    except ImportError:
+        raise MissingExtraError("finding communities", "memory", module="igraph") from None
+    graph = igraph.Graph(count, edges=ends.tolist())
+    with _igraph_generator:
+        igraph.set_random_number_generator(random.Random(seed))
+        try:
+            if method == "louvain":
+                found = graph.community_multilevel(weights.tolist(), resolution=resolution)
+            else:
+                found = graph.community_leiden(
+                    "modularity", weights=weights.tolist(), resolution=resolution, n_iterations=ITERATIONS
+                )
+        finally:
+            igraph.set_random_number_generator(random)
+    return np.array(found.membership, np.int64)
 
 
 def shares(

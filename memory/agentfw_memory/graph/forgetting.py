@@ -1,6 +1,14 @@
-"""Deleting for good: all data of a user, single skills, or one version of a skill.
+"""Sharing what several users have in common, and deleting for good: all data of a user, skills, or one version.
 
-What is deleted leaves no words in the store: not in its rows, its saved indexes and its log, nor in a later export. The
+A skill that at least `share_after` users have gets a shared copy. The skills must say the same word by word, apart from
+fillers, and apply to a common scenario. So a shared copy says nothing about any one user. Texts with numbers, addresses
+or names are never shared.
+
+The copy belongs to nobody: its owner is a reserved name that starts with `*shared:`. Each user behind it has an OWNS
+edge to it, which also puts it into their communities. When a user is forgotten or says something else, their edge goes.
+With fewer than `share_after` users left, or without one who has exactly its text, the copy goes too.
+
+What is deleted leaves no words in the store: not in its rows and its log, nor in a later export. The
 rows go in one transaction. Then the files are rewritten. A call that was interrupted there can be repeated.
 
 The words of a single skill may be elsewhere too. With it go shared copies of it, past versions with the same words, and
@@ -9,40 +17,161 @@ what was kept of the trajectories of its owner that told it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+
+import numpy as np
 
 from agentfw_memory.errors import BadInputError
+from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.graph_settings import FEWEST_SHARED, GraphSettings
+from agentfw_memory.graph.learning.extraction import PRIVATE
 from agentfw_memory.graph.recall.recall import Recaller
+from agentfw_memory.graph.records import Skill
 from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.rows.row_types import EdgeRow, SkillRow
 from agentfw_memory.graph.stores.store import Among, Change, Delete, Not, Select, Update
-from agentfw_memory.graph.text.words import terms
+from agentfw_memory.graph.text.words import meaning, terms
 
+RESERVED = "*shared:"
+COMPARED = 200
+"""Maximum number of similar skills in which other users are looked for."""
+_NAME = re.compile(r"(?<=\w[\s,])\s*[A-Z]\w")
 TOLD = 0.5
 """Share of a skill's words from which on a trajectory's text counts as telling it."""
-
-COMMUNITIES, PREPARED = "communities", "search"
-"""How the names of saved states begin that hold no words of anyone: those of communities, and what a search was
-prepared with, which says how common words are that a thousand skills have."""
 
 Counts = dict[str, int]
 """Numbers of rows by the names of `Receipt`."""
 
 
-class SharedCopies(Protocol):
-    """The shared copies of users' skills, as `Sharing` has them."""
+def check_not_reserved(what: str, name: str) -> None:
+    """Refuse a user whose name is reserved for shared skills."""
+    if name.startswith(RESERVED):
+        raise BadInputError(
+            f'the {what} "{name}" starts with "{RESERVED}", which is reserved for shared skills',
+            fix="choose another name",
+        )
 
-    def behind(self, user: int) -> list[tuple[str, int]]: ...
 
-    def delete_unshared(self, change: Change, copies: Iterable[tuple[str, int]]) -> None: ...
+class Sharing:
+    """The shared skills of one tenant."""
 
-    def withdraw(self, change: Change, user: int, texts: Iterable[str]) -> None: ...
+    def __init__(self, rows: GraphRows, recaller: Recaller, settings: GraphSettings) -> None:
+        self._rows, self._recaller, self._settings = rows, recaller, settings
+
+    def promote(self, change: Change, user: int, skills: Mapping[int, Float32Array]) -> list[int]:
+        """Share those of a user's skills that enough users have. Return the shared copies that are new."""
+        if not self._settings.share_after:
+            return []
+        own = self._rows.skills(list(skills))
+        found = (self._promote(change, user, own[number], skills[number]) for number in skills if number in own)
+        return [copy for copy in found if copy is not None]
+
+    def withdraw(self, change: Change, user: int, texts: Iterable[str]) -> None:
+        """Take a user away from the shared copies of these texts."""
+        for owner in sorted({_owner_of(text) for text in texts}):
+            for copy in self._copies(owner):
+                self._rows.end_edges(change, [EdgeRow("OWNS", user, copy)])
+                self._rows.touch(change, [copy])
+                self._delete_unless_shared(change, owner, copy)
+
+    def behind(self, user: int) -> list[tuple[str, int]]:
+        """Return the shared copies that a user is behind, each with its reserved owner."""
+        skills = [row.target for row in self._rows.edge_rows(user) if row.kind == "OWNS" and row.source == user]
+        found = self._rows.skills(skills)
+        return [(skill.owner, number) for number, skill in found.items() if skill.owner.startswith(RESERVED)]
+
+    def delete_unshared(self, change: Change, copies: Iterable[tuple[str, int]]) -> None:
+        """Delete those of these copies that too few users, or none with its very text, are still behind."""
+        for owner, copy in copies:
+            self._delete_unless_shared(change, owner, copy)
+
+    # Helpers
+
+    def _delete_unless_shared(self, change: Change, owner: str, copy: int) -> None:
+        rows = self._rows
+        text = rows.texts([copy])[copy]
+        users = [row.source for row in rows.edge_rows(copy) if row.kind == "OWNS" and row.target == copy]
+        enough = len(users) >= max(FEWEST_SHARED, self._settings.share_after)
+        if enough and rows.twins([(user, text) for user in users]):
+            return
+        number = rows.find("user", owner)
+        assert number is not None
+        # Not ended but deleted: its text may be of the one who left.
+        forget_user(rows, change, number)
+        if enough:
+            self._recaller.focus_on(users[0])
+            cache = self._recaller.cache
+            texts = rows.texts(rows.owned(users[0]))
+            own = np.array([skill for skill, other in texts.items() if meaning(other) == meaning(text)][:1], np.int64)
+            self.promote(change, users[0], dict(zip(own.tolist(), cache.vectors(own), strict=True)))
+
+    def _promote(self, change: Change, user: int, skill: Skill, vector: Float32Array) -> int | None:
+        if PRIVATE.search(skill.text) or _NAME.search(skill.text):
+            return None
+        rows, owner = self._rows, _owner_of(skill.text)
+        if copies := self._copies(owner):  # the others who have it are behind it already
+            rows.add_edges(change, [EdgeRow("OWNS", user, copies[0])])
+            rows.touch(change, copies)
+            return None
+        holders = {user: skill, **self._holders(change, skill, vector)}
+        if len(holders) < self._settings.share_after:
+            return None
+        (copy,) = rows.store.new_numbers(1)
+        text = _most_common(other.text for other in holders.values())
+        number = rows.nodes(change, "user", [owner])[owner]
+        rows.add_skills(change, [SkillRow(copy, number, text, "shared", vector, change.now)])
+        tools = set.intersection(*(set(one.tools) for one in holders.values()))
+        scenarios = set.intersection(*(set(one.scenarios) for one in holders.values()))
+        edges = [EdgeRow("OWNS", holder, copy) for holder in sorted(holders)]
+        edges += [EdgeRow("REQUIRES", copy, to) for to in rows.nodes(change, "tool", sorted(tools)).values()]
+        edges += [EdgeRow("APPLIES_TO", copy, to) for to in rows.nodes(change, "scenario", sorted(scenarios)).values()]
+        rows.add_edges(change, edges)
+        return copy
+
+    def _holders(self, change: Change, skill: Skill, vector: Float32Array) -> dict[int, Skill]:
+        """Return the other users who have a private skill that says the same in a common scenario."""
+        cache = self._recaller.cache
+        if skill.scenarios:
+            scenarios = self._rows.nodes(change, "scenario", skill.scenarios).values()
+            members = {number for scenario in scenarios for number in self._rows.skills_of(scenario)}
+        else:
+            members = set(np.flatnonzero(cache.live).tolist())
+        known = [number for number in members if number < len(cache.live) and cache.live[number]]
+        others = np.array(sorted(number for number in known if not cache.shared[number]), np.int64)
+        if not len(others):
+            return {}
+        near, similarity = cache.index.among(vector, COMPARED, others)
+        close = [int(one) for one, value in zip(near, similarity, strict=True) if value > self._settings.merge_above]
+        # Most of them say something else. A whole skill takes far longer to read than its text.
+        same = [number for number, text in self._rows.texts(close).items() if meaning(text) == meaning(skill.text)]
+        return {
+            int(cache.owner[number]): other
+            for number, other in self._rows.skills(same).items()
+            if other.owner != skill.owner
+        }
+
+    def _copies(self, owner: str) -> list[int]:
+        """Return the shared copy of a reserved owner, if it is still valid."""
+        number = self._rows.find("user", owner)
+        return [] if number is None else self._rows.owned(number)
+
+
+def _owner_of(text: str) -> str:
+    """Return the reserved owner of the shared copy of a text: the same for all texts with the same meaning."""
+    return RESERVED + blake2b(repr(sorted(meaning(text))).encode(), digest_size=8).hexdigest()
+
+
+def _most_common(texts: Iterable[str]) -> str:
+    return min(Counter(texts).items(), key=lambda pair: (-pair[1], pair[0]))[0]
 
 
 class Forgetter:
     """Deletes rows of one tenant."""
 
-    def __init__(self, rows: GraphRows, recaller: Recaller, sharing: SharedCopies) -> None:
+    def __init__(self, rows: GraphRows, recaller: Recaller, sharing: Sharing) -> None:
         self._rows, self._recaller, self._sharing = rows, recaller, sharing
 
     def forget(self, user: str) -> Counts:
@@ -107,7 +236,7 @@ def _tells(text: str, said: set[frozenset[str]]) -> bool:
 
 
 def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
-    """Delete a user and all their data, and all saved states."""
+    """Delete a user and all their data, and the saved communities."""
     store = rows.store
     versions, trips = store.read(
         Select("version", ("number",), {"owner": user}, distinct=True),
@@ -116,6 +245,7 @@ def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
     skills, trajectories = ([number for (number,) in some] for some in (versions, trips))
     gone = [*skills, *trajectories, user]
     neighbours = _neighbours(rows, gone)
+    states = [name for (name,) in store.read(Select("state", ("name",)))[0] if name.startswith("communities")]
     counts = store.write(
         Delete("version", {"number": Among(skills)}),
         Delete("live", {"number": Among(skills)}),
@@ -133,9 +263,10 @@ def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
         "edges": counts[3] + counts[4],
         "trajectories": counts[5],
         "nodes": counts[7] + _delete_unused(rows, neighbours),
-        "communities": _delete_states(rows, lambda name: name.startswith(COMMUNITIES)),
-        "word_index": _note_forgotten(rows, change, [*skills, user]),
+        "communities": len(states),
     }
+    store.write(Delete("state", {"name": Among(states)}))
+    _note_forgotten(rows, change, [*skills, user])
     rows.recount(change, sorted(neighbours.difference(gone)))
     return receipt
 
@@ -159,6 +290,7 @@ def erase_versions(
         Delete("edge", {"target": Among(skills)}),
         Update("trajectory", {"number": Among(trajectories)}, {"query": "", "outcome": ""}),
     )
+    _note_forgotten(rows, change, skills)
     return {
         "skills": len(skills),
         "versions": sum(deleted),
@@ -166,25 +298,14 @@ def erase_versions(
         "edges": counts[1] + counts[2],
         "trajectories": counts[3],
         "nodes": _delete_unused(rows, neighbours),
-        "word_index": _note_forgotten(rows, change, skills),
     }
 
 
-def _note_forgotten(rows: GraphRows, change: Change, gone: list[int]) -> int:
-    """Delete what is kept beside the rows of nodes, and tell other processes that they are gone.
-
-    Returns the number of saved pieces of the word index.
-    """
+def _note_forgotten(rows: GraphRows, change: Change, gone: list[int]) -> None:
+    """Delete what is kept beside the rows of nodes, and tell other processes that they are gone."""
     rows.store.write(Delete("staged", {"number": Among(gone)}), Delete("community", {"node": Among(gone)}))
     rows.note_ended(change, gone)
     rows.store.set_head(forgotten=change.number)
-    return _delete_states(rows, lambda name: not name.startswith((COMMUNITIES, PREPARED)))
-
-
-def _delete_states(rows: GraphRows, wanted: Callable[[str], bool]) -> int:
-    """Delete the saved states with such names."""
-    names = [name for (name,) in rows.store.read(Select("state", ("name",)))[0] if wanted(name)]
-    return rows.store.write(Delete("state", {"name": Among(names)}))[0]
 
 
 def _neighbours(rows: GraphRows, numbers: list[int]) -> set[int]:

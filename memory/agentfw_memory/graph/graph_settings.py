@@ -16,13 +16,11 @@ the docs' figures.
 
 from __future__ import annotations
 
-import ast
-import inspect
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from functools import cache
-from typing import Annotated, Any, Literal, get_type_hints
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from agentfw_memory.errors import BadInputError
 
@@ -33,36 +31,40 @@ PATIENCE = 30.0
 """Seconds to wait for a server, unless a setting says otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The values that a setting may have."""
-
-    least: float | None = None
-    above: float | None = None
-    most: float | None = None
-
-    def hold(self, value: float) -> bool:
-        return not (
-            (self.least is not None and value < self.least)
-            or (self.above is not None and value <= self.above)
-            or (self.most is not None and value > self.most)
-        )
-
-    def __str__(self) -> str:
-        if self.most is None:
-            return f"of {self.least} or more" if self.above is None else f"above {self.above}"
-        return f"from {self.least} to {self.most}" if self.above is None else f"above {self.above}, up to {self.most}"
+Count = Annotated[int, Field(ge=0)]
+Number = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Relevance = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
 
 
-Count = Annotated[int, Bounds(least=0)]
-Number = Annotated[int, Bounds(least=1)]
-Share = Annotated[float, Bounds(above=0, most=1)]
-Relevance = Annotated[float, Bounds(least=0, most=1)]
-Seconds = Annotated[float, Bounds(above=0)]
+def _enough(count: int) -> int:
+    if 0 < count < FEWEST_SHARED:
+        raise ValueError(f"it must be 0, or {FEWEST_SHARED} or more")
+    return count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphSettings:
+class _Refusing(type):
+    """Refuses invalid settings with an error of ours."""
+
+    def __call__(cls, *args: Any, **values: Any) -> Any:
+        try:
+            return super().__call__(*args, **values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            raise BadInputError(
+                f"invalid {name}: {first['input']}", fix=f"change {name}: {first['msg'].removeprefix('Value error, ')}"
+            ) from None
+
+
+@dataclass(
+    frozen=True,
+    slots=True,
+    kw_only=True,
+    config=ConfigDict(use_attribute_docstrings=True, allow_inf_nan=False, extra="forbid"),
+)
+class GraphSettings(metaclass=_Refusing):
     """How a graph ranks, learns and stores. Each setting is declared here once: its type, bounds, default and help."""
 
     query_weight: float = 0.4
@@ -108,7 +110,7 @@ class GraphSettings:
 
     communities: Literal["leiden", "louvain"] = "leiden"
     """Algorithm that finds the communities."""
-    resolutions: tuple[float, ...] = (0.5, 1.0, 2.0)
+    resolutions: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.5, 1.0, 2.0)
     """Resolution of each community level, from coarse to fine."""
 
     evolve: bool = True
@@ -123,7 +125,7 @@ class GraphSettings:
     """Maximum number of new skills per trajectory."""
     merge_above: Share = 0.9
     """Similarity above which two skills are compared for being the same. 1 merges only equal ones."""
-    share_after: Count = 0
+    share_after: Annotated[Count, AfterValidator(_enough)] = 0
     """Number of users that must have the same skill before everyone is shown it, at least 3. 0 shares nothing."""
     share_learned: bool = False
     """Whether everyone is shown what is learned from anyone's trajectories: skills, and requests with their answers."""
@@ -135,10 +137,6 @@ class GraphSettings:
     skills_per_owner: Number = 1000
     """Maximum number of skills per owner. Beyond it, `learn` retires the least useful."""
 
-    exact_up_to: Count = 50_000
-    """Number of skills up to which search is exact. Beyond it, an inverted-file index (IVF) is used."""
-    probed: Share = 0.125
-    """Share of the inverted lists that a search looks at."""
     in_memory_up_to: Count = 200_000
     """Number of skills up to which each process holds the graph in memory. Beyond it, a PostgreSQL server searches."""
     longest_text: Number = 1_000_000
@@ -146,35 +144,10 @@ class GraphSettings:
     power_safe: bool = False
     """Whether each write waits for the disk. Without it, writes survive `kill -9`, but the last ones may be lost in a
     power failure."""
-    patience: Seconds = PATIENCE
+    patience: Positive = PATIENCE
     """Maximum number of seconds that a call waits for a PostgreSQL server that restarts or has no free connection."""
     seed: int = 7
-    """Random seed of the communities and of the inverted-file index."""
-
-    def __post_init__(self) -> None:
-        for name, bounds in _bounds().items():
-            value = getattr(self, name)
-            if isinstance(value, float) and not math.isfinite(value):
-                raise _wrong(name, value, "a finite number")
-            if bounds is not None and not bounds.hold(value):
-                raise _wrong(name, value, f"a value {bounds}")
-        if self.share_after and self.share_after < FEWEST_SHARED:
-            raise _wrong("share_after", self.share_after, f"0, or {FEWEST_SHARED} or more")
-        if not self.resolutions or min(self.resolutions) <= 0:
-            raise _wrong("resolutions", self.resolutions, "one or more numbers above 0")
-
-    @staticmethod
-    def described() -> Mapping[str, tuple[Any, Bounds | None, str]]:
-        """Return for each setting its type, its bounds and its help, so that others needn't repeat them."""
-        hints, bounds = get_type_hints(GraphSettings), _bounds()
-        (tree,) = ast.parse(inspect.getsource(GraphSettings)).body
-        assert isinstance(tree, ast.ClassDef)
-        help_of: dict[str, str] = {}
-        for one, below in zip(tree.body, tree.body[1:], strict=False):
-            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and isinstance(below, ast.Expr):
-                assert isinstance(below.value, ast.Constant)
-                help_of[one.target.id] = " ".join(str(below.value.value).split())
-        return {name: (hints[name], bounds[name], help_of[name]) for name in bounds}
+    """Random seed of the communities."""
 
     @classmethod
     def ablation(cls, name: str) -> GraphSettings:
@@ -182,20 +155,9 @@ class GraphSettings:
 
         "full" is the method of the paper, the others change one thing of it. A1 recalls nothing. A2 is a flat list
         searched by similarity. B1 has no communities, B2 finds them by Louvain. B3 never learns. B4 compares words
-        instead of vectors.
-
-        Where "full" isn't the paper's:
-
-        - The values of weights, of the thresholds of learning, and of `candidates` and `resolutions` are ours, because
-          the paper's are lost. `user_weight` is 0.1, because 0.3 finds less in conversations.
-        - `siblings` limits the second hop, and `exact_up_to`, `probed` and `in_memory_up_to` the search. The paper has
-          no limits.
-        - `newest_wins` and `skills_per_owner` change what is learned, and the paper doesn't mention such rules.
-        - In every setting: communities are made of users and skills, without tools, scenarios and trajectories; a user
-          without a profile is the mean of their skills; ties go to the newer skill; there are at least k candidates.
-        - Skills conflict only where somebody connects them, because no rule tells that two texts contradict each other.
-
-        The reference has a table of all settings beside the paper's text, and a test compares it with this.
+        instead of vectors. The reference has a table of all settings beside the paper's text, and a test compares it
+        with this. In every setting, communities are made of users and skills, without tools, scenarios and
+        trajectories, and skills conflict only where somebody connects them.
         """
         paper = cls(
             query_similarity="vectors",
@@ -232,15 +194,3 @@ class GraphSettings:
         if name not in changes:
             raise BadInputError(f'unknown ablation "{name}"', fix=f"use one of {', '.join(changes)}")
         return replace(paper, **changes[name])
-
-
-@cache
-def _bounds() -> Mapping[str, Bounds | None]:
-    """Return the bounds of each setting."""
-    hints = get_type_hints(GraphSettings, include_extras=True)
-    declared = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(GraphSettings)}
-    return {name: next((one for one in some if isinstance(one, Bounds)), None) for name, some in declared.items()}
-
-
-def _wrong(name: str, value: object, wanted: str) -> BadInputError:
-    return BadInputError(f"invalid {name}: {value}", fix=f"set {name} to {wanted}")

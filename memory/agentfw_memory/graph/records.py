@@ -246,9 +246,6 @@ class Receipt:
     """The user, and tools and scenarios that nobody else uses."""
     communities: int = 0
     """Saved states of the communities. They are computed again without this user."""
-    word_index: int = 0
-    """Saved pieces of the word index. It is built again without this user."""
-    index_files: int = 0
 
 
 @dataclass(frozen=True, slots=True)

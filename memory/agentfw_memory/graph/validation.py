@@ -36,20 +36,19 @@ _SURROGATE_FIX = "remove it; it comes from text that was cut, or decoded with su
 
 def check_name(what: str, name: object) -> str:
     """Check the name of a tenant, user, tool, scenario or trajectory."""
-    if not isinstance(name, str):
-        raise BadInputError(f"the {what} {name!r} is not a string", fix=f"pass the name of the {what} as a string")
+    if not isinstance(name, str) or not name.strip():
+        problem = f"name of the {what} is empty" if isinstance(name, str) else f"{what} {name!r} is not a string"
+        raise BadInputError(f"the {problem}", fix=f"pass the name of the {what} as a string")
     shown = name if len(name) <= 40 else name[:40] + "..."
-    if not name.strip():
-        raise BadInputError(f"the name of the {what} is empty", fix=f"give the {what} a name")
     if len(name) > MAXIMUM_NAME_LENGTH:
-        raise BadInputError(
-            f"the {what} {shown!r} has {len(name)} characters", fix=f"use at most {MAXIMUM_NAME_LENGTH} characters"
-        )
-    if _CONTROL.search(name):
-        raise BadInputError(f"the {what} {shown!r} contains a control character", fix="use printable characters only")
-    if _SURROGATE.search(name):
-        raise BadInputError(f"the {what} {shown!r} contains half a character", fix=_SURROGATE_FIX)
-    return name
+        problem, fix = f"has {len(name)} characters", f"use at most {MAXIMUM_NAME_LENGTH} characters"
+    elif _CONTROL.search(name):
+        problem, fix = "contains a control character", "use printable characters only"
+    elif _SURROGATE.search(name):
+        problem, fix = "contains half a character", _SURROGATE_FIX
+    else:
+        return name
+    raise BadInputError(f"the {what} {shown!r} {problem}", fix=fix)
 
 
 def check_names(what: str, names: Iterable[str]) -> tuple[str, ...]:

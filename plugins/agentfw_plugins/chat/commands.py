@@ -97,7 +97,8 @@ async def _why(conversation: Conversation, words: str) -> Lines:
         yield f"{one['score']:.2f}  {one['text']}"
         reasons = {name: why for name, why in one["why"].items() if why and isinstance(why, (str, int, float))}
         if reasons:
-            yield "      " + "  ".join(f"{name} {_value(value)}" for name, value in reasons.items())
+            numbers = {name: f"{why:.2f}" if isinstance(why, float) else why for name, why in reasons.items()}
+            yield "      " + "  ".join(f"{name} {why}" for name, why in numbers.items())
     if not recalled:
         yield "nothing was remembered in this conversation"
 
@@ -139,10 +140,6 @@ COMMANDS = {
     "new": Command("/new", "End the conversation, so that it is learned from, and begin another.", _new),
     "help": Command("/help", "Show the commands.", _help),
 }
-
-
-def _value(value: object) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 class LineScreen:

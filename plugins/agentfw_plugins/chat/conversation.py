@@ -6,8 +6,6 @@ What is said is on disk before it is answered. When the conversation ends, it is
     await conversation.say("Which tea?")
     await conversation.rate(-1.0, "too strong")
     reward = await conversation.end()
-
-The environment `chat`: a person who talks with the agent in a terminal.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from agentfw.episode import Call
 from agentfw.errors import UsageError
 from agentfw.runs import LiveRun
 
-from ..gateway.environment import Sessions
 from ..protocols.chat import arguments
 
 
@@ -182,7 +179,3 @@ class Conversation:
 def _brief(text: str, longest: int = 300) -> str:
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
-
-
-class Conversations(Sessions):
-    """Conversations that a person leads with the agent."""

@@ -23,7 +23,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from agentfw import Message, Session
+from agentfw import Session
 from agentfw.errors import AgentfwError
 from agentfw.request import Forwarded
 from agentfw.turns.session import Reply
@@ -54,14 +54,9 @@ class ModelRoute(NamedTuple):
         found = self._replace(remembers=variant.remembers)
         if not variant.prompt:
             return found
-        messages: tuple[Message, ...]
-        first, *others = self.asked.messages
-        if first.role == "system":
-            messages = (replace(first, content=f"{first.content}\n\n{variant.prompt}"), *others)
-        else:
-            messages = (Message("system", variant.prompt), first, *others)
         forwarded = self.forwarded and replace(self.forwarded, added=variant.prompt)
-        return found._replace(asked=replace(self.asked, messages=messages), forwarded=forwarded)
+        asked = replace(self.asked, messages=variant.prompted(self.asked.messages))
+        return found._replace(asked=asked, forwarded=forwarded)
 
 
 Instead = Callable[[Model], Awaitable[ModelRoute | None]]
@@ -251,10 +246,6 @@ class Line:
         """Number of requests that wait."""
         return sum(map(len, self._queues.values()))
 
-    def of(self, client: str) -> int:
-        """Number of requests of this client, those that wait included."""
-        return self.served[client] + len(self._queues.get(client, ()))
-
     @asynccontextmanager
     async def place(self, client: str) -> AsyncIterator[None]:
         """Wait for a place. Raises BadRequest (503) if there is none in time."""
@@ -287,7 +278,8 @@ class Line:
                 self._leave(client)  # its turn came at the same moment
             elif turn in self._queues.get(client, ()):
                 self._queues[client].remove(turn)
-                self._forget(client)
+                if not self._queues[client]:
+                    del self._queues[client]
             if isinstance(error, TimeoutError):
                 raise self._busy(f"no place became free within {self.patience:g} s") from None
             raise
@@ -305,10 +297,6 @@ class Line:
             if not turn.done():
                 self.served[following] += 1
                 turn.set_result(None)
-
-    def _forget(self, client: str) -> None:
-        if not self._queues[client]:
-            del self._queues[client]
 
     def _busy(self, why: str) -> BadRequest:
         seconds = math.ceil(self._seconds * (self.length + 1) / self.at_once)

@@ -10,7 +10,9 @@ is passed on as it is or translated.
 
 from __future__ import annotations
 
+import io
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,25 +35,67 @@ from ..protocols import About, BadRequest, Body, ChatRequest, Malformed, Protoco
 from ..protocols.bodies import read_body
 from ..protocols.chat import Chunks, headed, write_completion
 from ..protocols.protocol import problem_of
-from .encodings import too_large, unpacked
+
+LARGEST = 64_000_000
+"""Bytes of a body, unpacked."""
 
 
-async def body_of(request: Request, most: int, *, optional: bool = False) -> Body:
-    """The body of a request, of at most so many bytes."""
-    raw = await bytes_of(request, most)
+async def body_of(request: Request, *, optional: bool = False) -> Body:
+    """The JSON body of a request."""
+    raw = await bytes_of(request)
     return Body({}) if optional and not raw.strip() else read_body(raw)
 
 
-async def bytes_of(request: Request, most: int) -> bytes:
-    """The body of a request, unpacked."""
+async def bytes_of(request: Request, most: int = LARGEST) -> bytes:
+    """The body of a request, unpacked, of at most so many bytes."""
     parts, size = list[bytes](), 0
     async for part in request.stream():
         size += len(part)
         if size > most:
-            raise too_large(most)
+            raise _too_large(most)
         parts.append(part)
-    encodings = request.headers.get("content-encoding", "")
-    return unpacked(b"".join(parts), encodings, most) if encodings else b"".join(parts)
+    raw = b"".join(parts)
+    encodings = request.headers.get("content-encoding", "").lower().split(",")
+    for name in reversed([part.strip() for part in encodings]):
+        if name not in ("", "identity"):
+            raw = _unpacked(raw, name, most)
+    return raw
+
+
+def _unpacked(raw: bytes, encoding: str, most: int) -> bytes:
+    """A body that a program has packed, never more of it than a body may have."""
+    try:
+        if encoding in ("gzip", "x-gzip", "deflate"):
+            reader = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either header
+            found = reader.decompress(raw, most + 1)
+            is_broken = not reader.eof and len(found) <= most
+        elif encoding == "zstd":
+            import zstandard
+
+            window = zstandard.ZstdDecompressor(max_window_size=2**27)
+            found, is_broken = window.stream_reader(io.BytesIO(raw)).read(most + 1), False
+        else:
+            raise ImportError(encoding)
+    except ImportError:
+        words = f'the encoding "{encoding[:40]}" can\'t be read here; send gzip'
+        raise BadRequest(words, 415, field="content-encoding") from None
+    except Exception:  # each library has errors of its own
+        is_broken = True
+    if is_broken:
+        raise BadRequest(f"the body is not in {encoding}, as its header says", field="content-encoding")
+    if len(found) > most:
+        raise _too_large(most)
+    return bytes(found)
+
+
+def _too_large(most: int) -> BadRequest:
+    return BadRequest(f"the body has more than {most:,} bytes", 413, code="body_too_large")
+
+
+async def until_gone(request: Request) -> None:
+    """Wait until the client hangs up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def json_answer(content: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

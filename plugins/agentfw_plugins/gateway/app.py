@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentfw import Memory, Policy, Session
+from agentfw import Policy, Session
 from agentfw.errors import AgentfwError, MissingExtraError, in_words, nearest
 
 from ..protocols import About, BadRequest, Body, Protocol, protocols
@@ -43,7 +43,7 @@ try:
     from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 
-    from .answers import Writing, body_of, error_answer, json_answer, problem_of_error
+    from .answers import Writing, body_of, error_answer, json_answer, problem_of_error, until_gone
     from .endpoints import Endpoints
     from .health import Health, logger
     from .page import Page
@@ -75,26 +75,24 @@ class Gateway:
         *,
         models: Models | None = None,
         callers: Callers | None = None,
-        max_body: int = 64_000_000,
         page: Page | None = None,
         line: Line | None = None,
         health: Health | None = None,
-        memories: Sequence[Memory] = (),
         learning: Learning | None = None,
         variants: VariantFile | None = None,
     ) -> None:
         """Without models, sessions answer with the policies that they have. Without callers, only this machine is.
 
-        Without a line, all requests are answered at once. The embedding models of `memories` can be used. With
-        `learning`, each answer names the version that gave it. `variants` say what differs for a share of the users.
+        Without a line, all requests are answered at once. With `learning`, each answer names the version that gave it.
+        `variants` say what differs for a share of the users.
         """
         self.variants, self._noted = variants, dict[str, tuple[float, str]]()
-        self.finder, self.models, self.max_body = finder, models or Models(), max_body
+        self.finder, self.models = finder, models or Models()
         self.callers, self.health, self.learning = callers or Callers(), health, learning
         count = None if health is None else health.figures.answer
         self._attending = set[asyncio.Task[None]]()
         self.answers = AnswersInProgress(finder, line or Line(at_once=sys.maxsize), count)
-        endpoints = Endpoints(self.models, self.callers, self.answers.line, memories=memories, max_body=max_body)
+        endpoints = Endpoints(self.models, self.callers, self.answers.line)
         routes = []
         for below in ("", "/s/{session}"):
             routes += [
@@ -178,11 +176,7 @@ class Gateway:
 
         async def guarded(request: Request) -> Response:
             began = time.perf_counter()
-            try:
-                answer = await handled(request)
-            finally:
-                if not getattr(request.state, "attended", False):
-                    await self.callers.end(request)
+            answer = await handled(request)
             self._count(request, what, answer.status_code, time.perf_counter() - began)
             return answer
 
@@ -203,7 +197,7 @@ class Gateway:
             logger.info("request", extra={"figures": figures})
 
     async def _feedback(self, request: Request) -> Response:
-        body = await body_of(request, self.max_body)
+        body = await body_of(request)
         caller = caller_of(request, body)
         name = request.path_params.get("session") or body.name("session")
         metric, turn = body.name("metric", ""), body.whole("turn", -1)
@@ -229,14 +223,14 @@ class Gateway:
         return json_answer(told)
 
     async def _end(self, request: Request) -> Response:
-        body = await body_of(request, self.max_body, optional=True)
+        body = await body_of(request, optional=True)
         caller, name = caller_of(request, body), request.path_params["session"]
         async with self._known(caller, name) as session:
             reward = await self.finder.end(session)
         return json_answer({"session": name, "episode": session.episode.id, "reward": reward})
 
     async def _answer(self, protocol: Protocol, request: Request, *, streams: bool = False) -> Response:
-        given = await body_of(request, self.max_body)
+        given = await body_of(request)
         body = protocol.addressed(given, {**request.query_params, **request.path_params}, streams=streams)
         route = await self._route(protocol, given, body, request, self.models.find(body.name("model"), protocol.name))
         asked = route.asked
@@ -247,7 +241,7 @@ class Gateway:
         caller = caller_of(request, body, "" if told.program else asked.user)
         if route.spoken is protocol and caller.key is not None:
             protocol.refuse_foreign(body)
-        await self.callers.begin(request, caller, self.answers.line.of(caller.client))
+        await self.callers.count(caller)
         name = request.path_params.get("session") or request.headers.get("x-agentfw-session", "") or told.session
         if not request.state.needs_key:
             caller = self.finder.asking(caller, name)
@@ -288,7 +282,6 @@ class Gateway:
             answers += [self.answers.begin(session, caller, each, instead, told) for each in routes]
             request.state.answer = answers[0]
         finally:
-            request.state.attended = True
             attending = asyncio.create_task(self._attend(request, session, answers))
             self._attending.add(attending)
             attending.add_done_callback(self._attending.discard)
@@ -364,7 +357,6 @@ class Gateway:
             watch = asyncio.create_task(_watch(request, answers))
             await asyncio.wait([answer.task for answer in answers])
             watch.cancel()
-        await self.callers.end(request)
         await self.finder.release(session)
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -468,7 +460,6 @@ def _no_text(protocol: Protocol) -> BadRequest:
 
 async def _watch(request: Request, answers: Sequence[AnswerInProgress]) -> None:
     """Give answers up when their client hangs up."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+    await until_gone(request)
     for answer in answers:
         answer.give_up()

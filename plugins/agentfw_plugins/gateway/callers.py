@@ -96,17 +96,10 @@ class Callers:
         right = [secrets.compare_digest(given.encode(), key.encode()) for key in self.operators]  # each, in equal time
         return any(right)
 
-    async def begin(self, request: Request, caller: Caller, at_once: int) -> None:
-        """Count a request for an answer. Raises BadRequest (429) beyond the limits of its key."""
+    async def count(self, caller: Caller) -> None:
+        """Count a request for an answer. Raises BadRequest (429) beyond the limit of its key."""
         if caller.key is not None and self.keys is not None:
-            await self.keys.begin(caller.key, at_once)
-            request.state.counted = caller.key
-
-    async def end(self, request: Request) -> None:
-        """Count a request as answered, if it was counted."""
-        if self.keys is not None and (key := getattr(request.state, "counted", None)) is not None:
-            request.state.counted = None
-            await self.keys.end(key)
+            await self.keys.count(caller.key)
 
 
 def caller_of(request: Request, body: Body, hint: str = "") -> Caller:

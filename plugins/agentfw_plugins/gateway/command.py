@@ -25,10 +25,9 @@ from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsE
 from agentfw.printing.out import Out, counted, shown_path
 
 from ..command_options import json_option, skill_options
-from .keys_command import key_file_option, keys, keys_at
 from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
+from .operator_commands import keys, keys_at, sessions
 from .replay import replay
-from .sessions.sessions_command import sessions
 from .usage import usage
 from .variants import variants
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from agentfw.runs import LiveRun
 
 _KEY = "AGENTFW_KEY"
+"""The environment variable with the operator's key."""
 _DAY = 86_400.0
 _PORT = 8765
 _ALONE = "you"
@@ -43,10 +43,6 @@ _ALONE = "you"
 _LISTED = 5
 """Maximum number of sessions that are named where there isn't the one that was meant."""
 _COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
-
-_key_option = click.option(
-    "--key-env", default=_KEY, show_default=True, metavar="NAME", help="Environment variable with the key."
-)
 
 
 @click.group(invoke_without_command=True)
@@ -103,18 +99,6 @@ _key_option = click.option(
     metavar="DAYS",
     help="With --sessions: delete sessions so many days after their end. Feedback that no training has copied stays.",
 )
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    show_default=True,
-    help="Where the gateway runs: in this process, or as replicas on Ray that share --sessions.",
-)
-@click.option(
-    "--replicas",
-    metavar="N|MIN-MAX",
-    help="With --engine ray: number of replicas. A range follows the number of requests in progress. Default: 2.",
-)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -130,8 +114,6 @@ _key_option = click.option(
     metavar="NAME",
     help="Name of this gateway under which a browser may look at sessions. Can be repeated.",
 )
-@_key_option
-@key_file_option
 @click.option(
     "--upstream-key",
     type=click.Choice(["own", "client"]),
@@ -163,15 +145,9 @@ _key_option = click.option(
     "--idle", type=_SECONDS, default=3600.0, show_default=True, help="Seconds after which an unused session ends."
 )
 @click.option(
-    "--max-sessions", type=_COUNT, default=10_000, show_default=True, help="Maximum number of sessions in progress."
-)
-@click.option(
     "--max-concurrency",
     type=_COUNT,
     help="Maximum number of answers at once. Default: 1000 in front of a provider, else that of the policy, or 64.",
-)
-@click.option(
-    "--max-queue", default=1000, show_default=True, help="Maximum number of requests that wait for the policy."
 )
 @click.option(
     "--queue-timeout",
@@ -188,9 +164,6 @@ _key_option = click.option(
     help="Seconds that answers have to end when it is stopped.",
 )
 @click.option("--log", type=click.Choice(["json"]), help="Log requests to stderr, one line of JSON each.")
-@click.option(
-    "--max-body", type=_COUNT, default=64_000_000, show_default=True, help="Maximum size of a request, in bytes."
-)
 @learning_options
 @json_option
 @click.pass_context
@@ -212,25 +185,18 @@ def serve(
     fresh: bool,
     shared: str,
     keep_ended: float | None,
-    engine: str,
-    replicas: str | None,
     host: str,
     port: int,
     hosts: tuple[str, ...],
-    key_env: str,
-    key_file: Path | None,
     upstream_key: str | None,
     names: tuple[str, ...],
     models: tuple[str, ...],
     fallbacks: tuple[str, ...],
     idle: float,
-    max_sessions: int,
     max_concurrency: int | None,
-    max_queue: int,
     queue_timeout: float,
     drain: float,
     log: str | None,
-    max_body: int,
     learn: bool,
     learn_every: int,
     learn_spec: Path | None,
@@ -257,28 +223,24 @@ def serve(
     from .keys import is_weak
     from .live import Limits, Stop, limits_of, opened, serve_until, until_free
     from .models import served_models
-    from .start import Start, refuse_other_keys, with_defaults
-    from .stderr_thread import stderr_in_a_thread
+    from .start import Start, with_defaults
 
-    context.with_resource(stderr_in_a_thread())
     if log is not None:
         log_as_json()
     root = runs_directory(runs)
-    key = os.environ.get(key_env, "").strip()
-    keys_of_users = keys_at(key_file, root, shared)
+    key = os.environ.get(_KEY, "").strip()
+    keys_of_users = keys_at(root, shared)
     has_keys, is_local = bool(key) or keys_of_users.exists, host in LOOPBACK
     if not is_local and not has_keys:
         raise SettingsError(
             f"{host} can be reached from other machines, so a key is required",
-            fix=f"set the environment variable {key_env}, run: agentfw serve keys add NAME, or leave --host out",
+            fix=f"set the environment variable {_KEY}, run: agentfw serve keys add NAME, or leave --host out",
         )
     if not is_local and key and is_weak(key):
         raise SettingsError(
-            f"the key in {key_env} is easy to guess, and {host} can be reached from other machines",
-            fix=f"export {key_env}=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')",
+            f"the key in {_KEY} is easy to guess, and {host} can be reached from other machines",
+            fix=f"export {_KEY}=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')",
         )
-    if not (has_keys or shared):
-        refuse_other_keys(keys_of_users, keys_at(None))
     given: dict[str, Any] = {
         "policy": policy,
         "model": model,
@@ -306,9 +268,6 @@ def serve(
         keys=(key,) if key else (),
         key_file=None if shared else Path(keys_of_users.place),
         idle=idle,
-        sessions=max_sessions,
-        body=max_body,
-        queue=max_queue,
         queue_timeout=queue_timeout,
         drain=drain,
         shared=shared,
@@ -320,29 +279,6 @@ def serve(
         else ("either" if is_local and not has_keys and upstream_key is None else "own"),
         default_user=_ALONE if is_local and not (has_keys or shared) else "",
     )
-    if engine == "ray":
-        from .ray_replicas import serve_replicas
-
-        if resume or learn:
-            raise UsageError(
-                "each replica on Ray begins a run of its own, and trains no versions",
-                fix="leave --resume and --learn out; a gateway with --learn can share the --sessions",
-            )
-        serve_replicas(
-            root,
-            given,
-            limits,
-            host,
-            port,
-            replicas or "2",
-            names=names,
-            at_once=max_concurrency,
-            json_log=log is not None,
-            out=out,
-        )
-        return
-    if replicas is not None:
-        raise UsageError("--replicas is about gateways on Ray", fix="add --engine ray, or leave it out")
     live = opened(root, resume, again="" if fresh else "free" if shared else "newest", **given)
     learning = learning_of(
         live,
@@ -355,7 +291,7 @@ def serve(
         tell=out.note,
     )
     limits = limits_of(live, limits, names, max_concurrency)
-    start = Start(live, limits, key_env, has_keys)
+    start = Start(live, limits, _KEY if key else "", has_keys)
     starting, fronts, remembered = ExitStack(), list[str](), ""
 
     def ready(url: str) -> None:
@@ -412,7 +348,6 @@ for subcommand in (keys, replay, sessions, usage, variants, versions, rollback, 
 @click.option("--metric", default="", metavar="NAME", help="Metric that VALUE is of: true, false, or any number.")
 @click.option("--end", "ends", is_flag=True, help="End the session, so that it is scored and learned from.")
 @click.option("--url", default=f"http://127.0.0.1:{_PORT}", show_default=True, help="Address of the gateway.")
-@_key_option
 @json_option
 def feedback(
     session: str,
@@ -423,7 +358,6 @@ def feedback(
     metric: str,
     ends: bool,
     url: str,
-    key_env: str,
     out: Out,
 ) -> None:
     """Say what you think of the answers of SESSION: good, bad, or a number from -1 to 1.
@@ -432,7 +366,7 @@ def feedback(
     """
     if value is None and not correction and not ends:
         raise UsageError("there is no feedback", fix=f"agentfw feedback {session} good")
-    key = os.environ.get(key_env, "").strip()
+    key = os.environ.get(_KEY, "").strip()
     address = f"{'' if '://' in url else 'http://'}{url.rstrip('/')}/s/{session}"
     results: list[dict[str, Any]] = []
     if value is not None or correction:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from agentfw import Memory, Policy
+from agentfw import Policy
 from agentfw import Request as Asking
 from agentfw.episode import Task
 from agentfw.errors import AgentfwError, UpstreamError
@@ -27,11 +27,10 @@ from agentfw.request import Forwarded
 
 from ..protocols import BadRequest, Body, Protocol
 from ..protocols.chat import read_chat, recorded
-from ..protocols.embeddings import Embeddings
 from .answering import Line
-from .answers import body_of, bytes_of, json_answer
+from .answers import body_of, bytes_of, json_answer, until_gone
 from .callers import Callers, caller_of
-from .models import OWN, Model, Models, query_of
+from .models import Model, Models, query_of
 
 _LISTING = 10.0  # seconds for a server's list of models
 _OF_KEYS = {
@@ -44,12 +43,8 @@ _OF_KEYS = {
 class Endpoints:
     """The endpoints of a gateway besides those that answer a conversation."""
 
-    def __init__(
-        self, models: Models, callers: Callers, line: Line, *, memories: Sequence[Memory] = (), max_body: int
-    ) -> None:
-        """`memories` are those whose embedding model can be used."""
+    def __init__(self, models: Models, callers: Callers, line: Line) -> None:
         self._models, self._callers, self._line = models, callers, line
-        self._memories, self._max_body = memories, max_body
         self._passing = set[asyncio.Task[None]]()
 
     async def models(self, request: Request) -> Response:
@@ -88,8 +83,8 @@ class Endpoints:
         caller = caller_of(request, Body({}))
         if caller.key is not None and self._models.key != "callers" and path not in _OF_KEYS:
             raise BadRequest(f"/v1/{path[:200]} is not passed on for keys of users", 403, code="operators_only")
-        await self._callers.begin(request, caller, self._line.of(caller.client))
-        raw = await bytes_of(request, self._max_body)
+        await self._callers.count(caller)
+        raw = await bytes_of(request)
         began: asyncio.Future[tuple[int, Mapping[str, str]]] = asyncio.get_running_loop().create_future()
         pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -129,24 +124,17 @@ class Endpoints:
         return Forwarded({}, "", path, query=query_of(request), **given)
 
     async def embeddings(self, protocol: Protocol, request: Request) -> Response:
-        assert isinstance(protocol, Embeddings)
-        body = await body_of(request, self._max_body)
+        body = await body_of(request)
         name = body.name("model")
         await self._count(request, body)
-        own = await self._memories[0].embed([]) if self._memories else None
-        if own is not None and name == own.model:
-            return await self._embedded(protocol, body, self._memories[0], own.model)
         model = self._models.others.get(name, self._models.own)
-        if model.forwards and model.policy is not None:
-            return await self._passed(request, body, model, model.policy, protocol, protocol.path)
-        if own is not None and name == OWN:
-            return await self._embedded(protocol, body, self._memories[0], own.model)
-        there = f"there is: {own.model}" if own else "serve with a memory that has one, such as --memory skillgraph"
-        raise BadRequest(f'there is no embedding model "{name}"; {there}', 404, code="model_not_found", field="model")
+        if not model.forwards or model.policy is None:
+            raise BadRequest(f'there is no embedding model "{name}"', 404, code="model_not_found", field="model")
+        return await self._passed(request, body, model, model.policy, protocol, protocol.path)
 
     async def count_tokens(self, protocol: Protocol, request: Request) -> Response:
         """How many tokens a request has. A memory's part isn't counted."""
-        given = await body_of(request, self._max_body)
+        given = await body_of(request)
         body = protocol.addressed(given, request.path_params, streams=False)
         name, path = body.name("model"), protocol.count_path
         model = self._models.find(name, protocol.name)
@@ -169,7 +157,7 @@ class Endpoints:
     async def _count(self, request: Request, body: Body, hint: str = "") -> None:
         """Let a request in, as one for an answer."""
         caller = request.state.caller = caller_of(request, body, hint)
-        await self._callers.begin(request, caller, self._line.of(caller.client))
+        await self._callers.count(caller)
 
     async def _passed(
         self, request: Request, body: Body, model: Model, policy: Policy, protocol: Protocol, path: str
@@ -178,33 +166,20 @@ class Endpoints:
         forwarded = self._models.forwarded(model, protocol, path, name, body, request)
         try:
             async with self._line.place(request.state.caller.client):
-                passed = await policy.forward(_asking(request), forwarded)
+                # It has no conversation, and is counted as its caller's.
+                caller = request.state.caller
+                asking = Asking([], task=Task(0, 0, user=caller.user, query=caller.space))
+                passed = await policy.forward(asking, forwarded)
         except UpstreamError:
             request.state.native = True
             raise
         return Response(passed.content, headers=dict(passed.headers))
 
-    async def _embedded(self, protocol: Embeddings, body: Body, memory: Memory, model: str) -> Response:
-        texts = protocol.texts(body)
-        async with self._line.place("memories"):
-            found = await memory.embed(texts)
-        return json_answer(protocol.write_vectors(found.vectors, model, body))
-
-
-def _asking(request: Request) -> Asking:
-    """A request without a conversation, which is counted as its caller's."""
-    caller = request.state.caller
-    return Asking([], task=Task(0, 0, user=caller.user, query=caller.space))
-
 
 async def _stop(request: Request, task: asyncio.Task[None]) -> None:
     """Stop when the client hangs up."""
 
-    async def gone() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    watch = asyncio.create_task(gone())
+    watch = asyncio.create_task(until_gone(request))
     await asyncio.wait([task, watch], return_when=asyncio.FIRST_COMPLETED)
     task.cancel()
     watch.cancel()

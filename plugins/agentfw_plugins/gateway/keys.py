@@ -40,8 +40,6 @@ class Key:
     """The user that all its requests are of. None: a program's, which names the user in each request."""
     per_minute: int | None = None
     """Maximum number of answers that it may ask for in a minute."""
-    concurrency: int | None = None
-    """Maximum number of its requests at once, those that wait included."""
 
 
 class Keys:
@@ -79,9 +77,7 @@ class Keys:
         # A look-up by digest says nothing about how much of a wrong key is right.
         return self.known().get(_digest(secret))
 
-    def add(
-        self, name: str, *, user: str | None = "", per_minute: int | None = None, concurrency: int | None = None
-    ) -> str:
+    def add(self, name: str, *, user: str | None = "", per_minute: int | None = None) -> str:
         """Add a key of a user, by default the one of the same name. Returns the secret, which is not stored."""
         user = name if user == "" else user
         if not _NAME.fullmatch(name):
@@ -95,27 +91,15 @@ class Keys:
             raise key_exists(name)
         secret = f"agentfw-{secrets.token_urlsafe(32)}"
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        self.insert(Key(name, _digest(secret), created, user, per_minute, concurrency))
+        self.insert(Key(name, _digest(secret), created, user, per_minute))
         return secret
 
-    async def begin(self, key: Key, at_once: int) -> None:
-        """Count an answer that is asked for. Raises BadRequest (429) beyond a limit of the key.
-
-        `at_once` is how many this gateway is giving for it. Each one that began has to `end`.
-        """
-        self.check_places(key, at_once)
+    async def count(self, key: Key) -> None:
+        """Count an answer that is asked for. Raises BadRequest (429) beyond the limit of the key."""
         if key.per_minute is not None:
             now = time.monotonic()
             left, then = self._asked.get(key.name, (None, now))
             self._asked[key.name] = self.left_after(key, left, now - then), now
-
-    async def end(self, key: Key) -> None:
-        """Count an answer as given."""
-
-    @staticmethod
-    def check_places(key: Key, at_once: int) -> None:
-        if key.concurrency is not None and at_once >= key.concurrency:
-            raise _too_many(f"this key may have {key.concurrency} requests at once", 1.0)
 
     @staticmethod
     def left_after(key: Key, left: float | None, seconds: float) -> float:
@@ -123,7 +107,8 @@ class Keys:
         most = float(key.per_minute or 0)
         left = most if left is None else min(most, left + max(0.0, seconds) * most / 60)
         if left < 1:
-            raise _too_many(f"this key may ask for {key.per_minute} answers a minute", (1 - left) * 60 / most)
+            words, wait = f"this key may ask for {key.per_minute} answers a minute", int((1 - left) * 60 / most) + 1
+            raise BadRequest(words, 429, code="rate_limit_exceeded", headers={"retry-after": str(wait)})
         return left - 1
 
 
@@ -179,10 +164,6 @@ def key_exists(name: str) -> UsageError:
 
 def no_such_key(name: str, place: str) -> UsageError:
     return UsageError(f'there is no key "{name}" in {place}', fix="see: agentfw serve keys list")
-
-
-def _too_many(words: str, seconds: float) -> BadRequest:
-    return BadRequest(words, 429, code="rate_limit_exceeded", headers={"retry-after": str(int(seconds) + 1)})
 
 
 def is_weak(secret: str) -> bool:

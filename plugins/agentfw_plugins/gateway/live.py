@@ -60,7 +60,6 @@ class Limits(NamedTuple):
     key_file: Path | None = None
     idle: float = 3600.0
     sessions: int = 10_000
-    body: int = 64_000_000
     concurrency: int = 64
     queue: int = 1000
     queue_timeout: float = 60.0
@@ -251,11 +250,9 @@ async def gateway_of(
         finder,
         models=served_models(live, limits.models, limits.upstream_key),
         callers=callers,
-        max_body=limits.body,
-        page=Page(finder, Logins(callers, limits.hosts, limits.once), max_body=limits.body),
+        page=Page(finder, Logins(callers, limits.hosts, limits.once)),
         line=line,
         health=health,
-        memories=[memory for memory in live.assembly.memories if memory.overrides("embed")],
         learning=learning,
         variants=variants,
     )

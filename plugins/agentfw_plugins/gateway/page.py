@@ -47,8 +47,8 @@ _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 class Page:
     """The page of a live run."""
 
-    def __init__(self, finder: LiveSessionFinder, logins: Logins, *, max_body: int = 64_000_000) -> None:
-        self.finder, self.max_body = finder, max_body
+    def __init__(self, finder: LiveSessionFinder, logins: Logins) -> None:
+        self.finder = finder
         host = finder.live.assembly.host
         self._questions = finder.live.assembly.decisions.questions
         self._questions.listeners.append(lambda question: None)  # they are fetched
@@ -111,7 +111,7 @@ class Page:
         )
 
     async def _answer_question(self, request: Request) -> Response:
-        body = await body_of(request, self.max_body)
+        body = await body_of(request)
         allow = body.values.get("allow")
         if not isinstance(allow, bool):
             raise body.wrong("allow", "must be true or false")
@@ -124,7 +124,7 @@ class Page:
 
     async def _call(self, request: Request) -> Response:
         """Call a tool of the run. A program calls its own tools; the page has none."""
-        body = await body_of(request, self.max_body)
+        body = await body_of(request)
         caller, name = caller_of(request, body), request.path_params["session"]
         call = body.call(body.name("id"))
         tool = self._tools.get(call.name)
@@ -149,7 +149,7 @@ class Page:
         return json_answer(told, headers={"cache-control": "no-store"})
 
     async def _correct(self, request: Request) -> Response:
-        body = await body_of(request, self.max_body)
+        body = await body_of(request)
         text = body.text("text")
         if not text.strip():
             raise body.wrong("text", "must not be empty")

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentfw import Episode, Message, Turn
+from agentfw import Episode, Turn
 from agentfw.episode import Call
 from agentfw.runs import LiveRun, read_sessions
 
@@ -59,7 +59,12 @@ class Reading:
         live = [one.episode for one in self.live.sessions.values()]
         rows += [(one.task.index, one.task.user, one.task.query, one) for one in live]
         end = sys.maxsize if before is None else before
-        seen = [row for row in rows if row[0] < end and row[2].startswith(caller.space) and _lists(caller, row[1])]
+        is_anybodys = caller.key is None and not caller.user
+        seen = [
+            row
+            for row in rows
+            if row[0] < end and row[2].startswith(caller.space) and (is_anybodys or row[1] == caller.user)
+        ]
         seen.sort(key=lambda row: row[0], reverse=True)
         found = [listed(one) if isinstance(one, Episode) else one for _, _, _, one in seen[:PAGE]]
         shown = [{**row, "session": row["session"].removeprefix(caller.space)} for row in found]
@@ -120,11 +125,6 @@ def sessions_below(runs: Path, since: float) -> Iterator[Episode]:
             yield from read_sessions(turns.parent)
 
 
-def _lists(caller: Caller, user: str) -> bool:
-    """Whether the list has a session of this user."""
-    return user == caller.user or (caller.key is None and not caller.user)
-
-
 def listed(episode: Episode, reward: float | None = None) -> dict[str, Any]:
     first = next((message.content for message in episode.messages if message.role == "user"), "")
     return {
@@ -146,7 +146,8 @@ def _told(episode: Episode) -> dict[str, Any]:
     `answer` of a message is the turn whose answer was sent back in it. `recalled` of a turn are the places, in the list
     of all that was recalled, of what it was told. After a turn that `goes_on`, the gateway called a memory's tools.
     """
-    failed, recalled = episode.failed_calls, _recalled(episode)
+    failed = episode.failed_calls
+    recalled = [event.data for event in episode.events if (event.kind, event.name) == ("memory", "recalled")]
     carried_out = {event.data["turn"] for event in episode.events if (event.kind, event.name) == ("memory", "called")}
     said = [turn.text if turn.said is None else turn.said for turn in episode.turns]
     below = dict[tuple[int, ...], list[Turn]]()
@@ -157,8 +158,14 @@ def _told(episode: Episode) -> dict[str, Any]:
         for i, place in enumerate(turn.shown):
             message = episode.messages[place]
             if message.role == "assistant" and place not in answers:  # each message has one path to it
-                given = (one for one in below.get(turn.shown[:i], ()) if _is_answer(message, one, said[one.index]))
-                answers[place] = next((one.index for one in given), None)
+                answers[place] = next(
+                    (
+                        one.index
+                        for one in below.get(turn.shown[:i], ())
+                        if message.calls == one.calls and message.content in (said[one.index], one.text)
+                    ),
+                    None,
+                )
     return {
         "recalled": [{**one, "because": because(one.get("why"))} for one in recalled],
         "messages": [
@@ -192,15 +199,6 @@ def _told(episode: Episode) -> dict[str, Any]:
             for turn, words in zip(episode.turns, said, strict=True)
         ],
     }
-
-
-def _recalled(episode: Episode) -> list[Mapping[str, Any]]:
-    """What was recalled in a session. `message` is the one that told the policy."""
-    return [event.data for event in episode.events if (event.kind, event.name) == ("memory", "recalled")]
-
-
-def _is_answer(message: Message, turn: Turn, said: str) -> bool:
-    return message.calls == turn.calls and message.content in (said, turn.text)
 
 
 def _call(call: Call) -> dict[str, Any]:

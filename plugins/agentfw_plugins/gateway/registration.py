@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from agentfw import Component
-from agentfw.hookspecs import NamedSpec
 
 from ..registration import Registration
 
@@ -16,8 +13,5 @@ REGISTRATION = Registration(
             "agentfw_plugins.gateway.environment:Sessions",
             "Whoever talks with `agentfw serve`",
         ),
-    ],
-    specs=[
-        NamedSpec("serve", str(Path(__file__).parent / "specs" / "serve.toml"), "agentfw serve: a policy behind HTTP"),
     ],
 )

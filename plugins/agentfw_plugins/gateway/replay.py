@@ -25,7 +25,7 @@ from agentfw.printing.out import Out, counted
 from ..command_options import json_option
 
 if TYPE_CHECKING:
-    from agentfw import Episode, Message, Turn
+    from agentfw import Episode
     from agentfw.runs import LiveRun, RunFolder
 
     from .variants import Variant
@@ -132,6 +132,8 @@ async def _asked_again(
     live: LiveRun, episodes: list[Episode], variant: Variant
 ) -> tuple[list[tuple[Episode, Episode]], list[str]]:
     """The recorded sessions, each with the new one, and what went wrong."""
+    from agentfw.request import Action
+
     failures, places = list[str](), asyncio.Semaphore(_AT_ONCE)
 
     async def again(episode: Episode) -> tuple[Episode, Episode]:
@@ -140,8 +142,8 @@ async def _asked_again(
             for turn in episode.turns:
                 try:
                     await session.answer(
-                        _messages(episode, turn, variant),
-                        _actions(episode, turn),
+                        variant.prompted([episode.messages[place] for place in turn.shown]),
+                        [Action(**action) for action in episode.actions.get(turn.seat, ())],
                         replace(session.sampling, max_tokens=turn.max_tokens),
                         stop=turn.stop,
                         carries_out=False,
@@ -156,20 +158,3 @@ async def _asked_again(
     async with live:
         found = await asyncio.gather(*(again(episode) for episode in episodes))
     return list(found), failures
-
-
-def _messages(episode: Episode, turn: Turn, variant: Variant) -> list[Message]:
-    from agentfw import Message
-
-    messages = [episode.messages[place] for place in turn.shown]
-    if variant.prompt and messages[0].role == "system":
-        messages[0] = replace(messages[0], content=f"{messages[0].content}\n\n{variant.prompt}")
-    elif variant.prompt:
-        messages.insert(0, Message("system", variant.prompt))
-    return messages
-
-
-def _actions(episode: Episode, turn: Turn) -> list[Any]:
-    from agentfw.request import Action
-
-    return [Action(**action) for action in episode.actions.get(turn.seat, ())]

@@ -13,9 +13,8 @@ from agentfw.errors import MissingExtraError, SettingsError
 from agentfw.printing.out import counted, shown_path
 from agentfw.runs import LiveRun
 
-from ..memories.graph_errors import translated_errors
+from ..memories import translated_errors
 from ..models.checkpoint import version_name
-from .keys import Keys
 from .live import Limits
 from .models import version_folder
 from .provider import check_address, look, providers
@@ -46,7 +45,7 @@ def with_defaults(
         given["models"] = [*found.models, *given["models"]]
     if given["memories"] == ("none",):
         given["memories"] = ()
-    elif not (given["memories"] or given["spec"] or shared) and all(map(find_spec, ("faiss", "networkx"))):
+    elif not (given["memories"] or given["spec"] or shared) and all(map(find_spec, ("snowballstemmer", "igraph"))):
         given["memories"] = (_MEMORY,)
     place = f"memory.{_MEMORY}.path"
     if _MEMORY in given["memories"] and not shared and not any(text.startswith(place) for text in given["assignments"]):
@@ -75,6 +74,7 @@ class Start(NamedTuple):
     live: LiveRun
     limits: Limits
     key_variable: str
+    """Where the operator's key is, if there is one."""
     has_keys: bool
 
     async def providers(self) -> list[str]:
@@ -120,7 +120,7 @@ class Start(NamedTuple):
                 yield f"what users say is written down by a model at {url}; its tokens are in `agentfw serve usage`"
             instead = f'; otherwise "{self.limits.default_user}"' if self.limits.default_user else ""
             yield f'users: user="ada" in a request, the header x-agentfw-user, or a user\'s key{instead}'
-        elif not find_spec("faiss"):
+        elif not find_spec("snowballstemmer"):
             yield f"memory: none; for one: {MissingExtraError('the memory', 'memory').fix}"
         else:
             yield "memory: none"
@@ -155,15 +155,7 @@ class Start(NamedTuple):
             else:
                 yield f"{variable} is not set, and no key is passed on: set it, or add --upstream-key client"
         if self.has_keys:
-            yield f"keys of the gateway: {self.key_variable} and {self.limits.key_file or 'those of --sessions'}"
+            of_users = str(self.limits.key_file or "those of --sessions")
+            yield f"keys of the gateway: {' and '.join(filter(None, (self.key_variable, of_users)))}"
         else:
             yield "keys of the gateway: none, so whoever can log in on this machine can read and lead all sessions"
-
-
-def refuse_other_keys(keys: Keys, usual: Keys) -> None:
-    """Refuse to start without keys where somebody made some, for the usual directory of runs."""
-    if not keys.exists and usual.exists:
-        raise SettingsError(
-            f"there are keys in {usual.place}, and none in {keys.place}, so this gateway would be open",
-            fix=f"add --key-file {usual.place}, or make keys: agentfw serve keys add NAME --key-file {keys.place}",
-        )

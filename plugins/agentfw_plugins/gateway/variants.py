@@ -26,7 +26,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from statistics import NormalDist
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from agentfw import Episode
+from agentfw import Episode, Message
 from agentfw.errors import StorageError, UsageError
 from agentfw.printing.out import Out
 from agentfw.runs import make_folder, write_whole
@@ -65,6 +65,15 @@ class Variant:
     """Text that is added to the system message."""
     remembers: bool = True
     version: str = ""
+
+    def prompted(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """The messages of a conversation, with the text in the system message."""
+        first, *others = messages
+        if not self.prompt:
+            return (first, *others)
+        if first.role == "system":
+            return (replace(first, content=f"{first.content}\n\n{self.prompt}"), *others)
+        return (Message("system", self.prompt), first, *others)
 
 
 @dataclass(slots=True)
@@ -322,7 +331,7 @@ def _file(runs: Path | None) -> VariantFile:
 
 
 def _rated_in(shared: str, since: float) -> Iterator[Episode]:
-    from .sessions.session_journal import Chosen, SessionJournal
+    from .sessions.session_store import Chosen, SessionJournal
 
     journal = SessionJournal(shared)
     try:

@@ -158,7 +158,11 @@ class Budget(Hook):
                 text = f"the budget of {limit.title} is spent: {told} of {most} {limit.unit}"
                 change = f"{limit.setting}={2 * limit.most or 1:.12g}"
                 raise BudgetSpentError(text, fix=f"raise the limit {limit.setting}", change=change)
-            others = [most for whose, most in self._on_their_way.values() if _pays(limit, whose)]
+            others = [
+                most
+                for whose, most in self._on_their_way.values()
+                if limit.whose == "run" or getattr(whose, limit.whose) == limit.name
+            ]
             least = self._largest.get(limit.unit, limit.most)
             may_take = sum(max(least, _amount(one, limit.unit)) for one in (*others, needed))
             if others and spent + may_take > limit.most:
@@ -195,10 +199,6 @@ class Budget(Hook):
                     if most is not None:
                         setting = ".".join(filter(None, ("hook.budget", place, field)))
                         yield Limit(whose, name, period, unit, most, setting)
-
-
-def _pays(limit: Limit, account: Account) -> bool:
-    return limit.whose == "run" or getattr(account, limit.whose) == limit.name
 
 
 def _amount(usage: Usage, unit: str) -> float:

@@ -78,18 +78,11 @@ class Descent:
     """Called with the number of pieces that went back through the network, and of how many."""
     _done: tuple[int, int] = (0, 0)
 
-    def learn(self, orders: Sequence[Sequence[Sequence[Lesson]]], loss: Loss, rounds: int) -> dict[str, float]:
-        """Go through the minibatches `rounds` times, with a step for each that teaches anything; returns figures.
-
-        Each of the orders has the same lessons. With several, the gradient of a step is the mean of those of its
-        minibatch in each order.
-        """
+    def learn(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss, rounds: int) -> dict[str, float]:
+        """Go through the minibatches `rounds` times, with a step for each that teaches anything; returns figures."""
         self.figures = Figures()
-        prepared = [
-            [piece for part in parts for piece in part]
-            for parts in zip(*(self._ordered(order, loss, len(orders)) for order in orders), strict=True)
-        ]
-        lessons = [lesson for minibatch in orders[0] for lesson in minibatch]
+        prepared = self._prepared(minibatches, loss)
+        lessons = [lesson for minibatch in minibatches for lesson in minibatch]
         pieces = [piece for minibatch in prepared for piece in minibatch]
         # With a single step the logprobs before it are those that are computed for it anyway, and every ratio is 1.
         single = rounds * sum(map(bool, prepared)) <= 1
@@ -98,8 +91,7 @@ class Descent:
                 piece.before = before
         kind = made(loss)
         others = [
-            self._pieces([(other, 1.0) for other in kind.compared_with([each for part in parts for each in part])], 1.0)
-            for parts in zip(*orders, strict=True)
+            self._pieces([(other, 1.0) for other in kind.compared_with(minibatch)], 1.0) for minibatch in minibatches
         ]
         if loss.kl or kind.needs_reference:
             pieces += [piece for some in others for piece in some]
@@ -122,19 +114,18 @@ class Descent:
             "tokens_computed": sum(piece.packed.computed for piece in pieces),
             "tokens_unique": sum(
                 unique_tokens([lesson.tokens for lesson in minibatch if _teaches(lesson, loss)])
-                for order in orders
-                for minibatch in order
+                for minibatch in minibatches
             ),
             "tokens_plain": sum(len(tokens.prompt) + len(tokens.sampled) - 1 for tokens in taught),
         }
 
-    def _ordered(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss, orders: int) -> list[list[Piece]]:
-        """The pieces of each minibatch, weighted as one of so many orders."""
+    def _prepared(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss) -> list[list[Piece]]:
+        """The pieces of each minibatch."""
         lessons = [lesson for minibatch in minibatches for lesson in minibatch]
         lengths = [len(lesson.tokens.sampled) for lesson in lessons]
         counts = iter(weights(loss, lengths, [lesson.episode for lesson in lessons]))
         return [
-            self._prepare([(lesson, next(counts) * len(minibatches) / orders) for lesson in minibatch], loss)
+            self._prepare([(lesson, next(counts) * len(minibatches)) for lesson in minibatch], loss)
             for minibatch in minibatches
         ]
 
@@ -339,9 +330,9 @@ class LearnerWorker:
             restore_optimizer(self._descent.optimizer, load(tensors), plain)
             self._descent.steps = steps
 
-    async def learn(self, orders: list[list[list[dict[str, Any]]]], loss: dict[str, Any], rounds: int) -> None:
+    async def learn(self, minibatches: list[list[dict[str, Any]]], loss: dict[str, Any], rounds: int) -> None:
         with _leaving():
-            found = [[list(map(lesson_from, minibatch)) for minibatch in order] for order in orders]
+            found = [list(map(lesson_from, minibatch)) for minibatch in minibatches]
             self._descent.learn(found, Loss(**loss), rounds)
 
     async def score(self, turns: list[list[list[int]]], of: Which, nudge: int) -> None:

@@ -189,9 +189,9 @@ def _step(device: str, sizes: Sizes) -> Row:
                 Lesson(TurnTokens(shared, draw.integers(5, sizes.vocabulary, answer).tolist()), value, (), 0, 0)
                 for value in (-1.0, -0.5, 0.5, 1.0)
             ]
-            descent.learn([[lessons]], Loss(), 1)  # what is compiled, is compiled here
+            descent.learn([lessons], Loss(), 1)  # what is compiled, is compiled here
             began = time.perf_counter()
-            told = descent.learn([[lessons]], Loss(), 1)
+            told = descent.learn([lessons], Loss(), 1)
             seconds = time.perf_counter() - began
             figures[precision] = {
                 "tokens a second": round(told["tokens_computed"] / seconds),

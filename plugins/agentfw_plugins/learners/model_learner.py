@@ -1,15 +1,13 @@
 """The learners `lora` and `sft`: they train a model in this process, from opening it to resuming after a kill.
 
 An update is all or nothing. It either writes a complete folder, from which this or another process continues with
-identical bits, or raises an error. The next update then starts from the last complete one. The same code runs on a CPU
-and on CUDA. Each update leaves a standard PEFT folder that vLLM, transformers and PEFT can load; with `weights = "all"`
-it leaves a whole model folder instead.
-
-    agentfw train inbox --learner lora --set learner.model=path/to/model --set learner.learning_rate=1e-5
-    agentfw train inbox --teacher scripted --optimizer imitation --learner sft --set learner.model=path/to/model
+identical bits, or raises an error. The next update then starts from the last complete one. Each update leaves a
+standard PEFT folder that vLLM, transformers and PEFT can load; with `weights = "all"` it leaves a whole model folder.
 
 `lora` learns from exactly the tokens that were sampled. `sft` learns from demonstrations, which are texts and calls of
 another policy. A demonstration is tokenised once, with the chat template that the policy will be prompted with.
+
+    agentfw train inbox --teacher scripted --optimizer imitation --learner sft --set learner.model=path/to/model
 """
 
 from __future__ import annotations
@@ -113,17 +111,14 @@ class ModelLearner(Learner):
         read = read_lessons(batch, descent.network.vocabulary, self.tokens)
         version = f"{self.settings.name}@{self._updates + 1}"
         seeds = self._seeds().child(self._updates)
-        orders = [split(read.lessons, self.settings.minibatches, seeds)]
-        if self.settings.share == "replicated":
-            others = [seeds.child("order", number) for number in range(2, self.settings.workers + 1)]
-            orders += [split(read.lessons, self.settings.minibatches, seed) for seed in others]
+        minibatches = split(read.lessons, self.settings.minibatches, seeds)
         try:
             try:
-                figures, saved = self._learned(descent, orders, batch)
+                figures, saved = self._learned(descent, minibatches, batch)
             except GroupLostError as error:
                 logger.warning("%s; the update begins again with new workers", error)
                 descent = self._opened(anew=True)
-                figures, saved = self._learned(descent, orders, batch)
+                figures, saved = self._learned(descent, minibatches, batch)
             if descent.steps == steps:
                 return None
             checkpoint.write_folder(batch.folder, lambda folder: self._save(descent, folder, version, *saved))
@@ -142,16 +137,16 @@ class ModelLearner(Learner):
         return Update(version, batch.folder / "adapter", figures)
 
     def _learned(
-        self, descent: Descent, orders: list[list[list[Lesson]]], batch: Batch
+        self, descent: Descent, minibatches: list[list[Lesson]], batch: Batch
     ) -> tuple[dict[str, float], tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
         """Take the steps; returns the figures, and what a version consists of."""
         descent.tell = lambda done, of: batch.tell(done, of, peak_memory(descent.network.device))
         plain: list[Any] = []
         if self._group is not None:
-            plain = [[[asdict(lesson) for lesson in minibatch] for minibatch in order] for order in orders]
+            plain = [[asdict(lesson) for lesson in minibatch] for minibatch in minibatches]
         with self._memory(descent.network):
             with self._together("learn", plain, asdict(batch.loss), self._rounds):
-                figures = descent.learn(orders, batch.loss, self._rounds)
+                figures = descent.learn(minibatches, batch.loss, self._rounds)
             with self._together("weights", "trained", True):
                 return figures, (descent.network.weights(), *optimizer_state(descent.optimizer))
 
@@ -295,7 +290,7 @@ class ModelLearner(Learner):
                 lower.append("learner.checkpointing=true")
             fix = f"set {' or '.join(lower)}, which doesn't change results"
             if self.settings.precision != "nf4" and self.settings.weights == "lora":
-                fix += "; or fork the run with learner.precision=nf4 and policy.precision=nf4"
+                fix += "; or begin a new training with learner.precision=nf4 and policy.precision=nf4"
             raise AgentfwError(
                 f"the {network.device} doesn't have enough memory for this update: {asked}", fix=fix, change=lower[0]
             ) from error

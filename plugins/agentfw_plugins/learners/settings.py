@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from agentfw import Settings
-from agentfw.settings import OPERATIONAL, SHARED, Operational
+from agentfw.settings import OPERATIONAL, SHARED
 
 from ..models.base import Device, Precision
 from ..models.chat import TEMPLATE_SETTING
@@ -68,16 +68,11 @@ class TrainableSettings(Settings):
         "split long conversations into pieces that compute most of each other again.",
     )
 
-    workers: Annotated[int, Operational(unless=lambda settings: settings.share == "replicated")] = Field(
+    workers: Annotated[int, OPERATIONAL] = Field(
         1,
         ge=1,
         description="Number of processes that compute gradients, this one included, each on a GPU of its own where "
-        "there are GPUs. The result is that of one but for rounding, unless `share` is replicated.",
-    )
-    share: Literal["exact", "replicated"] = Field(
-        "exact",
-        description="How the workers share a step. exact: each computes a part of its minibatch. replicated: each goes "
-        "through the whole batch in an order of its own, and a step's gradient is the mean of their minibatches.",
+        "there are GPUs. The result is that of one but for rounding.",
     )
     sharded: Annotated[bool, OPERATIONAL] = Field(
         False,
@@ -116,10 +111,6 @@ class TrainableSettings(Settings):
             raise ValueError("weights = all is trained in fp32 or bf16, not in nf4")
         if self.weights == "all" and self.adapter:
             raise ValueError("weights = all starts from a whole model: set model to it, and leave adapter out")
-        if self.share == "replicated" and (self.workers == 1 or self.minibatches == 1):
-            raise ValueError(
-                "share = replicated needs two or more workers and minibatches: else all workers compute the same"
-            )
         if self.sharded and self.workers == 1:
             raise ValueError("sharded divides the base's weights among workers: set workers to two or more")
         if self.sharded and (self.weights == "all" or self.optimizer == "adamw_8bit"):

@@ -4,12 +4,10 @@ The adapter_config.json of an adapter is compared with the PEFT config of this t
 are not enough: an adapter with another alpha, or with rank-stabilised scaling, has the same tensors but gives other
 logprobs.
 
-    require_same_config(Path("runs/.../adapter"), model.peft_config["default"])
-
 A few tokens go through the learner's forward pass and through the model's own. Two exact attention implementations
-differ by rounding. The size of the difference depends on the model's depth, its precision and its confidence, so the
-tolerance is measured: the model's own forward pass runs with two attentions of transformers, and the learner may differ
-from it only a little more than these differ from each other.
+differ by rounding, by how much depends on the model. So the tolerance is measured: the model's own forward pass runs
+with two attentions of transformers, and the learner may differ from it only a little more than these do from each
+other.
 """
 
 from __future__ import annotations

@@ -35,9 +35,6 @@ FEWEST = 4096
 _CLOSE = 1.05
 """A tree size is large enough if it computes at most this many times the unique tokens."""
 
-_PARTS = 24
-"""Number of tree sizes that are tried for several workers."""
-
 Integers = NDArray[numpy.int64]
 
 
@@ -99,17 +96,18 @@ def pack(turns: Sequence[TurnTokens], tokens: int) -> list[Packed]:
 def choose_size(turns: Sequence[TurnTokens], most: int, workers: int = 1) -> int:
     """The smallest of 4,096, 8,192, ... tokens per tree with hardly any repeated computation, at most `most`.
 
-    With several workers, the size that they need the least time with, side by side.
+    With several workers it is each one's part of the tokens, unless a shared prompt makes that dear.
     """
     _, _, lengths, common = _ordered(turns)
     unique = int((lengths - common).sum())
-    if workers > 1:
-        sizes = sorted({min(most, max(1, unique * part // _PARTS)) for part in range(1, _PARTS + 1)}, reverse=True)
-        return min(sizes, key=lambda size: _longest(lengths, common, size, workers))
     size = FEWEST
     while size < most and _computed(lengths, common, size) > _CLOSE * unique:
         size *= 2
-    return min(size, most)
+    size = min(size, most)
+    part = min(size, -(-unique // workers))
+    if workers > 1 and _computed(lengths, common, part) < workers * _computed(lengths, common, size):
+        return part
+    return size
 
 
 def unique_tokens(turns: Sequence[TurnTokens]) -> int:
@@ -183,16 +181,6 @@ def _computed(lengths: Integers, common: Integers, tokens: int) -> int:
     nodes = numpy.cumsum(lengths - common)
     pieces = _cuts(lengths, common, tokens)
     return int(nodes[-1]) + sum(int(common[start]) for start, _ in pieces)
-
-
-def _longest(lengths: Integers, common: Integers, tokens: int, workers: int) -> int:
-    """Number of nodes of the worker with the most, if each takes the largest tree that is left when it is free."""
-    nodes = numpy.cumsum(lengths - common)
-    loads = [0] * workers
-    trees = [int(nodes[end - 1] - nodes[start] + lengths[start]) for start, end in _cuts(lengths, common, tokens)]
-    for tree in sorted(trees, reverse=True):
-        loads[loads.index(min(loads))] += tree
-    return max(loads)
 
 
 def _tree(

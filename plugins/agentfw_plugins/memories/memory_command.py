@@ -176,23 +176,6 @@ def _reviewed(graph: SkillGraph, tell: object, skills: tuple[str, ...]) -> list[
     return [graph.update(skill.id, metadata={**skill.metadata, "reviewed": review_mark(skill.text)}) for skill in found]
 
 
-def _drawn(graph: SkillGraph, tell: object, page: Path, query: str | None, user: str | None, k: int) -> dict[str, Any]:
-    from agentfw.runs import make_private
-    from agentfw_memory.graph.exchange.html_page import Recalled, graph_page
-
-    if (query is None) != (user is None):
-        raise UsageError("--query and --user belong together", fix="pass both or neither")
-    graph.prepare()  # finds the communities, which the page colours
-    recalled = None
-    if query is not None and user is not None:
-        recalled = Recalled(query, user, tuple(graph.recall(query, user=user, k=k)))
-    picture = graph.admin.to_networkx()
-    with _writing(page):
-        make_private(page)
-        page.write_text(graph_page(picture, title=graph.tenant, recalled=recalled, seed=graph.settings.seed), "utf-8")
-    return {"path": str(page), "nodes": picture.number_of_nodes()}
-
-
 COMMANDS = (
     Subcommand(
         "stats", "Show counts and the embedding model.", (), lambda graph, tell: graph.admin.stats(), printed.stats
@@ -347,26 +330,6 @@ COMMANDS = (
         _reviewed,
         printed.skills,
     ),
-    Subcommand(
-        "view",
-        "Draw the whole graph, private skills included, as one HTML page that opens offline.",
-        (
-            option(
-                "--out",
-                "page",
-                type=click.Path(path_type=Path, dir_okay=False),
-                default="skills.html",
-                show_default=True,
-                help="Output file.",
-            ),
-            option("--query", help="Also show what this query finds, and what each term adds to the scores."),
-            option("--user", help="User to recall for."),
-            _MAXIMUM,
-        ),
-        _drawn,
-        printed.said("{nodes:,} nodes written to {path}"),
-        doing="drawing",
-    ),
 )
 
 
@@ -387,8 +350,7 @@ def _add(one: Subcommand) -> None:
                 if not yes:
                     click.confirm(question, abort=True, err=True)
             answer = one.call(graph, tell, **given)
-        # Files are deleted although nothing was found in the rows.
-        found = {**answer, "user": "", "index_files": 0}.values() if isinstance(answer, dict) else answer
+        found = {**answer, "user": ""}.values() if isinstance(answer, dict) else answer
         if one.nothing and not any(found):
             out.note(one.nothing.format_map(given))
         _answered(out, answer, one.show, **given)
@@ -438,7 +400,7 @@ def import_(words: tuple[str, ...], owner: str, yes: bool, embedder: str, store:
 
     `skills FOLDER` imports folders with a SKILL.md, once you have approved them.
     """
-    from .graph_errors import translated_errors
+    from . import translated_errors
 
     if len(words) != (1 + (words[0] == "skills")):
         raise UsageError(f"{' '.join(words)} is not FILE or skills FOLDER", fix="agentfw memory import skills FOLDER")
@@ -490,7 +452,7 @@ def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
     """
     from agentfw_memory import SkillGraph
 
-    from .graph_errors import translated_errors
+    from . import translated_errors
 
     _must_exist(store, tenant)
     with translated_errors(), out.progress("reading the graph") as tell:
@@ -529,7 +491,7 @@ def serve(port: int | None, embedder: str, store: str, tenant: str) -> None:
 def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") -> Iterator[SkillGraph]:
     from agentfw_memory import SkillGraph
 
-    from .graph_errors import translated_errors
+    from . import translated_errors
 
     if not make:
         _must_exist(store, tenant)
@@ -542,7 +504,7 @@ def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") 
 def _must_exist(store: str, tenant: str) -> None:
     from agentfw_memory import SkillGraph
 
-    from .graph_errors import translated_errors
+    from . import translated_errors
 
     server = store.startswith(_SERVERS)
     if not server and not Path(store.rpartition("://")[2]).is_file():

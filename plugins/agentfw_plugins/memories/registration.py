@@ -21,7 +21,7 @@ REGISTRATION = Registration(
             settings="agentfw_plugins.memories.skillgraph:SkillGraphSettings",
             extra="memory",
             # Communities need it once there are several users. Asking now refuses a run before its first episode.
-            needs=("networkx",),
+            needs=("igraph",),
         ),
     ],
 )

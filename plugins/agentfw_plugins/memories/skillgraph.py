@@ -20,6 +20,7 @@ messages, as they were recalled, so a resumed run learns the same. Those that it
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import threading
@@ -29,10 +30,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import httpx
 from pydantic import Field, create_model
+from pydantic.fields import FieldInfo
 
 from agentfw import Episode, Memory, Settings
 from agentfw.boundary.gate import function_at
+from agentfw.episode import Usage
 from agentfw.errors import StorageError, UnknownNameError, UsageError
 from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
 from agentfw_memory import (
@@ -50,14 +54,13 @@ from agentfw_memory import (
     as_text,
     followed,
 )
-from agentfw_memory.graph.graph_settings import Bounds
 from agentfw_memory.writing.kinds import says_yes
 
 from ..hooks.ledger import FILE as LEDGER
 from ..hooks.ledger import Account, Ledger
-from ..policies.http.endpoint import is_listed
-from .graph_errors import translated_errors
-from .writer_model import ServerModel
+from ..policies.http.endpoint import is_listed, key_in
+from ..policies.http.prices import Prices
+from . import translated_errors
 
 logger = logging.getLogger(__name__)
 
@@ -75,10 +78,14 @@ _MOST_TO_FORGET = 1_000
 _TO_FORGET = "the user asks to forget this; it goes if you ask them and their next message says yes"
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
+LONGEST_ANSWER = 2_000
+"""Maximum number of tokens of an answer, so that a model that never ends doesn't use up all that is allowed."""
+LARGEST_ANSWER = 1_000_000
+"""Maximum number of bytes of an answer."""
 
 
-_LIBRARY_ONLY = ("resolutions", "exact_up_to", "probed", "longest_text", "power_safe")
-"""Settings of the graph that are a matter of the library's: how its index and its file work, and how long a text is."""
+_LIBRARY_ONLY = ("resolutions", "longest_text", "power_safe")
+"""Settings of the graph that are a matter of the library's: its communities, its file, and how long a text is."""
 
 
 class _StoreSettings(Settings):
@@ -97,13 +104,8 @@ class _StoreSettings(Settings):
 
 def _declared() -> dict[str, Any]:
     """The graph's own settings, as the library declares them."""
-    found = {}
-    for name, (kind, bounds, text) in GraphSettings.described().items():
-        if name not in _LIBRARY_ONLY:
-            limits, default = bounds or Bounds(), getattr(_PLAIN, name)
-            field = Field(default, description=text, ge=limits.least, gt=limits.above, le=limits.most)
-            found[name] = (kind, field)
-    return found
+    declared: dict[str, FieldInfo] = vars(GraphSettings)["__pydantic_fields__"]
+    return {name: (field.annotation, field) for name, field in declared.items() if name not in _LIBRARY_ONLY}
 
 
 if TYPE_CHECKING:
@@ -504,3 +506,64 @@ def _is_name(text: str) -> bool:
 def _kept(text: str, longest: int) -> str:
     """A text cut to the maximum length, without characters that can't be stored."""
     return _UNKEPT.sub("\ufffd", text)[:longest]
+
+
+class ServerModel:
+    """The model of the graph's writer, on an OpenAI-compatible server: by default the first that the server lists.
+
+    The writer sends one request for each message, and gets an answer in the form of a JSON schema, which it checks
+    itself. What fails here, such as a server that is away or the tokens that are used up, makes it keep what was said.
+    `tokens` says what was used so far.
+    """
+
+    def __init__(self, base_url: str, model: str, key_env: str, *, timeout: float, most_tokens: int) -> None:
+        self._url, self._model, self._key_env = base_url.rstrip("/"), model, key_env
+        self._timeout, self._most_tokens = timeout, most_tokens
+        self._prices = Prices(price=None, own={}, provider="", url=base_url)
+        self.tokens, self._untold = 0, Usage(0, 0, 0)
+
+    @property
+    def name(self) -> str:
+        return self._model
+
+    def taken(self) -> Usage:
+        """Return what was used since the last call."""
+        found, self._untold = self._untold, Usage(0, 0, 0)
+        return found
+
+    async def complete(self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]) -> str:
+        if self._most_tokens and self.tokens >= self._most_tokens:
+            raise RuntimeError(f"{self.tokens} tokens are used, of {self._most_tokens} allowed")
+        key = key_in(self._key_env)
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        async with httpx.AsyncClient(timeout=self._timeout, headers=headers) as client:
+            return await self._completed(client, messages, schema)
+
+    async def _completed(
+        self, client: httpx.AsyncClient, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]
+    ) -> str:
+        if not self._model:
+            listed = (await client.get(f"{self._url}/models")).raise_for_status().json()
+            self._model = str(listed["data"][0]["id"])
+        form = {"type": "json_schema", "json_schema": {"name": "decisions", "strict": True, "schema": schema}}
+        longest = min(LONGEST_ANSWER, self._most_tokens - self.tokens) if self._most_tokens else LONGEST_ANSWER
+        body = {
+            "model": self._model,
+            "messages": list(messages),
+            "temperature": 0,
+            "max_tokens": longest,
+            "response_format": form,
+        }
+        read = bytearray()
+        async with client.stream("POST", f"{self._url}/chat/completions", json=body) as answer:
+            answer.raise_for_status()
+            async for part in answer.aiter_bytes():
+                read += part
+                if len(read) > LARGEST_ANSWER:
+                    raise ValueError(f"the answer has more than {LARGEST_ANSWER:,} bytes")
+        whole: dict[str, Any] = json.loads(read)
+        counted = whole.get("usage") or {}
+        usage = Usage(int(counted.get("prompt_tokens", 0)), 0, int(counted.get("completion_tokens", 0)))
+        self._untold += replace(usage, cost=self._prices.cost(usage, self._model))
+        self.tokens += usage.tokens or 0
+        return str(whole["choices"][0]["message"]["content"])

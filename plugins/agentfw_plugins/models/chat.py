@@ -17,12 +17,9 @@ file.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import re
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,39 +31,10 @@ from agentfw.request import Action, CallsInText
 from .checkpoint import OWN_CODE
 from .conversation import CallTokens, conversation, function, pieces, remembered, short_memory_of
 
-_SECONDS = 10.0
-"""How long a template may take. It is a program of whoever made the model, and the sandbox has no end for its loops."""
 _MARK = "\ue000"  # private use: inserted into control tokens that are meant as text
 _SPELLED = "\ue000\ue001"  # inserted into tokens of calls that are meant as text
 _TAG = "<tool_call>"
 _TAGS, _JSON = CallsInText(frozenset(("tags",))), CallsInText(frozenset(("json",)))
-
-
-class _Late(BaseException):
-    """Ends a template. Not an Exception, which the template's own engine would catch."""
-
-
-@contextmanager
-def _ended_after(seconds: float) -> Iterator[None]:
-    """Raise `_Late` in the block after this long, wherever its Python code is."""
-    lock, thread, over = threading.Lock(), ctypes.c_ulong(threading.get_ident()), list[bool]()
-
-    def end() -> None:
-        with lock:
-            if not over:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(_Late))
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        with lock:
-            over.append(True)
-        for _ in range(3):  # what was raised at the last moment arrives here, and not in other code
-            pass
 
 
 class Chat:
@@ -181,18 +149,11 @@ class Chat:
             for call in message.get("tool_calls", ()):
                 # Servers expect arguments as a JSON string, templates as values.
                 call["function"]["arguments"] = json.loads(call["function"]["arguments"])
-        try:
-            with _ended_after(_SECONDS):
-                return str(
-                    self._tokenizer.apply_chat_template(
-                        told, tools=tools or None, tokenize=False, add_generation_prompt=answering
-                    )
-                )
-        except _Late:
-            raise SettingsError(
-                f"the chat template {self._template or f'of {self.folder}'} takes more than {_SECONDS:g} s",
-                fix="use another template: --set policy.template=chatml",
-            ) from None
+        return str(
+            self._tokenizer.apply_chat_template(
+                told, tools=tools or None, tokenize=False, add_generation_prompt=answering
+            )
+        )
 
     def _says(self, words: Sequence[str], messages: Sequence[Message], actions: Sequence[Action] = ()) -> bool:
         """Whether the template accepts these messages and actions, and includes all of their text."""

@@ -9,15 +9,8 @@ kill, a learner finds the last complete checkpoint and repeats the interrupted u
                             identifies the base
 
 Whether an adapter fits a model is checked from the files alone, before anything is loaded, because some engines accept
-an adapter of another model without an error.
-
-    check_adapter(Path("runs/.../adapter"), locate("path/to/model"))
-    start = Start.at("runs/.../adapter", locate("path/to/model"))     # start.folder, start.version
-
-Processes that don't share a disk with this one get the files of an adapter as plain values:
-
-    write_files(read_files(adapter), elsewhere)
-    marks_of(adapter)       # equal where the disk is shared
+an adapter of another model without an error. Processes that don't share a disk with this one get the files of an
+adapter as plain values.
 """
 
 from __future__ import annotations

@@ -1,18 +1,9 @@
 """Finds the folder of a model: installed, on disk, on Hugging Face, or made of a GGUF file.
 
 The folder is checked here, before anything heavy is loaded. A model of Hugging Face that is in the cache needs no
-network. With HF_HUB_OFFLINE, only the cache is looked into.
-
-    >>> locate("no/such/folder")
-    Traceback (most recent call last):
-    ...
-    agentfw.errors.SettingsError: there is no model folder no/such/folder
-
-Models that come with a distribution are found by name. An entry point of the group `agentfw.models` names a package,
-and each model is a folder in it. Nothing is imported for that.
-
-    [project.entry-points."agentfw.models"]
-    shop = "shop_agents.models"
+network. With HF_HUB_OFFLINE, only the cache is looked into. Models that come with a distribution are found by name: an
+entry point of the group `agentfw.models` names a package, and each model is a folder in it. Nothing is imported for
+that.
 
 Two kinds of folders are made once and then found again in the user's cache ($XDG_CACHE_HOME or ~/.cache), from where
 they can be removed at any time:

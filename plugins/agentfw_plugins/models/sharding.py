@@ -1,12 +1,8 @@
 """A base model that is divided among processes, so that each holds a part of its weights (FSDP2 of torch).
 
-The whole model is in no process at any time. It is made without its weights, gets its adapter, and is then filled and
-divided layer by layer: the weights of one layer are read from the files, rounded to 4 bits if asked for, and all but
-this process's part of them are dropped before the next layer is read.
-
-    base = hollow(folder, "nf4", "cpu", attention="sdpa")
-    tuned = get_peft_model(base, config)
-    root = divide(Scored(base), base, folder, "nf4", "cpu")
+The whole model is in no process at any time. It is made without its weights (`hollow`), gets its adapter, and is then
+filled and divided layer by layer (`divide`): the weights of one layer are read from the files, rounded to 4 bits if
+asked for, and all but this process's part of them are dropped before the next layer is read.
 
 A gradient is the sum over the processes, because losses are sums over their pieces. A process that has nothing left to
 compute must go through the model all the same, with a piece of weight 0: each layer waits for all processes.

@@ -4,10 +4,6 @@ Dr. GRPO and GSPO differ from it in settings only, CISPO and SAPO in how they cl
 in what they compare. Dual clip is a setting of all that clip: `ratio_cap=3`.
 
     agentfw train calendar --optimizer grpo
-    agentfw train calendar --optimizer dr_grpo --set optimizer.length=256
-    agentfw train calendar --optimizer dapo --set sampling.max_tokens=2048 \
-        --set optimizer.max_answer=2048 --set optimizer.overlong_buffer=512
-    agentfw train --optimizer gdpo --set optimizer.weights.calendar_hub=0.25
     agentfw train calendar --optimizer gigpo --set optimizer.step_weight=0.5
 
 A group of one teaches nothing. Means over sampled outputs are means over episodes here (`episode_mean`), except where a

@@ -1,15 +1,10 @@
-"""Imitation: every answer of a demonstration is made more likely, as it is.
+"""Learning from answers that were shown or rated: imitation and KTO. Neither compares samples.
 
-A = 1 for each turn that holds a whole answer, and the loss is -A log p, which needs no ratio. An answer that was
-interrupted, cut off at its maximum length or not understood is no example to follow, and is left out.
+Imitation makes every answer of a demonstration more likely: A = 1 for each turn, and the loss is -A log p.
 
-    agentfw train calendar --teacher linear --optimizer imitation --learner sft
-    agentfw train calendar --teacher linear --optimizer imitation --learner sft --set optimizer.least=60
-
-KTO: answers that were called good become likelier, those that were called bad less likely. It needs no pairs.
-
-A = desirable for each answer of an episode with a reward above 0, -undesirable below 0. An episode with a reward of 0
-was not rated, and is left out. The loss is the mean over answers of
+KTO makes answers that were called good likelier and bad ones less likely, without pairs. A = desirable for each answer
+of an episode with a reward above 0, -undesirable below 0; with a reward of 0 it was not rated. The loss is the mean
+over answers of
 
     |A| (1 - sigmoid(beta sign(A) (R - z)))
 
@@ -18,10 +13,9 @@ training started from. The baseline z is the KL divergence from the reference, e
 with the answer to the next one, and never below 0. An answer teaches most where R is near z, and hardly anything once
 it is far on its right side.
 
-    agentfw train --from RUN --optimizer kto
-    agentfw train --from RUN --optimizer kto --set optimizer.undesirable=3     # three times as many are good as bad
+Both leave out an answer that was interrupted, cut off at its maximum length or not understood.
 
-An answer that was interrupted, cut off at its maximum length or not understood is left out, as it is in imitation.
+    agentfw train --from RUN --optimizer kto --set optimizer.undesirable=3     # three times as many are good as bad
 """
 
 from __future__ import annotations

@@ -9,28 +9,19 @@ of that user's personal rewards. The anchor is read before the batch updates it.
     anchor      b = m
     group       b = group mean
 
-In a group of one there is no group mean, so that b = m with any of the first three.
-
-    agentfw train --optimizer parpo
-    agentfw train --optimizer parpo --set optimizer.base_weight=0                                  # C2, no base track
-    agentfw train --optimizer parpo --set optimizer.personal_weight=0                              # C3, no personal one
-    agentfw train --optimizer parpo --set optimizer.baseline=group --set optimizer.scale=group     # C4, no anchor
+In a group of one there is no group mean, so that b = m with any of the first three. It has no base advantage either.
+With `base_baseline=running` its base reward is measured from the running mean of its query, over all users: base
+rewards don't depend on the user.
 
 |A_personal| <= max(bound, (n - 1) / sqrt(n)) in a group of n, whatever the history. The second term is what a reward
-that is normalised within its group can reach. A reward that is measured against a history has no such limit: after a
-few equal batches sqrt(v) is close to zero, and the next different reward would get an advantage in the hundreds. So
-s = max(sqrt(v), max |r - b| / bound), with the maximum over the user's rewards in the group. Order and sign of the
-advantages stay as they are; a user whose rewards leave their history counts as more varied than that history says. By
-Chebyshev's inequality this affects at most 1 / bound^2 of the rewards of a user who doesn't change, measured from their
-mean. The default of 4 is what a normalised reward can reach in a group of 17.
-
-A group of one has no base advantage, as there is nothing to compare it with. With `base_baseline=running` its base
-reward is measured from the running mean of its query, over all users. This is fair because base rewards don't depend on
-the user, and it lets a training that plays each task once learn from both tracks.
+that is normalised within its group can reach. Measured against a history there is no such limit: after a few equal
+batches sqrt(v) is close to zero. So s = max(sqrt(v), max |r - b| / bound), with the maximum over the user's rewards in
+the group; order and sign stay as they are. By Chebyshev's inequality this affects at most 1 / bound^2 of the rewards of
+a user who doesn't change. The default of 4 is what a normalised reward can reach in a group of 17.
 
 Two figures tell how much of a training is PARPO: `anchored`, the share of groups that learn something personal by an
 anchor among those with anything personal to learn, and `warming`, the share of users whose anchor isn't used yet. With
-`anchored` at 0 a training is C4, whatever it is called: users have to come back.
+`anchored` at 0 a training is the paper's variant C4, whatever it is called: users have to come back.
 
 The paper's text at hand has lost its equations and constants. Baseline and scale are readings of its prose, and the
 numbers are common practice. The bound takes the place of a constant floor on sqrt(v), which would depend on the unit of

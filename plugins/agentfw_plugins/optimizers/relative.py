@@ -3,13 +3,6 @@
 An algorithm is its advantages and the values of its loss, so every optimizer has the same loss settings with defaults
 of its own. A batch is checked before anything that the optimizer remembers changes.
 
-    class CentredSettings(LossSettings):
-        clip_high: ClipHigh = 0.28
-
-    class Centred(Relative[CentredSettings]):
-        def compare(self, groups):
-            ...
-
 **Attribution.** No score is counted twice. A score of a round or a turn belongs there. A score of the whole episode was
 given when it was over, so it belongs to the end. An episode without scores has its reward as the only score.
 
@@ -20,18 +13,12 @@ given when it was over, so it belongs to the end. An episode without scores has 
     >>> by_round(scored), by_turn(scored)
     ([0.0, 1.0, 0.5], [1.0, 0.5])
 
-**Comparison.** No result depends on the order of the values, and nothing is ever divided by zero. Values that are equal
-up to rounding, or a single value, have nothing that sets them apart: their centred and normalised values are exact
-zeros. Whatever is divided by a standard deviation is divided by its `unit`, which has a floor: differences far below it
-count as noise. They shrink instead of becoming as large as real
-ones.
+**Comparison.** No result depends on the order of the values. Values that are equal up to rounding, or a single value,
+have nothing that sets them apart: their centred and normalised values are exact zeros. A standard deviation to divide
+by has a floor (`unit`): differences far below it count as noise and don't become as large as real ones.
 
     >>> [round(value, 4) for value in normalised([1.0, 0.0, 0.0, 1.0])]
     [0.866, -0.866, -0.866, 0.866]
-    >>> normalised([3.0])
-    [0.0]
-    >>> returns_to_go([1.0, 0.0, 2.0], gamma=0.5)
-    [1.5, 1.0, 2.0]
 """
 
 from __future__ import annotations

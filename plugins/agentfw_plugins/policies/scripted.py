@@ -1,10 +1,8 @@
 """Policies without a model: `scripted` follows a script, and `random` draws valid actions, as a lower baseline.
 
 Both give the same answers every time, without a network. They read the same moments as a model, and their answers are
-parsed like those of a model. Everything around them works as in a real run.
+parsed like those of a model.
 
-    agentfw run inbox --policy random
-    agentfw run inbox --policy scripted
     agentfw run inbox --policy scripted --set policy.rule=my_package.rules:triage
     agentfw run inbox --policy scripted --set 'policy.replies=["{\\"name\\": \\"write\\"}"]'
 

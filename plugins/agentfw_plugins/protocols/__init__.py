@@ -10,7 +10,7 @@ is a class that implements `Protocol` (protocol.py), named by its distribution i
 | --- | --- |
 | protocol.py | `Protocol`, and what several protocols use |
 | bodies.py | reads bodies, strictly or for the record |
-| chat.py, completions.py, responses.py, messages.py, embeddings.py | the protocols |
+| chat.py, completions.py (with embeddings), responses.py, messages.py | the protocols |
 | answers.py | reads chat completions of servers as generations |
 """
 
@@ -27,8 +27,7 @@ from agentfw.errors import SettingsError, nearest
 
 from .bodies import BadRequest, Body, ChatRequest
 from .chat import ChatCompletions
-from .completions import Completions
-from .embeddings import Embeddings
+from .completions import Completions, Embeddings
 from .messages import Messages
 from .protocol import About, Malformed, Protocol, StreamReader, StreamWriter
 from .responses import Responses

@@ -1,4 +1,4 @@
-"""OpenAI's completions: continuations of a text, without a chat template."""
+"""OpenAI's completions, which go on with a text without a chat template, and its embeddings, which are passed on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from .bodies import Body
 from .chat import ChatCompletions
-from .protocol import Malformed, StreamReader, StreamWriter, choice_of, event, objects, table, text
+from .protocol import Malformed, Protocol, StreamReader, StreamWriter, choice_of, event, objects, table, text
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "suffix": ("",),
@@ -62,6 +62,13 @@ class Completions(ChatCompletions):
 
     def writer(self, body: Body) -> StreamWriter:
         return _ContinuationWriter()
+
+
+class Embeddings(Protocol):
+    """The protocol of /v1/embeddings, of which nothing is read."""
+
+    name, path = "embeddings", "embeddings"
+    converses, is_of_openai = False, True
 
 
 class _ContinuationReader(StreamReader):

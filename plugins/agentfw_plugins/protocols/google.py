@@ -230,7 +230,8 @@ class _EventReader(StreamReader):
         self._calls = 0
 
     def read(self, found: Json) -> Iterator[Json]:
-        for candidate in objects(found.get("candidates")) or ([{"finishReason": "SAFETY"}] if _blocked(found) else []):
+        is_blocked = table(found.get("promptFeedback")).get("blockReason")
+        for candidate in objects(found.get("candidates")) or ([{"finishReason": "SAFETY"}] if is_blocked else []):
             delta = _said(candidate, self._calls)
             self._calls += len(delta.get("tool_calls", ()))
             finish = _finish_of(candidate, self._calls > 0) if candidate.get("finishReason") else None
@@ -456,10 +457,6 @@ def _candidate(parts: list[Json], finish: str = "", index: object = 0) -> Json:
 def _finish_of(candidate: Json, calls: bool) -> str:
     finish = _FINISHED.get(text(candidate.get("finishReason")) or "STOP", "content_filter")
     return "tool_calls" if calls and finish == "stop" else finish
-
-
-def _blocked(whole: Json) -> bool:
-    return bool(table(whole.get("promptFeedback")).get("blockReason"))
 
 
 def _top_of(whole: Json) -> Json:

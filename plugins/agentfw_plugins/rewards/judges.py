@@ -187,15 +187,6 @@ class Rubric(JudgedReward[RubricJudge]):
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         return list(chain.from_iterable(await asyncio.gather(*map(self._judged, self._compared(group)))))
 
-    def reasons(self, group: Sequence[Episode]) -> dict[tuple[str, int | None], str]:
-        """What the judge wrote about a group, by episode and the turn's index, as far as it is cached."""
-        found: dict[tuple[str, int | None], str] = {}
-        for attempts in self._compared(group):
-            if judgement := self.judge.recall([attempt for _, _, attempt in attempts]):
-                for (episode, turn, _), reason in zip(attempts, judgement.reasons, strict=True):
-                    found[episode.id, None if turn is None else turn.index] = reason
-        return found
-
     def _compared(self, group: Sequence[Episode]) -> list[list[_Judged]]:
         """The attempts of a group, together with those that they are compared with."""
         if self.settings.per == "episode":

@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from agentfw import Host, Settings, Tool, Toolbox
+from agentfw import Settings, Tool, Toolbox
 from agentfw.boundary.metadata import entry_points
 from agentfw.errors import InterventionRefused, UnknownNameError, UsageError, known_names
 from agentfw.host.trust import require_trusted_folder
@@ -49,7 +49,7 @@ class AgentSkillsSettings(Settings):
 class AgentSkills(Toolbox):
     """Skills as tools, with the servers of the plugins that they are in."""
 
-    def __init__(self, settings: AgentSkillsSettings, host: Host) -> None:
+    def __init__(self, settings: AgentSkillsSettings) -> None:
         self.skills: dict[str, AgentSkill] = {}
         self._servers: list[MCPToolbox] = []
         for name in settings.folders:
@@ -59,7 +59,7 @@ class AgentSkills(Toolbox):
                     both = f"{self.skills[skill.name].folder} and {skill.folder}"
                     raise UsageError(f'two skills are called "{skill.name}": {both}', fix="leave one of them out")
                 self.skills[skill.name] = skill
-            self._servers += [MCPToolbox(server, host) for server in _servers_of(folder)]
+            self._servers += [MCPToolbox(server) for server in _servers_of(folder)]
 
     async def open(self) -> Sequence[Tool]:
         tools: list[Tool] = []

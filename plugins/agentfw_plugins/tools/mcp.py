@@ -1,12 +1,9 @@
 """What an MCP server offers, as tools. The server is started here, or runs at a URL.
 
 Its tools are tools. So is each of its prompts, which returns the prompt's messages, and `read_resource`, which reads
-any of its resources. A server that asks for a sample is answered by the policy of the setting `sampling`.
+any of its resources. A call that may have been carried out is never made twice. A server that is found dead before a
+call is restarted once and then called. One that dies during a call gives an observation that says so.
 
-A call that may have been carried out is never made twice. A server that is found dead before a call is restarted once
-and then called. One that dies during a call gives an observation that says so.
-
-    agentfw run inbox --tool mcp --set tool.mcp.command=uvx --set 'tool.mcp.args=["mcp-server-time"]'
     agentfw run inbox --tool mcp --set tool.mcp.url=http://localhost:8080/mcp --set tool.mcp.token_env=MY_TOKEN
 
 Nothing starts before `open`, and no process is left after `close`. The server's stderr is not shown, but its last lines
@@ -19,22 +16,20 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentfw import Host, Message, Policy, Tool, Toolbox
-from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError, UsageError, nearest
-from agentfw.request import Action, Request, Sampling
+from agentfw import Tool, Toolbox
+from agentfw.errors import AgentfwError, InterventionRefused, UnknownNameError, nearest
+from agentfw.request import Action
 
 from .mcp_link import Answer, Link, Lost, MCPSettings, Offered
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.types import CallToolResult, CreateMessageRequestParams, CreateMessageResult, ErrorData, Prompt
+    from mcp.types import CallToolResult, Prompt
 
 READ = "read_resource"
 """The tool that reads resources."""
 _LISTED = 50
 """Maximum number of resources that its description names."""
-_MOST_SAMPLES = 100
-"""How often a server may ask for a sample before it is refused. A model costs money, and a server may have a bug."""
 _OPEN = {"$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas", "unevaluatedProperties"}
 """Keywords of JSON schema that may allow more properties than are listed in `properties`."""
 _MOST, _LONGEST = 8, 100  # of arguments that a model made up: how many are named, and characters of a name
@@ -43,16 +38,10 @@ _MOST, _LONGEST = 8, 100  # of arguments that a model made up: how many are name
 class MCPToolbox(Toolbox):
     """The tools, prompts and resources of one MCP server."""
 
-    def __init__(self, settings: MCPSettings, host: Host | None = None) -> None:
+    def __init__(self, settings: MCPSettings) -> None:
         self.settings = settings
         self._link: Link | None = None
         self._open = False
-        self._policy: Policy | None = None
-        self._samples = 0
-        if settings.sampling is not None:
-            if host is None:
-                raise UsageError("the setting sampling names a policy, and there is no host", fix="pass host=")
-            self._policy = host.make("policy", settings.sampling, Policy, where="tool.mcp.sampling")
 
     async def open(self) -> Sequence[Tool]:
         self._open = True
@@ -72,8 +61,6 @@ class MCPToolbox(Toolbox):
         link, self._link = self._link, None
         if link is not None:
             await link.close()
-        if self._policy is not None:
-            await self._policy.close()
 
     def _tools_of(self, offered: Offered) -> dict[str, Tool]:
         """The tools of a server by name. Where a prompt has the name of a tool, it is the tool that is meant."""
@@ -154,30 +141,8 @@ class MCPToolbox(Toolbox):
             raise AgentfwError(f"the MCP server {self.settings.server} is closed")
         # Another call may have reconnected while the old connection was closing.
         if self._link is None or (self._link is old and old.over):
-            self._link = Link(self.settings, None if self._policy is None else self._sampled)
+            self._link = Link(self.settings)
         return self._link
-
-    async def _sampled(self, context: object, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
-        """Let the policy answer a server that asks for a sample."""
-        from mcp.types import INTERNAL_ERROR, CreateMessageResult, ErrorData, TextContent
-
-        self._samples += 1
-        if self._samples > _MOST_SAMPLES:
-            return ErrorData(code=INTERNAL_ERROR, message=f"no more than {_MOST_SAMPLES} samples are made")
-        assert self._policy is not None
-        messages = [Message("system", params.system_prompt)] if params.system_prompt else []
-        for one in params.messages:
-            blocks = one.content if isinstance(one.content, list) else [one.content]
-            messages.append(Message(one.role, "\n".join(map(_shown, blocks))))
-        sampling = Sampling(temperature=params.temperature, max_tokens=params.max_tokens)
-        try:
-            answer = await self._policy.generate(
-                Request(messages, sampling=sampling, stop=tuple(params.stop_sequences or ()))
-            )
-        except AgentfwError as error:
-            return ErrorData(code=INTERNAL_ERROR, message=error.message)
-        name = self.settings.sampling.name if self.settings.sampling is not None else ""
-        return CreateMessageResult(role="assistant", content=TextContent(text=answer.text), model=name)
 
 
 class _MCPTool(Tool):

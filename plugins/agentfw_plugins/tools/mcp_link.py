@@ -1,6 +1,4 @@
-"""Settings of the tools of an MCP server: how it is started or reached, and which of its tools are offered.
-
-One connection to an MCP server, in its own task.
+"""One connection to an MCP server, in its own task, and the settings that say how it is started or reached.
 
 The task that opens a connection must also close it: the cancel scopes of the mcp package require it. Callers, however,
 may be any task and may be cancelled.
@@ -18,18 +16,16 @@ import logging
 import math
 import os
 import shlex
-import threading
-from collections import deque
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO, TypeVar, cast
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from agentfw import Settings
 from agentfw.errors import AgentfwError, MissingExtraError
-from agentfw.runs import Choice
 from agentfw.settings import OPERATIONAL
 
 if TYPE_CHECKING:
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.client import Transport
     from mcp.client._transport import TransportStreams
-    from mcp.client.session import SamplingFnT
     from mcp.types import Prompt, Resource, ResourceTemplate, Tool
 
 Answer = TypeVar("Answer")
@@ -65,14 +60,6 @@ class MCPSettings(Settings):
     )
     only: tuple[str, ...] = Field((), description="Names of the tools to offer; empty for all.")
     prefix: str = Field("", description="Prefix of the tools' names, to keep tools of two servers apart.")
-    sampling: Choice | None = Field(
-        None, description="Policy that answers when the server asks for a sample. Without one, servers can't ask."
-    )
-
-    @field_validator("sampling", mode="before")
-    @classmethod
-    def _named(cls, value: object) -> object:
-        return {"name": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _one_way(self) -> MCPSettings:
@@ -98,7 +85,7 @@ class MCPSettings(Settings):
         return {name: os.environ[name] for name in names}
 
 
-_LARGEST = 32_000_000  # bytes of an answer over HTTP
+_TAIL = 20_000  # bytes of a program's stderr that are looked at
 
 # Without a handler, Python prints what the package logs: a traceback for every invalid line of a server.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
@@ -125,9 +112,8 @@ class Offered(NamedTuple):
 class Link:
     """A connection that starts when it is created and ends when the server goes away or `close` is called."""
 
-    def __init__(self, settings: MCPSettings, sample: SamplingFnT | None = None) -> None:
-        """`sample` answers a server that asks for a sample of a model."""
-        self.settings, self._sample = settings, sample
+    def __init__(self, settings: MCPSettings) -> None:
+        self.settings = settings
         self._secrets = settings.handed_on()
         self._ready: asyncio.Future[Offered] = asyncio.get_running_loop().create_future()
         self._ended = asyncio.Event()
@@ -135,7 +121,8 @@ class Link:
         self._client: Client | None = None
         self._cause: BaseException | None = None
         self._status = 0  # the last HTTP status that was an error
-        self._tail = _Tail()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - of a program; closed when that has ended
+        self._said: list[str] = []
         self._task = asyncio.create_task(self._own(), name=f"mcp {settings.server}")
 
     @property
@@ -182,7 +169,11 @@ class Link:
             self._cause = _leaf(error)
         finally:
             self._ended.set()
-            await self._tail.close()
+            # Not by seek(): the program shares the place in the file.
+            size = os.fstat(self._stderr.fileno()).st_size
+            said = os.pread(self._stderr.fileno(), _TAIL, max(0, size - _TAIL)).decode(errors="replace")
+            self._said = [line.rstrip()[:2000] for line in said.splitlines() if line.strip()]
+            self._stderr.close()
             if not self._ready.done():
                 self._ready.set_exception(self._failure())
                 self._ready.exception()  # maybe nobody waits for it
@@ -193,8 +184,7 @@ class Link:
         async with AsyncExitStack() as stack:
             transport = await self._transport(stack)
             watched = _watched(transport, self._ended.set)
-            client = await stack.enter_async_context(Client(watched, sampling_callback=self._sample))
-            self._tail.inherited()
+            client = await stack.enter_async_context(Client(watched))
             can = client.server_capabilities
             offered = Offered(
                 await _listed(client.list_tools, "tools") if can.tools else (),
@@ -214,33 +204,13 @@ class Link:
         if settings.command:
             env = {**settings.env, **self._secrets}
             parameters = StdioServerParameters(command=settings.command, args=list(settings.args), env=env)
-            return stdio_client(parameters, errlog=self._tail.file)
+            return stdio_client(parameters, errlog=cast(TextIO, self._stderr))
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
-
-        class Limited(httpx2.AsyncByteStream):
-            """A body whose reader gives up where it gets too large. The events of a stream have a limit already."""
-
-            def __init__(self, body: httpx2.AsyncByteStream) -> None:
-                self._body = body
-
-            async def __aiter__(self) -> AsyncIterator[bytes]:
-                received = 0
-                async for part in self._body:
-                    received += len(part)
-                    if received > _LARGEST:
-                        raise httpx2.StreamError(f"it has more than {_LARGEST // 1_000_000} MB")
-                    yield part
-
-            async def aclose(self) -> None:
-                await self._body.aclose()
 
         async def note(response: httpx2.Response) -> None:
             if response.status_code >= 400:
                 self._status = response.status_code
-            if response.headers.get("content-type", "").startswith("application/json"):
-                assert isinstance(response.stream, httpx2.AsyncByteStream)
-                response.stream = Limited(response.stream)
 
         token = self._secrets.get(settings.token_env)
         client = httpx2.AsyncClient(
@@ -256,7 +226,7 @@ class Link:
 
     def _last_words(self) -> str:
         """Why the server went away, as far as known."""
-        said = self._tail.lines(1) or ([str(self._cause)] if self._cause else [])
+        said = self._said[-1:] or ([str(self._cause)] if self._cause else [])
         return self._hidden(f"it last said: {said[0]}" if said else "it said nothing")
 
     def _failure(self) -> AgentfwError:
@@ -284,7 +254,7 @@ class Link:
         else:
             what = "stopped before it listed its tools"
             what += f" ({cause})" if cause is not None and settings.url else ""
-        said = "".join(f"\n  {line}" for line in self._tail.lines(8))
+        said = "".join(f"\n  {line}" for line in self._said[-8:])
         what += f"; it last said:{said}" if said else ""
         return AgentfwError(self._hidden(f"the MCP server {settings.server} {what}"), fix=fix)
 
@@ -330,35 +300,6 @@ async def _watched(
             yield passed, leaving
         finally:
             group.cancel_scope.cancel()
-
-
-class _Tail:
-    """The last lines of a process's stderr; earlier ones are dropped."""
-
-    def __init__(self) -> None:
-        reading, writing = os.pipe()
-        self.file = os.fdopen(writing, "w")
-        self._last: deque[str] = deque(maxlen=20)
-        self._thread = threading.Thread(target=self._read, args=(reading,), daemon=True)
-        self._thread.start()
-
-    def _read(self, reading: int) -> None:
-        with os.fdopen(reading, errors="replace") as file:
-            while line := file.readline(2000):
-                if line.strip():
-                    self._last.append(line.rstrip())
-
-    def inherited(self) -> None:
-        """The process has its own end; ours would keep the pipe open after it died."""
-        self.file.close()
-
-    async def close(self) -> None:
-        self.file.close()
-        # The last output may still be on its way, but a grandchild that keeps the pipe open isn't waited for.
-        await asyncio.to_thread(self._thread.join, 1.0)
-
-    def lines(self, count: int) -> list[str]:
-        return list(self._last)[-count:]
 
 
 def _leaf(error: BaseException) -> BaseException:

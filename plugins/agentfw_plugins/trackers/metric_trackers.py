@@ -1,6 +1,5 @@
-"""Trackers of metrics: TensorBoard event files, Weights & Biases, and MLflow; and one that copies the run's folder.
+"""Trackers of metrics: Weights & Biases, and MLflow; and one that copies the run's folder.
 
-    agentfw run inbox --tracker tensorboard && tensorboard --logdir runs
     agentfw run inbox --tracker mirror --set tracker.mirror.address=s3://bucket/runs
     agentfw runs resume s3://bucket/runs/2026-11-21-inbox-7f3a19c4
 
@@ -28,62 +27,6 @@ from pydantic import Field
 from agentfw import Settings, Tracker
 from agentfw.errors import AgentfwError, MissingExtraError, StorageError
 from agentfw.runs import Mirror, check_address, make_folder, make_private, write_whole
-
-
-class TensorBoardSettings(Settings):
-    folder: str = Field(
-        "",
-        description="Directory for the event files of all runs, one folder each. Default: the run's folder.",
-    )
-
-
-class TensorBoardTracker(Tracker):
-    """Writes a run's metrics as TensorBoard event files.
-
-    A metric is on disk when `log` returns, so a run can be watched, or killed, at any time. Each start writes a new
-    event file beside the earlier ones, and TensorBoard shows them as one run. It needs only the tensorboard package,
-    not torch or tensorflow.
-    """
-
-    def __init__(self, settings: TensorBoardSettings) -> None:
-        self.settings = settings
-        self._writer: Any = None
-        self._last = 0
-
-    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
-        try:
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        except ImportError as error:
-            raise MissingExtraError("the tracker tensorboard", "track", module=error.name or "") from error
-        place = Path(self.settings.folder) / run if self.settings.folder else folder / "tensorboard"
-        self._writer = EventFileWriter(str(place))
-        self._write(0, {}, {"settings": f"```json\n{json.dumps(settings, indent=2, ensure_ascii=False)}\n```"})
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self._last = max(self._last, step)
-        self._write(step, metrics)
-
-    def finish(self, summary: Mapping[str, float]) -> None:
-        self._write(self._last, {f"summary/{name}": value for name, value in summary.items()})
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-    def _write(self, step: int, figures: Mapping[str, float], texts: Mapping[str, str] | None = None) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
-        from tensorboard.compat.proto.tensor_pb2 import TensorProto
-        from tensorboard.compat.proto.types_pb2 import DT_STRING
-
-        values = [Summary.Value(tag=name, simple_value=float(value)) for name, value in figures.items()]
-        for name, text in (texts or {}).items():  # TensorBoard's own helper for texts needs tensorflow
-            about = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
-            tensor = TensorProto(dtype=DT_STRING, string_val=[text.encode()])
-            values.append(Summary.Value(tag=name, metadata=about, tensor=tensor))
-        self._writer.add_event(Event(step=step, wall_time=time.time(), summary=Summary(value=values)))
-        self._writer.flush()
 
 
 class WandbSettings(Settings):

@@ -70,7 +70,7 @@ def view(
     from .index import Index
 
     if address is not None:
-        from .text import lines_of, part_at
+        from .text import as_text, part_at
 
         named = re.split("[:?]", address, maxsplit=1)[0]
         root, [name] = _chosen((named,), folder)
@@ -80,7 +80,7 @@ def view(
         if out.json:
             out.data(part)
         else:
-            for line in lines_of(part):
+            for line in as_text(part).splitlines():
                 out.line(line)
         return
     root, names = _chosen(runs, folder)

@@ -181,7 +181,10 @@ class Index(RunIndex):
     def _refresh_place(self, rows: sqlite3.Connection, run: int, about: dict[str, Any], place: Place) -> None:
         folder = self._name(place.path)
         row = rows.execute("SELECT id FROM places WHERE folder = ?", (folder,)).fetchone()
-        known = {} if row is None else _known(rows, row["id"])
+        known = {}
+        if row is not None:
+            journals = rows.execute("SELECT name, file, read FROM journals WHERE place = ?", (row["id"],))
+            known = {one["name"]: (one["file"], one["read"]) for one in journals}
         news = {name: status for name in _JOURNALS if (status := _status(place.path, name)) != known.get(name, (0, 0))}
         if not news:
             return
@@ -255,11 +258,6 @@ class Index(RunIndex):
 def _numbers(rows: sqlite3.Connection, table: str) -> dict[str, int]:
     """The number of each folder of a run, or of a place."""
     return {row["folder"]: row["id"] for row in rows.execute(f"SELECT id, folder FROM {table}").fetchall()}
-
-
-def _known(rows: sqlite3.Connection, place: int) -> dict[str, tuple[int, int]]:
-    found = rows.execute("SELECT name, file, read FROM journals WHERE place = ?", (place,))
-    return {row["name"]: (row["file"], row["read"]) for row in found}
 
 
 def _status(folder: Path, name: str) -> tuple[int, int]:

@@ -219,7 +219,9 @@ class Rows:
         return self._write(str(record["episode"]), row)
 
     def _led_by(self, outcome: Mapping[str, Any]) -> dict[str, float | None]:
-        return {"headline": _number(outcome.get(self.headline))}
+        value = outcome.get(self.headline)
+        number = float(value) if isinstance(value, int | float) else math.nan
+        return {"headline": None if math.isnan(number) else number}
 
     def _write(self, name: str, row: dict[str, Any]) -> int:
         if self.is_live and "query" in row:
@@ -340,11 +342,6 @@ def _sum(values: Iterable[float | None]) -> float | None:
 def _spaced(names: set[str]) -> str:
     """Names between spaces, so that one is found as ` name `. A tool's name has none."""
     return f" {' '.join(sorted(name for name in names if name))} "
-
-
-def _number(value: object) -> float | None:
-    number = float(value) if isinstance(value, int | float) else math.nan
-    return None if math.isnan(number) else number
 
 
 def _storable(text: str) -> str:

@@ -235,17 +235,12 @@ class Pages:
         return other
 
     def rule(self, about: Mapping[str, Any], component: str, scored_by: Mapping[str, str]) -> str:
-        """The reward model of the run that a component of a score came from, and what that rewards.
-
-        Older runs didn't record it: then all that it may have come from, if its name doesn't tell.
-        """
+        """The reward model of the run that a component of a score came from, and what that rewards."""
         given = about.get("spec", {}).get("rewards", ())
         names = {str(choice.get("alias") or choice["name"]): str(choice["name"]) for choice in given}
-        found = [label for label in names if label == scored_by.get(component)]
-        found = found or [label for label in names if component == label or component.startswith(f"{label}_")]
-        found = found or [label for label in names if label.endswith(f"_{component}")] or list(names)
-        rules = ((one if one != component else "", self.rules.get(names[one], "")) for one in found)
-        return ", or ".join(": ".join(filter(None, rule)) for rule in rules)
+        label = scored_by.get(component, "")
+        rule = ("" if label == component else label, self.rules.get(names.get(label, ""), ""))
+        return ": ".join(filter(None, rule))
 
     def episodes(self, wanted: Filter, found: Found, runs: list[dict[str, Any]], choices: Any, **more: Any) -> str:
         return self._filled("episodes.html", wanted=wanted, found=found, runs=runs, choices=choices, **more)

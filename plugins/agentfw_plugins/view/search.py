@@ -120,7 +120,8 @@ class Filter:
         if self.outcome:
             yield from _outcome(self.outcome)
         if self.tool:
-            yield "e.tools LIKE ? ESCAPE '\\'", (f"% {_escaped(self.tool)} %",)
+            escaped = re.sub(r"([\\%_])", r"\\\1", self.tool)
+            yield "e.tools LIKE ? ESCAPE '\\'", (f"% {escaped} %",)
         if self.failure:
             if self.failure not in FAILURES:
                 raise UsageError(f"there is no failure {self.failure}", fix=f"use one of: {', '.join(FAILURES)}")
@@ -300,10 +301,6 @@ def _number(text: str, what: str) -> float:
         return float(text)
     except ValueError:
         raise UsageError(f'"{text}" is no number', fix=f"use a number for {what}") from None
-
-
-def _escaped(name: str) -> str:
-    return re.sub(r"([\\%_])", r"\\\1", name)
 
 
 def _words(text: str) -> str:

@@ -10,6 +10,7 @@ An answer keeps within a budget of tokens, at four characters each, and says wha
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +18,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
-from agentfw.episode import Message
+import yaml
+
 from agentfw.errors import UnknownNameError, UsageError
 
 from .episode_view import EpisodeView, ShownCall, ShownTurn
@@ -115,7 +117,8 @@ def _of_turn(view: EpisodeView, shown: ShownTurn, here: str, budget: int) -> dic
     turn, marks = shown.turn, view.marks(shown.turn.index)
     texts = [one.content for _, one in shown.new if one.role != "assistant"]
     cut = _fair([*texts, shown.said, *(call.answer or "" for call in shown.calls)], budget)
-    read = [_message(one, cut) for _, one in shown.new if one.role != "assistant"]
+    others = (one for _, one in shown.new if one.role != "assistant")
+    read = [{"role": one.role, "content": _cut(one.content, cut)} for one in others]
     return {
         "turn": here,
         "version": turn.version,
@@ -135,6 +138,21 @@ def _of_turn(view: EpisodeView, shown: ShownTurn, here: str, budget: int) -> dic
     }
 
 
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # yaml has no types
+    """Writes texts of several lines as such."""
+
+
+_Dumper.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, "|" if "\n" in text else None)
+)
+
+
+def as_text(part: dict[str, Any]) -> str:
+    """A part to read, as YAML, without what is empty."""
+    told = {name: value for name, value in part.items() if value not in (None, "", [], {})}
+    return str(yaml.dump(told, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf))
+
+
 def _fair(texts: Sequence[str], budget: int) -> int:
     """The most characters of each text, so that all of them fit."""
     left, number = budget, len(texts)
@@ -143,10 +161,6 @@ def _fair(texts: Sequence[str], budget: int) -> int:
             return max(1, left // number)
         left, number = left - length, number - 1
     return max(map(len, texts), default=0)
-
-
-def _message(message: Message, limit: int) -> dict[str, str]:
-    return {"role": message.role, "content": _cut(message.content, limit)}
 
 
 def _call(call: ShownCall, limit: int) -> dict[str, Any]:
@@ -162,27 +176,3 @@ def _short(text: str) -> str:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit:,} more characters)"
-
-
-def lines_of(part: object, indent: str = "") -> list[str]:
-    """JSON values as lines to read: `name: value`, and a dash before each of several."""
-    if isinstance(part, dict):
-        lines: list[str] = []
-        for name, value in part.items():
-            if isinstance(value, dict | list) and value:
-                lines += [f"{indent}{name}:", *lines_of(value, f"{indent}  ")]
-            elif value not in (None, "", [], {}):
-                lines.append(f"{indent}{name}: {_inner(value, indent)}")
-        return lines
-    if isinstance(part, list):
-        found = []
-        for one in part:
-            first, *rest = lines_of(one, f"{indent}  ") or [""]
-            found += [f"{indent}- {first.strip()}", *rest]
-        return found
-    return [f"{indent}{_inner(part, indent)}"]
-
-
-def _inner(value: object, indent: str) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text.replace("\n", f"\n{indent}  ")

@@ -1,17 +1,16 @@
 """The environment `from_feedback` and the reward `feedback_preference`: training on recorded feedback.
 
     agentfw train --from RUN --model path/to/model
-    agentfw train --from RUN --optimizer grpo
 
 What there is to learn from in recorded runs are answers with good or bad feedback, and corrections. An episode is one
 conversation, up to the answer that was rated. A teacher gives that answer again, or the correction, and gets the
 feedback that it got. A policy gives an answer of its own. It is measured on conversations that were held out: how much
 its answer agrees with the wanted one, from 0 to 1.
 
-The reward is `preference`, with a model that is fitted on the feedback. Users are those of the recorded sessions, and
-items are the answers that they rated. Only conversations for training are fitted on, so the reward of a held-out
-conversation says something new. The model scores an answer by its text, for the user of the conversation. It doesn't
-read the conversation. It is fitted when the training begins, in the run's folder, where a resumed training finds it.
+The reward is `preference`, with a model that is fitted on the feedback when the training begins, in the run's folder.
+Users are those of the recorded sessions, and items are the answers that they rated. Only conversations for training are
+fitted on, so the reward of a held-out conversation says something new. The model scores an answer by its text, for the
+user of the conversation, which it doesn't read.
 """
 
 from __future__ import annotations
@@ -153,7 +152,9 @@ _LONGEST = 10_000
 """Characters that are compared."""
 
 
-class FromFeedbackSettings(Settings):
+class RecordedSettings(Settings):
+    """Which feedback of which runs counts."""
+
     runs: tuple[str, ...] = Field(min_length=1, description="Directories of the runs to learn from.")
     good: float = Field(
         0.5, gt=0, le=1, description="Minimum feedback of a good answer. A bad one has at most minus that."
@@ -161,6 +162,9 @@ class FromFeedbackSettings(Settings):
     metric: str = Field(
         "", description="Metric of the feedback, or a bound of it, such as `stars>=4`. Default: feedback without one."
     )
+
+
+class FromFeedbackSettings(RecordedSettings):
     answers: Literal["wanted", "rated"] = Field(
         "wanted",
         description="Answers to train on: good ones and corrections, or bad ones as well, which is for optimizers that "
@@ -229,14 +233,7 @@ def _cached_examples(runs: tuple[str, ...], good: float, metric: str) -> list[Ex
     return read_examples([Path(run) for run in runs], good, metric)
 
 
-class FeedbackPreferenceSettings(Settings):
-    runs: tuple[str, ...] = Field(min_length=1, description="Directories of the runs whose feedback is fitted on.")
-    good: float = Field(
-        0.5, gt=0, le=1, description="Minimum feedback of a good answer. A bad one has at most minus that."
-    )
-    metric: str = Field(
-        "", description="Metric of the feedback, or a bound of it, such as `stars>=4`. Default: feedback without one."
-    )
+class FeedbackPreferenceSettings(RecordedSettings):
     dimensions: int = Field(32, ge=1, description="Size of the fitted vectors.")
     epochs: int = Field(100, ge=1, description="Maximum number of epochs of the fit.")
 

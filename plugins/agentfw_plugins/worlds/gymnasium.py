@@ -1,18 +1,15 @@
-"""Any Gymnasium environment on the timeline, optionally with options as persistent interventions.
+"""Any Gymnasium environment on the timeline.
 
 One tick is one step: `step(action)` is the only intervention of a tick, and its result is the only observation of the
 next. The trajectory equals that of Gymnasium's own loop with the same seed.
 
     agentfw run gymnasium --set environment.id=CartPole-v1 --policy random
 
-An option (SMDP) is an intervention that goes on by itself: `option(name)` takes its own steps until it terminates, and
-the termination is an observation with the discounted reward and the ticks that it took.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
@@ -27,17 +24,6 @@ class GymnasiumSettings(Settings):
     arguments: dict[str, Any] = Field(default_factory=dict, description="Further arguments of `gymnasium.make`.")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A way of acting that continues by itself until it terminates."""
-
-    act: Callable[[Any], Any]
-    """The action for an observation."""
-    ends: Callable[[Any], bool]
-    """Whether it terminates at an observation."""
-    discount: float = 1.0
-
-
 class GymnasiumEnvironment(Environment):
     """One Gymnasium environment."""
 
@@ -46,12 +32,10 @@ class GymnasiumEnvironment(Environment):
         settings: GymnasiumSettings | None = None,
         *,
         make: Callable[[], Any] | None = None,
-        options: Mapping[str, Option] | None = None,
     ) -> None:
         settings = settings or GymnasiumSettings()
         self._name = settings.id
         self._make = make or (lambda: _make(settings))
-        self.options = dict(options or {})
         self._inside: Any = None
 
     @property
@@ -63,16 +47,11 @@ class GymnasiumEnvironment(Environment):
     def brief(self) -> Brief:
         space = self.inside.action_space
         schema = {"type": "object", "properties": {"action": _schema(space)}, "required": ["action"]}
-        actions = [Action("step", f"Take one step. Actions: {space}", schema)]
-        if self.options:
-            names = {"name": {"type": "string", "enum": sorted(self.options)}}
-            schema = {"type": "object", "properties": names, "required": ["name"]}
-            actions.append(Action("option", "Follow an option until it ends", schema))
-        return Brief(f"Earn as much reward as you can in {self._name}.", tuple(actions))
+        step = Action("step", f"Take one step. Actions: {space}", schema)
+        return Brief(f"Earn as much reward as you can in {self._name}.", (step,))
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
-        self._option: str | None = None
         self._stepping = False
         # Gymnasium needs a 32-bit seed.
         state, info = self.inside.reset(seed=task.seed % 2**31)
@@ -81,41 +60,12 @@ class GymnasiumEnvironment(Environment):
         world.observe("state", {"state": _as_json(state), "info": _as_json(info)})
 
     def intervene(self, intervention: Intervention) -> None:
-        if self._option is not None:
-            raise InterventionRefused(f'the option "{self._option}" is still going on')
         if self._stepping:
             raise InterventionRefused("a tick takes one action, and this one has its own already")
         if intervention.name == "step":
             action = self._action(intervention.arguments.get("action"))
             self._stepping = True
             self.world.after(1, lambda: self._step(action))
-        elif intervention.name == "option" and (name := str(intervention.arguments.get("name"))) in self.options:
-            option = self.options[name]
-            self._option = name
-            hold = self.world.work(name, float("inf"))
-            total, factor, ticks = 0.0, 1.0, 0
-
-            def tick() -> None:
-                nonlocal total, factor, ticks
-                reward, ended, truncated, _ = self._tick(option.act(self._state))
-                total, factor, ticks = total + factor * reward, factor * option.discount, ticks + 1
-                if not (ended or truncated or option.ends(self._state)):
-                    self.world.after(1, tick)
-                    return
-                self._option = None
-                data = {
-                    "option": name,
-                    "state": _as_json(self._state),
-                    "reward": total,
-                    "ticks": ticks,
-                    "terminated": ended,
-                }
-                self.world.observe("option_ended", data)
-                hold.complete()
-                if ended or truncated:
-                    self.world.finish(**self.outcome())
-
-            self.world.after(1, tick)
         else:
             raise InterventionRefused(f"there is no such action: {intervention.name} {dict(intervention.arguments)}")
 

@@ -1,17 +1,15 @@
 """The environment `program`: each task is given to a program, which asks the policy over HTTP.
 
     agentfw run program --set environment.command="python my_agent.py" --set environment.tasks=tasks.jsonl
-    agentfw train program --policy transformers --set environment.function=my_agent:solve ...
 
 The program finds the policy at OPENAI_BASE_URL (and ANTHROPIC_BASE_URL), which is its own session. Any model name will
 do. What it achieved is, in this order: what the check command says; whether its `answer` is that of the task; the
 `reward` in its last line of JSON. Reward models can score the episode besides. A program that fails, or that runs out
 of time, has the reward 0.
 
-Tasks are a file with one JSON object per line. Keys with a meaning are `user` (whose task it is), `query` (what is
-asked, where several users have the same task) and `answer` (what the program's answer is compared with). The program is
-shown everything but the answer. Commands run in a folder of their own with a time limit, and everything that they have
-started is ended.
+Tasks are a file with one JSON object per line (task_files.py). Its `answer` is what the program's answer is compared
+with; the program is shown everything else. Commands run in a folder of their own with a time limit, and everything that
+they have started is ended.
 """
 
 from __future__ import annotations
@@ -61,10 +59,6 @@ class ProgramSettings(Settings):
         "or else its exit code tells: 0 is 1, any other 0.",
     )
     timeout: float = Field(300.0, gt=0, description="Seconds after which the program is ended.")
-    memory: int = Field(0, ge=0, description="Maximum memory of the program in MB; 0 for no limit.")
-    output: Annotated[int, OPERATIONAL] = Field(
-        1_000_000, ge=1000, description="Maximum number of bytes of its output that are read; the rest is dropped."
-    )
     keep: Annotated[str, OPERATIONAL] = Field(
         "", description="Directory in which the programs' folders are kept. Default: they are removed."
     )
@@ -81,8 +75,8 @@ def shown(row: Row) -> Row:
     return {key: value for key, value in row.items() if key != "answer"}
 
 
-_TAIL = 4000
-"""Characters of the output that are recorded."""
+_MOST, _TAIL = 1_000_000, 4000
+"""Bytes of the output that are read, and characters that are recorded: the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +120,9 @@ async def run_command(
     given: bytes,
     *,
     timeout: float,
-    memory: int = 0,
-    output: int = 1_000_000,
     setting: str = "environment.command",
 ) -> Result:
     """Run a command to its end, or until its time is over."""
-    if memory:  # a shell sets the limit for the program that takes its place
-        words = ["/bin/sh", "-c", f'ulimit -v {memory * 1024}; exec "$@"', "sh", *words]
     try:
         process = await asyncio.create_subprocess_exec(
             *words,
@@ -149,7 +139,7 @@ async def run_command(
     assert process.stdout is not None
     assert process.stderr is not None
     code: int | None = None
-    reading = asyncio.gather(_read_output(process.stdout, output), _read_output(process.stderr, output))
+    reading = asyncio.gather(_read_output(process.stdout), _read_output(process.stderr))
     try:
         async with asyncio.timeout(timeout):
             with suppress(ConnectionError):  # it need not read its input
@@ -181,11 +171,11 @@ def last_json(text: str) -> dict[str, Any]:
     return {}
 
 
-async def _read_output(stream: asyncio.StreamReader, most: int) -> str:
+async def _read_output(stream: asyncio.StreamReader) -> str:
     """The end of a stream. It is read to its end, because a program that can't write would wait for ever."""
     kept = b""
     while chunk := await stream.read(65536):
-        kept = (kept + chunk)[-most:]
+        kept = (kept + chunk)[-_MOST:]
     return kept.decode("utf-8", "replace")
 
 
@@ -259,8 +249,6 @@ class Program(SessionEnvironment):
             environment,
             json.dumps(told, ensure_ascii=False).encode() + b"\n",
             timeout=settings.timeout,
-            memory=settings.memory,
-            output=settings.output,
         )
 
     async def _call(self, function: Function, row: Row, base: str) -> Result:

@@ -96,11 +96,6 @@ def event(uid: str, begin: str, end: str, *more: str) -> str:
     )
 
 
-def all_day(title: str, day: int, *more: str) -> str:
-    times = f"DTSTART;VALUE=DATE:209911{day}\nDTEND;VALUE=DATE:209911{day + 1}"
-    return "\n".join([f"UID:{title}", times, f"SUMMARY:{title}", "TRANSP:TRANSPARENT", *more])
-
-
 def proposed(files: list[Path], *, days: int = 1, hours: str = "09:00-15:00", **more: Any) -> list[dict[str, Any]]:
     """The proposals if of the first conflict the event "kept" is kept."""
     wishes = Wishes(days, MONDAY.date(), zone="UTC", hours=Hours.parse(hours), **more)
@@ -145,23 +140,6 @@ def test_between_events_at_different_places_there_is_time_to_travel(
     assert found["to"][11:16] == to
 
 
-def test_nothing_is_proposed_on_a_day_off_but_on_days_that_are_only_remembered(ics_file: IcsFile) -> None:
-    work = ics_file(event("kept", "0900", "1500"), event("x", "1400", "1500"), all_day("Urlaub", 24))
-    google = ics_file(
-        all_day("Sankt Irgendwer", 25, "DESCRIPTION:Gesetzlicher Feiertag"),
-        all_day("Valentinstag", 26, "DESCRIPTION:Feierlichkeit\\nUm Feierlichkeiten auszublenden"),
-        head="X-WR-CALNAME:Feiertage in Deutschland",
-        name="google.ics",
-    )
-    bob = all_day("Bob: vacation", 24)
-
-    (found,) = proposed([work, google], days=5)
-    (without,) = proposed([ics_file(event("kept", "0900", "1500"), event("x", "1400", "1500"), bob)], days=5)
-
-    assert found["to"][:16] == "2099-11-26T09:00"
-    assert without["to"][:16] == "2099-11-24T09:00", "somebody else's vacation is no day off"
-
-
 @pytest.mark.slow
 def test_public_holidays_of_the_persons_country_are_days_off(ics_file: IcsFile) -> None:
     path = ics_file(
@@ -178,24 +156,6 @@ def test_public_holidays_of_the_persons_country_are_days_off(ics_file: IcsFile) 
     assert germany["to"][:16] == "2099-12-30T14:00"
     with pytest.raises(SettingsError, match='no public holidays are known for "QQ"'):
         proposed([path], about=About(country="QQ"), **wishes)
-
-
-def test_others_are_asked_for_when_they_are_free(ics_file: IcsFile, tmp_path: Path) -> None:
-    path = ics_file(event("kept", "0900", "1000"), event("call", "0900", "1000", BY_JOE), event("own", "0900", "1000"))
-    joe = tmp_path / "joe.ifb"
-    joe.write_text(
-        "BEGIN:VCALENDAR\nBEGIN:VFREEBUSY\nFREEBUSY;FBTYPE=BUSY:20991123T100000Z/PT45M,20991123T110000Z/20991123T120000Z"
-        "\nFREEBUSY;FBTYPE=FREE:20991123T120000Z/PT3H\nFREEBUSY:yesterday\nEND:VFREEBUSY\nEND:VCALENDAR\n"
-    )
-    events = ics_file(event("x", "1000", "1100"), event("free", "1100", "1500", "TRANSP:TRANSPARENT"), name="b.ics")
-
-    (by_periods, own) = proposed([path], busy={"joe@acme.example": FileSource(joe)})
-    (by_events, _) = proposed([path], busy={"joe@acme.example": FileSource(events), "eve@x.example": FileSource(joe)})
-
-    assert by_periods["to"][11:16] == "12:00"
-    assert by_periods["also_free"] == ["joe@acme.example"]
-    assert (own["to"][11:16], own["also_free"]) == ("10:00", []), "Joe isn't in it"
-    assert by_events["to"][11:16] == "11:00"
 
 
 @pytest.mark.parametrize("hours", ["9-17", "17:00-09:00", "09:00-24:00"])

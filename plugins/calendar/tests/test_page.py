@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import threading
 from base64 import b64decode
 from collections.abc import Callable, Iterator
@@ -18,7 +17,6 @@ import pytest
 from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.ics_marking import DECLINED
 from agentfw_calendar.ics.sources import FileSource
-from agentfw_calendar.language.texts import Texts
 from agentfw_calendar.page import Planner, page_app, serve_page
 from agentfw_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
@@ -43,16 +41,6 @@ EVENTS = (
     event("sync", 3, "0930", f"Sync {MARKUP}", "RRULE:FREQ=WEEKLY;COUNT=3", *JOE),
     event("lunch", 5, "1200", "Lunch"),
     "UID:leave\nDTSTART;VALUE=DATE:20991106\nSUMMARY:Annual leave",
-)
-
-
-GERMAN = (
-    event("dentist", 2, "1000", "Zahnarzt"),
-    event("review", 2, "1030", "Abstimmung mit Acme, über einen Vertrag mit einem recht langen Namen", *JOE),
-    event("standup", 3, "0900", "Tagesbesprechung", "RRULE:FREQ=WEEKLY;COUNT=3"),
-    event("sync", 3, "0930", "Stand mit Acme", "RRULE:FREQ=WEEKLY;COUNT=3", *JOE),
-    event("lunch", 5, "1200", "Mittagessen"),
-    "UID:leave\nDTSTART;VALUE=DATE:20991106\nSUMMARY:Urlaub",
 )
 
 
@@ -150,81 +138,6 @@ def test_a_person_decides_writes_and_gets_a_draft_and_undoes_it(
     browser.wait("document.querySelectorAll('.conflict').length === 1")
     assert (tmp_path / "my.decided.ics").read_text().count(DECLINED) == 3
     assert [one for one in browser.problems if not one.startswith(f"{address}/")] == []
-
-
-def shown_at(browser: Any, address: str, width: int, scheme: str) -> None:
-    sized(browser, width, scheme)
-    browser.open(address)
-    browser.wait("state !== null")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("events", [EVENTS, GERMAN])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_can_be_read_on_a_phone(
-    address: str, chromium: Callable[..., Any], scheme: str, events: tuple[str, ...]
-) -> None:
-    browser = chromium()
-    shown_at(browser, address, 380, scheme)
-    assert browser.evaluate("document.documentElement.scrollWidth") <= 380
-    small = "[...document.querySelectorAll('button')].filter((one) => one.offsetParent && one.offsetHeight < 24).length"
-    assert browser.evaluate(small) == 0
-    back = browser.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert back == {"light": "rgb(245, 246, 248)", "dark": "rgb(15, 19, 23)"}[scheme]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("events", [GERMAN])
-def test_in_a_german_calendar_everything_on_the_page_is_german(address: str, chromium: Callable[..., Any]) -> None:
-    browser = chromium()
-    shown_at(browser, address, 1280, "light")
-    photo(browser, "week-de")
-    texts = [browser.evaluate("document.body.innerText"), browser.evaluate("document.title")]
-
-    press(browser, "Zahnarzt behalten")
-    browser.wait("document.querySelectorAll('.conflict').length === 3")
-    press(browser, "1 Ablehnung in den Kalender schreiben")
-    browser.wait("document.querySelectorAll('.draft').length === 1")
-    photo(browser, "written-de")
-    texts.append(browser.evaluate("document.body.innerText"))
-    labels = browser.evaluate(
-        "[...document.querySelectorAll('[aria-label], [placeholder]')].map((one) => [one.getAttribute('aria-label'), "
-        "one.placeholder].join(' ')).join('\\n')"
-    )
-
-    whole = "\n".join([*texts, labels])
-    assert "Montag, 2. November" in whole
-    assert "Vorschlag: Gesundheit, nicht verschiebbar" in whole
-    assert "behalten: Zahnarzt; abgelehnt: Abstimmung mit Acme" in whole
-    english = {
-        words for text in Texts.of().said.values() for words in ([text] if isinstance(text, str) else text.values())
-    }
-    assert [
-        words
-        for words in english
-        if len(words) > 3 and "{" not in words and re.search(rf"\b{re.escape(words)}\b", whole)
-    ] == []
-    assert browser.evaluate("document.documentElement.lang") == "de"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("events", "days", "said"),
-    [
-        (EVENTS[4:], "November 2 to November 29", "No open conflicts"),
-        (GERMAN[4:], "2. November bis 29. November", "Keine offenen Überschneidungen"),
-    ],
-)
-def test_a_week_without_clashes_says_so(
-    address: str, chromium: Callable[..., Any], events: tuple[str, ...], days: str, said: str
-) -> None:
-    browser = chromium()
-    shown_at(browser, address, 1280, "light")
-    photo(browser, f"quiet-{browser.evaluate('state.language')}")
-
-    assert days in browser.evaluate("document.querySelector('#who').textContent")
-    assert browser.evaluate("document.querySelector('#asked h2').textContent") == said
-    assert browser.evaluate("document.querySelectorAll('#asked button').length") == 0
 
 
 def asked(planner: Planner, method: str, path: str, **options: Any) -> httpx.Response:

@@ -145,24 +145,6 @@ def test_the_zone_can_be_given_and_a_wrong_one_is_told(ics_file: IcsFile) -> Non
         session(path, zone="Atlantis")
 
 
-def test_two_zones_of_one_name_in_two_files_stay_apart(ics_file: IcsFile) -> None:
-    def offset(hours: str) -> str:
-        return f"""BEGIN:VTIMEZONE
-TZID:Ours
-BEGIN:STANDARD
-DTSTART:19700101T000000
-TZOFFSETFROM:{hours}
-TZOFFSETTO:{hours}
-END:STANDARD
-END:VTIMEZONE"""
-
-    event = "UID:1\nDTSTART;TZID=Ours:20261124T150000\nDURATION:PT1H\nSUMMARY:x"
-    first = session(ics_file(event, head=offset("+0600"), name="a.ics"))
-    second = session(ics_file(event, head=offset("+0300"), name="b.ics"))
-
-    assert (starts(first), starts(second)) == (["24.11. 10:00"], ["24.11. 13:00"])
-
-
 def test_folded_lines_foreign_letters_and_escapes_are_read(ics_file: IcsFile) -> None:
     title = "Besprechung über die Größe\\, und dann\\; weiter"
     path = ics_file(f"UID:1\nDTSTART:20261124T100000\nDURATION:PT1H\nSUMMARY:{title[:20]}\n {title[20:]}")
@@ -217,32 +199,6 @@ def test_no_rule_takes_for_ever(ics_file: IcsFile, rules: str) -> None:
     session(path)
 
     assert time.process_time() - began < 10
-
-
-def many(path: Path, count: int, year: int) -> Path:
-    event = b"BEGIN:VEVENT\nUID:%d\nDTSTART:%d0101T100000\nDURATION:PT1H\nSUMMARY:x\nEND:VEVENT\n"
-    body = b"".join(event % (number, year) for number in range(count))
-    path.write_bytes(b"BEGIN:VCALENDAR\n" + body + b"END:VCALENDAR\n")
-    return path
-
-
-@pytest.mark.nightly
-def test_a_hundred_thousand_events_are_read_in_bounded_time(tmp_path: Path) -> None:
-    path = many(tmp_path / "large.ics", 100_000, 2015)
-
-    began = time.process_time()
-    found = session(path)
-
-    assert (found.events, found.found) == (100_000, [])
-    assert time.process_time() - began < 30
-
-
-@pytest.mark.slow
-def test_too_many_events_at_once_are_refused_before_they_are_read(tmp_path: Path) -> None:
-    path = many(tmp_path / "dense.ics", 20_001, 2015)
-
-    with pytest.raises(UsageError, match="at most 20,000 are read"):
-        session(path, date(2015, 1, 1))
 
 
 @pytest.mark.slow

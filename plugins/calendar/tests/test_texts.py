@@ -9,7 +9,7 @@ import shutil
 import string
 import sys
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from datetime import date
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,13 @@ from agentfw_calendar.language import texts as module
 from agentfw_calendar.language.texts import LANGUAGES, Texts
 from agentfw_calendar.session import Session, Wishes
 from agentfw_cli.main import main
-from agentfw_plugins.worlds.calendar.choice_model import FEATURES
-from agentfw_plugins.worlds.calendar.event_attributes import PRIVATE, RULES
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 OTHERS = [language for language in LANGUAGES if language != "en"]
 PACKAGE = Path(str(files("agentfw_calendar.language")))
 DATES = ("day", "day_and_year", "date", "moment", "draft_date")
-FIRST, LATER = datetime(2026, 11, 1, 9, 30), datetime(2026, 11, 23, 14, 5)
+
+
 IcsFile = Callable[..., Path]
 
 
@@ -65,51 +64,6 @@ def test_each_language_has_every_text_with_the_same_fields(language: str) -> Non
         "short": 7,
         "months": 12,
     }
-
-
-def test_no_text_is_without_a_user() -> None:
-    sources = [one.read_text("utf-8") for one in PACKAGE.parent.rglob("*") if one.name.endswith((".py", ".html"))]
-    named = {name for source in sources for name in re.findall(r"[\"'](\w+)[\"']", source)}
-    scopes = {f"page_far_{scope}" for scope in ("series", "always")}
-
-    english = given("en")
-
-    assert set(english["said"]) - named - set(RULES) - scopes == set()
-    assert set(english["attributes"]) == {*FEATURES, *(f"by={relation}" for relation in PRIVATE)}
-    assert set(english["compared"]) <= set(FEATURES)
-
-
-@pytest.mark.parametrize(
-    ("language", "first", "later"),
-    [
-        ("en", "Sun 1 November 2026", "Mon 23 November, 14:05"),
-        ("de", "So, 1. November 2026", "Mo, 23. November, 14:05 Uhr"),
-        ("fr", "dim. 1er novembre 2026", "lun. 23 novembre à 14:05"),
-        ("es", "dom, 1 de noviembre de 2026", "lun, 23 de noviembre, 14:05"),
-        ("it", "dom 1º novembre 2026", "lun 23 novembre alle 14:05"),
-        ("pt", "dom, 1 de novembro de 2026", "seg, 23 de novembro, 14:05"),
-    ],
-)
-def test_dates_and_weekdays_are_said_in_the_language(language: str, first: str, later: str) -> None:
-    texts = Texts.of(language)
-
-    assert (texts.date("day_and_year", FIRST), texts.date("moment", LATER)) == (first, later)
-
-
-@pytest.mark.parametrize(
-    ("language", "count", "said"),
-    [
-        ("en", 1, "1 event"),
-        ("en", 0, "0 events"),
-        ("de", 1, "1 Eintrag"),
-        ("de", 12345, "12.345 Einträge"),
-        ("fr", 0, "0 entrée"),
-        ("fr", 2, "2 entrées"),
-        ("es", 2, "2 entradas"),
-    ],
-)
-def test_a_number_decides_between_one_and_several(language: str, count: int, said: str) -> None:
-    assert Texts.of(language)("events", count=count) == said
 
 
 def test_what_a_language_lacks_is_said_in_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agentfw_calendar.language.texts import LANGUAGES, Texts
-from agentfw_calendar.language.wording import reason_in_words, weights_in_words
-from agentfw_plugins.worlds.calendar.choice_model import FEATURES
+from agentfw_calendar.language.texts import Texts
+from agentfw_calendar.language.wording import reason_in_words
 from agentfw_plugins.worlds.calendar.event_attributes import RULES
 
-JARGON = ("steering", "outreach", "admin", "oneself", "delivery", "topic", "=")
 TITLES = {"A": "Lunch", "B": "Demo"}
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_no_attribute_is_called_by_its_name_in_the_benchmark(language: str) -> None:
-    said = [Texts.of(language).attributes[feature] for feature in FEATURES]
-
-    assert [words for words in said for one in JARGON if one in words] == []
-    assert len(set(said)) == len(FEATURES)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +34,3 @@ def test_each_simple_rule_is_said_in_the_language(rule: str) -> None:
 
     assert reason_in_words(reason, TITLES, Texts.of()) == reason
     assert reason_in_words(reason, TITLES, Texts.of("de")) != reason
-
-
-def test_weights_are_said_in_words() -> None:
-    strategies = ["steering -0.3", "due today +0.8", "Ask before Fridays"]
-
-    english, german = (weights_in_words(strategies, Texts.of(language)) for language in ("en", "de"))
-
-    assert english == 'more weight for "due today"; less weight for "about strategy or budgets"; Ask before Fridays'
-    assert german == (
-        "mehr Gewicht für „heute fällig“; weniger Gewicht für „Strategie oder Budget“; Ask before Fridays"
-    )

@@ -7,14 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
-from agentfw_calendar.language import words
 from agentfw_calendar.language.texts import LANGUAGES
 from agentfw_calendar.language.wording import reasons
 from agentfw_calendar.language.words import Kind, named
 from agentfw_cli.main import main
-from agentfw_plugins.worlds.calendar.choice_model import FEATURES
 
 NEUTRAL = {"min": "60", "due": "none", "place": "room", "series": "none", "notice": "planned", "hold": "none"}
 EVENTS = [
@@ -86,34 +83,6 @@ def test_similar_words_of_another_meaning_or_language_are_not_taken_for_them(tex
     assert wrong not in named(text, "titles")
 
 
-def test_each_language_has_words_for_the_same_attributes() -> None:
-    folder = Path(words.__file__).with_name("words")
-    lists = {path.stem: yaml.load(path.read_text("utf-8"), yaml.BaseLoader) for path in folder.glob("*.yaml")}
-    helpers = {
-        "movable",
-        "waits",
-        "week",
-        "day off",
-        "away",
-        "day off=no",
-        "none",
-        "trip",
-        "travel",
-        "public",
-        "errand",
-        "everyone",
-        "morning",
-        "noon",
-        "evening",
-    }
-
-    assert set(lists) == set(LANGUAGES)
-    for kind in ("titles", "locations", "reasons"):
-        attributes = {language: set(given[kind]) for language, given in lists.items()}
-        assert all(found == attributes["en"] for found in attributes.values()), kind
-        assert attributes["en"] - helpers <= set(FEATURES)
-
-
 @pytest.mark.parametrize(
     ("why", "accepted", "expected"),
     [
@@ -173,20 +142,3 @@ def test_a_reason_is_learned_from(
 
     assert silent == [], "one choice among events that differ in so much says little"
     assert said[0].startswith("a client comes +")
-
-
-@pytest.mark.parametrize("title", ["Viaje a Madrid", "Viaggio a Madrid", "Reunión en Madrid"])
-def test_a_place_is_no_relation(title: str) -> None:
-    assert not {"who=family", "topic=personal"} & named(title, "titles").keys()
-    assert "who=family" in named("Comida con mi madre", "titles")
-
-
-@pytest.mark.parametrize(
-    "street", ["Calle Mayor 12", "Hauptstraße 12", "12 High Street", "Rue de la Paix", "Via Roma 3"]
-)
-def test_a_street_is_no_telephone(street: str) -> None:
-    assert "place=phone" not in named(street, "locations")
-
-
-def test_a_call_is_one() -> None:
-    assert "place=phone" in named("Conference call", "locations")

@@ -19,8 +19,7 @@ from agentfw import Host
 from agentfw.errors import SettingsError, UsageError
 from agentfw_cli.main import cli
 from agentfw_papers.loops import Loop, LoopSpec, Result, forget, table
-from agentfw_papers.loops.spec import Contrast
-from agentfw_papers.loops.table import by_group, contrasts, holm
+from agentfw_papers.loops.table import holm
 
 SPEC: dict[str, Any] = {
     "rounds": 2,
@@ -104,12 +103,6 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(
     assert not (tmp_path / "again" / "cells" / "P0-1" / "1-train").exists()
 
 
-def test_seeds_that_nothing_was_chosen_on_can_be_asked_for(tmp_path: Path) -> None:
-    loop = Loop.at(tmp_path / "loop", spec().chosen(["P0"]), seeds=2, first_seed=4)
-
-    assert [cell.name for cell in loop.cells] == ["Full-4", "Full-5", "P0-4", "P0-5"]
-
-
 @pytest.mark.slow
 def test_cells_side_by_side_have_the_same_table(tmp_path: Path, whole: tuple[Path, Result]) -> None:
     told: list[tuple[int, int]] = []
@@ -133,17 +126,6 @@ def test_a_variant_can_be_another_exam_of_what_a_variant_learned(tmp_path: Path,
     assert sorted(path.name for path in (tmp_path / "loop/cells/twice-1").iterdir()) == ["exam", "exam-store"]
     (played,) = (tmp_path / "loop/cells/twice-1/exam").glob("*/metrics.jsonl")
     assert all("recovered" in json.loads(line)["outcome"] for line in played.open())
-
-
-@pytest.mark.slow
-def test_a_training_goes_on_with_the_anchors_of_the_one_before(whole: tuple[Path, Result]) -> None:
-    first, second = (
-        json.loads(next((whole[0] / "cells/Full-1" / phase).glob("*/state.json")).read_text())["optimizer"]["anchors"]
-        for phase in ("1-train", "2-train")
-    )
-
-    assert first.keys() < second.keys() or any(second[user][2] > first[user][2] for user in first)
-    assert all(second[user] == first[user] for user in first if second[user][2] == first[user][2])
 
 
 @pytest.mark.slow
@@ -302,76 +284,10 @@ def test_variants_are_compared_user_by_user() -> None:
     assert holm([0.5, 0.9]) == [1.0, 1.0]
 
 
-def test_users_of_two_seeds_are_two_where_each_seed_has_users_of_its_own() -> None:
-    first, second = {"ana": [0.2], "ben": [0.4]}, {"ana": [0.6], "ben": [0.8]}
-    more = [{user: [value + 0.1 for value in some] for user, some in one.items()} for one in (first, second)]
-    exams = {
-        "Full": records(first) + records(second, seed=2),
-        "more": records(more[0]) + records(more[1], seed=2),
-    }
-
-    alike, apart = (table(exams, {"Full": "", "more": ""}, ["judge"], own_users=own)[1] for own in (False, True))
-
-    assert alike.differences["judge"].difference.count == 2
-    assert apart.differences["judge"].difference.count == 4
-    assert apart.differences["judge"].difference.estimate == pytest.approx(0.1)
-
-
-def test_a_contrast_is_the_sum_of_some_variants_less_that_of_others() -> None:
-    users = [f"user {number}" for number in range(6)]
-    values = {"Full": 0.9, "P0": 0.5, "A1": 0.6, "P1": 0.55, "other": 0.1}
-    exams = {name: records({user: [value] for user in users}) for name, value in values.items()}
-    wanted = {
-        "together": Contrast(about="beyond the sum", plus=("Full", "P0"), minus=("A1", "P1")),
-        "missing": Contrast(about="without an exam", plus=("Full",), minus=("nobody",)),
-    }
-
-    (row,) = contrasts(exams, wanted, ["judge"])
-
-    assert row.variant == "together"
-    assert row.differences["judge"].difference.estimate == pytest.approx(0.25)
-    assert row.corrected == row.differences["judge"].p_value
-
-
-def test_the_audit_shows_each_group_of_users() -> None:
-    exam = [
-        (1, {"user": f"user {number}", "outcome": {"judge": number / 40, "circle": number % 3, "age": number}})
-        for number in range(30)
-    ]
-
-    groups = by_group({"Full": exam}, ["circle", "age"], "judge")
-
-    circles = [one for one in groups if one.figure == "circle"]
-    assert [(one.low, one.high, one.users) for one in circles] == [(0, 0, 10), (1, 1, 10), (2, 2, 10)]
-    ages = [one for one in groups if one.figure == "age"]
-    assert [(one.low, one.high) for one in ages] == [(0, 9), (10, 19), (20, 29)]
-    assert ages[0].mean < ages[1].mean < ages[2].mean
-
-
 def test_a_contrast_of_a_variant_that_is_not_there_is_an_error() -> None:
     with pytest.raises(ValueError, match=r'names "Ful".*did you mean "Full"'):
         spec(contrasts={"wrong": {"about": "a typo", "plus": ["Ful"], "minus": ["A1"]}})
     assert spec().chosen(["A1"]).contrasts == {}
-
-
-@pytest.mark.slow
-def test_a_quick_loop_does_the_variants_that_its_spec_names(tmp_path: Path) -> None:
-    file = tmp_path / "loop.toml"
-    file.write_text(
-        'quick = ["P0"]\nfigures = ["judge"]\n'
-        'run = { environment = "assistant", policy = "assistant-linear" }\n'
-        'live = { episodes = 1 }\nexam = { episodes = 2, split = "test" }\n'
-        'variants.Full = { about = "untrained", trains = false }\n'
-        'variants.P0 = { about = "easy", trains = false, set = ["environment.faults=0"] }\n'
-        'variants.slow = { about = "never done", trains = false }\n'
-    )
-
-    command = ["loop", "--spec", str(file), "--folder", str(tmp_path / "loop"), "--quick", "--json"]
-    result = CliRunner().invoke(cli, command, catch_exceptions=False)
-
-    assert [row["variant"] for row in json.loads(result.stdout)["rows"]] == ["Full", "P0"]
-    with pytest.raises(ValueError, match=r'quick names "Ful".*did you mean "Full"'):
-        spec(quick=["Ful"])
 
 
 def test_a_world_without_a_loop_is_named(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from agentfw.optimizer import Loss
 from agentfw_papers.tables.qtable import QTablePolicy, QTableSettings
 from agentfw_papers.tables.table_training import play, train
 from agentfw_papers.tables.tabular import TabularLearner
-from agentfw_papers.tables.value_table import Table, learn
+from agentfw_papers.tables.value_table import Table
 
 
 class Corridor(Environment):
@@ -59,29 +59,6 @@ def test_a_table_finds_what_pays_in_the_end() -> None:
     assert table.worth("door 0") == pytest.approx(10 * 0.99**5, rel=0.03)
 
 
-def test_one_seed_gives_one_table() -> None:
-    first, again, other = (train(Corridor, CHOICES, episodes=50, seed=seed).to_record() for seed in (1, 1, 2))
-    assert first == again
-    assert first != other
-
-
-def test_exploring_is_the_same_when_a_task_is_played_again() -> None:
-    policy = QTablePolicy.of(Table(CHOICES), explore=0.9)
-    tasks = Corridor().tasks(20, 3, "test")
-    first = [episode.to_record() for episode in play(Corridor, policy, tasks)]
-    assert [episode.to_record() for episode in play(Corridor, policy, tasks)] == first
-    assert len({len(record["turns"]) for record in first}) > 1
-
-
-def test_a_policy_does_nothing_where_no_state_is_told(tmp_path: Path) -> None:
-    class Quiet(Corridor):
-        def _tell(self) -> None:
-            self.world.observe("door")
-
-    (episode,) = play(Quiet, QTablePolicy.of(Table(CHOICES)), Quiet().tasks(1, 3, "test"))
-    assert [turn.calls for turn in episode.turns] == [()]
-
-
 def test_a_table_comes_back_from_its_file(tmp_path: Path) -> None:
     table = train(Corridor, [None, *CHOICES], episodes=30)
     table.save(tmp_path / "doors.json")
@@ -122,15 +99,3 @@ def test_the_learner_goes_on_with_a_table_and_writes_it_down(tmp_path: Path) -> 
     again.restore(learner.state())
     batch = Batch(episodes[:10], [], Loss(), tmp_path / "2")
     assert Table.load(again.update(batch).adapter).to_record() == Table.load(learner.update(batch).adapter).to_record()
-
-
-def test_learning_in_batches_is_learning() -> None:
-    episodes = list(play(Corridor, QTablePolicy.of(Table(CHOICES), explore=1.0), Corridor().tasks(60, 3, "train")))
-    whole, parts = Table(CHOICES), Table(CHOICES)
-    count = learn(whole, episodes, discount=0.99, decay=0.85)
-    assert count == sum(len(episode.turns) for episode in episodes if episode.utility == 1) + 3 * sum(
-        episode.utility == 10 for episode in episodes
-    )
-    for episode in episodes:
-        learn(parts, [episode], discount=0.99, decay=0.85)
-    assert parts.to_record() == whole.to_record()

@@ -11,7 +11,6 @@
 | `wordllama` | the mean of learned word vectors, 256 dimensions, read from that package's files; no network, no torch |
 | `sentence-transformers:MODEL` | any model of that library, by name or folder; needs the extra `embedders` |
 | a callable | takes texts, returns one row for each |
-| a mapping | precomputed vectors by text |
 
 The default is `wordllama` if it is installed, otherwise `hash`.
 
@@ -25,7 +24,7 @@ import hashlib
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -56,7 +55,7 @@ class Encoder(Protocol):
         """Return one row per text: an array of shape (texts, dimensions)."""
 
 
-EncoderChoice = str | Encoder | Callable[[Sequence[str]], Any] | Mapping[str, Any]
+EncoderChoice = str | Encoder | Callable[[Sequence[str]], Any]
 
 
 class CheckedEncoder:
@@ -70,9 +69,7 @@ class CheckedEncoder:
 
 
 def open_encoder(choice: EncoderChoice = "") -> Encoder:
-    """Return the encoder of this name, or wrap a callable or a mapping and check what it returns."""
-    if isinstance(choice, Mapping):
-        return _of_mapping(choice)
+    """Return the encoder of this name, or wrap a callable and check what it returns."""
     if not isinstance(choice, str):
         if all(hasattr(choice, name) for name in ("name", "version", "encode")):
             return choice  # type: ignore[return-value]
@@ -87,7 +84,7 @@ def open_encoder(choice: EncoderChoice = "") -> Encoder:
         return _sentence_transformers(detail)
     raise BadInputError(
         f'unknown encoder "{choice}"',
-        fix="use hash, hash:DIMENSIONS, wordllama, sentence-transformers:MODEL, a callable or a mapping",
+        fix="use hash, hash:DIMENSIONS, wordllama, sentence-transformers:MODEL, or a callable",
     )
 
 
@@ -159,24 +156,6 @@ def _sentence_transformers(model: str) -> Encoder:
     return CheckedEncoder(
         f"sentence-transformers:{model}", lambda texts: loaded.encode(list(texts), show_progress_bar=False)
     )
-
-
-def _of_mapping(vectors: Mapping[str, Any]) -> Encoder:
-    """Precomputed vectors by text."""
-    if not vectors:
-        raise BadInputError("the mapping of vectors is empty", fix="pass a vector for each text")
-    columns = np.shape(next(iter(vectors.values())))
-
-    def rows(texts: Sequence[str]) -> Any:
-        missing = [text for text in texts if text not in vectors]
-        if missing:
-            raise BadInputError(
-                f"{len(missing)} texts have no vector, starting with {missing[0][:60]!r}",
-                fix="add their vectors to the mapping",
-            )
-        return [vectors[text] for text in texts] or np.zeros((0, *columns))
-
-    return CheckedEncoder("mapping", rows)
 
 
 def _checked(name: str, rows: Any, count: int) -> Float32Array:

@@ -27,7 +27,6 @@ from agentfw_rewardmodels.preference.input_tables import (
     read_pairs,
     read_profile,
     read_profiles,
-    with_embeddings,
 )
 from agentfw_rewardmodels.preference.model_state import ModelState, read_model, write_model
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
@@ -39,16 +38,16 @@ from agentfw_rewardmodels.preference.results import (
     OwnItem,
     PreferenceScore,
     UserReport,
-    by_user,
-    recall_and_ndcg,
-    top,
 )
 from agentfw_rewardmodels.preference.scoring import (
     Neighbours,
     Scorer,
     Scores,
     UserVectors,
+    by_user,
     new_user_vectors,
+    recall_and_ndcg,
+    top,
     user_vectors,
 )
 from agentfw_rewardmodels.preference.training import Progress, fit
@@ -99,12 +98,11 @@ class PreferenceModel:
 
         A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, or rows.
 
-        - `interactions` has the columns `user` and `item`, and optionally `value` (above 0 is a like) and `time`. Or it
-          is a `HeteroData` of PyTorch Geometric, see input_tables.py.
+        - `interactions` has the columns `user` and `item`, and optionally `value` (above 0 is a like) and `time`.
         - `items` has the columns `item` and `text`.
         - `profiles` has the column `user`, and one column for each view.
         - `validation` is like `interactions`, and used for early stopping. Default: a random share of them.
-        - `encoder` is the text encoder: a name, a callable or a mapping. Default: the best one installed.
+        - `encoder` is the text encoder: a name or a callable. Default: the best one installed.
         - `start` is a model whose weights training starts from.
         - `checkpoints` is a folder. Repeat the same call to resume an interrupted training from it.
         """
@@ -214,20 +212,6 @@ class PreferenceModel:
         state = self._state.taking(read_interactions(interactions), texts, views, encoder)
         return PreferenceModel(state, encoder, self._encoder_is)
 
-    def to_hetero_data(self, data: Any) -> Any:
-        """Return a copy of a graph of PyTorch Geometric whose users and items have an `embedding`.
-
-        The dot product of a user's and an item's is the score that `recommend(by="fused")` ranks by. Nodes that the
-        model doesn't know get zeros.
-        """
-        known = [user for user, place in self._places.items() if self._known[place]]
-        of_users = self._of(known, None).fused
-        return with_embeddings(
-            data,
-            dict(zip(known, of_users, strict=True)),
-            dict(zip(self._state.items, self._item_rows, strict=True)),
-        )
-
     def without(self, user: str) -> PreferenceModel:
         """Return a model without this user: without their likes, their profile and their vectors.
 
@@ -279,7 +263,7 @@ class PreferenceModel:
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: EncoderChoice | None = None) -> PreferenceModel:
-        """Read a model. Pass `encoder` only if the model was fitted with a callable or a mapping."""
+        """Read a model. Pass `encoder` only if the model was fitted with a callable."""
         arrays, description = read_model(Path(folder))
         weights = {name.removeprefix("weights."): rows for name, rows in arrays.items() if name.startswith("weights.")}
         try:
@@ -375,7 +359,7 @@ class PreferenceModel:
             name = self._encoder_is[0]
             if not name:
                 raise BadInputError("the model was fitted without texts", fix="fit it with items or profiles")
-            if name == "mapping" or name.startswith("callable:"):
+            if name.startswith("callable:"):
                 raise BadInputError(f"the model's texts were encoded by {name}", fix="pass it to load as encoder")
             self._encoder = _same(open_encoder(name), self._encoder_is)
         return self._encoder

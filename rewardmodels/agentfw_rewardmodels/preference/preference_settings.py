@@ -19,21 +19,41 @@ docs/results/preference-model.md says how they were found.
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args, get_type_hints
+from dataclasses import asdict, fields
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from agentfw_rewardmodels.errors import BadInputError
 
+Number = Annotated[int, Field(ge=1)]
+Weight = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreferenceSettings:
+
+class _Refusing(type):
+    """Refuses invalid settings with an error of ours."""
+
+    def __call__(cls, *args: Any, **values: Any) -> Any:
+        try:
+            return super().__call__(*args, **values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"])) or "rank_by"
+            given = values.get(name, first["input"])
+            raise BadInputError(f"invalid {name}: {given!r}", fix=f"change {name}: {first['msg']}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(strict=True, allow_inf_nan=False))
+class PreferenceSettings(metaclass=_Refusing):
     """How a model is trained and how it scores."""
 
-    dimensions: int = 64
+    dimensions: Number = 64
     """Dimensions of the collaborative space."""
-    layers: int = 2
+    layers: Annotated[int, Field(ge=0)] = 2
     """Number of propagation layers over the graph of users and items. 0 is plain matrix factorisation."""
     branches: Literal["both", "interest", "conformity"] = "both"
     """Branches of the model. In the paper, ablation C6 has no interest branch and C7 no conformity branch."""
@@ -43,58 +63,58 @@ class PreferenceSettings:
     """Whether the interest branch gives more weight to unpopular items and the conformity branch to popular ones.
     Without it both learn the same."""
 
-    ranking_loss: float = 1.0
+    ranking_loss: Weight = 1.0
     """Weight of BPR, which ranks liked items above others (formula 33)."""
-    interest_loss: float = 0.1
+    interest_loss: Weight = 0.1
     """Weight of the contrastive loss of the interest branch (formula 28)."""
-    conformity_loss: float = 0.1
+    conformity_loss: Weight = 0.1
     """Weight of the contrastive loss of the conformity branch (formula 30)."""
-    orthogonality_loss: float = 0.01
+    orthogonality_loss: Weight = 0.01
     """Weight of the orthogonality of the two branches (formula 34)."""
-    user_loss: float = 0.05
+    user_loss: Weight = 0.05
     """Weight of the contrast between users (formula 36)."""
-    action_loss: float = 0.1
+    action_loss: Weight = 0.1
     """Weight of the loss that aligns texts with their items (formula 41). Needs item texts."""
-    decay: float = 1e-4
+    decay: Weight = 1e-4
     """Weight decay of the embeddings in a batch (last term of formula 37)."""
-    temperature: float = 0.2
+    temperature: Positive = 0.2
     """Temperature of the contrastive losses. At lower values the hardest comparisons count more."""
 
-    epochs: int = 300
+    epochs: Number = 300
     """Maximum number of epochs. Early stopping ends most trainings sooner."""
-    patience: int = 25
+    patience: Number = 25
     """Number of validations without improvement before training stops."""
-    look_every: int = 2
+    look_every: Number = 2
     """Number of epochs between validations."""
-    validation: float = 0.1
+    validation: Share = 0.1
     """Share of the interactions held out for validation, from users who have enough. 0 trains for all `epochs`."""
-    batch: int = 2048
+    batch: Number = 2048
     """Batch size in interactions."""
-    learning_rate: float = 3e-3
-    contrast_users: int = 256
+    learning_rate: Positive = 3e-3
+    contrast_users: Annotated[int, Field(ge=0)] = 256
     """Number of users of a batch, drawn at random in each step, whose contrastive losses are computed. They cost more
     than everything else in a step. 0 computes them for all users of the batch."""
 
-    profile_epochs: int = 60
+    profile_epochs: Number = 60
     """Number of epochs of stage 1, which learns to merge the views of a profile."""
-    view_dropout: float = 0.2
+    view_dropout: Share = 0.2
     """Probability that a view is dropped from one of the two samples of a profile that are contrasted."""
-    profile_temperature: float = 0.1
+    profile_temperature: Positive = 0.1
     """Temperature of the contrastive loss of stage 1."""
-    reconstruction_loss: float = 0.5
+    reconstruction_loss: Weight = 0.5
     """Weight of reconstructing each view from the merged profile (formula 23)."""
 
     rank_by: Literal["fused", "interest", "conformity"] = "fused"
     """Ranking method, also used for validation: `fused` ranks by expected likes, `interest` by the user's own taste."""
-    nearest: int = 10
+    nearest: Number = 10
     """Number of known items that an action text is compared with (formula 43)."""
-    nearest_temperature: float = 0.1
+    nearest_temperature: Positive = 0.1
     """Temperature of the weights of these items."""
-    collaborative_share: float = 0.5
+    collaborative_share: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of these items in an action's position. The rest comes from its own text (formula 45)."""
-    interest_weight: float = 0.7
+    interest_weight: Weight = 0.7
     """Weight of interest in the reward (formula 56)."""
-    conformity_weight: float = 0.3
+    conformity_weight: Weight = 0.3
     """Weight of conformity in the reward (formula 56)."""
 
     beyond_average: bool = False
@@ -107,25 +127,8 @@ class PreferenceSettings:
     """Device of training. Scoring uses numpy and needs no torch."""
 
     def __post_init__(self) -> None:
-        for name, kind in get_type_hints(type(self)).items():
-            _check_kind(name, getattr(self, name), kind)
-        for name in ("dimensions", "epochs", "patience", "look_every", "batch", "nearest", "profile_epochs"):
-            if getattr(self, name) < 1:
-                raise _wrong(name, getattr(self, name), "1 or more")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name != "seed" and isinstance(value, (int, float)) and value < 0:
-                raise _wrong(field.name, value, "0 or more")
-        for name in ("temperature", "profile_temperature", "nearest_temperature", "learning_rate"):
-            if getattr(self, name) == 0:
-                raise _wrong(name, 0, "a number above 0")
-        for name in ("validation", "view_dropout"):
-            if getattr(self, name) >= 1:
-                raise _wrong(name, getattr(self, name), "a share below 1")
         if self.branches != "both" and self.rank_by not in ("fused", self.branches):
-            raise _wrong("rank_by", self.rank_by, f'"fused" or "{self.branches}", the only branch')
-        if self.collaborative_share > 1:
-            raise _wrong("collaborative_share", self.collaborative_share, "a share of up to 1")
+            raise ValueError(f'rank_by must be "fused" or "{self.branches}", the only branch')
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> PreferenceSettings:
@@ -150,18 +153,3 @@ class PreferenceSettings:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def _check_kind(name: str, value: object, kind: Any) -> None:
-    if choices := get_args(kind):
-        if value not in choices:
-            raise _wrong(name, value, f"one of {', '.join(choices)}")
-    elif kind is float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise _wrong(name, value, "a finite number")
-    elif not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise _wrong(name, value, "a whole number" if kind is int else "true or false")
-
-
-def _wrong(name: str, value: object, wanted: str) -> BadInputError:
-    return BadInputError(f"invalid {name}: {value!r}", fix=f"set {name} to {wanted}")

@@ -22,8 +22,6 @@ from agentfw_rewardmodels.preference.preference_settings import PreferenceSettin
 
 BLOCK_SIZE = 4_000_000
 """Number of text similarities held at a time (16 MB)."""
-GROUPS = 16
-"""Size of the groups of items that the search for the nearest compares by their maximum."""
 SAMPLED = 4096
 """Maximum number of items whose positions give the mean and covariance."""
 MINIMUM_DEVIATION = 1e-3
@@ -108,13 +106,12 @@ class Scorer:
         """`average` is the interest of the average user, for `beyond_average`."""
         self._weights, self._settings, self._average = weights, settings, average
         self._texted = np.flatnonzero((texts != 0).any(-1)) if texts.size else np.zeros(0, np.int64)
-        self._padded = np.zeros((-(-len(self._texted) // GROUPS) * GROUPS, texts.shape[1]), np.float32)
-        self._padded[: len(self._texted)] = texts[self._texted]
+        self._texts = np.asarray(texts[self._texted], np.float32)
         self.items = np.asarray(normalised(items), np.float32)
         self._of_items = _Spread.of(self.items)
         if len(self._texted):
             some = np.random.default_rng(settings.seed).permutation(len(self._texted))[:SAMPLED]
-            self._of_places = _Spread.of(self.places(self._padded[some]))
+            self._of_places = _Spread.of(self.places(self._texts[some]))
 
     @property
     def reads_texts(self) -> bool:
@@ -129,9 +126,7 @@ class Scorer:
         step = max(1, BLOCK_SIZE // len(self._texted))
         for begin in range(0, len(vectors), step):
             part = slice(begin, begin + step)
-            scores = vectors[part] @ self._padded.T
-            scores[:, len(self._texted) :] = -np.inf
-            found[part], similarity[part] = _highest(scores, count)
+            found[part], similarity[part] = _highest(vectors[part] @ self._texts.T, count)
         weight = softmax(similarity / self._settings.nearest_temperature)
         return Neighbours(self._texted[found], similarity, np.asarray(weight, np.float32))
 
@@ -195,26 +190,52 @@ class _Spread:
 def _highest(scores: Float32Array, count: int) -> tuple[NDArray[np.int64], Float32Array]:
     """Return the indexes and values of the `count` highest of each row, highest first.
 
-    The length of a row is a multiple of GROUPS. The maxima of groups are compared first, because a group whose maximum
-    isn't among the `count` highest contains none of them. Only the remaining groups are sorted. Values are rounded
-    first, because their last digits depend on the batch size.
+    Values are rounded first, because their last digits depend on the batch size.
     """
-    length = scores.shape[1] // GROUPS
-    if length > count:
-        highest = _rounded(scores.reshape(len(scores), GROUPS, length).max(1))
-        groups = np.argpartition(-highest, count - 1, axis=1)[:, :count]
-        candidates = (groups[:, None, :] + np.arange(GROUPS)[None, :, None] * length).reshape(len(scores), -1)
-        scores = np.take_along_axis(scores, candidates, 1)
-    else:
-        candidates = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
     scores = _rounded(scores)
-    best = np.argpartition(-scores, count - 1, axis=1)[:, :count]
-    best.sort(axis=1)
-    values = np.take_along_axis(scores, best, 1)
-    order = np.argsort(-values, axis=1, kind="stable")
-    found = np.take_along_axis(candidates, np.take_along_axis(best, order, 1), 1)
-    return found, np.take_along_axis(values, order, 1)
+    best = top(scores, count)
+    return best, np.take_along_axis(scores, best, 1)
 
 
 def _rounded(values: Float32Array) -> Float32Array:
     return np.asarray(np.rint(values * RESOLUTION) / RESOLUTION, np.float32)
+
+
+def by_user(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[set[int]]]:
+    """Return the users of these pairs, sorted, and the items of each.
+
+    >>> by_user(np.array([[3, 1, 3], [0, 2, 5]]))
+    (array([1, 3]), [{2}, {0, 5}])
+    """
+    order = np.argsort(pairs[0], kind="stable")
+    users, starts = np.unique(pairs[0][order], return_index=True)
+    return users, [set(part.tolist()) for part in np.split(pairs[1][order], starts[1:])]
+
+
+def top(scores: NDArray[Any], count: int) -> NDArray[np.int64]:
+    """Return the indexes of the `count` highest scores of each row, highest first. Ties go to the lower index."""
+    count = min(count, scores.shape[1])
+    found = np.argpartition(-scores, count - 1, axis=1)[:, :count]
+    found.sort(axis=1)
+    order = np.argsort(-np.take_along_axis(scores, found, 1), axis=1, kind="stable")
+    return np.take_along_axis(found, order, 1)
+
+
+def recall_and_ndcg(
+    ranked: NDArray[np.integer[Any]], relevant: Sequence[set[int]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return recall and NDCG of each user.
+
+    Recall is relative to all relevant items, NDCG to the best possible list of this length.
+
+    >>> recall_and_ndcg(np.array([[0, 2, 1]]), [{2}])
+    (array([1.]), array([0.63092975]))
+    """
+    count = ranked.shape[1]
+    hits = np.array(
+        [[item in wanted for item in row] for row, wanted in zip(ranked.tolist(), relevant, strict=True)], bool
+    ).reshape(len(relevant), count)
+    discount = 1.0 / np.log2(np.arange(2, count + 2))
+    sizes = np.array([len(wanted) for wanted in relevant])
+    best = np.concatenate([[0.0], np.cumsum(discount)])[np.minimum(sizes, count)]
+    return hits.sum(1) / sizes, (hits * discount).sum(1) / best

@@ -31,8 +31,6 @@ from .formulas import Batch, Embeddings, branches_of, fused_of, normalised, obje
 from .input_tables import (
     Dataset,
     Pairs,
-    hetero_texts,
-    is_hetero_data,
     popularity,
     read_interactions,
     read_items,
@@ -42,8 +40,7 @@ from .input_tables import (
 from .model_state import ModelState, read_arrays, write_arrays
 from .preference_settings import PreferenceSettings
 from .propagation import Adjacency, matrix_of, propagate, propagated
-from .results import by_user, recall_and_ndcg, top
-from .scoring import user_vectors
+from .scoring import by_user, recall_and_ndcg, top, user_vectors
 
 Ints = NDArray[np.int64]
 TRIES = 10
@@ -365,9 +362,6 @@ def fit(
     progress: Callable[[Progress], None],
 ) -> tuple[ModelState, Encoder | None]:
     """Return the trained state, and the encoder if there are texts."""
-    if is_hetero_data(interactions):
-        of_items, of_users = hetero_texts(interactions)
-        items, profiles = of_items if items is None else items, of_users if profiles is None else profiles
     texts = {} if items is None else read_items(items)
     views = {} if profiles is None else read_profiles(profiles)
     opened = open_encoder(encoder) if texts or views else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 import urllib.request
@@ -120,35 +119,11 @@ def read_object(lines: Iterable[str]) -> str:
     return found
 
 
-def test_the_toolbox_keeps_its_promises(agentfw: Agentfw, skills: Path) -> None:
-    assert agentfw("trust", "skills").code == 0
-    assert agentfw("plugins", "check", "tool:skills", "--set", f'folders=["{skills}"]').code == 0
-
-
 def test_a_spec_that_names_a_folder_is_refused_as_the_option_is(agentfw: Agentfw, skills: Path) -> None:
     refused = agentfw("run", "inbox", "--tool", "skills", "--set", 'tool.skills.folders=["skills"]')
 
     assert refused.code == 2
     assert "agentfw trust skills" in refused.err
-
-
-@pytest.mark.parametrize(("typed", "code"), [("y", 0), ("", 2)])
-def test_a_terminal_is_asked_once(skills: Path, tmp_path: Path, typed: str, code: int) -> None:
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "agentfw", "run", "inbox", "--skill", "skills", "--episodes", "1", "--quiet"]
-    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config"), "AGENTFW_TRUST": ""}
-    asking = subprocess.Popen(command, cwd=tmp_path, env=environment, stdin=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    while b"[y/N]" not in shown:
-        shown += os.read(ours, 1000)
-    os.write(ours, f"{typed}\n".encode())
-
-    assert asking.wait(60) == code
-    assert b"start.txt (10 bytes)" in shown
-    again = subprocess.run(command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, check=False)
-    assert again.returncode == code
-    os.close(ours)
 
 
 def test_an_agent_is_told_the_descriptions_and_reads_instructions_and_files(

@@ -29,15 +29,16 @@ def test_a_broken_one_breaks_no_other(agentfw: Agentfw, install: Install) -> Non
     install("agentfw-bomb", "[agentfw.data]\nmake.bomb = agentfw_bomb:bomb\n", "raise RuntimeError('boom')")
 
     assert agentfw("data", "make", "--help").code == 0
-    assert agentfw("data", "make", "calendar", "--help").code == 0
     broken = agentfw("data", "make", "bomb")
 
     assert broken.code == 3
     assert "agentfw-bomb 1.0.0 can't be imported: RuntimeError: boom" in broken.err
 
 
-def test_an_unknown_data_set_is_told_with_the_nearest(agentfw: Agentfw) -> None:
-    answer = agentfw("data", "make", "calender")
+def test_an_unknown_data_set_is_told_with_the_nearest(agentfw: Agentfw, install: Install) -> None:
+    install("agentfw-tea", "[agentfw.data]\nmake.tea = agentfw_tea:tea\n", TEA)
+
+    answer = agentfw("data", "make", "tee")
 
     assert answer.code == 2
-    assert 'no data set to make is called "calender"; did you mean "calendar"?' in answer.err
+    assert 'no data set to make is called "tee"; did you mean "tea"?' in answer.err

@@ -36,15 +36,6 @@ def test_a_file_that_is_checked_may_end_python(agentfw: Agentfw) -> None:
     assert "tool.py tried to end Python when it was imported" in " ".join(answer.err.split())
 
 
-def test_a_file_that_becomes_a_plugin_may_end_python(agentfw: Agentfw) -> None:
-    Path("tool.py").write_text(ENDS_PYTHON)
-
-    answer = agentfw("plugins", "new", "agentfw-tea", "--from", "tool.py")
-
-    assert answer.code == 3
-    assert "tool.py tried to end Python when it was imported" in " ".join(answer.err.split())
-
-
 def test_recordings_that_can_not_be_imported_are_told_with_their_distribution(
     agentfw: Agentfw, install: Install
 ) -> None:

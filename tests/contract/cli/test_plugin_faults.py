@@ -14,44 +14,6 @@ Install = Callable[..., None]
 HEAD = "import agentfw\nfrom agentfw import Component, hookimpl\n"
 
 
-@pytest.mark.parametrize("words", [("plugins", "list"), ("doctor",), ("run",)], ids=" ".join)
-def test_an_error_that_can_not_even_be_shown_is_told_with_its_plugin(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...], words: tuple[str, ...]
-) -> None:
-    code = "class Wordless(Exception):\n    def __str__(self): raise RuntimeError('none')\nraise Wordless()\n"
-    install("agentfw-mute", "[agentfw]\nmute = agentfw_mute\n", code)
-
-    answer = agentfw(*(quick if words == ("run",) else words))
-
-    assert answer.code == (3 if words == ("doctor",) else 0)
-    assert "agentfw-mute 1.0.0" in answer.out + answer.err
-    assert "Wordless: its text can't be shown" in " ".join((answer.out + answer.err).split())
-
-
-def test_a_list_that_raises_is_a_fault_of_its_plugin_alone(agentfw: Agentfw, install: Install) -> None:
-    code = """
-class Lazy(list):
-    def __iter__(self): raise RuntimeError("no")
-@hookimpl
-def agentfw_memories(): return Lazy([Component("notes", "agentfw_odd:Notes", "Keeps notes")])
-"""
-    install("agentfw-odd", "[agentfw]\nodd = agentfw_odd\n", HEAD + code)
-
-    [odd] = [row for row in agentfw("plugins", "list", "--json").json if row["distribution"] == "agentfw-odd"]
-
-    assert "RuntimeError: no" in str(odd)
-
-
-def test_a_memory_that_can_not_recall_is_told_what_is_missing(agentfw: Agentfw, install: Install) -> None:
-    code = "class Notes(agentfw.Memory): pass\n@hookimpl\ndef agentfw_memories():\n    return [Component('notes', "
-    install("agentfw-bare", "[agentfw]\nbare = agentfw_bare\n", f"{HEAD}{code}'agentfw_bare:Notes', 'Notes')]\n")
-
-    checked = agentfw("plugins", "check", "notes")
-
-    assert checked.code == 3
-    assert "the class Notes has no method recall(), which its kind requires" in " ".join(checked.out.split())
-
-
 WORLD = """
 from agentfw import Environment, action
 class Odd(Environment):
@@ -83,18 +45,6 @@ def test_a_headline_that_is_not_in_the_outcome_is_left_blank(agentfw: Agentfw, i
     assert cells["nobody"][0] == "0.00"
     assert (next(Path("runs").iterdir()) / "report.html").is_file()
     assert "bug" not in answer.err
-
-
-def test_a_world_that_schedules_into_the_past_is_named_with_its_plugin(agentfw: Agentfw, install: Install) -> None:
-    install(
-        "agentfw-world", "[agentfw]\nworld = agentfw_world\n", HEAD + WORLD.format(begin="world.after(-1, self.pour)")
-    )
-
-    answer = agentfw("run", "odd", "--episodes", "2")
-
-    assert answer.code == 3
-    assert 'environment "odd" of agentfw-world 1.0.0 failed in' in answer.err
-    assert "-1" in answer.err
 
 
 CLOCK = """
@@ -174,23 +124,6 @@ def test_two_rewards_that_share_a_component_are_refused_before_anything_is_playe
     assert answer.code == 2
     assert 'the reward models "utility" and "ours" both give a component "utility"' in answer.err
     assert not Path("runs").exists()
-
-
-def test_the_author_of_a_plugin_is_told_what_to_mend_and_not_to_report_it(
-    agentfw: Agentfw, install: Install, tmp_path: Path
-) -> None:
-    code = "@hookimpl\ndef agentfw_tools(): return [Component('saw', 'a:B', '', needs=('torch',))]\n"
-    install("agentfw-saw", "[agentfw]\nsaw = agentfw_saw\n", HEAD + code)
-    source = tmp_path / "saw"
-    source.mkdir()
-    origin = {"url": source.as_uri(), "dir_info": {"editable": True}}
-    (tmp_path / "site" / "agentfw_saw-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin))
-
-    told = " ".join(agentfw("plugins", "list").out.split())
-
-    assert "needs=('torch',) but no extra; write extra=\"NAME\"" in told
-    assert f"fix it in {source}, or disable it" in told
-    assert "authors" not in told
 
 
 def test_the_author_of_a_plugin_that_fails_in_a_run_is_told_where_to_mend_it(

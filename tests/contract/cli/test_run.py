@@ -61,17 +61,6 @@ def test_a_component_that_is_named_again_keeps_its_settings(spec_of: Callable[..
     assert [(reward["name"], reward["weight"]) for reward in spec["rewards"]] == [("rank", 2.0), ("utility", 0.5)]
 
 
-def test_another_component_begins_with_its_own_settings(spec_of: Callable[..., Any]) -> None:
-    Path("my.toml").write_text(SPEC)
-
-    spec = spec_of("inbox", "--spec", "my.toml", "--policy", "scripted", "--set", "environment.horizon=5")
-
-    assert spec["environment"]["name"] == "inbox"
-    assert "rounds" not in spec["environment"]["settings"]
-    assert "pause" not in spec["policy"]["settings"]
-    assert spec["seed"] == 3
-
-
 def test_a_spec_that_a_plugin_ships_is_run_by_its_name(
     spec_of: Callable[..., Any], install: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -131,14 +120,6 @@ def test_where_time_matters_the_next_step_is_another_interface(agentfw: Agentfw,
 
     (folder,) = (tmp_path / "runs").iterdir()
     assert f"agentfw run inbox --interface step_loop && agentfw compare {folder.name[-8:]} last\n" in told
-
-
-def test_where_no_work_takes_time_no_interface_is_suggested(agentfw: Agentfw) -> None:
-    pytest.importorskip("agentfw_papers")
-    told = agentfw("run", "assistant", "--episodes", "2").err
-
-    assert "next: agentfw view " in told
-    assert "--interface" not in told
 
 
 def test_specs_are_run_and_compared(agentfw: Agentfw) -> None:
@@ -209,28 +190,3 @@ def test_any_episode_of_a_run_can_be_read(agentfw: Agentfw) -> None:
     assert wrong.code == 2
     assert 'no finished episode "7"' in wrong.err
     assert "00000-0 to 00001-0" in wrong.err
-
-
-def test_words_of_a_table_that_do_not_say_it_themselves_are_explained_below(agentfw: Agentfw) -> None:
-    answer = agentfw("run", "inbox", "--episodes", "1", "--policy", "scripted")
-
-    assert "balanced: 0.6 of document and 0.4 of mails, less half of their difference" in answer.err.splitlines()
-    assert "balanced:" not in agentfw("run", "inbox", "--episodes", "1", "--policy", "scripted", "--quiet").err
-
-
-def test_a_report_explains_its_figures(agentfw: Agentfw) -> None:
-    folder = Path(agentfw("run", "inbox", "--episodes", "2", "--policy", "scripted", "--json").json["folder"])
-
-    assert "balanced: 0.6 of document and 0.4 of mails" in (folder / "report.html").read_text("utf-8")
-
-
-def test_the_reward_of_prompts_is_told_while_they_are_played(agentfw: Agentfw, tmp_path: Path) -> None:
-    rows = [json.dumps({"prompt": f"{number}?"}) for number in range(20)]
-    (tmp_path / "tasks.jsonl").write_text("\n".join(rows), "utf-8")
-    (tmp_path / "rewards.py").write_text("def liked(completion: str) -> float:\n    return 2.5\n", "utf-8")
-
-    words = ("--policy", "scripted", "--set", 'policy.replies=["tea"]', "--reward", "rewards.py:liked")
-    answer = agentfw("run", "tasks.jsonl", *words)
-
-    assert answer.code == 0, answer.err
-    assert "2/2   reward, last 2: 2.500" in answer.err

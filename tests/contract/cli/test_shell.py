@@ -53,25 +53,6 @@ def test_commands_and_options_are_completed_those_of_plugins_too() -> None:
     assert completed("agentfw train --opt") == ["--optimizer"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        ("agentfw run cal", "calendar"),
-        ("agentfw run calendar-t", "calendar-tiny"),
-        ("agentfw run --policy scr", "scripted"),
-        ("agentfw run --policy la", "last"),
-        ("agentfw train --optimizer par", "parpo"),
-        ("agentfw chat --memory skill", "skillgraph"),
-        ("agentfw serve --policy scr", "scripted"),
-        ("agentfw serve --resume la", "last"),
-        ("agentfw view la", "last"),
-    ],
-)
-def test_names_are_completed_in_the_commands_of_plugins_too(line: str, name: str) -> None:
-    assert name in completed(line)
-
-
 def test_a_plugin_whose_command_is_broken_does_not_stop_the_completion(tmp_path: Path) -> None:
     dist_info = tmp_path / "agentfw_broken-1.0.dist-info"
     dist_info.mkdir()

@@ -30,7 +30,6 @@ NEEDS_MORE = {
     ("tool", "mcp"): "needs an MCP server",
     ("tool", "skills"): "needs a folder that a person has allowed: test_agent_skills.py has one",
     ("environment", "verifiers"): "needs a taskset of the library: test_verifiers.py has some",
-    ("tool", "tape"): "needs a toolbox to record",
     ("reward", "preference"): "needs a fitted model",
     ("reward", "feedback_preference"): "needs recorded runs: test_from_feedback.py has some",
 }
@@ -50,9 +49,6 @@ SETTINGS["tracker", "mirror"] = {"address": f"file://{tempfile.mkdtemp()}"}
 SERVER = PLUGINS / "tools" / "mcp_servers" / "tools.py"
 if SERVER.exists():
     SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}
-    if importlib.util.find_spec("mcp") is not None:
-        inner = {"name": "mcp", "settings": SETTINGS["tool", "mcp"]}
-        SETTINGS["tool", "tape"] = {"inner": inner, "path": str(Path(tempfile.mkdtemp()) / "tape.db")}
 
 # What a component works without, but its checks don't.
 EXTRAS = {("memory", "skillgraph"): ("igraph",)}
@@ -61,7 +57,7 @@ EXTRAS = {("memory", "skillgraph"): ("igraph",)}
 NEEDS_A_MODEL = {("policy", "transformers"), ("learner", "lora"), ("learner", "sft")}
 
 # Measured: each of these takes 5 to 40 seconds for all its checks, most others a tenth of a second.
-SLOW = {("policy", "pool"), ("tool", "mcp"), ("tool", "tape"), ("memory", "skillgraph")}
+SLOW = {("policy", "pool"), ("tool", "mcp"), ("memory", "skillgraph")}
 NIGHTLY = {("tracker", "mlflow"), ("tracker", "wandb"), *NEEDS_A_MODEL}
 
 

@@ -85,46 +85,6 @@ def test_who_fails_in_one_episode_costs_that_episode(guarded: Guarded, kind: str
     assert "spilt" in failed["reason"]
 
 
-@pytest.mark.parametrize("kind", ["policy", "memory", "reward"])
-def test_too_many_failures_end_the_run(guarded: Guarded, kind: str) -> None:
-    method = {"policy": "generate", "memory": "recall", "reward": "score"}[kind]
-    body = f"    async def {method}(self, *given, **more):\n        raise ValueError('spilt')\n"
-
-    answer = guarded(kind, body, "max_failed=0.5", "retries=0", episodes=4)
-
-    blamed(answer, f"{method}()")
-    assert not (only_run() / "summary.json").exists()
-
-
-def test_a_tracker_that_fails_costs_its_own_figures_and_nothing_else(guarded: Guarded) -> None:
-    body = "    def log(self, step, metrics):\n        raise OSError('no connection')\n"
-
-    answer = guarded("tracker", body, episodes=3)
-
-    assert answer.code == 0
-    assert "agentfw-odd" in answer.err
-    assert "no connection" in answer.err
-    assert len(lines("metrics.jsonl")) == 3
-    assert (only_run() / "summary.json").exists()
-
-
-WRONG = {
-    "scores of another episode": ("reward", "return [agentfw.Score('00099-0', 'odd', 1.0)]", "score"),
-    "a score that is no number": ("reward", "return [agentfw.Score(group[0].id, 'odd', float('nan'))]", "score"),
-    "recollections that are texts": ("memory", "return ['green tea']", "recall"),
-    "an answer that is a text": ("policy", "return 'green tea'", "generate"),
-    "a tool that is none": ("tool", "return ['look']", "open"),
-}
-
-
-@pytest.mark.parametrize(("kind", "answer", "method"), WRONG.values(), ids=WRONG)
-def test_who_answers_with_what_cannot_be_used_is_named(guarded: Guarded, kind: str, answer: str, method: str) -> None:
-    parameters = {"score": "self, group", "recall": "self, query", "generate": "self, request", "open": "self"}
-    body = f"    async def {method}({parameters[method]}):\n        {answer}\n"
-
-    blamed(guarded(kind, body, "max_failed=0", "retries=0"))
-
-
 def test_what_a_component_does_to_its_copy_changes_no_record(guarded: Guarded) -> None:
     """A reward model empties the episodes that it is given, and answers all the same."""
     body = (

@@ -39,7 +39,7 @@ pytest.importorskip("sqlalchemy")
 from sqlalchemy import update
 
 from agentfw_plugins.gateway.sessions.session_database import SESSIONS, SessionDatabase
-from agentfw_plugins.gateway.sessions.session_journal import Chosen, SessionJournal
+from agentfw_plugins.gateway.sessions.session_store import Chosen, SessionJournal
 
 COMPONENTS = Path(__file__).parent / "components"
 TOKENS, EARS = COMPONENTS / "tokens.py", COMPONENTS / "ears.py"

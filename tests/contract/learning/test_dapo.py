@@ -46,10 +46,6 @@ def test_the_longest_answer_of_an_episode_counts(chosen: Chosen, make: Make, tab
     assert [found["00000-0", 0], found["00000-1", 1]] == [-0.25, 0.25]
 
 
-def test_nothing_is_shaped_by_default(chosen: Chosen, make: Make) -> None:
-    assert chosen("dapo").advantages([answered(make, [5, 5000], [1.0, 1.0])]) == []
-
-
 def test_truncated_answers_are_compared_and_not_learned_from(chosen: Chosen, make: Make, table: Table) -> None:
     """Rewards 1 and 0, the second answer was cut off: the first still has A = 1/sqrt(2), the second has none."""
     group = make.rewarded([1.0, 0.0])
@@ -84,11 +80,6 @@ def test_it_stops_asking_when_the_limit_is_reached(chosen: Chosen, make: Make) -
 
     assert asked == [2, 2, 2]
     assert chosen("dapo", {"resample": 0}).missing([equal, equal], wanted=2) == 0
-
-
-def test_shaped_rewards_decide_whether_a_group_differs(chosen: Chosen, make: Make) -> None:
-    """Equal rewards, one answer too long: the group differs by its penalty, and no other is needed."""
-    assert chosen("dapo", LONG).missing([answered(make, [10, 100], [1.0, 1.0])], wanted=1) == 0
 
 
 @pytest.mark.parametrize("name", ["grpo", "gdpo", "parpo", "roundwise", "turnwise", "imitation"])

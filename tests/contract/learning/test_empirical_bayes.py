@@ -164,30 +164,6 @@ def test_nothing_said_is_no_reward_of_0(chosen: Chosen, make: Make, values: Valu
         assert values(with_silence.advantages([*rated, [silent]])) == [*values(without.advantages(rated)), 0.0]
 
 
-def test_a_scale_that_changes_overnight_is_learned_within_weeks(chosen: Chosen, make: Make, values: Values) -> None:
-    """From 0 to 1 stars to 0 to 100: bounded on the first day, and as large as before after fifty updates."""
-    one, drawn = chosen("empirical_bayes", PERSONAL), random.Random(5)
-    learn(one, make, [[("ada", [drawn.random()]), ("ben", [drawn.random()])] for _ in range(40)])
-
-    first = values(one.advantages([group(make, "ada", [80.0]), group(make, "ben", [0.5], 1)]))
-    assert first[0] == 5.0
-    assert abs(first[1]) < 1.0
-    learn(one, make, [[("ada", [100 * drawn.random()]), ("ben", [drawn.random()])] for _ in range(50)])
-    later = values(one.advantages([group(make, "ada", [90.0]), group(make, "ben", [0.9], 1)]))
-    assert later == pytest.approx([1.4, 1.4], abs=0.7)
-
-
-def test_one_thumb_a_year_is_measured_from_the_population(chosen: Chosen, make: Make, values: Values) -> None:
-    """Others give -1 and 1. A user who hasn't been seen for three hundred updates is as good as new, and not kept."""
-    one, drawn = chosen("empirical_bayes", PERSONAL), random.Random(5)
-    others = [[(str(user), [drawn.choice([-1.0, 1.0])]) for user in range(8)] for _ in range(300)]
-    learn(one, make, [[*others[0], ("rare", [1.0])], *others[1:]])
-
-    assert "rare" not in one.state()["personal"]["users"]
-    (found,) = values(one.advantages([group(make, "rare", [1.0])]))
-    assert found == pytest.approx(1.0, abs=0.5)
-
-
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, 1e101])
 def test_a_reward_that_nothing_can_be_learned_from_changes_nothing(chosen: Chosen, make: Make, wrong: float) -> None:
     one = chosen("empirical_bayes")
@@ -239,18 +215,6 @@ def test_who_is_forgotten_begins_anew(chosen: Chosen, make: Make) -> None:
     assert one.forget("0")
     assert not one.forget("0")
     assert "0" not in one.state()["personal"]["users"]
-
-
-def test_ten_thousand_users_in_a_batch(chosen: Chosen, make: Make, values: Values) -> None:
-    """Those who give what they gave before learn nothing, and who gives more than before gets more than 0."""
-    one = chosen("empirical_bayes", PERSONAL)
-    batch = [group(make, str(user), [user % 7 - 3.0], user) for user in range(10_000)]
-    one.advantages(batch)
-
-    found = values(one.advantages([*batch[1:], group(make, "0", [9.0])]))
-
-    assert found[-1] == max(found) > 0
-    assert len(one.state()["personal"]["users"]) == 10_000
 
 
 def test_reinforce_compares_with_the_batch(chosen: Chosen, make: Make, values: Values) -> None:

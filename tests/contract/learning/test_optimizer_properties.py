@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
-from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,7 +25,8 @@ def unit(deviation: float) -> float:
 relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 rewards = st.floats(-100, 100).map(lambda value: round(value, 3))
-probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=6)
+
+
 COMPARING = [
     "grpo",
     "dr_grpo",
@@ -41,114 +40,6 @@ COMPARING = [
     "roundwise",
     "turnwise",
 ]
-
-
-@relaxed
-@given(probabilities)
-def test_knowing_the_user_never_costs_and_pays_by_their_disagreement(likes: Sequence[float]) -> None:
-    """Formulas (78) to (82): p_u is how likely user u is to prefer the first of two trajectories.
-
-    Every way to choose is tried: one choice for all users, or one for each.
-    """
-    users = len(likes)
-    wins = [(p, 1 - p) for p in likes]
-    agnostic = max(sum(win[choice] for win in wins) / users for choice in (0, 1))
-    aware = max(
-        sum(win[choice] for win, choice in zip(wins, choices, strict=True)) / users
-        for choices in product((0, 1), repeat=users)
-    )
-    gap = sum(abs(p - 0.5) for p in likes) / users - abs(sum(likes) / users - 0.5)
-
-    assert aware >= agnostic - 1e-12
-    assert aware - agnostic == pytest.approx(gap, abs=1e-12)
-
-
-@relaxed
-@given(
-    st.lists(rewards, min_size=1, max_size=6),
-    rewards,
-    st.floats(0.05, 50),
-    rewards,
-    st.sampled_from(["anchor", "min_upper", "max_lower"]),
-)
-def test_the_error_of_an_anchored_advantage_is_bounded(
-    chosen: Chosen,
-    make: Make,
-    values: Values,
-    drawn: list[float],
-    centre: float,
-    spread: float,
-    anchored: float,
-    baseline: str,
-) -> None:
-    """Formula (107): |A - A*| is at most (the anchor's error + |b - m|) / sigma, for every sample."""
-    # The formula knows no bound on advantages, so it is out of the way here.
-    parpo = chosen("parpo", {"baseline": baseline, "base_weight": 0.0, "personal_weight": 1.0, "bound": 1e9})
-    parpo.restore({"anchors": {"ada": [anchored, spread**2, 5]}})
-
-    found = values(parpo.advantages([make.tracked([0.0] * len(drawn), drawn)]))
-
-    middle = math.fsum(drawn) / len(drawn)
-    bars = {
-        "anchor": anchored,
-        "min_upper": min(middle, anchored + spread),
-        "max_lower": max(middle, anchored - spread),
-    }
-    bound = (abs(anchored - centre) + abs(bars[baseline] - anchored)) / spread
-    for reward, advantage in zip(drawn, found, strict=True):
-        assert abs(advantage - (reward - centre) / unit(spread)) <= bound + 1e-6 * (1 + bound)
-
-
-@relaxed
-@given(st.lists(rewards, min_size=2, max_size=8), rewards, st.floats(0.05, 50))
-def test_the_error_of_pooling_users_is_bounded(
-    chosen: Chosen, make: Make, values: Values, drawn: list[float], centre: float, spread: float
-) -> None:
-    """Formula (90), for a user with this centre and spread in a group that GRPO has pooled.
-
-    |A - A*| <= |V_u - V| / sigma + |R - V_u| |sigma_u - sigma| / (sigma_u sigma)
-    """
-    found = values(chosen("grpo").advantages([make.rewarded(drawn)]))
-
-    middle = math.fsum(drawn) / len(drawn)
-    pooled = unit(math.sqrt(math.fsum((reward - middle) ** 2 for reward in drawn) / (len(drawn) - 1)))
-    own = unit(spread)
-    for reward, advantage in zip(drawn, found, strict=True):
-        bound = abs(centre - middle) / pooled + abs(reward - centre) * abs(own - pooled) / (own * pooled)
-        assert abs(advantage - (reward - centre) / own) <= bound + 1e-6 * (1 + bound)
-
-
-@relaxed
-@given(
-    st.lists(rewards, min_size=2, max_size=8),
-    rewards,
-    st.floats(0.05, 50),
-    rewards,
-    st.floats(0, 3),
-    st.sampled_from(["min_upper", "max_lower"]),
-)
-def test_a_baseline_of_group_and_anchor_is_off_by_no_more_than_both(
-    chosen: Chosen,
-    make: Make,
-    values: Values,
-    drawn: list[float],
-    centre: float,
-    spread: float,
-    anchored: float,
-    margin: float,
-    baseline: str,
-) -> None:
-    """Formula (116): the baseline lies at the group's mean or a margin away from the anchor, so its error is theirs."""
-    settings = {"baseline": baseline, "margin": margin, "base_weight": 0.0, "personal_weight": 1.0, "bound": 1e9}
-    parpo = chosen("parpo", settings)
-    parpo.restore({"anchors": {"ada": [anchored, spread**2, 5]}})
-
-    found = values(parpo.advantages([make.tracked([0.0] * len(drawn), drawn)]))
-
-    middle = math.fsum(drawn) / len(drawn)
-    bound = max(abs(middle - centre), abs(anchored - centre) + margin * spread) / spread
-    for reward, advantage in zip(drawn, found, strict=True):
-        assert abs(advantage - (reward - centre) / unit(spread)) <= bound + 1e-6 * (1 + bound)
 
 
 @st.composite

@@ -26,14 +26,11 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return database()
 
 
-@pytest.fixture(params=["in memory", "indexed", "on the server"])
+@pytest.fixture(params=["in memory", "on the server"])
 def way_of_searching(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, GraphSettings]:
-    """A store with the settings of each way to search: every vector, lists of vectors, or the server's own indexes."""
+    """A store with the settings of each way to search: in this process, or by the server's own indexes."""
     if request.param == "in memory":
         return str(tmp_path / "skills.db"), GraphSettings()
-    if request.param == "indexed":
-        pytest.importorskip("faiss")
-        return str(tmp_path / "skills.db"), GraphSettings(exact_up_to=20, probed=1.0)
     database: Callable[[], str] = request.getfixturevalue("postgres_database")
     return database(), GraphSettings(in_memory_up_to=0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from agentfw_memory import (
     GraphSettings,
     NewSkill,
     SkillGraph,
-    SkillGraphError,
     UnknownSkillError,
 )
 
@@ -95,17 +93,6 @@ def test_two_hops_bring_what_likeness_alone_does_not(tmp_path: Path) -> None:
     assert far.id not in pools[0]
 
 
-def test_a_private_skill_is_its_owners_alone(graph: SkillGraph) -> None:
-    graph.add(owner="ana", text="my secret way to the station")
-    graph.add(owner="ana", text="the way to the station", visibility="shared")
-    graph.add(owner="ben", text="another secret way to the station")
-    assert set(texts(graph, "secret way to the station", "ben", k=9)) == {
-        "another secret way to the station",
-        "the way to the station",
-    }
-    assert texts(graph, "secret way to the station", "a stranger", k=9) == ["the way to the station"]
-
-
 def test_what_others_keep_private_does_not_take_places(graph: SkillGraph) -> None:
     graph.add_all([NewSkill("ana", f"move my meeting {place}") for place in range(200)])
     graph.add_all([NewSkill("ben", f"meeting room {place}") for place in range(12)])
@@ -139,21 +126,6 @@ def test_nobody_ever_gets_what_they_may_not_see(
             assert len({hit.skill.id for hit in hits}) == len(hits)
             if similarity != "words":
                 assert len(hits) == sum(shared or owner == user for (owner, _), shared in kept.items())
-
-
-def test_tenants_in_one_file_know_nothing_of_each_other(tmp_path: Path) -> None:
-    path = tmp_path / "skills.db"
-    with (
-        SkillGraph.open(path, tenant="ours", embedder="hash") as ours,
-        SkillGraph.open(path, tenant="theirs", embedder="hash:32") as theirs,
-    ):
-        ours.add(owner="ana", text="our way", visibility="shared")
-        theirs.add(owner="ana", text="their way", visibility="shared")
-        assert texts(ours, "way", "ana") == ["our way"]
-        assert texts(theirs, "way", "ana") == ["their way"]
-        theirs.forget("ana")
-        assert texts(ours, "way", "ana") == ["our way"]
-        assert theirs.admin.stats().nodes["skill"] == 0
 
 
 def test_of_two_that_contradict_greedy_choice_keeps_the_better_one_whole(tmp_path: Path) -> None:
@@ -319,16 +291,6 @@ def test_statistics_count_what_is_there(graph: SkillGraph) -> None:
     assert stats.bytes_on_disk > 0
 
 
-def test_an_edge_can_be_ended(graph: SkillGraph) -> None:
-    one = graph.add(owner="ana", text="offer tea").id
-    two = graph.add(owner="ana", text="offer coffee").id
-    graph.connect(one, "COMPLEMENTS", two)
-    assert [hit.why.complement for hit in graph.recall("offer tea", user="ana")] == [1.0, 1.0]
-    assert graph.disconnect(two, "COMPLEMENTS", one)
-    assert not graph.disconnect(two, "COMPLEMENTS", one)
-    assert [hit.why.complement for hit in graph.recall("offer tea", user="ana")] == [0.0, 0.0]
-
-
 def test_it_goes_to_networkx_with_its_communities(graph: SkillGraph, tmp_path: Path) -> None:
     networkx = pytest.importorskip("networkx")
     skill = graph.add(owner="ana", text="mornings", tools=["calendar"])
@@ -339,37 +301,3 @@ def test_it_goes_to_networkx_with_its_communities(graph: SkillGraph, tmp_path: P
     assert found.nodes["user:ana"]["community_0"] == found.nodes[f"skill:{skill.id}"]["community_0"]
     networkx.write_graphml(found, tmp_path / "graph.graphml")
     assert len(networkx.read_graphml(tmp_path / "graph.graphml")) == 3
-
-
-def test_a_graph_is_the_same_after_export_and_import(tmp_path: Path) -> None:
-    with SkillGraph.open(tmp_path / "one.db", tenant="t", embedder="hash") as one:
-        wanted = [NewSkill(f"u{place % 3}", f"way {place} home", (), ("home",), "shared") for place in range(20)]
-        skills = [skill.id for skill in one.add_all(wanted)]
-        one.update(skills[1], text="another way home")
-        one.retire(skills[3])
-        trip = {"id": "t1", "user": "u1", "query": "q", "skills": skills[1:2], "outcome": "She prefers tea."}
-        assert one.learn(trip, 0.9).added
-        one.prepare()
-        rows = one.admin.export_jsonl(tmp_path / "graph.jsonl")
-        before = [(hit.skill, hit.score) for hit in one.recall("way home", user="u1", k=20)]
-        history = one.history(skills[1])
-    with SkillGraph.open(tmp_path / "two.db", tenant="other name", embedder="hash") as two:
-        assert two.admin.import_jsonl(tmp_path / "graph.jsonl") == rows
-        two.prepare()
-        assert [(hit.skill, hit.score) for hit in two.recall("way home", user="u1", k=20)] == before
-        assert two.history(skills[1]) == history
-        assert two.learn({"id": "t1", "user": "u1", "query": "q"}, 0.9).known_already
-
-
-def test_errors_have_one_root_and_say_what_to_do() -> None:
-    assert issubclass(UnknownSkillError, SkillGraphError)
-    error = BadInputError("that", fix="do this")
-    assert (str(error), error.fix) == ("that", "do this")
-
-
-def test_a_hit_can_be_written_as_json(graph: SkillGraph) -> None:
-    from dataclasses import asdict
-
-    graph.add(owner="ana", text="mornings", tools=["calendar"])
-    (hit,) = graph.recall("mornings", user="ana")
-    assert json.loads(json.dumps(asdict(hit)))["skill"]["tools"] == ["calendar"]

@@ -37,16 +37,6 @@ def test_an_event_loop_goes_on_while_something_is_recalled() -> None:
         assert asyncio.run(both(graph)) == ["green tea"]
 
 
-def test_learning_can_be_awaited() -> None:
-    with SkillGraph.open(":memory:", tenant="t", embedder="hash") as graph:
-        trajectory = {"id": "t", "user": "ana", "query": "q", "outcome": "Ana prefers tea."}
-
-        first = asyncio.run(AsyncSkillGraph(graph).learn(trajectory, 0.9))
-        again = asyncio.run(AsyncSkillGraph(graph).learn(trajectory, 0.9))
-
-        assert (first.known_already, again.known_already) == (False, True)
-
-
 def test_a_graph_can_be_opened_and_closed_in_an_event_loop(tmp_path: Path) -> None:
     async def used() -> SkillGraph:
         async with AsyncSkillGraph(SkillGraph.open(tmp_path / "s.db", tenant="t", embedder="hash")) as graph:

@@ -168,19 +168,6 @@ def test_a_skill_that_is_gone_or_hidden_is_not_counted() -> None:
         assert (graph.get(hers).uses, graph.get(his).uses) == (1, 0)
 
 
-def test_plain_values_are_a_trajectory_too() -> None:
-    with opened() as graph:
-        plain = {
-            "id": "t1",
-            "user": "ana",
-            "query": "move it",
-            "scenarios": ["rescheduling"],
-            "steps": [{"action": "look", "tool": "calendar"}],
-            "outcome": "offer the slot",
-        }
-        assert graph.learn(plain, 0.9).added
-
-
 @pytest.mark.parametrize(
     ("changed", "reward"),
     [

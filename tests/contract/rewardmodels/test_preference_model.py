@@ -310,7 +310,6 @@ def test_what_was_settled_while_reading_is_said() -> None:
             lambda model: PreferenceModel.fit(likes(), items=ITEMS, encoder="word2vec"),
             'unknown encoder "word2vec"',
         ),
-        (lambda model: PreferenceModel.fit(likes(), items=ITEMS, encoder={"a": [1.0]}), "texts have no vector"),
         (lambda model: PreferenceModel.fit(likes(), items=ITEMS, encoder=lambda texts: [[np.nan]] * len(texts)), "NaN"),
         (lambda model: PreferenceSettings(epochs=0), "invalid epochs: 0"),
         (lambda model: PreferenceSettings(temperature=float("nan")), "invalid temperature: nan"),
@@ -415,13 +414,3 @@ def test_an_encoder_of_ones_own_is_asked_for_again_and_checked(tmp_path: Path) -
         PreferenceModel.load(tmp_path).score("u1", JAZZ)
     with pytest.raises(FileRefusedError, match="not by callable"):
         PreferenceModel.load(tmp_path, encoder=others)
-
-
-def test_vectors_made_beforehand_will_do() -> None:
-    generator = np.random.default_rng(3)
-    vectors = {text: generator.normal(size=12) for text in [*ITEMS.values(), JAZZ]}
-    model = PreferenceModel.fit(likes(), items=ITEMS, settings=replace(SETTINGS, epochs=2), encoder=vectors)
-
-    assert model.score("u1", JAZZ).nearest
-    with pytest.raises(BadInputError, match="1 texts have no vector"):
-        model.score("u1", MUSEUM)

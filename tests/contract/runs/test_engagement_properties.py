@@ -4,86 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from planned_worlds import INTERFACES, Planned, Ruled, kinds, play
 
 from agentfw import Agent, Decision, Engagement, Environment, Generation, World, action
 from agentfw.episode import Episode, Event, Intervention, Task
-from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
+from agentfw.interfaces import Interface, Polling, StepLoop
 from agentfw.request import Moment
-from agentfw.timeline import Work
-
-INTERFACES: list[Interface] = [EventDriven(), StepLoop(), Polling(3), Reflex()]
-
-
-class Ruled(Agent):
-    """Does what a rule says, and remembers what it was shown."""
-
-    def __init__(self, rule: Callable[[Moment], Decision]) -> None:
-        self.rule, self.moments = rule, list[Moment]()
-
-    async def act(self, moment: Moment) -> Decision:
-        self.moments.append(moment)
-        return self.rule(moment)
-
-
-class Planned(Environment):
-    """Things that happen at given times, and works that can be begun, put aside and taken up again."""
-
-    def __init__(self, *plan: tuple[float, str]) -> None:
-        self.plan = plan
-
-    def begin(self, world: World, task: Task) -> None:
-        self.world = world
-        self.works: list[Work] = []
-        for when, what in self.plan:
-            world.at(when, lambda what=what: self.happen(what))  # type: ignore[misc]
-
-    def happen(self, what: str) -> None:
-        if what.startswith("work"):
-            self.start(self.world.now * 0 + int(what[4:] or 5))
-        elif what == "aside":
-            self.aside()
-        elif what == "resume":
-            self.resume()
-        else:
-            self.world.observe(what)
-
-    @action
-    def start(self, duration: float, holds: bool = True) -> None:
-        """Begin a work."""
-        self.works.append(self.world.work("work", duration, holds=holds))
-
-    @action
-    def aside(self) -> None:
-        """Put everything aside."""
-        for work in self.works:
-            work.interrupt()
-
-    @action
-    def resume(self) -> None:
-        """Take everything up again."""
-        for work in self.works:
-            work.resume()
-
-    @action(takes=2)
-    def slow(self) -> None:
-        """Do something that takes two."""
-        self.world.observe("slow done")
-
-
-def play(environment: Environment, agent: Agent, interface: Interface | None = None, **options: Any) -> Episode:
-    task = options.pop("task", Task(0, seed=7))
-    return asyncio.run(Engagement(environment, agent, interface, **options).run(task))
-
-
-def kinds(episode: Episode, kind: str) -> list[Event]:
-    return [event for event in episode.events if event.kind == kind]
-
 
 # -- what holds for every interface, whatever happens ----------------------------------------------------------------
 

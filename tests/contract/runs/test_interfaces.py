@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,19 +33,6 @@ def test_polling_looks_at_the_next_multiple_and_never_in_the_past(now: float, ev
     assert when is not None
     assert now <= when <= now + every * (1 + 1e-6) + now * 1e-15
     assert Polling(every).delivery(now, busy=False) == now
-
-
-@given(st.integers(0, 10**6), st.floats(1e-3, 1e3))
-def test_a_multiple_itself_is_no_reason_to_wait_for_the_next(number: int, every: float) -> None:
-    """0.1 * 3 is a little more than 0.3: it counts as the third look, not as past it."""
-    now = number * every
-    assert Polling(every).delivery(now, busy=True) == now
-
-
-@pytest.mark.parametrize("every", [0, -1, math.nan, math.inf])
-def test_an_interval_is_above_zero(every: float) -> None:
-    with pytest.raises(SettingsError):
-        Polling(every)
 
 
 @pytest.mark.parametrize(

@@ -82,32 +82,6 @@ def heard() -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("heard")
-@pytest.mark.parametrize(
-    ("sign", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
-)
-def test_an_interruption_says_how_to_go_on(
-    sign: signal.Signals, code: int, word: str, expected: Any, tmp_path: Path
-) -> None:
-    laboratory = RunCase("rounds", tmp_path / "run")
-    process = laboratory.start()
-    assert process.stderr is not None
-    while not process.stderr.readline().startswith("60/"):
-        assert process.poll() is None
-
-    process.send_signal(sign)
-    told = process.communicate(timeout=30)[1]
-
-    assert process.returncode == code
-    assert f"{word}: every episode that was finished is kept" in told
-    assert laboratory.run is not None
-    assert f"agentfw runs resume {laboratory.run.name}" in told
-    assert "Traceback" not in told
-    assert 0 < len(laboratory.there("metrics.jsonl")) < 60
-    assert list(differences(laboratory.finish(), expected("rounds").left)) == []
-
-
-@pytest.mark.slow
 def test_a_run_that_ignores_ctrl_c_is_terminated_all_the_same(tmp_path: Path) -> None:
     """As under nohup, or in the background of a script."""
     laboratory = RunCase("rounds", tmp_path / "run")

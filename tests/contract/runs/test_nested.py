@@ -130,20 +130,6 @@ def test_a_module_of_a_module_has_a_seat_of_its_own() -> None:
     assert {event.seat for event in episode.events} == {"", "legs", "legs/feet"}
 
 
-def test_two_modules_of_one_kind_live_through_different_days() -> None:
-    class Dice(Environment):
-        def begin(self, world: World, task: Task) -> None:
-            world.observe("roll", {"eyes": world.random("dice").random()})
-            world.observe("seed", {"eyes": world.seeds.integer("x")})
-
-    inner = [Nested(Dice(), Ruled()), Nested(Dice(), Ruled())]
-    modules: dict[str, Environment] = {"a": inner[0], "b": inner[1], "c": Dice(), "d": Dice()}
-    episode = play(Composed(Town(), modules), Ruled())
-    rolls = [event.data["eyes"] for event in episode.events if "eyes" in event.data]
-    assert len(rolls) == 8
-    assert len(set(rolls)) == 8
-
-
 def test_a_module_that_has_ended_says_so_and_takes_no_command() -> None:
     def rule(moment: Moment) -> list[Intervention]:
         if moment.now == 0 and not moment.observations:
@@ -178,29 +164,6 @@ def test_a_module_that_has_ended_does_not_keep_the_clock_going() -> None:
     episode = play(Composed(Nothing(), {"clock": Nested(Clockwork(), Ruled())}), Ruled())
     assert (episode.finish, episode.utility) == ("quiet", 5.0)
     assert episode.ended <= 6
-
-
-def test_a_plain_module_may_be_over_without_its_world() -> None:
-    class Kettle(Environment):
-        def begin(self, world: World, task: Task) -> None:
-            self.world = world
-
-        @action
-        def heat(self) -> None:
-            """Put it on."""
-            self.world.after(3, lambda: self.world.finish(hot=1.0))
-
-    planner = Ruled(lambda moment: [Intervention("kettle.heat")] if not moment.observations else [])
-    episode = play(Composed(Town(), {"kettle": Kettle()}), planner)
-    assert planner.sets() == [(0, []), (3, ["kettle.ended"]), (4, ["call"])]
-    assert episode.ended == 30
-
-
-def test_what_a_module_has_in_the_making_is_cut_when_the_world_ends() -> None:
-    slow = Ruled(lambda moment: [Intervention("walk", {"to": 1})] if moment.of("command") else [], takes=100)
-    episode = play(Composed(Town(), {"legs": Nested(Grid(), slow)}), Ruled(plan))
-    turn = episode.turns[-2] if episode.turns[-1].seat == "" else episode.turns[-1]
-    assert (turn.seat, turn.finish, turn.count, turn.ended) == ("legs", "interrupted", 30, 30)
 
 
 def test_reflexes_reach_the_module_that_has_them() -> None:

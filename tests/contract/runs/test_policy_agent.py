@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentfw import Engagement, Environment, Generation, Policy, PolicyAgent, Request, World, action
-from agentfw.episode import Call, Episode, Message, Task
-from agentfw.errors import UsageError
+from agentfw.episode import Episode, Message, Task
 from agentfw.interfaces import Interface
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.request import Brief, Sampling
@@ -130,28 +129,6 @@ def test_a_world_that_reads_the_text_itself_gets_it_without_failures() -> None:
     assert [(turn.calls, turn.failures) for turn in episode.turns] == [((), ()), ((), ())]
 
 
-def test_a_world_that_reads_the_text_itself_still_gets_calls_that_the_policy_tells_apart() -> None:
-    answer = Generation("Done.", calls=(Call("reply", {"number": 0}),))
-
-    episode = play(Scripted(answer), Survey(1))
-
-    assert episode.utility == 1
-
-
-def test_calls_that_the_policy_tells_apart_are_taken_as_they_are() -> None:
-    own = Generation("I reply. <reply number='9'/>", (Call("reply", {"number": 0}, "abc"),), count=3)
-    episode = play(Scripted(own), Desk())
-    assert episode.turns[0].calls == (Call("reply", {"number": 0}, "abc"),)
-    assert episode.utility == 1.0
-
-
-def test_ids_are_unique_where_the_policy_gives_none() -> None:
-    same = [Generation(calls=(Call("reply", {"number": 0}), Call("reply", {"number": 1}))) for _ in range(2)]
-    episode = play(Scripted(*same), Desk(1))
-    ids = [call.id for turn in episode.turns for call in turn.calls]
-    assert len(set(ids)) == len(ids) == 4
-
-
 def test_an_answer_that_was_broken_off_stays_as_far_as_it_had_come() -> None:
     policy = Scripted('Dear Ada, {"name": "reply", "arguments": {"number": 0}}', "and so on")
     episode = play(policy, Desk(4), time_per_token=1.0)
@@ -166,24 +143,10 @@ def test_an_answer_that_was_broken_off_stays_as_far_as_it_had_come() -> None:
     assert (episode.turns[0].text, episode.turns[0].count, episode.turns[0].finish) == ("Dear", 4, "interrupted")
 
 
-def test_a_busy_world_gets_an_answer_in_the_end() -> None:
-    """Broken off once, an answer is finished before the next news: else a mail a minute would mean never to answer."""
-    policy = Scripted(*["x" * 10] * 20)
-    episode = play(policy, Desk(*range(1, 40)), time_per_token=1.0)
-    finishes = [turn.finish for turn in episode.turns[:6]]
-    assert finishes == ["interrupted", "stop"] * 3
-
-
 def test_an_answer_takes_its_tokens_each_as_long_as_the_run_says() -> None:
     policy = Scripted('{"name": "reply", "arguments": {"number": 0}}')
     episode = play(policy, Desk(), time_per_token=0.5)
     assert episode.turns[0].ended == episode.turns[0].count * 0.5 == episode.ended
-
-
-def test_what_is_in_flight_is_told() -> None:
-    policy = Scripted('{"name": "write"}')
-    play(policy, Desk(1))
-    assert read(policy.requests[1])[-1] == ("user", "[1]\nmail number=0\n(write: 1 of 4 done)")
 
 
 def test_a_window_shows_the_last_turns_and_no_answer_without_its_call() -> None:
@@ -292,41 +255,6 @@ def test_the_tools_of_a_memory_are_tools_of_the_agent() -> None:
     assert policy.requests[1].messages[3:] == [Message("tool", "Ada: see above", answers="1.0")], "and no empty message"
 
 
-class Slow(Policy):
-    """Lets others go on while it thinks, as a server does."""
-
-    async def generate(self, request: Request) -> Generation:
-        await asyncio.sleep(0.01)
-        return Generation("", count=1)
-
-
-def test_an_agent_in_two_engagements_at_once_is_refused() -> None:
-    async def both(*agents: PolicyAgent) -> list[Episode]:
-        engagements = [Engagement(Desk(1, 2), agent) for agent in agents]
-        return await asyncio.gather(*(one.run(Task(index, seed=7)) for index, one in enumerate(engagements)))
-
-    policy = Slow()
-    agent = PolicyAgent(policy)
-    with pytest.raises(UsageError, match="two engagements at once"):
-        asyncio.run(both(agent, agent))
-
-    one, other = asyncio.run(both(PolicyAgent(policy), PolicyAgent(policy)))
-    assert len(one.turns) == len(other.turns) > 0
-    assert asyncio.run(Engagement(Desk(1), agent).run(Task(3, seed=7))).turns, "afterwards it is free again"
-
-
-def test_the_round_is_told() -> None:
-    class Rounds(Desk):
-        def begin(self, world: World, task: Task) -> None:
-            super().begin(world, task)
-            world.round(2, 9)
-
-    policy = Scripted()
-    episode = play(policy, Rounds())
-    assert read(policy.requests[0])[-1] == ("user", "[0] round 2 of 9")
-    assert (episode.turns[0].round, episode.rounds) == (2, 9)
-
-
 @pytest.mark.parametrize(
     ("asked", "said", "kept"),
     [
@@ -346,14 +274,6 @@ def test_a_turn_keeps_how_it_was_sampled(
 
     assert (episode.turns[0].temperature, episode.turns[0].top_p) == kept
     assert Episode.from_record(episode.to_record()) == episode
-
-
-def test_an_answer_that_is_broken_off_keeps_how_it_was_sampled() -> None:
-    answer = Generation("a long answer", count=10, pieces=tuple("a long ans"), temperature=0.3, top_p=0.8)
-
-    cut = answer.cut(3)
-
-    assert (cut.finish, cut.temperature, cut.top_p) == ("interrupted", 0.3, 0.8)
 
 
 class Acquainted(Memory):

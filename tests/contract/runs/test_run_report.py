@@ -11,7 +11,7 @@ import pytest
 
 import agentfw
 from agentfw.errors import UsageError
-from agentfw.runs import RunFolder, timeline_picture, write_report
+from agentfw.runs import timeline_picture, write_report
 
 SITE = Path(__file__).parents[2] / "site"
 
@@ -68,17 +68,6 @@ def test_without_rounds_the_episodes_make_the_curve(laboratory: Any, tmp_path: P
     assert "utility: what the episode was worth" in page
 
 
-@pytest.mark.slow
-def test_three_hundred_episodes_stay_small(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.play(tmp_path, episodes=300, concurrency=50).folder
-
-    page = report(folder)
-
-    assert len(page.encode()) < 3_000_000
-    assert page.count("<details") == 4, "three episodes word for word, and the settings"
-    assert "00299-0" in page
-
-
 def test_what_a_world_says_is_shown_and_never_obeyed(laboratory: Any, tmp_path: Path) -> None:
     environment = {"name": "guessing", "settings": {"odd": True}}
     page = report(laboratory.play(tmp_path, environment=environment, episodes=3).folder)
@@ -118,13 +107,6 @@ def test_a_headline_that_nobody_measured_is_replaced_by_the_utility(laboratory: 
     page = report(type(folder).open(folder.path))
 
     assert "Utility by episode" in page
-
-
-@pytest.mark.slow
-def test_the_same_run_gives_the_same_report(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.play(tmp_path).folder
-
-    assert report(folder) == report(folder)
 
 
 def test_the_timeline_shows_what_was_put_aside(laboratory: Any, tmp_path: Path) -> None:
@@ -168,24 +150,6 @@ def test_the_best_simple_player_is_in_the_tile_of_the_headline(laboratory: Any, 
     best = min(players, key=lambda name: players[name]["error"]["mean"])
     assert f"{players[best]['error']['mean']:.3f}" in tile
     assert "first: " in tile or "random: " in tile
-
-
-def test_a_heading_that_goes_on_with_the_one_before_is_whole_where_it_stands_alone(tmp_path: Path) -> None:
-    columns = {"aer@1": "AER@1", "aer@25": "@25", "aer@104": "@104", "ord": "ORD"}
-
-    folder = RunFolder(tmp_path, {"columns": columns})
-
-    assert list(folder.names.values()) == ["AER@1", "AER@25", "AER@104", "ORD"]
-    assert folder.columns == columns
-
-
-def test_the_counts_of_calls_are_numbers_that_can_be_sorted(laboratory: Any, tmp_path: Path) -> None:
-    page = report(laboratory.play(tmp_path, episodes=2).folder)
-
-    table = page.partition("<h2>Calls</h2>")[2].partition("</table>")[0]
-
-    assert '<th scope="col" class="number"><button type="button">calls</button>' in table
-    assert '<td class="number" data-value="0.0">0</td>' in table, "calls that failed"
 
 
 def test_a_training_says_where_its_time_went(laboratory: Any, tmp_path: Path) -> None:

@@ -24,10 +24,6 @@ def test_a_curriculum_goes_in_a_straight_line_from_first_to_last(first: float, l
     )
 
 
-def test_without_rounds_a_curriculum_has_not_begun() -> None:
-    assert by_round(0.2, 0.9)(Progress()) == 0.2
-
-
 @pytest.mark.parametrize(
     ("update", "weight"), [(0, 0.8), (32, 0.8), (33, 0.8), (34, 0.6), (66, 0.6), (67, 0.5), (99, 0.5), (100, 0.5)]
 )
@@ -38,21 +34,6 @@ def test_stages_change_at_a_third_and_two_thirds(update: int, weight: float) -> 
 def test_a_ramp_rises_to_its_cap_and_stays() -> None:
     values = [ramp(0, 0.3, until=0.5)(Progress(update=update, updates=4)) for update in range(5)]
     assert values == pytest.approx([0, 0.15, 0.3, 0.3, 0.3])
-
-
-def test_a_ramp_can_fall_so_that_two_weights_sum_to_one() -> None:
-    falling, rising = parse_schedule("ramp:1->0.7"), parse_schedule("ramp:0.3")
-
-    for update in range(11):
-        progress = Progress(update=update, updates=10)
-        assert falling(progress) + rising(progress) == pytest.approx(1)
-    assert falling(Progress(update=0, updates=10)) == 1
-    assert falling(Progress(update=10, updates=10)) == pytest.approx(0.7)
-
-
-def test_outside_of_training_nothing_has_been_trained() -> None:
-    assert ramp(0, 0.3)(Progress()) == 0
-    assert stages(1.0, 2.0)(Progress()) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -97,11 +78,6 @@ def test_what_is_no_weight_is_an_error_that_says_what_is(text: str | float) -> N
     with pytest.raises(SettingsError) as raised:
         parse_schedule(text)
     assert raised.value.fix
-
-
-def test_no_stages_are_an_error() -> None:
-    with pytest.raises(SettingsError):
-        stages()
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.floats(-1e6, 1e6)), max_size=20))

@@ -6,9 +6,8 @@ import datetime
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
-from agentfw import RunSpec
 from agentfw.boundary.settings_input import parse_assignments, validate
 from agentfw.errors import SettingsError
 from agentfw.settings import Settings
@@ -79,21 +78,6 @@ def test_the_mend_lists_what_there_is() -> None:
     assert caught.value.fix == "known settings of policy.sampler: top_k"
 
 
-def test_the_mend_of_a_slip_lists_keys_that_are_like_it_and_no_others() -> None:
-    with pytest.raises(SettingsError) as caught:
-        validate(RunSpec, {"episods": 1, "environment": "guess", "policy": "scripted"}, "spec")
-
-    assert "episodes" in caught.value.fix
-    assert "deadline" not in caught.value.fix
-
-
-def test_the_mend_of_a_wrong_value_names_what_to_correct() -> None:
-    with pytest.raises(SettingsError) as caught:
-        validate(RunSpec, {"episodes": "many", "environment": "guess", "policy": "scripted"}, "spec")
-
-    assert caught.value.fix == "correct spec.episodes, in the spec or with --set"
-
-
 def test_a_mistake_inside_one_of_several_models() -> None:
     class Linear(Settings):
         slope: float = 1.0
@@ -136,26 +120,6 @@ def test_a_model_that_does_not_forbid_unknown_keys_still_does() -> None:
         rate: float = 1.0
 
     assert message(Loose, {"rat": 1}) == 'policy.rat: no such key; did you mean "rate"?'
-
-
-def test_a_model_that_wants_any_key_gets_them() -> None:
-    class Open(BaseModel):
-        model_config = ConfigDict(extra="allow")
-
-    checked = validate(Open, {"anything": 1}, "policy")
-
-    assert checked is not None
-    assert checked.model_dump() == {"anything": 1}
-
-
-def test_no_model_no_settings() -> None:
-    assert validate(None, {}, "tool") is None
-    assert message(None, {"x": 1}) == "policy.x: no such key: it has no settings"
-
-
-def test_settings_cannot_change_under_a_run() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        Sampler().top_k = 3  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

@@ -151,9 +151,8 @@ def test_a_plugin_is_installed_listed_used_and_removed(installed: Installed) -> 
     cards = list(installed.work.glob("runs/*/postcards/*/*.json"))
     assert len(cards) == 2, "the memory learned one card from each episode"
 
-    removed = installed.agentfw("plugins", "uninstall", "agentfw-postcards", "--json")
+    installed.pip("uninstall", "agentfw-postcards")
 
-    assert json.loads(removed.stdout) == {"distributions": ["agentfw-postcards"], "uninstalled": True}
     assert not {"postcards", "stamp"} & installed.components().keys()
     refused = installed.agentfw(*command, expect=2)
     assert '"postcards"' in refused.stderr
@@ -161,13 +160,6 @@ def test_a_plugin_is_installed_listed_used_and_removed(installed: Installed) -> 
 
     installed.pip("install", "agentfw-postcards")
     assert "postcards" in installed.components()
-
-
-def test_what_is_no_plugin_is_not_uninstalled(installed: Installed) -> None:
-    refused = installed.agentfw("plugins", "uninstall", "click", expect=2)
-
-    assert 'no installed plugin distribution is called "click"' in refused.stderr
-    installed.run("python", "-c", "import click")
 
 
 @pytest.mark.parametrize("distribution", ["agentfw-postcards", "agentfw-ledger"])

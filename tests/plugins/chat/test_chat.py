@@ -282,20 +282,6 @@ def test_a_chat_whose_server_never_answers_leaves_no_run(tmp_path: Path) -> None
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_no_word_is_broken_at_the_edge_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = pytest.importorskip("agentfw_plugins.chat.terminal")
-    monkeypatch.setenv("COLUMNS", "20")
-    told = list[str]()
-    out = Out()
-    monkeypatch.setattr(out, "line", told.append)
-    screen = terminal.TerminalScreen(out)
-
-    screen.words("It takes about twenty-five minutes\n    and a half")
-    screen.done()
-
-    assert told == ["It takes about\ntwenty-five minutes", "    and a half"]
-
-
 class Open:
     """`agentfw chat` that waits for more input."""
 

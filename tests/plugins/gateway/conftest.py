@@ -115,6 +115,15 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
         yield start
 
 
+@pytest.fixture
+def upstream(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Starts gateways, each in front of a server that gives these answers."""
+    from .upstream import passing
+
+    with ExitStack() as stack:
+        yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **more))
+
+
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One gateway that several tests may use, each with sessions of its own."""

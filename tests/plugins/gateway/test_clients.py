@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import shutil
-import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from agentfw import Message, Session, Task
-from agentfw.request import Sampling
-from agentfw_plugins.policies.scripted import ScriptedPolicy
-
-from .conftest import Served, rule
+from .conftest import Served
 
 QUESTION = "What is the weather in Rome?"
 ANSWER = "The weather is sunny."
@@ -114,78 +106,3 @@ def test_langgraph(gateway: Served) -> None:
 
     assert steps[-1]["messages"][-1].content == ANSWER
     assert len(gateway.live.sessions["langgraph"].episode.messages) == 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
-def test_openai_agents_sdk(gateway: Served, protocol: str) -> None:
-    agents = pytest.importorskip("agents")
-    openai = pytest.importorskip("openai")
-    agents.set_tracing_disabled(True)
-
-    async def run() -> tuple[str, str]:
-        client = openai.AsyncOpenAI(base_url=gateway.session(f"agents-{protocol}"), api_key="none")
-        kind = agents.OpenAIChatCompletionsModel if protocol == "chat" else agents.OpenAIResponsesModel
-        agent = agents.Agent(
-            name="guide", model=kind(model="scripted", openai_client=client), tools=[agents.function_tool(weather)]
-        )
-        whole = await agents.Runner.run(agent, QUESTION)
-        streamed = agents.Runner.run_streamed(agent, QUESTION)
-        async for _ in streamed.stream_events():
-            pass
-        return str(whole.final_output), str(streamed.final_output)
-
-    assert asyncio.run(run()) == (ANSWER, ANSWER)
-
-
-@pytest.mark.slow
-def test_pydantic_ai(gateway: Served) -> None:
-    pydantic_ai = pytest.importorskip("pydantic_ai")
-    from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    provider = OpenAIProvider(base_url=gateway.session("pydantic"), api_key="none")
-    agent = pydantic_ai.Agent(OpenAIChatModel("scripted", provider=provider), tools=[weather])
-
-    async def streamed() -> str:
-        async with agent.run_stream(QUESTION) as events:
-            return str(await events.get_output())
-
-    assert agent.run_sync(QUESTION).output == ANSWER
-    assert asyncio.run(streamed()) == ANSWER
-
-
-@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
-def test_curl(gateway: Served) -> None:
-    given = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}], "stream": True}
-
-    done = subprocess.run(
-        ["curl", "-sN", f"{gateway.session('curl')}/chat/completions", "-d", json.dumps(given)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    lines = [line.removeprefix("data: ") for line in done.stdout.splitlines() if line]
-    assert lines[-1] == "[DONE]"
-    deltas = [json.loads(line)["choices"][0]["delta"] for line in lines[:-1]]
-    assert "".join(delta.get("content") or "" for delta in deltas) == "You said: hello"
-
-
-@pytest.mark.slow
-def test_the_answers_are_those_without_the_gateway(gateway: Served) -> None:
-    openai = pytest.importorskip("openai")
-    client = openai.OpenAI(base_url=gateway.session("same"), api_key="none")
-    session = Session(ScriptedPolicy(rule=rule), Task(0, 7))
-    conversation: list[Message] = []
-
-    def pairs() -> Iterator[tuple[str, str]]:
-        for word in ("one", "two", "three"):
-            conversation.append(Message("user", word))
-            told = [{"role": message.role, "content": message.content} for message in conversation]
-            served = client.chat.completions.create(model="scripted", messages=told).choices[0].message.content
-            direct = asyncio.run(session.answer(conversation, (), Sampling())).text
-            conversation.append(Message("assistant", direct))
-            yield served, direct
-
-    assert all(served == direct for served, direct in pairs())

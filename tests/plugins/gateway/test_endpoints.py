@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import anthropic
-import numpy as np
 import openai
 import pytest
 from chat_server import Reply, chunks
@@ -18,12 +14,11 @@ from chat_server import Reply, chunks
 from agentfw import Message
 from agentfw.episode import Call
 from agentfw.request import Action
-from agentfw_memory.graph.index.embedders import HashEmbedder
 from agentfw_plugins.models.locate import locate
 from agentfw_plugins.models.small_model import SmallChat
 
 from .conftest import Served
-from .upstream import Passing, passing
+from .upstream import Passing
 
 TINY = ("policy.model=tiny", "policy.temperature=0")
 CONTINUED = {
@@ -34,12 +29,6 @@ CONTINUED = {
     "choices": [{"text": " there was", "index": 0, "finish_reason": "length", "logprobs": {"tokens": [" there"]}}],
     "usage": {"prompt_tokens": 4, "completion_tokens": 2, "total_tokens": 6},
 }
-
-
-@pytest.fixture
-def upstream(tmp_path: Path) -> Iterator[Callable[..., Passing]]:
-    with ExitStack() as stack:
-        yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **more))
 
 
 def client(gateway: Served, session: str = "tea") -> openai.OpenAI:
@@ -81,14 +70,6 @@ def test_a_streamed_completion_is_passed_on_line_by_line(upstream: Callable[...,
 
     assert answer.http_response.read() == reply.body
     assert gateway.live.sessions["tea"].episode.turns[0].text == " a b"
-
-
-def test_a_token_prompt_reaches_the_server(upstream: Callable[..., Passing]) -> None:
-    gateway = upstream(Reply(CONTINUED))
-
-    client(gateway).completions.create(model="served", prompt=[[1, 2, 3], [4]])
-
-    assert gateway.server.bodies[0]["prompt"] == [[1, 2, 3], [4]]
 
 
 def test_a_policy_in_this_process_goes_on_with_the_text(serve: Callable[..., Served]) -> None:
@@ -160,54 +141,6 @@ def test_embeddings_are_passed_on_with_the_model_that_was_asked_for(upstream: Ca
     assert not gateway.live.sessions, "they belong to no session"
 
 
-def test_a_refusal_of_embeddings_is_passed_on(upstream: Callable[..., Passing]) -> None:
-    gateway = upstream(Reply({"error": {"message": "slow", "code": "limit"}}, 429, {"retry-after": "7"}))
-
-    with pytest.raises(openai.RateLimitError) as refused:
-        client(gateway).embeddings.create(model="e5", input="tea")
-
-    assert refused.value.response.json() == {"error": {"message": "slow", "code": "limit"}}
-    assert refused.value.response.headers["retry-after"] == "7"
-
-
-@pytest.mark.parametrize("form", ["float", "base64"])
-def test_embeddings_of_the_memory_are_its_own(serve: Callable[..., Served], form: Any) -> None:
-    pytest.importorskip("igraph")
-    gateway = serve(
-        memories=["skillgraph"],
-        assignments=("policy.replies=['x']", "memory.skillgraph.embedder=hash:64"),
-        policy="scripted",
-    )
-
-    found = client(gateway).embeddings.create(model="hash:64", input=["green tea", "rain"], encoding_format=form)
-
-    wanted = HashEmbedder(64).embed(["green tea", "rain"])
-    given = [
-        np.frombuffer(base64.b64decode(row.embedding), np.float32)
-        if isinstance(row.embedding, str)
-        else np.array(row.embedding, np.float32)
-        for row in found.data
-    ]
-    np.testing.assert_allclose(given, wanted, rtol=1e-6)
-    assert found.model == "hash:64"
-
-
-@pytest.mark.parametrize(
-    ("more", "field"),
-    [({"dimensions": 2}, "dimensions"), ({"input": [1, 2]}, "input"), ({"input": ""}, "input")],
-)
-def test_what_the_memory_cannot_embed_is_refused_by_name(
-    serve: Callable[..., Served], more: dict[str, Any], field: str
-) -> None:
-    pytest.importorskip("igraph")
-    gateway = serve(memories=["skillgraph"], assignments=("policy.replies=['x']",), policy="scripted")
-
-    with pytest.raises(openai.BadRequestError) as refused:
-        client(gateway).embeddings.create(**{"model": "agentfw", "input": "x", **more})
-
-    assert refused.value.param == field
-
-
 def test_without_a_memory_there_is_no_embedding_model(tiny_gateway: Served) -> None:
     with pytest.raises(openai.NotFoundError, match="no embedding model"):
         client(tiny_gateway).embeddings.create(model="agentfw", input="x")
@@ -261,11 +194,6 @@ def test_no_count_is_made_up_where_the_server_has_none(upstream: Callable[..., P
 
     with pytest.raises(anthropic.BadRequestError, match="count_tokens is not supported"):
         claude(gateway).messages.count_tokens(model="served", messages=[{"role": "user", "content": "x"}])
-
-
-def test_a_policy_without_a_tokenizer_counts_nothing(serve: Callable[..., Served]) -> None:
-    with pytest.raises(anthropic.ConflictError, match="can't count tokens"):
-        claude(serve()).messages.count_tokens(model="agentfw", messages=[{"role": "user", "content": "x"}])
 
 
 @pytest.fixture(scope="module")

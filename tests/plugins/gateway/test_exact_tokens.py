@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from agentfw import Generation, Message, Request, Session, Task
+from agentfw import Generation, Message, Request
 from agentfw.request import Sampling
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.app import Gateway
@@ -75,53 +73,3 @@ def test_a_policy_behind_a_gateway_has_the_same_tokens_streamed_and_whole(small_
     assert len(streamed.token_ids) == len(streamed.logprobs) == 12
     assert "".join(told) == whole.text
     assert len(told) > 1
-
-
-def test_an_answer_that_comes_back_keeps_its_tokens_and_an_edited_one_does_not(small_model: Path) -> None:
-    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
-
-    async def run() -> Session:
-        policy = TransformersPolicy(TransformersSettings(model=str(small_model), device="cpu", max_tokens=8))
-        session = Session(policy, Task(0, seed=7))
-        first = [Message("user", "Tea, please.")]
-        reply = await session.answer(first)
-        await session.answer([*first, reply.message, Message("user", "And now?")])
-        await session.answer([*first, Message("assistant", reply.text + "!"), Message("user", "And now?")])
-        await session.answer(first)
-        await policy.close()
-        return session
-
-    one, kept, edited, again = asyncio.run(run()).end().turns
-
-    drawn = one.prompt_ids + one.token_ids
-    assert kept.prompt_ids[: len(drawn) - 1] == drawn[:-1]
-    assert edited.prompt_ids[: len(drawn)] != drawn
-    assert again.prompt_ids == one.prompt_ids
-    assert again.token_ids != one.token_ids, "who asks again gets another sample"
-
-
-@pytest.mark.slow
-def test_a_streamed_answer_is_that_without_the_gateway_word_by_word(small_model: Path, tmp_path: Path) -> None:
-    from agentfw import Request
-    from agentfw.request import Sampling
-    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
-
-    question = Message("user", "Tea or coffee?")
-    assignments = [f"policy.model={small_model}", "policy.device=cpu"]
-
-    async def direct() -> str:
-        policy = TransformersPolicy(TransformersSettings(model=str(small_model), device="cpu"))
-        sampling = Sampling(temperature=1.0, max_tokens=24, seed=3)
-        generation = await policy.generate(Request([question], sampling=sampling, task=Task(0, 0)))
-        await policy.close()
-        return generation.text
-
-    with served(tmp_path, policy="transformers", assignments=assignments) as gateway:
-        body: dict[str, Any] = {"model": "transformers", "messages": [{"role": "user", "content": question.content}]}
-        body |= {"temperature": 1.0, "max_tokens": 24, "seed": 3, "stream": True}
-        lines = httpx.post(f"{gateway.session('s')}/chat/completions", json=body, timeout=60).text.splitlines()
-    events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
-    told = [event["choices"][0]["delta"].get("content") or "" for event in events]
-
-    assert "".join(told) == asyncio.run(direct())
-    assert len(list(filter(None, told))) > 5

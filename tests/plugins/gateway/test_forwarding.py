@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ from .upstream import Passing, passing
 
 Body = dict[str, Any]
 ASK: Body = {"model": "openai", "messages": [{"role": "user", "content": "Which tea?"}]}
-
-
-@pytest.fixture
-def upstream(tmp_path: Path) -> Iterator[Callable[..., Passing]]:
-    with ExitStack() as stack:
-        yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **more))
 
 
 def post(gateway: Passing, body: Body, path: str = "chat/completions", **headers: str) -> httpx.Response:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from agentfw.episode import Episode
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
-from .upstream import Passing, passing
+from .upstream import Passing
 
 Body = dict[str, Any]
 WEATHER = {
@@ -60,12 +59,6 @@ ANSWER: Body = {
 }
 SPEAKS_IT = ("policy.protocol=google",)
 NO_MORE = ("policy.apis=[]",)
-
-
-@pytest.fixture
-def upstream(tmp_path: Path) -> Iterator[Callable[..., Passing]]:
-    with ExitStack() as stack:
-        yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **more))
 
 
 def post(

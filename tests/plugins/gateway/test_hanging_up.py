@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.protocols.bodies import BadRequest
@@ -90,38 +89,6 @@ def test_places_come_back_from_clients_that_hang_up_at_every_byte(serve: Serve) 
             line.close()
 
 
-def test_what_was_streamed_to_who_hung_up_stays_in_the_record(serve: Serve) -> None:
-    with endless() as upstream:
-        gateway = in_front_of(serve, upstream, 1)
-        line = asking(gateway, "gone", stream=True)
-        heard = b""
-        while heard.count(b"word") < 3:
-            heard += line.recv(4096)
-        line.close()
-        until(lambda: upstream.gone)
-        ask(gateway.session("gone"), body("now"))
-
-    [episode] = read_sessions(gateway.live.folder.path)
-    [cut] = [event.data for event in episode.events if event.name == "cut_off"]
-    assert cut["text"].startswith("word word word ")
-    assert cut["shown"] == [0]
-    assert episode.messages[0].content == "for ever"
-    assert [turn.text for turn in episode.turns] == ["fine"]
-
-
-def test_who_comes_to_a_full_line_is_told_when_to_try_again(serve: Serve) -> None:
-    with endless() as upstream:
-        gateway = in_front_of(serve, upstream, 1, Limits(concurrency=1, queue=1, queue_timeout=0.2))
-        with asking(gateway, "first", stream=True):
-            until(lambda: upstream.begun == 1)
-
-            late = httpx.post(f"{gateway.session('late')}/chat/completions", json=body("now"))
-
-            assert late.status_code == 503
-            assert late.json()["error"]["code"] == "server_busy"
-            assert 1 <= int(late.headers["retry-after"]) <= 60
-
-
 def test_a_session_does_not_end_while_its_request_waits_in_the_line(serve: Serve) -> None:
     with endless() as upstream, ThreadPoolExecutor() as threads:
         gateway = in_front_of(serve, upstream, 1, Limits(concurrency=1, idle=2, queue_timeout=600))
@@ -181,24 +148,3 @@ def test_a_full_line_costs_the_client_that_fills_it() -> None:
         return refused
 
     assert asyncio.run(run()) == {"greedy": 3, "modest": 0}
-
-
-def test_who_gives_up_leaves_the_line() -> None:
-    async def run() -> None:
-        line, go_on = Line(at_once=1, waiting=2), asyncio.Event()
-
-        async def one(client: str) -> None:
-            async with line.place(client):
-                await go_on.wait()
-
-        first, *others = [asyncio.create_task(one(client)) for client in ("a", "b", "c")]
-        await asyncio.sleep(0)
-        for other in others:
-            other.cancel()
-        await asyncio.wait(others)
-        assert line.length == 0
-        go_on.set()
-        await first
-        assert not line.served
-
-    asyncio.run(run())

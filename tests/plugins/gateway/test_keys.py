@@ -75,39 +75,6 @@ def test_sessions_of_the_same_name_are_apart_by_key(serve: Serve, keys: KeyFile)
 
 
 @pytest.mark.slow
-def test_who_leaves_the_user_out_is_no_other_user(serve: Serve, keys: KeyFile) -> None:
-    program = bearer(keys.add("program", user=None))
-    gateway = serve(Limits(key_file=keys.path))
-    url = gateway.session("tea")
-    ask(url, body("hello", user="ada"), program)
-    named: list[dict[str, Any]] = [{}, {"user": "bob"}, {"safety_identifier": "bob"}, {"user": "ADA"}, {"user": "ada "}]
-
-    refused = [httpx.post(f"{url}/chat/completions", json=body("hi", **one), headers=program) for one in named]
-    refused += [httpx.post(f"{gateway.url}/s/tea/feedback", json={"value": -1}, headers=program)]
-    refused += [httpx.post(f"{gateway.url}/s/tea/end", headers=program)]
-    refused += [httpx.get(f"{gateway.url}/s/tea", headers=program)]
-
-    assert [answer.status_code for answer in refused] == [403] * 8
-    assert ask(url, body("hi", safety_identifier="ada"), program)["session"] == "tea"
-    contradicting = httpx.post(
-        f"{url}/chat/completions", json=body("hi", user="ada"), headers={**program, "x-agentfw-user": "bob"}
-    )
-    assert contradicting.status_code == 400
-
-
-@pytest.mark.slow
-def test_a_key_of_a_user_names_no_other(serve: Serve, keys: KeyFile) -> None:
-    eve = bearer(keys.add("eve"))
-    gateway = serve(Limits(key_file=keys.path))
-    url = f"{gateway.session('tea')}/chat/completions"
-
-    assert httpx.post(url, json=body("hi", user="ada"), headers=eve).status_code == 403
-    assert httpx.post(url, json=body("hi"), headers={**eve, "x-agentfw-user": "ada"}).status_code == 403
-    assert httpx.post(url, json=body("hi", safety_identifier="a hash"), headers=eve).status_code == 200
-    assert gateway.live.sessions["eve:tea"].episode.task.user == "eve"
-
-
-@pytest.mark.slow
 def test_a_key_that_is_taken_back_is_refused_at_once_and_a_lost_file_lets_nobody_in(
     serve: Serve, keys: KeyFile
 ) -> None:

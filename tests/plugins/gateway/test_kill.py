@@ -5,17 +5,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from agentfw.runs import RunFolder, read_sessions
 
-from .conftest import served
 from .endless_upstream import endless, until
 from .killing import begun, kill_under_load, lost, start, told
 
@@ -45,43 +41,6 @@ def test_nothing_that_was_answered_is_lost_and_sessions_go_on(tmp_path: Path) ->
     folder = RunFolder.open(run)
     assert [episode.task.query for episode in folder.episodes()] == [name]
     assert {name for name, _ in answered} <= {one.task.query for one in read_sessions(run)}
-
-
-def test_a_kill_in_the_middle_of_a_stream_loses_neither_the_question_nor_what_was_said(tmp_path: Path) -> None:
-    with endless() as upstream:
-        settings = {"base_url": upstream.url, "model": "served", "token_ids": "off"}
-        options = [f"--set=policy.{name}={value}" for name, value in settings.items()]
-        process, url, run = start(tmp_path, "--policy", "openai", *options)
-        asked = {"model": "served", "messages": [{"role": "user", "content": "Tell me a story."}]}
-        with (
-            httpx.Client(timeout=30) as client,
-            client.stream("POST", f"{url}/s/tale/v1/chat/completions", json={**asked, "stream": True}) as answer,
-        ):
-            said = answer.iter_text()
-            until(lambda: next(said) and any((run / "streams").glob("*")))
-            whole = threading.Thread(target=_ignoring, args=(f"{url}/s/whole/v1/chat/completions", asked))
-            whole.start()
-            until(lambda: upstream.begun == 2)
-            process.kill()
-            process.communicate()
-            whole.join()
-
-        before = {episode.task.query: episode for episode in read_sessions(run)}
-        with served(tmp_path, resume=run.name) as again:
-            [cut] = [event.data for event in again.live.sessions["tale"].episode.events if event.name == "cut_off"]
-        [kept] = read_sessions(run, "tale")
-
-    assert [message.content for message in before["tale"].messages] == ["Tell me a story."]
-    assert [message.content for message in before["whole"].messages] == ["Tell me a story."]
-    assert cut["text"].startswith("word ")
-    assert cut["why"] == "killed"
-    assert cut in [event.data for event in kept.events]
-    assert not (run / "streams").exists()
-
-
-def _ignoring(url: str, asked: dict[str, Any]) -> None:
-    with suppress(httpx.HTTPError):
-        httpx.post(url, json=asked, timeout=30)
 
 
 @pytest.mark.slow

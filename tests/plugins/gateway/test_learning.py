@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import random
@@ -16,13 +15,11 @@ from typing import Any
 import httpx
 import pytest
 
-from agentfw import Episode, Message, Task, Turn
-from agentfw.episode import Event
+from agentfw import Message
 from agentfw.errors import UsageError
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.learning.comparison import LEVEL, Comparison, compare
-from agentfw_plugins.gateway.learning.learning import Learning
-from agentfw_plugins.gateway.learning.ratings import Rating, rated
+from agentfw_plugins.gateway.learning.ratings import Rating
 from agentfw_plugins.gateway.learning.trainer import judge
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
 from agentfw_plugins.gateway.live import opened
@@ -74,14 +71,6 @@ def test_a_version_is_better_if_it_gives_liked_answers_more_often_than_before() 
     assert not compared([-change for change in changes], likes).better
 
 
-def test_one_liked_answer_that_a_version_no_longer_gives_does_not_make_it_worse() -> None:
-    """Many answers are liked, and a version that gives some of them far more often gives others never."""
-    likes = [number % 2 == 0 for number in range(20)]
-    changes = [0.5 if like else -0.5 for like in likes]
-
-    assert compared([-40.0, *changes[1:]], likes).better
-
-
 @pytest.mark.parametrize("lost", [20.0, 2000.0])
 def test_a_version_that_says_something_else_than_was_rated_is_not_better(lost: float) -> None:
     likes = [number % 2 == 0 for number in range(20)]
@@ -110,15 +99,6 @@ def test_the_share_of_liked_answers_is_estimated_from_what_two_other_versions_sa
     assert [same.before, same.liked] == pytest.approx([0.5, 0.5], abs=0.04)
     assert better.liked == pytest.approx(0.7, abs=0.04)
     assert better.better
-
-
-def test_answers_that_were_cut_off_are_compared_and_judged_but_not_trained_on() -> None:
-    def finished(finish: str) -> list[bool]:
-        turn = Turn(0, 0, 1, token_ids=(5,), logprobs=(-1.0,), finish=finish)
-        thumb = Event(1, "observation", "feedback", {"value": -1.0, "at": 5.0})
-        return [one.whole for one in rated(Episode(task=Task(0, 7), turns=[turn], events=[thumb]))]
-
-    assert [finished(finish) for finish in ("stop", "length", "interrupted")] == [[True], [False], []]
 
 
 def state() -> State:
@@ -170,22 +150,6 @@ def test_a_canary_has_its_share_of_the_sessions_and_keeps_them() -> None:
     assert {given.for_session(name) for name in names} == {3}
 
 
-def test_a_change_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    file = VersionFile(tmp_path)
-    file.create()
-    with file.change() as changed:
-        changed.served, changed.versions = 1, state().versions
-        changed.removals.append(Removal("ada", since=5.0))
-    with pytest.raises(ZeroDivisionError), file.change() as changed:
-        changed.served = 1 // 0
-
-    assert VersionFile(tmp_path).read() == State(state().versions, served=1, removals=[Removal("ada", since=5.0)])
-    assert file.path.stat().st_mode & 0o777 == 0o600
-    assert Removal("ada", since=5.0).holds("ada", "tea", 6.0)
-    assert not Removal("ada", since=5.0).holds("ada", "tea", 4.0)
-    assert not Removal("ada", since=5.0).holds("Ada", "tea", 6.0)
-
-
 def test_learning_is_refused_where_it_can_not_be_done(tmp_path: Path) -> None:
     def refused(*words: str) -> str:
         process = killing.begun(tmp_path, *words)
@@ -197,71 +161,6 @@ def test_learning_is_refused_where_it_can_not_be_done(tmp_path: Path) -> None:
         "--policy", "scripted", "--set", 'policy.replies=["Hello."]', "--learn"
     )
     assert "add --learn" in refused("--policy", "tiny", "--canary", "0.1")
-
-
-def test_feedback_that_comes_in_while_ratings_are_counted_is_not_forgotten(tmp_path: Path) -> None:
-    live = opened(tmp_path, policy="tiny")
-    learning = Learning(live, print, VersionFile(live.folder.path))
-    learning.file.create()
-
-    async def hear_while_counting() -> None:
-        counting = asyncio.create_task(learning.count())
-        await asyncio.sleep(0)  # it reads what is on disk, in a thread
-        learning.heard()
-        await counting
-
-    asyncio.run(hear_while_counting())
-
-    assert learning.waiting == 1
-
-
-def test_feedback_that_comes_in_while_other_gateways_are_asked_is_not_forgotten(tmp_path: Path) -> None:
-    class Slow(VersionFile):
-        def heard_elsewhere(self, own: int) -> int:
-            time.sleep(0.05)
-            return super().heard_elsewhere(own)
-
-    live = opened(tmp_path, policy="tiny")
-    learning = Learning(live, print, Slow(live.folder.path))
-    learning.file.create()
-
-    async def hear_while_it_runs() -> None:
-        await learning.ready()
-        running = asyncio.create_task(learning.run())
-        for _ in range(100):
-            learning.heard()
-            await asyncio.sleep(0.01)
-        running.cancel()
-
-    asyncio.run(hear_while_it_runs())
-
-    assert learning.waiting == 100
-
-
-@pytest.mark.parametrize("before", [0, 4])
-def test_a_trial_is_judged_at_once_but_not_again_before_there_are_more_ratings(tmp_path: Path, before: int) -> None:
-    """A trainer has the lowest priority. Until it ends, a new version's trial can have all the ratings it needs."""
-
-    class Heard(Learning):
-        async def count(self) -> None:
-            self.waiting = 46
-
-    live = opened(tmp_path, policy="tiny")
-    learning = Heard(live, print, VersionFile(live.folder.path))
-    learning.file.create()
-
-    async def train() -> None:
-        await learning.ready()
-        learning.served.state = State(every=45, versions=state().versions, canary=before)
-        await learning._train()
-        assert learning.trainer is not None
-        await learning.trainer.wait()
-        learning.served.state = State(every=45, versions=state().versions, canary=4)
-        await learning._train()
-
-    asyncio.run(train())
-
-    assert learning._is_due() == (before == 0)
 
 
 def thumbs(version: str, liked: int, disliked: int, at: float = 5.0) -> list[Rating]:
@@ -325,18 +224,6 @@ def test_the_list_of_versions_says_that_one_is_being_made(tmp_path: Path) -> Non
 
     assert "not enough feedback yet: 1 new ratings, 40 needed" in few
     assert "a version is being made, if a gateway runs: 1 new ratings, 1 needed" in enough
-
-
-def test_a_trainer_that_has_nothing_to_do_ends_without_an_error(tmp_path: Path) -> None:
-    file = VersionFile(opened(tmp_path, policy="tiny").folder.path)
-    file.create()
-    command = [sys.executable, "-m", "agentfw_plugins.gateway.learning.trainer", str(file.run)]
-
-    # Its stdin stays open as long as its gateway lives.
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-
-    assert (process.stderr.read(), process.wait(timeout=PATIENCE)) == ("", 0)
 
 
 class Circle:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,8 +13,6 @@ import pytest
 from agentfw import Memory
 from agentfw.errors import UnknownNameError
 from agentfw.memory import Query, Recollection, Remembered, Saying
-from agentfw_plugins.gateway.keys import KeyFile
-from agentfw_plugins.gateway.live import Limits
 
 from .conftest import Served
 from .endless_upstream import until
@@ -84,19 +81,6 @@ def told(gateway: Served, text: str, user: str) -> None:
     until(lambda: text in [one["text"] for one in of(gateway, user)])
 
 
-def test_what_users_say_is_remembered_without_a_rating_while_their_session_goes_on(gateway: Served) -> None:
-    told(gateway, "I like green tea.", "ada")
-    told(gateway, "I like coffee.", "bob")
-
-    answer = ask(gateway.session("later"), body("Which tea?", user="ada"))
-    session = httpx.get(f"{gateway.url}/s/later", params={"user": "ada"}).json()
-
-    assert answer["session"] == "later"
-    assert session["recalled"][0]["text"] == "I like green tea."
-    assert session["turns"][0]["recalled"] == [0]
-    assert [one["text"] for one in of(gateway, "bob")] == ["I like coffee."]
-
-
 def test_users_read_correct_and_delete_what_is_kept(gateway: Served) -> None:
     told(gateway, "I like green tea.", "ada")
     told(gateway, "My name is Ada.", "ada")
@@ -118,28 +102,6 @@ def test_users_read_correct_and_delete_what_is_kept(gateway: Served) -> None:
     assert (empty.status_code, nobody.status_code) == (400, 400)
     assert everything == {"user": "ada", "deleted": {"sayings": 1}}
     assert of(gateway, "ada") == []
-
-
-def test_a_key_of_a_user_gets_at_the_memory_of_that_user_alone(serve: Serve, tmp_path: Path) -> None:
-    keys = KeyFile(tmp_path / "keys.json")
-    secrets = {name: keys.add(name) for name in ("ada", "eve")}
-    gateway = hearing(serve(Limits(key_file=keys.path), memories=["strategyhub"]))
-    headers = {name: {"authorization": f"Bearer {secret}"} for name, secret in secrets.items()}
-    ask(gateway.session("tea"), body("I like green tea."), headers["ada"])
-    until(lambda: httpx.get(f"{gateway.url}/memory", headers=headers["ada"]).json()["items"])
-    [tea] = httpx.get(f"{gateway.url}/memory", headers=headers["ada"]).json()["items"]
-
-    found = [
-        httpx.get(f"{gateway.url}/memory", headers=headers["eve"]).json()["items"],
-        httpx.get(f"{gateway.url}/memory?user=ada", headers=headers["eve"]).status_code,
-        httpx.delete(f"{gateway.url}/memory?user=ada", headers=headers["eve"]).status_code,
-        httpx.delete(f"{gateway.url}/memory/{tea['id']}", headers=headers["eve"]).status_code,
-        httpx.patch(f"{gateway.url}/memory/{tea['id']}", json={"text": "x"}, headers=headers["eve"]).status_code,
-        httpx.get(f"{gateway.url}/memory").status_code,
-    ]
-
-    assert found == [[], 403, 403, 404, 404, 401]
-    assert httpx.get(f"{gateway.url}/memory", headers=headers["ada"]).json()["items"] == [tea]
 
 
 def test_a_gateway_whose_memory_shows_nothing_says_so(serve: Serve) -> None:

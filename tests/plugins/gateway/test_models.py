@@ -142,28 +142,6 @@ def test_fallbacks_go_round_no_more_than_once(two: Start) -> None:
     assert answer.status_code == 502
 
 
-def test_the_policy_can_have_a_fallback_and_be_one(two: Start) -> None:
-    gateway, _, _ = two(refusal(503, "busy"), fallbacks=("big=agentfw",))
-
-    answer = post(gateway)
-
-    assert answer.json()["choices"][0]["message"]["content"] == "from the policy"
-    assert answer.headers["x-agentfw-model"] == "agentfw"
-
-
-def test_tokens_of_one_model_are_not_given_to_another(tmp_path: Path) -> None:
-    settings = ["policy.temperature=0", "model.sums.model=tiny-sums"]
-    with served(tmp_path / "runs", policy="tiny", models=("sums=tiny",), assignments=settings) as gateway:
-        first = post(gateway, {**ASK, "model": "agentfw", "max_tokens": 4}).json()["choices"][0]["message"]
-        asked = [*ASK["messages"], first, {"role": "user", "content": "1 + 1"}]
-        post(gateway, {"model": "sums", "messages": asked, "max_tokens": 4})
-
-        one, other = gateway.live.sessions["tea"].episode.turns
-
-    assert (one.model, other.model) == ("", "sums")
-    assert other.prompt_ids[: len(one.prompt_ids)] != one.prompt_ids
-
-
 def test_models_go_on_in_a_resumed_run(tmp_path: Path) -> None:
     with serving(completion("fine")) as (address, _):
         options: dict[str, Any] = {

@@ -270,14 +270,6 @@ def test_the_server_is_asked_once_and_others_are_translated(upstream: Callable[.
     assert answer.json()["output"][0]["content"][0]["text"] == "fine"
 
 
-def test_a_setting_says_that_nothing_is_passed_on(upstream: Callable[..., Passing]) -> None:
-    gateway = upstream(completion("fine"), assignments=("policy.apis=[]",))
-
-    post(gateway, "responses", {"model": "served", "input": "hi"})
-
-    assert gateway.server.paths[-1] == "chat/completions"
-
-
 def test_a_server_that_gives_token_ids_is_asked_for_them(upstream: Callable[..., Passing]) -> None:
     token = {"token_ids": [5], "logprobs": {"content": [{"token": "a", "logprob": -0.5, "bytes": [97]}]}}
     gateway = upstream(completion("fine", **token), owner="vllm")

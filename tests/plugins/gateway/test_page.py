@@ -216,24 +216,6 @@ def test_the_page_allows_its_own_script_and_nothing_else(gateway: Served) -> Non
     assert httpx.get(f"{gateway.url}/", headers={"host": "evil.example"}).status_code == 403
 
 
-def test_a_user_is_shown_their_own_sessions_only(gateway: Served) -> None:
-    for name, user in (("hers", "ada"), ("his", "bob"), ("nobodys", "")):
-        ask(gateway.session(name), body("a secret", user=user))
-
-    def names(query: str) -> set[str]:
-        found = httpx.get(f"{gateway.url}/sessions{query}").json()["sessions"]
-        return {one["session"] for one in found} & {"hers", "his", "nobodys"}
-
-    refused = httpx.get(f"{gateway.url}/s/hers?user=bob")
-
-    assert names("?user=ada") == {"hers"}
-    assert names("?user=eve") == set()
-    assert names("") == {"hers", "his", "nobodys"}, "who names nobody is the one who runs it"
-    assert refused.status_code == 403
-    assert "secret" not in refused.text
-    assert httpx.get(f"{gateway.url}/s/hers", headers={"x-agentfw-user": "ada"}).json()["turns"][0]["said"]
-
-
 def test_sessions_of_an_earlier_process_are_listed_and_read_with_their_rewards(serve: Serve) -> None:
     from .conftest import rule, served
 
@@ -328,31 +310,6 @@ def test_markdown_is_shown_as_such_and_never_becomes_markup(serve: Serve, chromi
     assert [texts(f"tr:nth-child({row}) > *") for row in (1, 2)] == [["tea", "minutes"], ["Assam", "4|5"]]
     assert texts("b") == []
     assert foreign(browser, gateway) == []
-
-
-@pytest.mark.slow
-def test_the_memory_is_asked_for_a_user_and_the_end_of_a_session_is_told(serve: Serve, chromium: Browsers) -> None:
-    gateway = serve()
-    ask(gateway.session("tea"), body("hello"))
-    browser = chromium()
-    browser.size(1280, 800)
-    browser.open(f"{gateway.url}/#tea")
-    browser.wait("shown")
-
-    browser.evaluate("element('memory').click()")
-    browser.wait("!element('problem').hidden")
-    why, field = browser.evaluate("element('problem').textContent"), browser.evaluate("document.activeElement.id")
-    browser.evaluate("document.querySelector('#head button').click()")
-    left = browser.evaluate(
-        "[...document.querySelectorAll('#head > *')].map((one) => one.getBoundingClientRect().left)"
-    )
-    browser.evaluate("document.querySelector('#head form').requestSubmit()")
-    browser.wait("shown.finish")
-
-    assert (why, field) == ("Enter a user at the top: each has a memory of their own.", "user")
-    assert left[0] == left[2], "the question has a line of its own"
-    assert browser.evaluate("document.querySelector('#head small').textContent").startswith("nobody · 1 answer · ended")
-    assert "ended (" not in browser.evaluate("document.querySelector('#head small').textContent")
 
 
 # -- all sessions ------------------------------------------------------------------------------------------------------

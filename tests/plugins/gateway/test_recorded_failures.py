@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import suppress
 from html import unescape
 from pathlib import Path
 
 import httpx
-from chat_server import Reply, chunks, completion, refusal
+from chat_server import chunks, completion, refusal
 
 from .upstream import passing
 
@@ -56,20 +55,6 @@ def test_a_request_that_the_provider_refused_is_seen_first_with_its_status_text_
     for words in ("failed, HTTP 503", "the provider has no capacity left", "what is the weather"):
         assert words in shown
     assert time.strftime("%Y-%m-%d ") in shown
-
-
-def test_a_stream_that_broke_off_is_a_failure_with_what_had_come(tmp_path: Path) -> None:
-    piece = {"choices": [{"index": 0, "delta": {"content": "It begins"}, "finish_reason": None}]}
-    broken = chunks(piece, piece, done=False)
-    with passing(tmp_path, Reply(broken.body, headers=broken.headers, missing=10)) as gateway:
-        with suppress(httpx.HTTPError):  # it ends with an event that says so, or is broken off, too
-            ask(gateway.url, "dropped", stream=True)
-        failed = listed(gateway.url, 1, "?failure=failed")
-        [link] = re.findall(r'<td data-label="episode"><a href="([^"]+)"', failed)
-        shown = page(gateway.url, link)
-
-    assert "failed, HTTP 502" in shown
-    assert "It begins" in shown
 
 
 def test_what_an_answer_took_is_shown_with_its_date(tmp_path: Path) -> None:

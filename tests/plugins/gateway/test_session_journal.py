@@ -1,23 +1,20 @@
-"""Trainings learn from the sessions that gateways share: from all feedback once, whatever is killed in between."""
+"""Trainings learn from the sessions that gateways share, and sessions are deleted from their database."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from agentfw import Episode, Host, Message, Run, Task, Turn
+from agentfw import Episode, Host, Message, Task, Turn
 from agentfw.episode import Event
 from agentfw.errors import UsageError
-from agentfw.runs import RunFolder, parse_spec, start_from_runs
+from agentfw.runs import read_sessions
 from agentfw.testing import fresh_host
 from agentfw_plugins.gateway.live import Limits
 
@@ -28,9 +25,8 @@ pytest.importorskip("sqlalchemy")
 from agentfw_plugins.gateway.learning.shared_versions import SharedVersionFile
 from agentfw_plugins.gateway.sessions.copied_sessions import copied
 from agentfw_plugins.gateway.sessions.session_database import LEARNING
-from agentfw_plugins.gateway.sessions.session_journal import Chosen, SessionJournal
-from agentfw_plugins.gateway.sessions.session_store import SessionStore
-from agentfw_plugins.worlds.from_feedback import read_examples
+from agentfw_plugins.gateway.sessions.session_store import Chosen, SessionJournal, SessionStore
+from agentfw_plugins.rewards.measured import feedback_of
 
 
 @pytest.fixture(scope="module")
@@ -48,29 +44,6 @@ def store(where: str) -> Iterator[SessionStore]:
     store = SessionStore(where)
     yield store
     store.close()
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from agentfw import Host, Run
-from agentfw.runs import parse_spec, start_from_runs
-from agentfw_plugins.gateway.sessions import copied_sessions, session_journal
-
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-where, root, moment = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-if moment == "before anything is taken":
-    session_journal.SessionJournal.take = die
-if moment == "while it is copied":
-    copied_sessions.feedback_of = die
-values = start_from_runs([where], root)(Host.load(), None, None)
-if moment == "when it is copied":
-    die()
-Run.create(parse_spec(values | {"policy": "tiny", "tasks": 1}), Host.load(), root)
-die()
-"""
 
 
 def say(store: SessionStore, name: str, *, liked: float | None = None, user: str = "ada") -> None:
@@ -96,65 +69,6 @@ def rate(store: SessionStore, name: str, value: float) -> None:
     store.give_back(shared.number)
 
 
-def learned(folders: list[Path]) -> Counter[tuple[str, float]]:
-    """What a training learns from these runs: which questions, and what was thought of the answers."""
-    return Counter((one.messages[0].content, one.value) for one in read_examples(folders, 0.5))
-
-
-def asked(*names: str) -> Counter[tuple[str, float]]:
-    return Counter((f"Which tea for {name}?", 1.0) for name in names)
-
-
-def train(host: Host, root: Path, folders: list[Path]) -> Run:
-    """A training that has begun."""
-    values = start_from_runs([str(folder) for folder in folders], root)(host, None, None)
-    return Run.create(parse_spec(values | {"policy": "tiny", "tasks": 1}), host, root)
-
-
-def test_each_training_learns_what_was_said_since_the_one_before(
-    store: SessionStore, where: str, host: Host, tmp_path: Path
-) -> None:
-    for name in "abc":
-        say(store, name, liked=1.0)
-    say(store, "later")
-    first = copied(where, host, tmp_path)
-    train(host, tmp_path, first)
-    for name in "de":
-        say(store, name, liked=1.0)
-    rate(store, "later", 1.0)
-    (lock,) = [RunFolder.open(folder) for folder in first]
-
-    second = copied(where, host, tmp_path)
-
-    assert learned(first) == asked("a", "b", "c")
-    assert learned(second) == asked("d", "e", "later"), "feedback on an old session is new, too"
-    assert lock.state == "running", "no other process takes the copy"
-
-
-def test_feedback_that_is_too_little_waits_for_more(
-    store: SessionStore, where: str, host: Host, tmp_path: Path
-) -> None:
-    say(store, "a", liked=1.0)
-    script = (
-        "import sys; from pathlib import Path; from agentfw.runs import start_from_runs; from agentfw import Host\n"
-    )
-    script += "start_from_runs([sys.argv[1]], Path(sys.argv[2]))(Host.load(), None, None)"
-    subprocess.run([sys.executable, "-c", script, where, str(tmp_path)], check=True)
-    with pytest.raises(UsageError, match="are in 1 conversation"):
-        learned([path.parent for path in tmp_path.glob("*/run.json")])
-    for name in "bc":
-        say(store, name, liked=1.0)
-    end(store, "a")
-    journal = SessionJournal(where)
-    assert journal.drop_ended(0) == 1, "it is in the copy"
-    journal.close()
-
-    folders = copied(where, host, tmp_path)
-
-    assert learned(folders) == asked("a", "b", "c")
-    assert len(list(tmp_path.glob("*/run.json"))) == 1, "the copy of the first attempt is taken up"
-
-
 def end(store: SessionStore, name: str) -> None:
     shared = store.take(name)
     assert shared is not None
@@ -163,8 +77,28 @@ def end(store: SessionStore, name: str) -> None:
     store.conclude(shared.number, 0.0, None)
 
 
+def test_a_training_learns_from_all_feedback_that_there_is(
+    store: SessionStore, where: str, host: Host, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="there is no feedback in the sessions"):
+        copied(where, host, tmp_path)
+    say(store, "a", liked=1.0)
+    say(store, "later")
+    first = copied(where, host, tmp_path)
+    rate(store, "later", -1.0)
+
+    second = copied(where, host, tmp_path)
+
+    def rated_in(folders: list[Path]) -> dict[str, list[float]]:
+        episodes = [episode for folder in folders for episode in read_sessions(folder)]
+        return {one.task.query: [value for _, value, _ in feedback_of(one)] for one in episodes}
+
+    assert rated_in(first) == {"a": [1.0]}
+    assert rated_in(second) == {"a": [1.0], "later": [-1.0]}
+
+
 def test_ended_sessions_are_dropped_after_a_while_and_feedback_when_a_training_has_it(
-    anywhere: str, tmp_path: Path
+    anywhere: str, host: Host, tmp_path: Path
 ) -> None:
     store, journal = SessionStore(anywhere), SessionJournal(anywhere)
     for name in "ab":
@@ -179,9 +113,7 @@ def test_ended_sessions_are_dropped_after_a_while_and_feedback_when_a_training_h
 
     assert (journal.drop_ended(3600), names()) == (0, ["a", "b", "unrated", "goes on"]), "not long ago"
     assert (journal.drop_ended(0), names()) == (1, ["a", "b", "goes on"]), "feedback waits for a training"
-    journal.take("copy")
-    assert journal.drop_ended(0) == 0, "this training has no copy of what it took yet"
-    journal.copied("copy")
+    copied(anywhere, host, tmp_path)
     versions = SharedVersionFile(tmp_path / "run", anywhere)
     versions.create()
     assert journal.drop_ended(0) == 0, "gateways learn from the newest feedback, whoever has a copy"
@@ -191,60 +123,6 @@ def test_ended_sessions_are_dropped_after_a_while_and_feedback_when_a_training_h
     versions.close()
     for one in (store, journal):
         one.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "moment", ["before anything is taken", "while it is copied", "when it is copied", "when there is a training"]
-)
-def test_a_kill_loses_nothing_and_nothing_is_learned_twice(
-    moment: str, store: SessionStore, where: str, host: Host, tmp_path: Path
-) -> None:
-    for name in "abc":
-        say(store, name, liked=1.0)
-    command = [sys.executable, "-c", KILLED, where, str(tmp_path), moment]
-    assert subprocess.run(command).returncode == -signal.SIGKILL
-    for name in "def":
-        say(store, name, liked=1.0)
-    before = [RunFolder.open(path.parent) for path in tmp_path.glob("*/run.json")]
-
-    after = learned(copied(where, host, tmp_path))
-
-    begun = [str(run.about["spec"]["environment"].get("settings", {}).get("runs", [""])[0]) for run in before]
-    resumed = learned([Path(name) for name in begun if name]) if any(begun) else Counter[tuple[str, float]]()
-    assert resumed == (asked("a", "b", "c") if moment == "when there is a training" else Counter())
-    assert resumed + after == asked(*"abcdef")
-
-
-def test_trainings_of_two_machines_at_once_share_the_feedback(
-    store: SessionStore, where: str, host: Host, tmp_path: Path
-) -> None:
-    for name in "abc":
-        say(store, name, liked=1.0)
-
-    one, other = copied(where, host, tmp_path / "one"), copied(where, host, tmp_path / "other")
-
-    assert learned(one) == asked("a", "b", "c")
-    with pytest.raises(UsageError, match="are in 0 conversations"):
-        learned(other)
-
-
-def test_a_session_that_goes_on_is_not_changed_for_the_training_that_has_it(
-    store: SessionStore, where: str, tmp_path: Path
-) -> None:
-    say(store, "a", liked=1.0)
-    journal = SessionJournal(where)
-    journal.take("mine")
-    before = [episode.to_record() for episode in journal.taken("mine")]
-    rate(store, "a", -1.0)
-    journal.take("theirs")
-
-    after = [episode.to_record() for episode in journal.taken("mine")]
-    (theirs,) = journal.taken("theirs")
-
-    journal.close()
-    assert after == before
-    assert [event.data["value"] for event in theirs.events] == [-1.0], "only what is new"
 
 
 def test_sessions_are_deleted_by_user_key_and_age_but_not_in_the_middle_of_an_answer(
@@ -274,31 +152,6 @@ def test_sessions_are_deleted_by_user_key_and_age_but_not_in_the_middle_of_an_an
     journal.close()
 
 
-def test_answers_are_exported_with_their_tokens_and_feedback(store: SessionStore, where: str, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
-    for number in range(250):  # more than are read at a time
-        say(store, f"s{number}", liked=-1.0 if number == 7 else None, user=f"u{number % 2}")
-    file = tmp_path / "answers.parquet"
-    command = [sys.executable, "-m", "agentfw", "serve", "sessions", "export", where, str(file), "--user", "u1"]
-
-    subprocess.run(command, check=True)
-
-    rows = parquet.read_table(file).to_pylist()
-    assert [row["session"] for row in rows] == [f"s{number}" for number in range(1, 250, 2)]
-    assert [row["session"] for row in rows if row["feedback"] is not None] == ["s7"]
-    said = {key: rows[3][key] for key in ("user", "turn", "question", "answer", "feedback", "token_ids", "logprobs")}
-    assert said == {
-        "user": "u1",
-        "turn": 0,
-        "question": "Which tea for s7?",
-        "answer": "mint",
-        "feedback": -1.0,
-        "token_ids": [5, 6],
-        "logprobs": [-0.5, -0.25],
-    }
-    assert os.stat(file).st_mode & 0o077 == 0, "only its owner reads what people said"
-
-
 @pytest.mark.nightly
 def test_what_people_say_to_two_gateways_trains_a_model(where: str, small_model: Path, tmp_path: Path) -> None:
     replies = {"policy": "scripted", "assignments": ['policy.replies=["mint tea"]']}
@@ -318,8 +171,4 @@ def test_what_people_say_to_two_gateways_trains_a_model(where: str, small_model:
     command = [sys.executable, "-m", "agentfw", "train", "--from", where, "--runs", str(tmp_path / "runs"), "--json"]
 
     done = subprocess.run([*command, *settings, *small], capture_output=True, text=True)
-    again = subprocess.run([*command, *settings, *small], capture_output=True, text=True)
-
     assert done.returncode == 0, done.stderr
-    assert again.returncode == 2, "there is nothing new to learn from"
-    assert "in 0 conversations" in again.stderr

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agentfw.runs import RunFolder, read_sessions
+from agentfw.runs import RunFolder
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import Served, served
@@ -105,15 +105,10 @@ WRONG: list[tuple[str, str, Any, int]] = [
     ("two tools with one name", "/s/x/v1/chat/completions", body("hi", tools=[WEATHER, WEATHER]), 400),
     ("no messages", "/s/x/v1/chat/completions", {"model": "scripted"}, 400),
     ("an empty conversation", "/s/x/v1/chat/completions", body(), 409),
-    ("very many answers at once", "/s/x/v1/chat/completions", body("hi", n=17), 400),
-    ("several answers in one stream", "/s/x/v1/chat/completions", body("hi", n=2, stream=True), 400),
-    ("a penalty", "/s/x/v1/chat/completions", body("hi", presence_penalty=0.5), 400),
-    ("a field that nobody knows", "/s/x/v1/chat/completions", body("hi", chat_template_kwargs={}), 400),
     ("a picture", "/s/x/v1/chat/completions", body({"role": "user", "content": [{"type": "image_url"}]}), 400),
-    ("a schema for the answer", "/s/x/v1/chat/completions", body("hi", response_format={"type": "json_object"}), 400),
     ("a temperature of NaN", "/s/x/v1/chat/completions", b'{"model": "scripted", "temperature": NaN}', 400),
     ("no JSON", "/s/x/v1/chat/completions", b"{", 400),
-    ("a body that is too large", "/s/x/v1/chat/completions", b" " * 200_000, 413),
+    ("a body that is too large", "/s/x/v1/chat/completions", b" " * 65_000_000, 413),
     ("a name with a path in it", "/s/..%2f..%2fetc/v1/chat/completions", body("hi"), 404),
     ("a name with odd letters", "/s/a%20b/v1/chat/completions", body("hi"), 400),
     ("feedback without a session", "/s/nobody/feedback", {"value": "good"}, 404),
@@ -132,7 +127,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Any:
     from .conftest import rule, served
 
     options = {"policy": "scripted", "assignments": [f"policy.rule={rule.__module__}:rule"]}
-    limits = Limits(models=("scripted",), body=100_000)
+    limits = Limits(models=("scripted",))
     with served(tmp_path_factory.mktemp("runs"), limits, **options) as running:
         for name, user in (("known", ""), ("ended", ""), ("adas", "ada")):
             ask(running.session(name), body("hello", user=user))
@@ -177,24 +172,6 @@ def test_without_a_key_no_web_page_gets_in(gateway: Served, headers: dict[str, s
 
     assert answer.status_code == 403
     assert "page" not in gateway.live.sessions
-
-
-def test_a_client_that_hangs_up_leaves_its_whole_answer_in_the_record(serve: Callable[..., Served]) -> None:
-    gateway = serve()
-    given = json.dumps(body("hello", stream=True)).encode()
-    host, port = gateway.url.removeprefix("http://").split(":")
-    head = f"POST /s/gone/v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(given)}\r\n\r\n"
-
-    with socket.create_connection((host, int(port))) as line:
-        line.sendall(head.encode() + given)
-        line.recv(20)
-    ask(gateway.session("gone"), body("still there?"))
-
-    episode = gateway.live.sessions["gone"].episode
-    assert sorted(turn.text for turn in episode.turns) == ["You said: hello", "You said: still there?"]
-    assert {turn.text for one in read_sessions(gateway.live.folder.path) for turn in one.turns} == {
-        turn.text for turn in episode.turns
-    }
 
 
 def test_only_so_many_sessions_are_in_progress(serve: Callable[..., Served]) -> None:
@@ -269,28 +246,6 @@ def test_a_port_in_use_is_an_error_that_says_so(tmp_path: Path) -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UsageError, match="can't listen on"):
         asyncio.run(start(taken.getsockname()[1]))
-
-
-@pytest.mark.slow
-def test_feedback_is_the_reward_and_the_memory_learns_from_it_for_that_user_only(serve: Callable[..., Served]) -> None:
-    pytest.importorskip("igraph")
-    gateway = serve(memories=["skillgraph"])
-    wish = "a quiet table by the window"
-    ask(gateway.session("first"), body("Book a table for dinner, please.", user="ada"))
-    httpx.post(f"{gateway.url}/s/first/feedback", json={"value": -1, "words": f"I prefer {wish}.", "turn": 0})
-    ended = httpx.post(f"{gateway.url}/s/first/end").json()
-
-    for name, user in (("again", "ada"), ("other", "bob"), ("nobody", "")):
-        ask(gateway.session(name), body("Book a table for dinner, please.", user=user))
-    shown = {
-        name: "\n".join(message.content for message in gateway.live.sessions[name].episode.messages)
-        for name in ("again", "other", "nobody")
-    }
-
-    assert ended["reward"] == -1.0
-    assert wish in shown["again"]
-    assert wish not in shown["other"]
-    assert wish not in shown["nobody"]
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +18,6 @@ from agentfw.turns.session import extended
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import Served, served
-from .killing import begun, told
 
 pytest.importorskip("sqlalchemy")
 
@@ -109,15 +106,6 @@ def test_a_conversation_without_a_name_is_found_by_its_last_answer(two: tuple[Se
 
 
 @pytest.mark.slow
-def test_another_users_session_is_refused_by_every_gateway(two: tuple[Served, Served]) -> None:
-    a, b = two
-    message(ask(a, "tea", "one", user="ada"))
-
-    assert ask(b, "tea", "two", user="ben").status_code == 403
-    assert httpx.post(f"{b.url}/s/coffee/feedback", json={"value": 1}).status_code == 404
-
-
-@pytest.mark.slow
 def test_requests_at_both_at_once_wait_for_one_another(two: tuple[Served, Served], anywhere: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda i: message(ask(two[i % 2], "tea", f"word {i}"))["content"], range(24)))
@@ -125,30 +113,6 @@ def test_requests_at_both_at_once_wait_for_one_another(two: tuple[Served, Served
     turns = stored(anywhere, "tea").turns
     assert sorted(turn.text for turn in turns) == sorted(answers)
     assert [turn.index for turn in turns] == list(range(24))
-
-
-@pytest.mark.slow
-def test_a_session_of_a_gateway_that_was_stopped_or_killed_goes_on_at_another(anywhere: str, tmp_path: Path) -> None:
-    options = ("--policy", "scripted", "--set", 'policy.replies=["yes"]', "--sessions", anywhere)
-    killed, stopped, left = (begun(tmp_path / name, *options) for name in ("killed", "stopped", "left"))
-    urls = [told(process)[0] for process in (killed, stopped, left)]
-    body = {"model": "scripted", "messages": [{"role": "user", "content": "one"}]}
-    try:
-        for url, name in zip(urls, ("tea", "coffee"), strict=False):
-            httpx.post(f"{url}/s/{name}/v1/chat/completions", json=body).raise_for_status()
-        os.kill(killed.pid, signal.SIGKILL)
-        os.kill(stopped.pid, signal.SIGTERM)
-        killed.communicate()
-        stopped.communicate(timeout=60)
-        for name in ("tea", "coffee"):
-            httpx.post(f"{urls[2]}/s/{name}/v1/chat/completions", json=body, timeout=60).raise_for_status()
-    finally:
-        for process in (killed, stopped, left):
-            process.kill()
-            process.communicate()
-
-    assert len(stored(anywhere, "tea").turns) == 2
-    assert len(stored(anywhere, "coffee").turns) == 2
 
 
 @pytest.mark.slow
@@ -208,24 +172,6 @@ def test_news_of_a_gateway_that_lost_its_session_are_refused(anywhere: str) -> N
     assert quick.records(mine.number) == [{"n": 1}], "said again after a broken connection, it is there once"
     slow.close()
     quick.close()
-
-
-def test_only_sessions_in_use_stay_with_their_gateway(anywhere: str) -> None:
-    a, b = SessionStore(anywhere, lease=0.3), SessionStore(anywhere)
-    used, left = a.begin("tea", 0, "ada"), a.begin("coffee", 0, "ada")
-    assert used is not None
-    assert left is not None
-
-    a.lease = 60.0
-    a.renew([used.number])
-    time.sleep(0.4)
-    tea, coffee = b.take("tea"), b.take("coffee")
-
-    assert tea is not None
-    assert coffee is not None
-    assert (tea.is_taken, coffee.is_taken) == (False, True)
-    a.close()
-    b.close()
 
 
 def test_the_file_is_private_and_other_databases_are_refused(tmp_path: Path) -> None:

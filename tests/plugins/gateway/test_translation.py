@@ -6,9 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -25,7 +23,7 @@ from .conftest import Served
 from .features import HEAD, HELLO, MESSAGES, NO_MESSAGES, NO_RESPONSES, RESPONSES, RICH, STREAM
 from .mutations import mutate
 from .native_features import MESSAGE, RESPONSE, message_stream, response_stream
-from .upstream import Passing, passing
+from .upstream import Passing
 
 Body = dict[str, Any]
 CALL = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
@@ -47,12 +45,6 @@ REPLY: Body = {
         "completion_tokens_details": {"reasoning_tokens": 2},
     },
 }
-
-
-@pytest.fixture
-def upstream(tmp_path: Path) -> Iterator[Callable[..., Passing]]:
-    with ExitStack() as stack:
-        yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **more))
 
 
 def post(gateway: Served, path: str, body: Body) -> httpx.Response:

@@ -146,26 +146,3 @@ def test_a_gateway_asks_before_it_passes_a_call_on(
     asked(f"{url}/questions/{question['number']}", {"allow": allow})
 
     answered(reply, model, tmp_path / "runs", allow=allow)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("button", "allow"), [("Allow", True), ("Refuse", False)])
-def test_a_person_answers_with_the_buttons_of_the_page(
-    asking: tuple[str, dict[str, Any]],
-    model: tuple[str, Server],
-    tmp_path: Path,
-    chromium: Callable[..., Any],
-    button: str,
-    allow: bool,
-) -> None:
-    url, reply = asking
-    browser = chromium()
-
-    browser.open(f"{url}/")
-    browser.wait("element('questions').textContent.includes('call send_mail with')")
-    browser.evaluate(
-        f"[...document.querySelectorAll('#questions button')].find((one) => one.textContent === '{button}').click()"
-    )
-    browser.wait("!element('questions').textContent")
-
-    answered(reply, model, tmp_path / "runs", allow=allow)

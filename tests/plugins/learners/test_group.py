@@ -15,8 +15,6 @@ import pytest
 from agentfw.errors import AgentfwError
 from agentfw.learner import Batch, Update
 from agentfw.optimizer import Loss
-from agentfw.seeds import Seeds
-from agentfw_plugins.learners.lessons import Lesson
 from agentfw_plugins.learners.settings import LoraSettings, SftSettings
 from agentfw_plugins.learners.token_tree import TurnTokens, choose_size, pack
 from agentfw_plugins.optimizers.imitation import KTO, Imitation, ImitationSettings, KTOSettings
@@ -28,10 +26,7 @@ pytest.importorskip("peft")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from agentfw_plugins.learners.descent import Descent  # noqa: E402
-from agentfw_plugins.learners.group import Ranks  # noqa: E402
 from agentfw_plugins.learners.model_learner import LoraLearner, SftLearner  # noqa: E402
-from agentfw_plugins.learners.network import Network  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
 Make = Callable[..., LoraLearner]
@@ -195,52 +190,6 @@ def test_an_error_of_a_worker_is_told_and_the_learner_goes_on(
     assert_alike([*first, second], learned(learner_of(), make_batch, updates=2))
 
 
-@pytest.mark.nightly
-def test_replicated_workers_go_through_the_batch_each_in_an_order_of_its_own(
-    learner_of: Make, make_batch: MakeBatch
-) -> None:
-    first, exact = (
-        learned(learner_of(workers=2, minibatches=2, share=share), make_batch, updates=1)[0]
-        for share in ("replicated", "exact")
-    )
-
-    assert first.metrics["steps"] == exact.metrics["steps"] == 2
-    assert first.metrics["tokens_unique"] == pytest.approx(2 * exact.metrics["tokens_unique"], rel=0.2)
-    assert any(not torch.equal(weights(first)[name], tensor) for name, tensor in weights(exact).items())
-
-
-def test_the_gradient_of_a_replicated_step_is_the_mean_over_the_orders(small_model: Path) -> None:
-    network = Network(LoraSettings(model=str(small_model), gradient_clip=1e9), Seeds(7))
-    found = [
-        Lesson(TurnTokens(prompt, sampled), advantage, (), task=number, turn=0, episode=str(number))
-        for number, ((prompt, sampled, advantage),) in enumerate(episodes(3))
-    ]
-
-    def gradient(*orders: list[Any]) -> Any:
-        descent = Descent(network, torch.optim.SGD(network.parameters(), lr=1e-30), network.settings, 1e-30)
-        descent.learn([[order] for order in orders], Loss(), 1)
-        return torch.cat([parameter.grad.flatten() for parameter in network.parameters()])
-
-    one, other, both = gradient(found[:3]), gradient(found[2:5]), gradient(found[:3], found[2:5])
-
-    assert torch.allclose(both, (one + other) / 2, atol=1e-7)
-    assert not torch.allclose(one, other, atol=1e-5)
-
-
-def test_the_dearest_pieces_go_first_each_to_whoever_has_least() -> None:
-    pieces = [3, 9, 4, 5]
-
-    shares = [Ranks(rank, 2).share(pieces, lambda size: size) for rank in range(2)]
-
-    assert shares == [[(1, 9), (0, 3)], [(3, 5), (2, 4)]]
-
-
-def test_where_a_layer_waits_for_all_a_process_without_work_goes_along_with_the_cheapest_piece() -> None:
-    shares = [Ranks(rank, 3, sharded=True).share([9, 4, 5, 1], lambda size: size) for rank in range(3)]
-
-    assert shares == [[(0, 9), (-1, 1)], [(2, 5), (-1, 1)], [(1, 4), (3, 1)]]
-
-
 def test_trees_for_two_workers_split_the_work_unless_a_shared_prompt_makes_that_dear() -> None:
     apart = [TurnTokens(tuple(range(number, number + 100)), (1, 2)) for number in range(16)]
     shared = [TurnTokens(tuple(range(1000)), (number, *range(20))) for number in range(4)]
@@ -257,8 +206,6 @@ def test_trees_for_two_workers_split_the_work_unless_a_shared_prompt_makes_that_
     ("settings", "told"),
     [
         ({"workers": 0}, "greater than or equal to 1"),
-        ({"share": "replicated", "workers": 2}, "two or more workers and minibatches"),
-        ({"share": "replicated", "minibatches": 2}, "two or more workers and minibatches"),
         ({"sharded": True}, "two or more"),
         ({"sharded": True, "workers": 2, "weights": "all"}, "trains an adapter"),
         ({"sharded": True, "workers": 2, "optimizer": "adamw_8bit"}, "optimizer = adamw"),

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from agentfw.boundary.settings_input import operational_keys
-from agentfw.errors import SettingsError, UsageError
+from agentfw.errors import UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Loss
 from agentfw_plugins.learners.settings import LoraSettings
-from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
 from .conftest import updated
 
@@ -26,7 +25,6 @@ pytest.importorskip("peft")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from agentfw_plugins.learners.descent import restore_optimizer  # noqa: E402
 from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
 
 MakeBatch = Callable[..., Batch]
@@ -67,19 +65,6 @@ def test_how_far_an_update_is_is_told_piece_by_piece(
     assert memory > 0
 
 
-def test_rounding_is_not_that_of_one_lucky_draw(learner_of: Callable[..., LoraLearner]) -> None:
-    """One error in each input may hardly change a token that others change a lot: of one, a sixth are that small."""
-    learner = learner_of(precision="bf16")
-    answers = [((*PROMPT, number), tuple(range(20 + number, 32 + number))) for number in range(20)]
-
-    rounding = torch.tensor(learner.score(answers).rounding)
-
-    exact = torch.tensor(learner._logprobs(answers, base=False))
-    others = [torch.tensor(learner._logprobs(answers, base=False, nudge=number)) for number in range(100, 124)]
-    typical = torch.stack([other - exact for other in others]).square().mean(0).sqrt()
-    assert (rounding < 0.2 * typical).float().mean() < 0.03
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -104,18 +89,6 @@ def test_what_was_better_than_expected_becomes_likelier(
     assert after[1] < before[1] - 0.1
     base = [sum(learner.logprobs(PROMPT, answer, base=True)) for answer in (GOOD, BAD)]
     assert base == pytest.approx(before, abs=1e-4)
-
-
-def test_an_optimizer_s_state_goes_where_its_parameters_are() -> None:
-    """But for AdamW's count of steps, which it keeps on the CPU."""
-    parameter = torch.nn.Parameter(torch.zeros(3, device="meta"))
-    optimizer = torch.optim.AdamW([parameter])
-
-    state = {"0.step": torch.tensor(1.0), "0.exp_avg": torch.zeros(3), "0.exp_avg_sq": torch.zeros(3)}
-    restore_optimizer(optimizer, state, {})
-
-    placed = {key: value.device.type for key, value in optimizer.state[parameter].items()}
-    assert placed == {"step": "cpu", "exp_avg": "meta", "exp_avg_sq": "meta"}
 
 
 def test_an_adapter_is_one_that_peft_loads(
@@ -167,33 +140,6 @@ def test_steps_that_are_too_small_for_bf16_add_up_in_its_masters(
     assert 5 < moved.median() <= 10.1
 
 
-def test_a_model_trained_in_bf16_is_the_one_that_is_served_in_bf16(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
-) -> None:
-    from agentfw_plugins.models import load_base
-
-    learner = learner_of(weights="all", precision="bf16", learning_rate=1e-3)
-    update = updated(learner, make_batch(*PAIR))
-
-    served, trained = load_base(update.adapter, "bf16", "cpu").state_dict(), learner._opened().network.base.state_dict()
-
-    assert {weight.dtype for weight in served.values()} == {torch.bfloat16}
-    assert all(torch.equal(served[name], trained[name]) for name in trained)
-
-
-def test_a_folder_without_weights_has_them_drawn_from_the_seed(make_model: Callable[..., Path], tmp_path: Path) -> None:
-    folder = make_model(tmp_path / "plan", weights=False)
-
-    said = [
-        LoraLearner(LoraSettings(model=str(folder), weights="all", seed=seed)).logprobs(PROMPT, GOOD)
-        for seed in (1, 1, 2)
-    ]
-
-    assert said[0] == said[1] != said[2]
-    with pytest.raises(SettingsError, match="no weights"):
-        LoraLearner(LoraSettings(model=str(folder))).logprobs(PROMPT, GOOD)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
@@ -237,37 +183,6 @@ def test_to_go_on_after_a_break_is_to_go_on_to_the_last_bit(
     assert sorted(path.name for path in broken.iterdir()) == ["1", "2", "3"]
 
 
-def test_a_batch_may_be_gone_through_in_minibatches(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
-) -> None:
-    """Two tasks in two steps, twice: later steps have ratios that aren't one, and clipping begins."""
-    learner = learner_of(minibatches=2, steps=2, learning_rate=0.05)
-
-    metrics = updated(learner, make_batch(*PAIR, *PAIR, tasks=2)).metrics
-
-    assert metrics["steps"] == 4
-    assert metrics["ratio_largest"] > 1.2
-    assert metrics["clipped"] > 0
-    assert metrics["on_policy"] == 0
-
-
-@pytest.mark.parametrize("loss", [Loss(), Loss(ratio="sequence", clip_low=3e-4), Loss(clip_high=5.0, ratio_cap=1.01)])
-def test_with_one_step_clipping_takes_no_part_and_the_figures_say_so(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, loss: Loss
-) -> None:
-    """Every ratio is 1, so losses that differ in clipping give the same version."""
-    plain, other = learner_of(learning_rate=0.05), learner_of(learning_rate=0.05)
-    plain.update(make_batch(*PAIR))
-
-    metrics = updated(other, make_batch(*PAIR, loss=loss)).metrics
-
-    assert metrics["on_policy"] == 1
-    assert (metrics["ratio"], metrics["ratio_largest"], metrics["clipped"]) == (1, 1, 0)
-    assert other.logprobs(PROMPT, GOOD) == pytest.approx(plain.logprobs(PROMPT, GOOD), abs=1e-6)
-    likelihood = updated(learner_of(), make_batch(*PAIR, loss=Imitation(ImitationSettings()).loss())).metrics
-    assert "on_policy" not in likelihood
-
-
 def tempered(network: Any, prompt: tuple[int, ...], answer: tuple[int, ...], temperature: float) -> list[float]:
     """Logprobs of an answer at a temperature, from the model's own logits."""
     with torch.no_grad():
@@ -299,45 +214,6 @@ def test_sampler_and_learner_are_compared_at_the_temperature_of_the_sampler(
     assert matching["mismatch_largest"] < 1e-4
     assert matching["importance_capped"] == 0
     assert differing["mismatch"] > 0.1
-
-
-def test_the_gradient_is_that_of_the_tempered_policy(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, small_model: Path
-) -> None:
-    """One step of plain gradient descent by hand, on the mean of A log p at temperature 0.4, has the same norm."""
-    from agentfw_plugins.models import load_base
-
-    batch = make_batch(*PAIR)
-    for episode in batch.episodes:
-        episode.turns[0].temperature = 0.4
-    network = load_base(small_model, "fp32", "cpu").requires_grad_(True)
-
-    metrics = updated(learner_of(weights="all", learning_rate=1e-3, gradient_clip=1e9), batch).metrics
-
-    loss = torch.zeros(())
-    for answer, advantage in ((GOOD, 1.0), (BAD, -1.0)):
-        logits = network(torch.tensor([[*PROMPT, *answer]])).logits[0, len(PROMPT) - 1 : -1]
-        loss = loss - advantage * (logits / 0.4).log_softmax(-1)[range(3), list(answer)].sum() / 6
-    loss.backward()
-    norm = torch.stack([each.grad.norm() for each in network.parameters() if each.grad is not None]).norm()
-    assert metrics["gradient_norm"] == pytest.approx(float(norm), rel=1e-4)
-
-
-def test_minibatches_of_any_size_count_each_token_as_the_batch_does(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
-) -> None:
-    """Three tasks in two minibatches, of one and of two tasks: their gradients add up to that of one minibatch, twice.
-
-    The steps are too small to change anything in between.
-    """
-    tasks = [[(PROMPT, (20, 21, 22), 1.0)], [(PROMPT, (30,), 1.0), (PROMPT, (31, 32), 1.0)], [(PROMPT, (40,), 1.0)]]
-    loss = Loss(aggregation="episode_mean")
-
-    whole = updated(learner_of(learning_rate=1e-8), make_batch(*tasks, tasks=3, loss=loss)).metrics
-    split = updated(learner_of(learning_rate=1e-8, minibatches=2), make_batch(*tasks, tasks=3, loss=loss)).metrics
-
-    assert split["steps"] == 2
-    assert split["policy_loss"] == pytest.approx(whole["policy_loss"], abs=1e-5)
 
 
 def test_figures_say_what_was_done(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
@@ -381,15 +257,6 @@ def test_a_batch_that_changes_no_weight_gives_no_version(
     assert files(update.adapter) == files(other.adapter), "neither momentum nor the number of steps has moved"
 
 
-def test_momentum_takes_no_step_of_its_own(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
-    learner = learner_of()
-    learner.update(make_batch(*PAIR))
-    before = learner.logprobs(PROMPT, GOOD)
-
-    assert learner.update(make_batch([(PROMPT, GOOD, 0.0)])) is None
-    assert learner.logprobs(PROMPT, GOOD) == before
-
-
 def test_the_learning_rate_rises_and_falls(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
     """To 0.01 in two steps, in half a cosine to a tenth of that after six, and there it stays."""
     learner = learner_of(warmup=2, decay=6)
@@ -404,7 +271,6 @@ def test_what_only_takes_memory_or_time_may_change_when_a_training_is_resumed() 
     free = {"packing", "tokens", "checkpointing", "sharded", "worker_patience"}
 
     assert set(operational_keys(LoraSettings())) == {*free, "workers"}
-    assert set(operational_keys(LoraSettings(share="replicated", workers=2, minibatches=2))) == free
 
 
 def test_a_training_may_begin_with_an_adapter(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
@@ -420,26 +286,6 @@ def test_a_training_may_begin_with_an_adapter(learner_of: Callable[..., LoraLear
     second.update(make_batch(*PAIR))
     assert second.logprobs(PROMPT, GOOD, base=True) == began
     assert second.logprobs(PROMPT, GOOD) != began
-
-
-@pytest.mark.slow
-def test_a_penalty_pulls_towards_where_training_began(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
-) -> None:
-    first = learner_of()
-    for _ in range(3):
-        adapter = updated(first, make_batch(*PAIR)).adapter
-    batch = [[(PROMPT, GOOD, 0.0)], [(PROMPT, BAD, 0.0)]]
-    moved = {}
-    for reference in ("start", "base"):
-        learner = learner_of(adapter=str(adapter), reference=reference)
-        began = learner.logprobs(PROMPT, GOOD)
-        learner.update(make_batch(*batch, loss=Loss(kl=1.0)))
-        moved[reference] = max(abs(a - b) for a, b in zip(learner.logprobs(PROMPT, GOOD), began, strict=True))
-
-    # Where it began is where the penalty is zero: nothing pulls.
-    assert moved["start"] < 1e-6
-    assert moved["base"] > 1e-3
 
 
 def test_nothing_is_overwritten(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 from agentfw_plugins.learners.settings import LoraSettings
-from agentfw_plugins.learners.token_tree import FEWEST, TurnTokens, choose_size, pack, unique_tokens
+from agentfw_plugins.learners.token_tree import TurnTokens, pack, unique_tokens
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -21,7 +20,6 @@ from agentfw_plugins.learners import network  # noqa: E402
 from agentfw_plugins.learners.descent import Descent  # noqa: E402
 from agentfw_plugins.learners.lessons import Lesson  # noqa: E402
 from agentfw_plugins.learners.network import Network  # noqa: E402
-from agentfw_plugins.models import base  # noqa: E402
 
 
 def samples_of(prompt: int, answer: int, count: int = 8) -> list[TurnTokens]:
@@ -37,32 +35,11 @@ def computed(turns: list[TurnTokens], tokens: int) -> int:
     return sum(packed.computed for packed in pack(turns, tokens))
 
 
-def test_eight_long_samples_share_their_prompt() -> None:
-    turns = samples_of(4000, 2000)
-
-    assert computed(turns, 4096) == 8 * 5999  # nothing is shared
-    assert computed(turns, choose_size(turns, 1 << 20)) == unique_tokens(turns) == 4000 + 8 * 1999
-
-
-@pytest.mark.parametrize(("prompt", "answer"), [(4000, 2000), (100, 3000), (2000, 40), (6000, 6000)])
-@pytest.mark.parametrize("most", [500, 4096, 10_000, 1 << 20])
-def test_a_size_fits_and_is_no_larger_than_is_useful(prompt: int, answer: int, most: int) -> None:
-    turns = samples_of(prompt, answer)
-
-    size = choose_size(turns, most)
-
-    assert size <= most
-    if size < most:
-        assert computed(turns, size) <= 1.05 * unique_tokens(turns)
-    if size > 4096:
-        assert computed(turns, size // 2) > 1.05 * unique_tokens(turns)
-
-
 def figures_of(model: Path, turns: list[TurnTokens], **changes: Any) -> tuple[dict[str, float], Network]:
     made = Network(LoraSettings(model=str(model), device="cpu", **changes), Seeds(7))
     optimizer = torch.optim.SGD(made.parameters(), lr=1e-3)
     lessons = [Lesson(turn, 1.0, (), 0, number) for number, turn in enumerate(turns)]
-    return Descent(made, optimizer, made.settings, 1e-3).learn([[lessons]], Loss(), 1), made
+    return Descent(made, optimizer, made.settings, 1e-3).learn([lessons], Loss(), 1), made
 
 
 @pytest.mark.slow
@@ -110,54 +87,3 @@ def test_a_long_conversation_is_computed_twice_rather_than_once_a_turn(
     made.pack(short)
     never.pack(short)
     assert made.piece_size == never.piece_size  # a training that goes on here cuts what comes in the same way
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("packing", ["tree", "plain"])
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_what_a_token_is_said_to_keep_grows_with_what_is_computed(
-    make_model: Callable[..., Path], tmp_path: Path, packing: Any, checkpointing: bool
-) -> None:
-    """Twice the layers keep twice as much; computing activations twice keeps much less."""
-    rooms = {}
-    for layers in (4, 8):
-        folder = make_model(tmp_path / str(layers), num_hidden_layers=layers)
-        settings = LoraSettings(model=str(folder), packing=packing, checkpointing=checkpointing, device="cpu")
-        rooms[layers] = Network(settings, Seeds(7)).room()
-    unkept = Network(
-        LoraSettings(model=str(tmp_path / "8"), packing=packing, checkpointing=not checkpointing, device="cpu"),
-        Seeds(7),
-    ).room()
-
-    assert rooms[8] < rooms[4]
-    if checkpointing:
-        assert rooms[8] > 3 * unkept
-    else:
-        assert rooms[4] / rooms[8] == pytest.approx(2, rel=0.1)
-
-
-def test_what_is_kept_counts_each_tensor_once_and_no_weights() -> None:
-    layer = torch.nn.Linear(100, 50, bias=False)
-    given = torch.randn(10, 100, requires_grad=True)
-
-    kept = network.kept_bytes(lambda: layer(given) * 2 + layer(given), layer.parameters())
-
-    assert kept == given.nbytes
-
-
-def test_a_container_s_limit_is_the_machine_s_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = tmp_path / "memory.max"
-    monkeypatch.setattr(base, "_CONTAINER_LIMITS", (tmp_path / "absent", limit))
-    limit.write_text("max\n")
-    whole = base.machine_memory()
-
-    limit.write_text("1048576\n")
-
-    assert base.machine_memory() == 1 << 20 < whole
-
-
-def test_plain_rows_keep_to_the_least_size(small_model: Path) -> None:
-    """Rows share nothing, so larger pieces would only take more memory."""
-    _, made = figures_of(small_model, samples_of(30, 8), packing="plain")
-
-    assert made.piece_size == FEWEST

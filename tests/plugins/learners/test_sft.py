@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentfw.episode import Call, Episode, Message, Task, Turn
-from agentfw.errors import SettingsError, UsageError
+from agentfw.errors import SettingsError
 from agentfw.learner import Batch
 from agentfw.optimizer import Advantage
 from agentfw_plugins.learners.settings import SftSettings
@@ -17,11 +17,10 @@ from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
 from .conftest import updated
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from agentfw_plugins.learners.model_learner import SftLearner  # noqa: E402
-from agentfw_plugins.models import Chat  # noqa: E402
+from agentfw_plugins.learners.model_learner import SftLearner
+from agentfw_plugins.models import Chat
 
 ACTION: dict[str, Any] = {
     "name": "serve",
@@ -83,19 +82,6 @@ def test_an_answer_that_was_cut_off_does_not_teach_to_end_there(learner: SftLear
     assert open_ended is not None
     assert ended.sampled[-1] in learner._chat.end_ids
     assert open_ended.sampled == ended.sampled[:-1]
-
-
-def test_tokens_that_are_there_are_taken_as_they_are(learner: SftLearner) -> None:
-    episode = demonstration(text="something else", prompt_ids=(1, 2), token_ids=(3, 4))
-
-    assert learner.tokens(episode, episode.turns[0]) == ((1, 2), (3, 4))
-
-
-def test_who_said_nothing_demonstrates_nothing(learner: SftLearner, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing to learn from"):
-        learner.update(batch_of(tmp_path / "update", demonstration()))
-
-    assert not (tmp_path / "update").exists()
 
 
 def test_a_base_that_nobody_can_talk_to_is_refused_at_once(make_model: Callable[..., Path], tmp_path: Path) -> None:

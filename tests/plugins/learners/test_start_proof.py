@@ -16,7 +16,6 @@ from agentfw_plugins.learners.settings import LoraSettings
 from agentfw_plugins.learners.token_tree import Block, Packed
 
 torch = pytest.importorskip("torch")
-from torch import Tensor  # noqa: E402
 
 pytest.importorskip("peft")
 
@@ -69,29 +68,3 @@ def test_the_same_model_with_a_mistake_is_refused(
 
     with pytest.raises(SettingsError, match="gives other results than tree packing"):
         Network(LoraSettings(model=str(deep_models[seed]), precision="bf16", device="cpu"), Seeds(7))
-
-
-def test_a_small_mistake_is_found_where_rounding_is_small(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logprobs = Network.logprobs
-
-    def slightly_off(self: Network, packed: Packed, **which: Any) -> tuple[Tensor, Tensor]:
-        found, entropy = logprobs(self, packed, **which)
-        return found + 5e-4, entropy
-
-    monkeypatch.setattr(Network, "logprobs", slightly_off)
-
-    with pytest.raises(SettingsError, match="rounding explains"):
-        Network(LoraSettings(model=str(small_model), precision="fp32", device="cpu"), Seeds(7))
-
-
-def test_logprobs_that_are_no_numbers_are_refused(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logprobs = Network.logprobs
-
-    def broken(self: Network, packed: Packed, **which: Any) -> tuple[Tensor, Tensor]:
-        found, entropy = logprobs(self, packed, **which)
-        return found * torch.nan, entropy
-
-    monkeypatch.setattr(Network, "logprobs", broken)
-
-    with pytest.raises(SettingsError, match="gives other results than"):
-        Network(LoraSettings(model=str(small_model), device="cpu"), Seeds(7))

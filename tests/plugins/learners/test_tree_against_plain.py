@@ -46,7 +46,7 @@ class Watched(torch.optim.SGD):  # type: ignore[misc, name-defined]  # mypy does
 
 def gradients_of(network: Network, some: list[Lesson], loss: Loss) -> tuple[dict[str, float], list[Any]]:
     optimizer = Watched(network.parameters(), lr=1.0)
-    figures = Descent(network, optimizer, network.settings, 1.0).learn([[some]], loss, 1)
+    figures = Descent(network, optimizer, network.settings, 1.0).learn([some], loss, 1)
     return figures, getattr(optimizer, "gradients", [])
 
 

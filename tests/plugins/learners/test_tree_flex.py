@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentfw.errors import AgentfwError
 from agentfw_plugins.learners.token_tree import Packed, TurnTokens, pack
 
 torch = pytest.importorskip("torch")
@@ -48,16 +47,6 @@ def attended(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("heads", "key_heads", "width"), [(2, 2, 16), (4, 2, 32), (3, 1, 12)])
-def test_it_gives_what_the_rectangles_give(heads: int, key_heads: int, width: int) -> None:
-    """Also for heads that are narrower than flex attention has kernels for."""
-    found, expected = attended(tree_of(150, 60), heads, key_heads, width)
-
-    assert found.shape == expected.shape
-    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [Kind(window=100), Kind(cap=2.0), Kind(40, 2.0), Kind(50, None, torch.tensor([0.5, 2.0]))], ids=str
 )
@@ -65,33 +54,3 @@ def test_windows_caps_and_sinks_are_those_of_the_rectangles(kind: Kind) -> None:
     found, expected = attended(tree_of(600, 60), kind=kind)
 
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_trees_of_any_length_are_compiled_for_few_shapes() -> None:
-    """Torch gives up compiling after eight shapes, and then holds all scores."""
-    torch._dynamo.utils.counters.clear()
-
-    for length in range(30, 900, 60):
-        found, expected = attended(tree_of(length, length // 6))
-        assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2  # 1,024 and 2,048
-
-
-def test_too_many_shapes_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_flex, "_RECOMPILATIONS", 1)
-    attended(tree_of(100, 20))
-
-    with pytest.raises(AgentfwError, match="more than 1 shapes") as caught:
-        attended(tree_of(1500, 20))
-
-    assert 'learner.packing="plain"' in caught.value.fix
-
-
-def test_without_compilation_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    tree_flex._compiled.cache_clear()
-
-    with torch._dynamo.config.patch(disable=True), pytest.raises(AgentfwError, match=r"torch\.compile is disabled"):
-        attended(tree_of(100, 20))

@@ -186,7 +186,6 @@ def test_what_only_reads_makes_no_store(memory: Memory, tmp_path: Path, words: t
         ("forget", "ana", "--yes"),
         ("export", "out.jsonl"),
         ("reembed", "--embedder", "hash"),
-        ("view",),
     ],
 )
 def test_a_misspelt_tenant_is_told_and_not_made(filled: Memory, tmp_path: Path, words: tuple[str, ...]) -> None:
@@ -204,22 +203,6 @@ def test_a_foreign_file_and_an_empty_query_are_refused_in_words(filled: Memory, 
     assert (foreign.code, "not a file of skill graphs" in foreign.err) == (2, True)
     empty = filled("recall", "--user", "ana", " ")
     assert (empty.code, "the query is empty" in empty.err) == (2, True)
-
-
-def test_the_page_has_every_node_and_needs_nobody(filled: Memory, tmp_path: Path) -> None:
-    assert filled("view", "--json").json == {"path": "skills.html", "nodes": 6}
-    page = (tmp_path / "skills.html").read_text("utf-8")
-    assert "Offer the earliest slot first" in page
-    assert "http" not in page.replace("http-equiv", "")
-    assert filled("view", "--out", "no/such/folder.html").code == 2
-
-
-def test_the_page_says_what_a_query_finds_for_a_user(filled: Memory, tmp_path: Path) -> None:
-    assert filled("view", "--query", "which slot do I offer?", "--user", "ana", "-k", "1").code == 0
-    page = (tmp_path / "skills.html").read_text("utf-8")
-    assert '"query":"which slot do I offer?","user":"ana","hits":[{"node":' in page
-    alone = filled("view", "--query", "which slot do I offer?")
-    assert (alone.code, "--query and --user belong together" in alone.err) == (2, True)
 
 
 def test_memories_of_another_program_are_imported_or_none_of_them(filled: Memory, tmp_path: Path) -> None:

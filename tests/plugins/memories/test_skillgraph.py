@@ -12,7 +12,7 @@ import pytest
 from agentfw.episode import Call, Episode, Event, Message, Task, Turn
 from agentfw.errors import SettingsError, UnknownNameError, UsageError
 from agentfw.memory import Query, Recollection, Saying
-from agentfw_memory import GraphSettings, SkillGraph
+from agentfw_memory import GraphSettings
 from agentfw_plugins.memories.skillgraph import SkillGraphMemory, SkillGraphSettings
 
 pytest.importorskip("igraph")
@@ -204,42 +204,17 @@ def test_a_skill_that_was_shown_and_followed_counts_as_used(tmp_path: Path) -> N
     assert mine.graph.get(ignored.id).uses == 0
 
 
-def test_an_odd_call_of_a_model_is_no_error(tmp_path: Path) -> None:
-    mine = memory(tmp_path)
-    learn(mine, episode(calls=("x" * 500, "new\nline", "", "mail")))
-    assert any("mail" in one.text for one in recalled(mine, "move my meeting"))
-
-
 def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
     plain = SkillGraphSettings()
     assert plain.for_graph() == GraphSettings()
     # Those are a matter of the library's: how its index and its file work, and what fits into a text.
-    theirs = {"resolutions", "exact_up_to", "probed", "longest_text", "power_safe"}
+    theirs = {"resolutions", "longest_text", "power_safe"}
     assert {field.name for field in fields(GraphSettings)} - set(type(plain).model_fields) == theirs
 
 
 def test_an_ablation_is_a_beginning_and_what_is_set_besides_holds(tmp_path: Path) -> None:
     settings = memory(tmp_path, ablation="A2", siblings=4).graph.settings
     assert settings == replace(GraphSettings.ablation("A2"), siblings=4)
-
-
-def test_a_store_that_cannot_be_used_is_a_wrong_setting(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("no database of anybody's\n" * 100)
-    with pytest.raises(UsageError, match="not a file of skill graphs") as refused:
-        _ = memory(tmp_path, path=str(path)).graph
-    assert refused.value.fix
-    memory(tmp_path, path=str(tmp_path / "a.db")).graph.close()
-    with pytest.raises(UsageError, match="were made by hash"):
-        _ = memory(tmp_path, path=str(tmp_path / "a.db"), embedder="hash:64").graph
-
-
-def test_the_graph_of_a_run_is_a_library_file(tmp_path: Path) -> None:
-    mine = memory(tmp_path)
-    learn(mine, episode())
-    asyncio.run(mine.close())
-    with SkillGraph.open(tmp_path / "skills.db", tenant="agentfw") as graph:
-        assert graph.admin.stats().nodes["skill"] == 2
 
 
 def test_one_list_shows_everyone_what_anyone_said_and_forgets_nobody(tmp_path: Path) -> None:

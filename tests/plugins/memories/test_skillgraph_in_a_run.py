@@ -47,7 +47,7 @@ def test_what_an_episode_taught_stands_in_the_next_ones_prompt(tmp_path: Path) -
 
 def test_without_its_extra_a_run_is_refused_before_it_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Communities are found late, so a run would end in the middle.
-    monkeypatch.setitem(sys.modules, "networkx", None)
+    monkeypatch.setitem(sys.modules, "igraph", None)
     policy = {"name": "scripted", "settings": {"replies": REPLIES}}
     spec = {"environment": "calendar", "policy": policy, "memories": ["skillgraph"], "episodes": 1}
 

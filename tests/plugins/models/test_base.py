@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agentfw.errors import SettingsError
-from agentfw_plugins.models import Precision, base, choose_device, load_base
+from agentfw_plugins.models import Precision, load_base
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -42,24 +41,6 @@ def test_a_folder_without_weights_draws_them_from_a_seed(make_model: Callable[..
         load_base(folder, "fp32", "cpu")
 
 
-def test_drawing_weights_moves_no_other_generator(make_model: Callable[..., Path], tmp_path: Path) -> None:
-    folder = make_model(tmp_path / "model", weights=False)
-    torch.manual_seed(3)
-    expected = torch.rand(1)
-
-    torch.manual_seed(3)
-    load_base(folder, "fp32", "cpu", seed=1)
-
-    assert torch.equal(torch.rand(1), expected)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_told() -> None:
-    assert choose_device("auto") == "cpu"
-    with pytest.raises(SettingsError, match="no GPU"):
-        choose_device("cuda")
-
-
 @pytest.mark.parametrize("precision", ["fp32", "nf4"])
 def test_two_who_load_a_model_share_its_weights_and_nothing_else(
     make_model: Callable[..., Path], tmp_path: Path, precision: Precision
@@ -87,22 +68,6 @@ def test_two_who_load_a_model_share_its_weights_and_nothing_else(
         weight.requires_grad_(False)
     assert two.lm_head.weight.requires_grad
     two.model.norm(two.get_input_embeddings()(ids)).sum().backward()
-
-
-def test_weights_that_nobody_has_any_more_are_freed_and_changed_files_are_read_again(
-    make_model: Callable[..., Path], tmp_path: Path
-) -> None:
-    folder = make_model(tmp_path / "model")
-    model = load_base(folder, "fp32", "cpu")
-    assert len(base._twins) == 1
-    make_model(folder, seed=5)
-
-    other = load_base(folder, "fp32", "cpu")
-
-    assert not torch.equal(model.lm_head.weight, other.lm_head.weight)
-    del model, other
-    gc.collect()
-    assert not base._twins
 
 
 @pytest.mark.slow

@@ -7,8 +7,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("transformers")
 from tokenizers.processors import TemplateProcessing
@@ -18,7 +16,7 @@ from agentfw.episode import Call, Message
 from agentfw.errors import SettingsError
 from agentfw.policy import Generation
 from agentfw.request import Action
-from agentfw_plugins.models import Chat, locate
+from agentfw_plugins.models import Chat
 
 ASK = [Message("system", "Serve tea."), Message("user", "Green tea, please.")]
 SERVE = Action("serve", "Serve a drink.", {"type": "object", "properties": {"drink": {"type": "string"}}})
@@ -118,15 +116,6 @@ def test_chatml_says_who_speaks(base_model: Path) -> None:
     assert text.endswith("<|im_start|>user\nGreen tea, please.<|im_end|>\n<|im_start|>assistant\n")
 
 
-def test_a_template_of_a_file_takes_the_place_of_the_models(small_model: Path, tmp_path: Path) -> None:
-    file = tmp_path / "own.jinja"
-    file.write_text("{% for message in messages %}[{{ message.role }}]{{ message.content }}<|end|>{% endfor %}")
-
-    chat = Chat(small_model, str(file))
-
-    assert shown(chat, chat.prompt(ASK)) == "[system]Serve tea.<|end|>[user]Green tea, please.<|end|>"
-
-
 def test_the_result_of_a_call_is_as_the_template_has_results(chat: Chat) -> None:
     call = Call("serve", {"drink": "tea"}, "1.0")
     written = '<tool_call>{"name": "serve", "arguments": {"drink": "tea"}}</tool_call>'
@@ -197,18 +186,6 @@ def test_the_next_prompt_begins_with_the_tokens_that_were_sampled(chat: Chat) ->
     assert exact != fresh
 
 
-def test_an_answer_that_was_broken_off_is_kept_as_far_as_it_came(chat: Chat) -> None:
-    first = chat.prompt(ASK)
-    sampled = chat.answer("green")[:-1]
-    said = generated(chat, first, sampled)
-    messages = [*ASK, Message("assistant", said.text), Message("user", "Stop.")]
-
-    exact = chat.prompt(messages, before=said)
-
-    assert exact[: len(first) + len(sampled)] == first + sampled
-    assert shown(chat, exact) == shown(chat, chat.prompt(messages))
-
-
 def test_a_template_that_alters_earlier_answers_is_obeyed(make_model: Callable[..., Path], tmp_path: Path) -> None:
     forgetful = (
         "{% for message in messages %}<|{{ message.role }}|>"
@@ -235,22 +212,6 @@ def test_control_tokens_in_a_message_are_text(chat: Chat) -> None:
     assert chat.answer("<|end|>")[:-1] != chat.answer("")[:-1]
 
 
-@given(st.text(max_size=30))
-def test_an_answer_says_its_text(chat: Chat, text: str) -> None:
-    ids = chat.answer(text)
-
-    assert ids[-1] in chat.end_ids
-    assert chat.text(ids) == text
-
-
-@given(st.lists(st.integers(0, 383), max_size=30))
-def test_pieces_are_one_a_token_and_make_the_text(chat: Chat, ids: list[int]) -> None:
-    pieces = chat.pieces(ids)
-
-    assert len(pieces) == len(ids)
-    assert "".join(pieces) == chat.text(ids)
-
-
 def test_a_character_of_several_tokens_comes_when_it_is_whole(chat: Chat) -> None:
     ids = chat.answer("tea 🫖!")
 
@@ -266,19 +227,3 @@ def test_a_model_without_chat_template_is_refused_in_words(make_model: Callable[
 
     with pytest.raises(SettingsError, match="no chat template"):
         Chat(folder)
-
-
-def test_a_template_with_a_fault_is_named(make_model: Callable[..., Path], tmp_path: Path) -> None:
-    folder = make_model(tmp_path / "model", template="{{ raise_exception('not today') }}")
-
-    with pytest.raises(SettingsError, match="not today"):
-        Chat(folder)
-
-
-def test_a_folder_that_is_no_model_is_named(tmp_path: Path) -> None:
-    (tmp_path / "adapter").mkdir()
-
-    with pytest.raises(SettingsError, match=r"no config.json and no tokenizer.json"):
-        locate(str(tmp_path / "adapter"))
-    with pytest.raises(SettingsError, match="there is no model folder"):
-        locate(str(tmp_path / "nothing"))

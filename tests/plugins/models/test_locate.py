@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.errors import DuplicateComponentError, SettingsError
+from agentfw.errors import SettingsError
 from agentfw_plugins.models import locate
 
 
@@ -38,28 +38,11 @@ def test_a_model_of_a_plugin_is_found_without_importing_the_plugin(site: Path) -
     assert locate(str(folder)) == folder
 
 
-def test_two_models_of_one_name_are_told(site: Path) -> None:
-    folders = [install(site, name, "oolong") for name in ("teahouse", "teashop")]
-
-    with pytest.raises(DuplicateComponentError, match='the model "oolong" is there twice') as caught:
-        locate("oolong")
-
-    assert all(str(folder) in caught.value.message for folder in folders)
-
-
 def test_the_models_that_ship_are_found_and_listed() -> None:
     assert locate("tiny").name == "tiny"
     with pytest.raises(SettingsError) as caught:
         locate("tinny")
     assert "tiny, tiny-early, tiny-sums" in caught.value.fix
-
-
-def test_a_package_that_is_gone_is_no_trouble(site: Path) -> None:
-    install(site, "teahouse", "oolong")
-    (site / "teahouse" / "models").rename(site / "elsewhere")
-
-    with pytest.raises(SettingsError, match="there is no model folder oolong"):
-        locate("oolong")
 
 
 def test_an_adapter_says_what_to_set_instead(

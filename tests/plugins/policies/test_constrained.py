@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,16 +50,6 @@ def test_every_answer_follows_the_schema(small_model: Path) -> None:
     assert all(answer.finish == "stop" and answer.constrained for answer in answers)
 
 
-def test_answers_beside_it_are_as_they_are_alone(small_model: Path) -> None:
-    free = replace(request(schema=None), sampling=Sampling(temperature=1.0, max_tokens=20, seed=3))
-
-    (alone,) = ask(small_model, free)
-    _, beside, _ = ask(small_model, request(1), free, request(2))
-
-    assert beside == alone
-    assert not beside.constrained
-
-
 def test_a_logprob_is_that_of_what_the_schema_left(small_model: Path) -> None:
     (answer,) = ask(small_model, request(5))
     model = load_base(small_model, "fp32", "cpu")
@@ -82,13 +71,6 @@ def test_a_schema_that_can_not_be_followed_fails_alone(small_model: Path) -> Non
 
     assert isinstance(wrong, RequestRefusedError)
     assert json.loads(fine.text)
-
-
-def test_an_answer_ends_at_a_stop(small_model: Path) -> None:
-    (answer,) = ask(small_model, request(3, stop=["lo"]))
-
-    assert "lo" in answer.text
-    assert "lo" not in "".join(answer.pieces[:-1])
 
 
 def test_a_loss_that_weighs_by_logprobs_refuses_it() -> None:

@@ -18,9 +18,6 @@ from agentfw.request import Brief, Moment
 from agentfw.testing import check_component
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy
-from agentfw_plugins.protocols import Body as RequestBody
-from agentfw_plugins.protocols import protocols
-from agentfw_plugins.protocols.protocol import as_chunk
 
 
 @pytest.fixture(autouse=True)
@@ -317,38 +314,6 @@ def test_a_tool_that_the_server_refuses_is_an_error_and_costs_nobody_else_their_
 
 
 # -- servers of other protocols ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("protocol", ["messages", "responses", "google"])
-def test_a_server_is_asked_in_the_protocol_that_it_speaks(protocol: str, streams: bool) -> None:
-    spoken, names = protocols()[protocol], RequestBody({"model": "served"})
-    call = {"id": "c", "type": "function", "function": {"name": "open", "arguments": '{"message": 3}'}}
-    reply = {
-        "model": "served",
-        "choices": [{"index": 0, "message": {"content": "Yes.", "tool_calls": [call]}, "finish_reason": "tool_calls"}],
-        "usage": {"prompt_tokens": 9, "completion_tokens": 5},
-    }
-    writer, told = spoken.writer(names), list[str]()
-    events = b"".join([*writer.take(as_chunk(reply)), *writer.end()])
-    stream = Reply(events, headers={"content-type": "text/event-stream"})
-    request = Request([*ASK.messages], [OPEN], Sampling(temperature=0.5, max_tokens=40, seed=7))
-
-    with serving(stream if streams else Reply(spoken.write_answer(reply, names)), apis=(protocol,)) as (
-        address,
-        server,
-    ):
-        policy = policy_at(address, protocol=protocol)
-        answer = finish(policy, policy.stream(request, told.append)) if streams else ask(policy, request)
-
-    chat = spoken.read_request(RequestBody({"model": "served", "stream": streams, **server.bodies[0]})).values
-    assert [message["content"] for message in chat["messages"]] == ["Be brief.", "Hello?"]
-    assert chat["tools"][0]["function"]["parameters"] == OPEN.parameters
-    assert chat["temperature"] == 0.5
-    assert 40 in (chat.get("max_tokens"), chat.get("max_completion_tokens"))
-    assert (answer.text, answer.usage.prompt, answer.usage.sampled) == ("Yes.", 9, 5)
-    assert [(one.name, one.arguments, one.id) for one in answer.calls] == [("open", {"message": 3}, "c")]
-    assert "".join(told) == ("Yes." if streams else "")
 
 
 def test_a_protocol_that_is_not_there_is_told_before_anything_is_asked() -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import time
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from pydantic import ValidationError
 
 from agentfw.errors import QuotaEndedError
 from agentfw.policy import Generation, Request, Sampling
-from agentfw_cli.main import main
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
 
 
@@ -93,47 +90,6 @@ def test_an_account_that_is_used_up_is_not_asked_again_and_has_its_own_advice() 
     assert "used up" in error.message
     assert "add credit" in error.fix
     assert "concurrency" not in error.fix
-
-
-@pytest.mark.slow
-def test_a_run_whose_quota_ends_is_resumed_without_asking_anything_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    call = {"name": "decide", "arguments": json.dumps({"accept": "A", "ranking": ["A", "B", "C", "D", "E"]})}
-    decides = completion(None, message={"tool_calls": [{"id": "c", "type": "function", "function": call}]})
-    ended = Reply({"error": {"message": "used up", "type": "insufficient_quota"}}, 429)
-    monkeypatch.chdir(tmp_path)
-    words = ["run", "calendar-strategyhub", "--set", "policy.model=served", "--set", "concurrency=1"]
-    words += ["--set", "sampling.top_p=null", "--set", "environment.rounds=6", "--set", "episodes=3"]
-
-    def command(address: str, *words: str) -> Any:
-        with pytest.raises(SystemExit) as stopped:
-            main([*words, "--set", f"policy.base_url={address}"])
-        return stopped.value.code
-
-    with serving(*[decides] * 11, ended) as (address, first):
-        assert command(address, *words) == 1
-    (run,) = (tmp_path / "runs").iterdir()
-    with serving(decides) as (address, second):
-        assert command(address, "runs", "resume", str(run)) == 0
-
-    asked = [json.dumps(body, sort_keys=True) for body in (*first.bodies[:11], *second.bodies)]
-    assert len(second.bodies) > 0
-    assert len(set(asked)) == len(asked), "no answered request is asked again"
-    assert all("top_p" not in body for body in first.bodies)
-
-
-def test_the_refusals_of_strict_servers_are_understood_where_they_list_what_is_wrong() -> None:
-    detail = [
-        {"type": "extra_forbidden", "loc": ["body", "return_token_ids"], "msg": "Extra inputs", "input": "logprobs"}
-    ]
-
-    def strict(body: dict[str, Any]) -> Reply:
-        return Reply({"detail": detail}, 422) if "return_token_ids" in body else completion()
-
-    with serving(strict) as (address, server):
-        ask(policy_at(address))
-    assert "logprobs" in server.bodies[-1]
 
 
 def test_max_tokens_goes_by_its_newer_name_where_the_server_wants_that() -> None:
@@ -215,15 +171,6 @@ def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(form: str) -> None:
     assert len(server.bodies) == 2
 
 
-def test_a_server_that_asks_for_more_time_than_there_is_fails_at_once() -> None:
-    with serving(Reply({"error": "busy"}, 429, headers={"retry-after": "3600"})) as (address, _):
-        began = time.monotonic()
-        error = fails(policy_at(address))
-    assert time.monotonic() - began < 600
-    assert "429" in error.message
-    assert "1 try" in error.message
-
-
 @pytest.mark.parametrize(
     ("headers", "words"),
     [({"location": "https://elsewhere/v1"}, "it redirects to https://elsewhere/v1"), ({}, "that it doesn't name")],
@@ -268,23 +215,6 @@ def test_an_answer_that_is_none_is_asked_for_again_and_then_an_error(reply: Repl
     assert len(server.bodies) == 2
 
 
-def test_a_long_answer_of_a_failing_server_is_told_shortly() -> None:
-    with serving(Reply(b"x" * 100_000, 500)) as (address, _):
-        assert len(fails(policy_at(address, retries=0)).message) < 600
-
-
-@pytest.mark.slow
-def test_an_answer_of_fifty_megabytes_is_given_up_and_not_asked_for_again() -> None:
-    huge = Reply(b'{"choices": [' + b" " * 50_000_000 + b"]}")
-
-    with serving(huge) as (address, server):
-        error = fails(policy_at(address))
-
-    assert f"{address}/chat/completions sent more than 32 MB in one answer" in error.message
-    assert "OpenAI-compatible server" in error.fix
-    assert len(server.bodies) == 1
-
-
 @pytest.mark.slow
 def test_a_server_that_is_too_slow_is_given_up_at_the_deadline() -> None:
     with serving(slow(3.0)) as (address, server):
@@ -319,13 +249,6 @@ def test_no_more_requests_are_in_flight_than_allowed() -> None:
     with serving(slow(0.02)) as (address, server):
         assert len(many(policy_at(address, concurrency=3), 20)) == 20
     assert server.most_in_flight == 3
-
-
-@pytest.mark.slow
-def test_two_hundred_requests_in_flight_finish() -> None:
-    with serving(slow(3.0)) as (address, server):
-        assert len(many(policy_at(address, concurrency=200), 200)) == 200
-    assert server.most_in_flight > 100
 
 
 @pytest.mark.slow

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from agentfw.errors import EndpointError
-from agentfw_plugins.policies.pool.pool_balancing import Balance, Balancer, Place
+from agentfw_plugins.policies.pool.pool_balancing import Balancer, Place
 
 
-def balancer(balance: Balance = "least", *, replicas: int = 3, affinity: bool = False, in_flight: int = 2) -> Balancer:
-    made = Balancer(balance, affinity=affinity, in_flight=in_flight)
+def balancer(*, replicas: int = 3, in_flight: int = 2) -> Balancer:
+    made = Balancer(in_flight)
     for number in range(replicas):
         made.join(number)
     return made
@@ -32,7 +31,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 def test_least_fills_the_replica_with_the_fewest_requests() -> None:
     async def test() -> None:
-        pool = balancer("least")
+        pool = balancer()
         places = await taken(pool, 5)
         pool.give_back(places[1])
 
@@ -42,88 +41,20 @@ def test_least_fills_the_replica_with_the_fewest_requests() -> None:
     run(test)
 
 
-def test_round_robin_takes_turns_whatever_is_in_progress() -> None:
+def test_the_requests_of_a_task_go_to_one_replica_while_it_has_room_until_it_has_another_version() -> None:
     async def test() -> None:
-        pool = balancer("round_robin")
-        found = []
-        for _ in range(6):
-            place = await pool.take("task")
-            found.append(place.replica)
-            pool.give_back(place)
-
-        assert found == [0, 1, 2, 0, 1, 2]
-
-    run(test)
-
-
-def test_prompts_that_begin_alike_go_to_one_replica_while_it_has_room() -> None:
-    async def test() -> None:
-        pool = balancer(affinity=True, in_flight=3)
-        documents = [f"document {number} " * 1000 for number in range(3)]
-        for number, document in enumerate(documents):
-            assert (await pool.take(document)).replica == number
-
-        found = [(await pool.take(f"{documents[1]} question {number}")).replica for number in range(3)]
-
-        assert found[:2] == [1, 1]
-        assert found[2] != 1
-
-    run(test)
-
-
-def test_the_requests_of_a_task_go_to_one_replica_while_it_has_room() -> None:
-    async def test() -> None:
-        pool = balancer(affinity=True, replicas=2, in_flight=3)
-        system = "You are an assistant. " * 100
+        pool = balancer(replicas=2, in_flight=3)
         for number in range(2):
-            assert (await pool.take("Hello.", f"task {number}")).replica == number
-        assert (await pool.take(system)).replica == 0
+            assert (await pool.take(f"task {number}")).replica == number
 
-        found = [(await pool.take(system, "task 1")).replica for _ in range(3)]
-
+        found = [(await pool.take("task 1")).replica for _ in range(3)]
         assert found == [1, 1, 0]
 
-    run(test)
-
-
-def test_the_longest_beginning_counts() -> None:
-    async def test() -> None:
-        pool = balancer(affinity=True, replicas=2, in_flight=9)
-        system = "You are an assistant. " * 25
-        places = [await pool.take(system + name * 1000) for name in ("ana", "ana", "ben")]
-        assert [place.replica for place in places] == [0, 0, 1]
-        for place in places:
-            pool.give_back(place)
-
-        assert (await pool.take(system + "ben" * 1000 + "and then?")).replica == 1
-
-    run(test)
-
-
-def test_a_short_beginning_is_computed_anew_where_fewer_are_in_progress() -> None:
-    async def test() -> None:
-        pool = balancer(affinity=True, replicas=2, in_flight=99)
-        system = "You are an assistant. " * 100
-
-        found = Counter([(await pool.take(f"{system} question {number}")).replica for number in range(40)])
-
-        assert abs(found[0] - found[1]) <= 4
-
-    run(test)
-
-
-def test_a_beginning_is_forgotten_with_its_replica_and_with_its_version() -> None:
-    async def test() -> None:
-        pool = balancer(affinity=True, replicas=2, in_flight=9)
-        document = "a long document " * 1000
-        assert (await pool.take(document)).replica == 0
-        pool.leave(0)
-        assert (await pool.take(document)).replica == 1
-        pool.join(0)
-        assert (await pool.take(document)).replica == 1
+        pool.leave(1)
+        pool.join(1)
+        assert (await pool.take("task 1")).replica == 1
         pool.forget()
-
-        assert (await pool.take(document)).replica == 0
+        assert (await pool.take("task 0")).replica == 1
 
     run(test)
 

@@ -112,11 +112,6 @@ def test_what_was_published_is_proven(training: Training) -> None:
     assert training.check(served(training.model, training.probe, training.first, training.second))
 
 
-def test_nothing_published_is_the_base_model(training: Training) -> None:
-    with pytest.raises(AgentfwError, match="still serves its base model"):
-        training.check(served(training.model, training.probe))
-
-
 def test_the_older_adapter_published_is_a_stale_one(training: Training) -> None:
     with pytest.raises(AgentfwError, match="the previous version: its adapter is stale"):
         training.check(served(training.model, training.probe, training.second, training.first))
@@ -141,7 +136,7 @@ def test_an_adapter_on_top_of_weights_that_hold_it_is_told(training: Training, t
         load_base(training.model, "fp32", "cpu"), training.second
     ).merge_and_unload().save_pretrained(merged)
 
-    with pytest.raises(AgentfwError, match=r"more than once \((1\.\d|2\.\d) times"):
+    with pytest.raises(AgentfwError, match="applies it twice"):
         training.check(served(merged, training.probe, training.second))
 
 
@@ -152,12 +147,3 @@ def test_another_model_is_told_before_anything_is_learned(training: Training, ma
         arithmetic(served(other, training.probe), training.base)
     with pytest.raises(AgentfwError, match=r"another model|neither the newest version"):
         training.check(served(other, training.probe, training.second))
-
-
-def test_fewer_bits_on_one_side_are_no_fault(training: Training) -> None:
-    noise = arithmetic(served(training.model, training.probe, precision="bf16"), training.base)
-    rounded = served(training.model, training.probe, training.second, precision="bf16")
-
-    assert 0.001 < noise < 0.5
-    # Whether this proves anything depends on the size of the update; what matters is that nothing is claimed.
-    check(rounded, training.newest, training.base, training.previous, noise)

@@ -11,9 +11,8 @@ from agentfw import Engagement, Environment, Episode, Intervention, Moment, Poli
 from agentfw.environment import action
 from agentfw.errors import SettingsError
 from agentfw.interfaces import EventDriven, StepLoop
-from agentfw_plugins.policies.scripted import RandomPolicy, RandomSettings, ScriptedPolicy, ScriptedSettings
+from agentfw_plugins.policies.scripted import RandomPolicy, ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox
-from agentfw_plugins.worlds.inbox.mails import InboxSettings
 
 
 class Counter(Environment):
@@ -60,24 +59,9 @@ def test_what_is_not_understood_is_told_to_the_agent_which_may_do_better() -> No
     )
 
 
-def test_a_policy_that_is_never_understood_ends_by_the_limit_of_turns() -> None:
-    episode = play(ScriptedPolicy(ScriptedSettings(replies=("<tool_call>nonsense",))), turns=5)
-    assert (episode.finish, len(episode.turns)) == ("turn_limit", 5)
-
-
 def test_a_rule_is_found_by_its_path() -> None:
     rule = f"{__name__}:always_count"
     assert play(ScriptedPolicy(ScriptedSettings(rule=rule))).outcome == {"counted": 3.0}
-
-
-def test_with_nothing_set_it_follows_the_environments_demonstration() -> None:
-    assert play(ScriptedPolicy(), Inbox()).outcome["document"] > 0.5
-
-
-def test_without_a_demonstration_it_says_what_to_set() -> None:
-    with pytest.raises(SettingsError, match="no demonstration") as error:
-        play(ScriptedPolicy())
-    assert "policy.rule" in error.value.fix
 
 
 @pytest.mark.parametrize(
@@ -97,16 +81,6 @@ def test_a_script_that_cannot_be_followed_is_refused_before_anything_runs(
         ScriptedPolicy(settings)
 
 
-def test_its_answers_take_as_long_as_the_tokens_that_were_set() -> None:
-    def first_turn(tokens: int | None) -> float:
-        turn = play(ScriptedPolicy(ScriptedSettings(tokens=tokens)), Inbox(InboxSettings(rate=0))).turns[0]
-        return turn.ended - turn.started
-
-    assert first_turn(0) == 0
-    assert first_turn(100) == pytest.approx(100 * 0.05)
-    assert 0 < first_turn(None) < 1
-
-
 def test_random_draws_only_what_the_world_accepts_and_one_seed_gives_one_episode() -> None:
     first, again, other = (play(RandomPolicy(), Inbox(), seed, turns=200) for seed in (7, 7, 8))
     assert first.to_record() == again.to_record()
@@ -115,13 +89,6 @@ def test_random_draws_only_what_the_world_accepts_and_one_seed_gives_one_episode
     # What is refused is refused for what it means (a mail that isn't there), never for its form.
     refused = [event.data["reason"] for event in first.events if event.kind == "refused"]
     assert not any("can't be called like this" in reason for reason in refused)
-
-
-def test_random_does_nothing_as_often_as_it_is_told() -> None:
-    turns = play(RandomPolicy(RandomSettings(idle=1.0)), Inbox()).turns
-    assert turns
-    assert not any(turn.calls for turn in turns)
-    assert play(RandomPolicy(RandomSettings(tokens=9)), Inbox(), turns=3).turns[0].count == 9
 
 
 def test_the_step_loop_loses_mails_that_an_event_driven_assistant_handles() -> None:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_server import Reply, Script, completion, refusal, serving, tool_call
 
-from agentfw.episode import Message, Usage
-from agentfw.errors import AgentfwError, BudgetSpentError, QuotaEndedError
-from agentfw.host import Host, HostOptions
+from agentfw.episode import Usage
 from agentfw.policy import Price
-from agentfw.runs import LiveRun, RunFolder
-from agentfw.runs.spec.run_spec import SpendingSettings, parse_spec
-from agentfw.runs.spending import Spending
 from agentfw_cli.main import main
 
 COUNTED = {"prompt_tokens": 100, "completion_tokens": 10}
@@ -184,74 +177,4 @@ def test_money_without_a_price_is_an_error_before_anything_is_asked(command: Any
     assert "costs nothing" in err
 
 
-def test_a_live_run_counts_what_was_spent_before_it_was_opened_again(tmp_path: Path) -> None:
-    host = Host.load(HostOptions(disabled=("all",)))
-
-    async def ask(opened: LiveRun, *sessions: str) -> None:
-        async with opened as live:
-            for name in sessions:
-                session = live.begin(name)
-                await session.answer([Message("user", f"hello {name}")])
-                await live.keep(session)
-
-    with serving(older) as (address, server):
-        settings = {"base_url": address, "model": "m"}
-        spec = {"environment": "sessions", "policy": {"name": "openai", "settings": settings}}
-        created = LiveRun.create(parse_spec({**spec, "budget": {"tokens": 200}}), host, tmp_path)
-        asyncio.run(ask(created, "one"))
-        with pytest.raises(BudgetSpentError, match="220 of 200"):
-            asyncio.run(ask(LiveRun.open(RunFolder.open(created.folder.path), host), "two", "three"))
-
-    assert len(server.answered) == 2
-
-
 # -- what is on its way ------------------------------------------------------------------------------------------------
-
-
-async def all_of(spending: Spending, first: Callable[[], Awaitable[object]], error: type[AgentfwError]) -> list[str]:
-    """Ask a second question while the first one is on its way, and a third after that was answered."""
-    order: list[str] = []
-    asked, release = asyncio.Event(), asyncio.Event()
-
-    async def slow() -> Usage:
-        asked.set()
-        await release.wait()
-        return Usage(10, 0, 1)
-
-    async def one() -> None:
-        await asked.wait()
-        try:
-            await spending.ask(first)
-            spending.count(Usage(10, 0, 1))
-            await spending.ask(first)
-        except error:
-            order.append("stopped")
-
-    async def other() -> None:
-        spending.count(await spending.ask(slow))
-        order.append("answered")
-
-    async def later() -> None:
-        await asked.wait()
-        for _ in range(20):  # as many steps as the others can take
-            await asyncio.sleep(0)
-        assert order == [], "nothing stops while an answer is on its way"
-        release.set()
-
-    await asyncio.gather(one(), other(), later())
-    return order
-
-
-def test_a_run_that_stops_first_waits_for_the_answers_on_their_way() -> None:
-    async def answer() -> object:
-        return None
-
-    async def quota() -> object:
-        raise QuotaEndedError("used up", fix="pay")
-
-    spent = Spending(SpendingSettings(tokens=11))
-    assert asyncio.run(all_of(spent, answer, BudgetSpentError)) == ["answered", "stopped"]
-    assert spent.policy.tokens == 22
-
-    ended = Spending(SpendingSettings())
-    assert asyncio.run(all_of(ended, quota, QuotaEndedError)) == ["answered", "stopped"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
@@ -14,8 +13,8 @@ import numpy as np
 import pytest
 
 from agentfw import Engagement, PolicyAgent, Task
-from agentfw.episode import Episode, Message, Usage
-from agentfw.errors import AgentfwError, SettingsError
+from agentfw.episode import Episode, Message
+from agentfw.errors import AgentfwError
 from agentfw.interfaces import EventDriven
 from agentfw.policy import Generation, Request, Sampling
 from agentfw.report.statistics import bootstrap
@@ -97,23 +96,6 @@ def test_it_errs_less_than_any_simple_rule(kept: Sequence[Episode]) -> None:
 
 
 @pytest.mark.slow
-def test_who_shares_its_batch_changes_nothing(asked: Sequence[Request]) -> None:
-    assert answers(asked) == answers(asked, together=False) == answers(asked[::-1], batch=2)[::-1]
-
-
-def test_what_it_says_of_its_tokens_is_what_it_thinks_of_them(asked: Sequence[Request]) -> None:
-    (one,) = answers(asked[:1])
-
-    async def ask(policy: TinyPolicy) -> Sequence[float]:
-        return await policy.logprobs(one.prompt_ids, one.token_ids)
-
-    assert using(ask) == pytest.approx(one.logprobs, abs=1e-4)
-    assert "".join(one.pieces) == one.text
-    assert len(one.pieces) == len(one.token_ids) == len(one.logprobs)
-    assert one.usage == Usage(prompt=len(one.prompt_ids), cached=0, sampled=len(one.token_ids))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.5, 1.0), (0.4, 1.0), (2.0, 0.9)])
 def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
     asked: Sequence[Request], temperature: float, top_p: float
@@ -133,17 +115,6 @@ def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(
         expected = np.log(chances[one.token_ids[0]] / chances[kept].sum())
         assert one.logprobs[0] == pytest.approx(expected, abs=1e-5)
         assert (one.temperature, one.top_p) == (temperature, top_p)
-
-
-@pytest.mark.slow
-def test_a_seed_draws_the_same_again_and_another_seed_something_else(asked: Sequence[Request]) -> None:
-    def drawn(seed: int) -> list[str]:
-        sampling = Sampling(seed=seed, temperature=1.5)
-        return [
-            one.text for one in answers([Request(each.messages, sampling=sampling, task=each.task) for each in asked])
-        ]
-
-    assert drawn(1) == drawn(1) != drawn(2)
 
 
 def test_a_prompt_beyond_its_context_is_told_by_its_lengths() -> None:
@@ -185,19 +156,3 @@ def test_a_new_version_answers_under_its_name_and_the_old_one_is_gone(tmp_path: 
     assert (before.version, after.version) == ("tiny", "noise@1")
     assert before.logprobs[0] != after.logprobs[0]
     assert in_progress == alone, "an answer in progress keeps its version"
-
-
-def test_tokens_that_it_does_not_know_are_refused(asked: Sequence[Request]) -> None:
-    async def ask(policy: TinyPolicy) -> Sequence[float]:
-        return await policy.logprobs([1, 2], [999_999])
-
-    with pytest.raises(SettingsError, match="can't read these 3 tokens"):
-        using(ask)
-
-
-def test_the_shipped_folder_is_small_and_says_how_it_was_made() -> None:
-    folder = locate("tiny")
-
-    assert sum(file.stat().st_size for file in folder.iterdir()) < 20 * 2**20
-    assert "make_tiny" in (folder / "README.md").read_text("utf-8")
-    assert json.loads((folder / "config.json").read_text("utf-8"))["model_type"] == "llama"

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from transformers_asking import make, request, together, using
 
-from agentfw.errors import AgentfwError, SettingsError
+from agentfw.errors import SettingsError
 from agentfw.policy import Generation
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from agentfw_plugins.models import base, load_base  # noqa: E402
+from agentfw_plugins.models import load_base  # noqa: E402
 from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy  # noqa: E402
 
 Make = Callable[..., Path]
@@ -112,17 +112,6 @@ def test_an_adapter_of_another_base_is_refused_before_anything_is_loaded(
         make(small_model, adapter=str(tmp_path))
 
 
-def test_a_model_too_large_for_the_memory_is_refused_before_it_is_loaded(
-    small_model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(base, "machine_memory", lambda: 40_000)
-    with pytest.raises(SettingsError, match=r"needs 0.0 GB for .* billion weights, and this machine has") as caught:
-        make(small_model, precision="fp32")
-    assert "\n" not in caught.value.message
-    assert caught.value.fix == "use a smaller model, or precision=nf4 (4-bit weights)"
-    make(small_model, precision="nf4")
-
-
 @pytest.mark.slow
 def test_requests_in_flight_end_with_the_version_that_they_began_with(
     small_model: Path, make_adapter: Make, tmp_path: Path
@@ -148,30 +137,6 @@ def test_requests_in_flight_end_with_the_version_that_they_began_with(
     assert [answer.token_ids for answer in answers] != [answer.token_ids for answer in base]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "nf4"])
-def test_versions_follow_each_other_in_every_precision(
-    make_model: Make, make_adapter: Make, tmp_path: Path, precision: str
-) -> None:
-    if precision == "nf4":
-        pytest.importorskip("bitsandbytes")
-    model = make_model(tmp_path / "model", hidden_size=64)
-    adapters = [make_adapter(model, tmp_path / f"adapter{n}", seed=n, scale=0.2) for n in (1, 2)]
-    prompt, answer = tuple(range(10, 40)), tuple(range(40, 60))
-
-    async def use(policy: TransformersPolicy) -> list[Sequence[float]]:
-        said = [await policy.logprobs(prompt, answer)]
-        for adapter in [*adapters, adapters[0]]:
-            await policy.publish(adapter, adapter.name)
-            said.append(await policy.logprobs(prompt, answer))
-        return said
-
-    base, one, two, again = using(make(model, precision=precision), use)
-
-    assert list(again) == list(one)
-    assert list(one) != list(two)
-    assert list(one) != list(base)
-
-
 def test_a_whole_model_can_be_published(make_model: Make, small_model: Path, tmp_path: Path) -> None:
     other = make_model(tmp_path / "other", seed=9)
 
@@ -184,32 +149,6 @@ def test_a_whole_model_can_be_published(make_model: Make, small_model: Path, tmp
 
     assert published.version == "whole@1"
     assert published.logprobs == expected.logprobs
-
-
-def test_a_model_without_weights_can_answer_once_it_is_given_some(
-    make_model: Make, small_model: Path, tmp_path: Path
-) -> None:
-    empty = make_model(tmp_path / "empty", weights=False)
-
-    async def use(policy: TransformersPolicy) -> Generation:
-        with pytest.raises(SettingsError, match="has no weights"):
-            await policy.generate(request(2))
-        await policy.publish(small_model, "first@1")
-        return await policy.generate(request(2))
-
-    assert using(make(empty), use).version == "first@1"
-
-
-def test_rest_gives_memory_back_and_nothing_else_changes(small_model: Path) -> None:
-    async def use(policy: TransformersPolicy) -> list[Generation]:
-        first = await policy.generate(request(2))
-        await policy.rest()
-        assert not policy._engine._rows._layers
-        await policy.wake()
-        return [first, await policy.generate(request(2))]
-
-    first, second = using(make(small_model), use)
-    assert first == second
 
 
 def broken_adapter(adapter: Path, folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Path:
@@ -247,21 +186,3 @@ def test_an_adapter_that_does_not_fit_is_refused_and_the_one_before_stays(
             await policy.publish(tmp_path, "p@2")
 
     using(make(small_model, precision=precision), use)
-
-
-def test_weights_that_are_no_numbers_are_told_and_the_policy_can_go_on(
-    small_model: Path, make_adapter: Make, tmp_path: Path
-) -> None:
-    good = make_adapter(small_model, tmp_path / "good")
-    broken = broken_adapter(
-        good, tmp_path / "broken", lambda found: {name: one * float("nan") for name, one in found.items()}
-    )
-
-    async def use(policy: TransformersPolicy) -> Generation:
-        await policy.publish(broken, "p@1")
-        with pytest.raises(AgentfwError, match="its weights are broken"):
-            await together(policy, [request(1), request(2)])
-        await policy.publish(good, "p@2")
-        return await policy.generate(request(2))
-
-    assert using(make(small_model), use).version == "p@2"

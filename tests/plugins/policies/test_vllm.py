@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,63 +117,6 @@ def test_logprobs_are_those_of_the_temperature_that_was_sampled_at(
         logits = tuned(torch.tensor([ids])).logits[0, len(answer.prompt_ids) - 1 : -1]
     expected = (logits / temperature).log_softmax(-1)[range(len(answer.token_ids)), list(answer.token_ids)]
     assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
-
-
-def test_many_requests_are_in_flight_and_each_has_its_own_answer(policy: VLLMPolicy, runner: asyncio.Runner) -> None:
-    async def use() -> tuple[list[Generation], list[Generation]]:
-        many = await asyncio.gather(*(policy.generate(request(n % 32)) for n in range(64)))
-        return many[:32], many[32:]
-
-    first, second = runner.run(use())
-
-    assert [answer.token_ids for answer in first] == [answer.token_ids for answer in second]
-    assert len({answer.token_ids for answer in first}) > 16
-
-
-def test_an_answer_ends_with_the_text_that_was_asked_to_end_it(policy: VLLMPolicy, runner: asyncio.Runner) -> None:
-    whole = runner.run(policy.generate(request(5)))
-    ending = next(piece for piece in whole.pieces[2:] if piece.strip())
-    asked = replace(request(5), stop=("not there", ending))
-    told: list[str] = []
-
-    ended = runner.run(policy.generate(asked))
-    streamed = runner.run(policy.stream(asked, told.append))
-
-    assert whole.finish == "length"
-    assert ended.finish == "stop"
-    assert ending in ended.text
-    assert ended.token_ids == whole.token_ids[: len(ended.token_ids)] != whole.token_ids
-    assert ended.logprobs == pytest.approx(whole.logprobs[: len(ended.token_ids)], abs=1e-4)
-    assert (streamed.token_ids, streamed.finish, "".join(told)) == (ended.token_ids, "stop", ended.text)
-
-
-def test_a_conversation_keeps_the_tokens_that_were_sampled(policy: VLLMPolicy, runner: asyncio.Runner) -> None:
-    first = runner.run(policy.generate(request(3)))
-    messages = [*request(3).messages, Message("assistant", first.text), Message("user", "Another one.")]
-    second = runner.run(policy.generate(Request(messages, sampling=Sampling(max_tokens=8), before=first)))
-
-    said = first.prompt_ids + first.token_ids
-    kept = said if first.finish == "length" else said[:-1]
-    assert second.prompt_ids[: len(kept)] == kept
-
-
-def test_a_server_that_runs_already_is_found_to_give_logprobs_at_a_temperature(
-    policy: VLLMPolicy, runner: asyncio.Runner, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner.run(policy.generate(request(0)))
-    server = policy._backend
-    assert isinstance(server, VLLMServer)
-    monkeypatch.setenv("VLLM_API_KEY", server._key)
-    warm = Request(request(2).messages, sampling=Sampling(0.5, max_tokens=8, seed=7), task=Task(2, seed=1))
-
-    async def use() -> Generation:
-        pointed = VLLMPolicy(VLLMSettings(model=str(model), base_url=server._endpoint.url))
-        try:
-            return await pointed.generate(warm)
-        finally:
-            await pointed.close()
-
-    assert len(runner.run(use()).logprobs) == 8
 
 
 @pytest.mark.parametrize("check", contract("policy"), ids=lambda check: check.__name__)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -18,12 +17,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agentfw import Host
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError
-from agentfw.runs import RunFolder
 from agentfw.testing import contract_tests
 from agentfw.tool import Tool
-from agentfw_cli.main import main
 from agentfw_plugins.tools.mcp import MCPToolbox, unknown_arguments
 from agentfw_plugins.tools.mcp_link import MCPSettings
 
@@ -115,17 +111,6 @@ def test_a_server_that_is_started_here_offers_its_tools_and_answers_calls() -> N
 
 
 @pytest.mark.slow
-def test_all_pages_of_the_list_are_read_and_schemas_are_left_as_they_are() -> None:
-    async def run() -> None:
-        async with opened(started_here("pages.py")) as tools:
-            assert list(tools) == [f"tool_{number}" for number in range(5)]
-            assert tools["tool_4"].action.parameters["$defs"] == {"odd": {"enum": [1, 3]}}
-            assert await tools["tool_3"].answer({"x": 1}) == (True, "tool_3")
-
-    asyncio.run(run())
-
-
-@pytest.mark.slow
 def test_only_the_wanted_tools_are_offered_under_the_wanted_names() -> None:
     async def run() -> None:
         async with opened(started_here(only=("forecast", "add"), prefix="kitchen_")) as tools:
@@ -178,57 +163,6 @@ def test_a_server_at_a_url_wants_its_token(port: int, monkeypatch: pytest.Monkey
         assert answers(settings, ("add", {"a": 2, "b": 2}), ("fail", {}))[0] == (True, "4")
 
 
-@pytest.mark.slow
-def test_an_answer_of_fifty_megabytes_is_given_up_and_the_next_call_works(port: int) -> None:
-    settings = MCPSettings(url=f"http://127.0.0.1:{port}/mcp", timeout=60)
-    with served(port):
-        huge, next_one = answers(settings, ("long_story", {"characters": 50_000_000}), ("add", {"a": 1, "b": 2}))
-
-    assert not huge[0]
-    assert "long_story was refused" in huge[1]
-    assert "it has more than 32 MB" in huge[1]
-    assert next_one == (True, "3")
-
-
-@pytest.mark.slow
-def test_many_calls_at_once_get_their_own_answers() -> None:
-    async def run() -> None:
-        async with opened(started_here()) as tools:
-            found = await asyncio.gather(*(tools["add"].answer({"a": number, "b": 0}) for number in range(50)))
-            assert [text for _, text in found] == [str(number) for number in range(50)]
-
-    asyncio.run(run())
-
-
-@pytest.mark.slow
-def test_two_servers_in_one_run_have_settings_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    calls = [{"name": "sums_add", "arguments": {"a": 2, "b": 3}}, {"name": "tool_3", "arguments": {"x": 1}}]
-    command = ["run", "inbox", "--episodes", "1", "--quiet", "--runs", str(tmp_path), "--policy", "scripted"]
-    command += [
-        "--tool",
-        "mcp=sums",
-        "--tool",
-        "mcp=pages",
-        "--set",
-        f"policy.replies={[json.dumps(call) for call in calls]}",
-    ]
-    for alias, program in (("sums", "tools.py"), ("pages", "pages.py")):
-        command += ["--set", f"tool.{alias}.command={sys.executable}"]
-        command += ["--set", f"tool.{alias}.args={[str(SERVERS / program)]}"]
-
-    with pytest.raises(SystemExit) as ended:
-        main([*command, "--set", "tool.sums.prefix=sums_"])
-
-    assert ended.value.code == 0, capsys.readouterr().err
-    folder = RunFolder.open(next(tmp_path.iterdir()))
-    (episode,) = folder.episodes()
-    answers = {event.data["tool"]: event.data["text"] for event in episode.events if event.name == "answer"}
-    assert answers == {"sums_add": "5", "tool_3": "tool_3"}
-    assert [tool["alias"] for tool in folder.about["spec"]["tools"]] == ["sums", "pages"]
-    assert folder.about["settings"]["tool.sums"]["prefix"] == "sums_"
-    assert folder.about["settings"]["tool.pages"]["prefix"] == ""
-
-
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
@@ -237,15 +171,6 @@ def test_a_tool_that_fails_is_an_observation_with_its_reason() -> None:
     ((went_well, text),) = answers(started_here(), ("fail", {}))
     assert not went_well
     assert "the drawer is stuck" in text
-
-
-@pytest.mark.slow
-def test_arguments_that_do_not_fit_are_an_observation_that_names_them() -> None:
-    wrong, missing = answers(started_here(), ("add", {"a": "two", "b": 3}), ("add", {}))
-    assert not wrong[0]
-    assert not missing[0]
-    assert "valid integer" in wrong[1]
-    assert "required" in missing[1]
 
 
 @pytest.mark.slow
@@ -276,13 +201,6 @@ def test_a_schema_that_leaves_open_what_there_may_be_refuses_no_argument(schema:
 
 
 @pytest.mark.slow
-def test_a_call_that_takes_too_long_is_given_up_and_the_next_one_works() -> None:
-    slow, next_one = answers(started_here(timeout=1), ("dawdle", {"seconds": 1.3}), ("add", {"a": 1, "b": 2}))
-    assert slow == (False, "dawdle timed out after 1 s")
-    assert next_one == (True, "3")
-
-
-@pytest.mark.slow
 def test_a_server_that_dies_during_a_call_is_an_observation_and_the_call_is_not_repeated(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     settings = started_here(env={"STARTS": str(starts)})
@@ -306,35 +224,6 @@ def test_a_server_that_was_killed_between_calls_is_started_again_for_the_next() 
             numbers = {text.split()[1] for went_well, text in found if went_well}
             assert len(numbers) == 1, "one new server for all of them"
             assert numbers != {first}
-
-    asyncio.run(run())
-
-
-@pytest.mark.slow
-def test_a_server_that_cannot_come_back_is_an_observation(tmp_path: Path) -> None:
-    program = tmp_path / "server.py"
-    program.write_text((SERVERS / "tools.py").read_text())
-
-    async def run() -> tuple[bool, str]:
-        async with opened(started_here(args=(str(program),))) as tools:
-            program.write_text("raise SystemExit('the disk is gone')")
-            await tools["die"].answer({"last_words": ""})
-            return await tools["add"].answer({"a": 1, "b": 2})
-
-    went_well, text = asyncio.run(run())
-    assert not went_well
-    assert "add can't be called" in text
-    assert "the disk is gone" in text
-
-
-@pytest.mark.slow
-def test_no_process_is_left_when_a_toolbox_is_closed_and_closed_tools_say_so() -> None:
-    async def run() -> None:
-        async with opened(started_here()) as tools:
-            number = int((await tools["variable"].answer({"name": "X"}))[1].split()[1])
-            assert alive(number)
-        assert not alive(number)
-        assert "is closed" in (await tools["add"].answer({"a": 1, "b": 2}))[1]
 
     asyncio.run(run())
 
@@ -372,31 +261,6 @@ def test_a_server_at_a_url_may_be_started_anew_between_calls(port: int, sessions
     asyncio.run(run())
 
 
-@pytest.mark.slow
-def test_a_server_with_sessions_that_was_replaced_unnoticed_is_asked_again(port: int) -> None:
-    async def run() -> None:
-        with served(port, SESSIONS="1"):
-            box = MCPToolbox(MCPSettings(url=f"http://127.0.0.1:{port}/mcp", timeout=20))
-            tools = {tool.action.name: tool for tool in await box.open()}
-        with served(port, SESSIONS="1"):
-            assert await tools["add"].answer({"a": 2, "b": 2}) == (True, "4")
-            await box.close()
-
-    asyncio.run(run())
-
-
-@pytest.mark.slow
-def test_a_server_at_a_url_that_dies_during_a_call_is_an_observation(port: int) -> None:
-    async def run() -> tuple[bool, str]:
-        with served(port):
-            async with opened(MCPSettings(url=f"http://127.0.0.1:{port}/mcp")) as tools:
-                return await tools["die"].answer({"last_words": "bye"})
-
-    went_well, text = asyncio.run(run())
-    assert not went_well
-    assert "not known" in text
-
-
 # -- servers that don't start ------------------------------------------------------------------------------------------
 
 
@@ -413,22 +277,6 @@ def test_a_server_that_stops_at_once_is_told_with_its_last_words(monkeypatch: py
     assert "stopped before" in error.message
     assert "no database for <DATABASE_PASSWORD>" in error.message
     assert error.fix.startswith("run it by hand: ")
-
-
-@pytest.mark.slow
-def test_a_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
-    began = time.monotonic()
-    error = refused(MCPSettings(command="sleep", args=("60",), connect_deadline=0.5))
-    assert time.monotonic() - began < 50
-    assert "within 0.5 s" in error.message
-
-
-@pytest.mark.slow
-def test_a_program_that_is_no_server_is_an_error_and_not_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
-    program = "print('hello there'); print('good bye'); import time; time.sleep(60)"
-    error = refused(MCPSettings(command=sys.executable, args=("-c", program), connect_deadline=1))
-    assert "didn't list its tools" in error.message
-    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_nobody_at_the_url_is_told(port: int) -> None:
@@ -484,27 +332,3 @@ def test_prompts_are_tools_and_resources_are_read_by_their_addresses() -> None:
             assert "elsewhere://x" in words
 
     asyncio.run(run())
-
-
-@pytest.mark.slow
-def test_a_server_that_asks_for_a_sample_is_answered_by_the_policy_of_the_setting() -> None:
-    policy = {"name": "scripted", "settings": {"replies": ["Dentist"]}}
-    box = Host.load().create("tool", "mcp", started_here("everything.py", sampling=policy).model_dump())
-    assert isinstance(box, MCPToolbox)
-
-    async def run() -> tuple[bool, str]:
-        tools = {tool.action.name: tool for tool in await box.open()}
-        try:
-            return await tools["title"].answer({"text": "Call the dentist."})
-        finally:
-            await box.close()
-
-    assert asyncio.run(run()) == (True, "title: Dentist")
-
-
-@pytest.mark.slow
-def test_a_server_that_asks_for_a_sample_is_refused_without_that_setting() -> None:
-    ((went_well, words),) = answers(started_here("everything.py"), ("title", {"text": "Call the dentist."}))
-
-    assert not went_well
-    assert "sampling" in words.lower()

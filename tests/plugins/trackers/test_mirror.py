@@ -6,12 +6,10 @@ import asyncio
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -176,65 +174,6 @@ def test_a_process_that_was_taken_over_writes_no_more(tmp_path: Path) -> None:
         old.send()
 
     assert (tmp_path / "store" / "run" / "run.json").read_text() == "first"
-
-
-def test_what_a_file_says_of_others_is_true_in_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, store = tmp_path / "run", tmp_path / "store"
-    folder.mkdir()
-    (folder / "run.json").write_text("{}")
-    line = '{"episode": 1}\n'
-    for name in ("metrics.jsonl", "episodes.jsonl"):
-        (folder / name).write_text(line)
-    mirror = Mirror(folder, f"file://{store}")
-    look = Mirror._look
-
-    def meanwhile(self: Mirror, path: Path, room: Path) -> Any:
-        seen = look(self, path, room)
-        if path.name == "metrics.jsonl":  # an episode ends between two looks
-            for name in ("episodes.jsonl", "metrics.jsonl"):
-                (folder / name).write_text(line * 2)
-        return seen
-
-    monkeypatch.setattr(Mirror, "_look", meanwhile)
-    mirror.send()
-
-    counts = {
-        name: len((store / "run" / name).read_text().splitlines()) for name in ("episodes.jsonl", "metrics.jsonl")
-    }
-    assert counts == {"episodes.jsonl": 2, "metrics.jsonl": 1}
-
-
-def test_a_database_is_sent_whole_while_it_is_written(tmp_path: Path) -> None:
-    folder, store = tmp_path / "run", tmp_path / "store"
-    folder.mkdir()
-    with closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("CREATE TABLE notes (text TEXT)")
-        mirror = Mirror(folder, f"file://{store}")
-        mirror.send()
-        connection.execute("INSERT INTO notes VALUES ('lunch')")  # this is in the log beside the file only
-        mirror.send()
-
-    with closing(sqlite3.connect(store / "run" / "memory.db")) as copy:
-        assert copy.execute("SELECT text FROM notes").fetchall() == [("lunch",)]
-
-
-def test_a_folder_that_was_fetched_follows_the_mirror_until_it_is_worked_in(host: Host, tmp_path: Path) -> None:
-    store = f"file://{tmp_path}/store"
-    run = Run.create(parse_spec(SPEC), host, tmp_path / "here")
-    address = f"{store}/{run.id}"
-    mirror = Mirror(run.folder.path, store)
-    mirror.send()
-    there = tmp_path / "there"
-    first = find_run(there, address).state
-    execute(run)
-    mirror.send()
-    second = find_run(there, address).state
-    (there / run.id / "episodes.jsonl").write_text("")  # something works in it
-
-    third = list(find_run(there, address).episodes())
-
-    assert (first, second, third) == ("interrupted", "done", [])
 
 
 def test_what_is_wrong_is_told(host: Host, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import threading
 from collections import Counter
@@ -217,42 +216,6 @@ def test_a_span_has_times_tokens_and_names_by_the_conventions() -> None:
     root = spans["invoke_agent openai"]
     assert (root.start_time, root.end_time) == (1_000_000_000, 6_000_000_000)
     assert {span.parent.span_id for span in spans.values() if span is not root} == {root.context.span_id}
-
-
-def test_what_was_said_is_sent_only_on_request() -> None:
-    said = ("when?", "Tuesday", "Be brief.", "I book it.", "full")
-
-    without, given = (traced(*OPERATIONS, content=content) for content in (False, True))
-
-    told = json.dumps([dict(span.attributes) for span in without.values()])
-    assert not any(word in told for word in said)
-    chat = given["chat gpt-x"].attributes
-    messages = json.loads(chat["gen_ai.input.messages"])
-    assert messages[1] == {"role": "user", "parts": [{"type": "text", "content": "when?"}]}
-    assert messages[2] == {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c0", "response": "no"}]}
-    call = {"type": "tool_call", "id": "c1", "name": "book", "arguments": {"day": "Tuesday"}}
-    assert json.loads(chat["gen_ai.output.messages"]) == [
-        {"role": "assistant", "parts": [{"type": "text", "content": "I book it."}, call], "finish_reason": "length"}
-    ]
-    assert given["execute_tool book"].attributes["gen_ai.tool.call.result"] == "full"
-    assert json.loads(given["retrieval notes"].attributes["gen_ai.retrieval.documents"])[0]["content"] == "Tuesdays"
-
-
-def test_an_episode_that_is_broken_off_and_one_that_is_played_again_have_a_span_each() -> None:
-    again = [each for _ in range(2) for each in (OPERATIONS[0], OPERATIONS[3])]
-
-    spans = traced(*OPERATIONS[:1])
-    assert "invoke_agent openai" in spans, "the run was stopped before it was over"
-
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-    exporter = InMemorySpanExporter()
-    tracker = OtelTracker(OtelSettings(), exporter=exporter)
-    tracker.begin("run", Path(), SETTINGS)
-    for operation in again:
-        tracker.trace(operation)
-    tracker.close()
-    assert len({span.context.trace_id for span in exporter.get_finished_spans()}) == 2
 
 
 def test_a_collector_that_takes_no_spans_is_told_of_once_and_stops_nothing(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agentfw import Run
-from agentfw.runs import parse_spec
-
-from .conftest import HOST, play
+from .conftest import play
 from .test_view import read, runs_of
 
 View = Callable[..., str]
@@ -59,21 +54,6 @@ def test_everything_on_a_page_is_in_sight_also_with_long_names(
     assert name in httpx.get(f"{url}/").text
 
 
-@pytest.mark.slow
-def test_two_episodes_one_below_the_other_say_whose_each_is(
-    recorded: Path, view: View, chromium: Callable[..., Any]
-) -> None:
-    careful, failed = runs_of(recorded)
-    browser = chromium()
-    browser.size(380, 800)
-    browser.open(f"{view(recorded)}/pair?left={careful.id}/00000-0&right={failed.id}/00000-0")
-
-    sides = "[...document.querySelectorAll('#turn-1 .side')]"
-    whose = browser.evaluate(f"{sides}.map((one) => one.innerText)")
-
-    assert [one.split(",")[0] for one in whose] == [f"inbox-{run.id.rpartition('-')[2]}" for run in (careful, failed)]
-
-
 def test_an_episode_that_was_left_out_says_why_and_is_found_by_it(recorded: Path, tmp_path: Path, view: View) -> None:
     runs = tmp_path / "runs"
     shutil.copytree(recorded, runs)
@@ -104,31 +84,3 @@ def test_a_page_that_does_not_exist_leads_back(recorded: Path, view: View) -> No
     assert answer.status_code == 404
     assert 'class="button" href="../' in answer.text
     assert answer.headers["content-security-policy"]
-
-
-def test_the_numbers_of_a_column_have_the_same_decimals(recorded: Path, view: View) -> None:
-    page = read(view(recorded))
-
-    rewards = re.findall(r'data-label="reward">([^<]+)<', page)
-
-    assert rewards
-    assert {len(one.partition(".")[2]) for one in rewards} == {3}
-
-
-def test_two_episodes_side_by_side_show_the_figures_that_the_world_lists(tmp_path: Path, view: View) -> None:
-    spec = {"environment": "calendar", "policy": "random", "episodes": 1, "max_turns": 3}
-    folders = []
-    for _ in range(2):
-        run = Run.create(parse_spec(spec), HOST, tmp_path)
-        asyncio.run(run.execute())
-        folders.append(run.folder.id)
-    url = view(tmp_path)
-
-    episode = read(f"{url}/episode/{folders[0]}/00000-0")
-    pair = read(f"{url}/pair?left={folders[0]}/00000-0&right={folders[1]}/00000-0")
-
-    assert "<dt>ORD</dt>" in episode
-    assert "<dt>invalid</dt>" in episode
-    assert "how well all events are put in order" in episode
-    assert " · ORD " in pair
-    assert " · invalid " not in pair

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from agentfw.testing import fresh_host
 from agentfw_plugins.view.episode_view import EpisodeView
 from agentfw_plugins.view.index import Index
 from agentfw_plugins.view.pages import Links, Pages
-from agentfw_plugins.view.search import Filter, choices, find
+from agentfw_plugins.view.search import Filter, find
 
 from .conftest import HOST
 
@@ -127,27 +126,6 @@ def test_what_somebody_thinks_of_an_answer_stands_below_it(tmp_path: Path) -> No
     assert [one["value"] for one in view.feedback] == [0.5]
     assert "rated bad: too short" in page
     assert "rated good (0.500)" in page
-
-
-def test_sessions_whose_main_figure_is_the_reward_show_it_once(tmp_path: Path) -> None:
-    async def lead() -> None:
-        async with live_run(tmp_path) as live:
-            session = live.begin("tea", user="ada")
-            await session.answer([Message("user", "Which tea is it?")])
-            session.feedback(1.0)
-            await live.conclude(session)
-
-    asyncio.run(lead())
-    index = Index(tmp_path)
-    index.refresh()
-    wanted = Filter.of({})
-
-    with index.reading() as rows:
-        shown = Pages(Links(), HOST)
-        page = shown.episodes(wanted, find(rows, wanted), [], choices(rows), seen=index.look(), saved={}, most=10)
-
-    assert re.findall(r">(reward)</a></th>", page) == ["reward"]
-    assert page.count('data-label="reward"') == 1
 
 
 def test_words_are_found_as_they_are_written(tmp_path: Path) -> None:

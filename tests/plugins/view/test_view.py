@@ -6,9 +6,7 @@ import asyncio
 import json
 import re
 import shutil
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,9 @@ from agentfw import Component, Environment, Host, Run, Task, hookimpl
 from agentfw.environment import World
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
-from agentfw_plugins.view.difference import Side, pairs_of
 from agentfw_plugins.view.index import Index
-from agentfw_plugins.view.pages import Links, Pages, because
-from agentfw_plugins.view.search import Filter, find
 
-from .conftest import HOST, NOTE, careful, careless, play
+from .conftest import HOST, NOTE, careless, play
 
 View = Callable[..., str]
 
@@ -176,59 +171,6 @@ def test_two_runs_are_compared_task_by_task(recorded: Path, view: View) -> None:
     assert first == [-one for one in second]
 
 
-def test_a_task_without_a_reward_on_one_side_has_no_change(recorded: Path) -> None:
-    index = Index(recorded)
-    index.refresh()
-    with index.reading() as rows:
-        found = find(rows, Filter()).rows
-    unscored = [row | {"reward": None} for row in found]
-
-    pairs = pairs_of(Side("before", found), Side("after", unscored))
-
-    assert pairs
-    assert {pair.change for pair in pairs} == {None}
-
-
-def test_runs_with_a_common_task_are_compared_first(tmp_path: Path, view: View) -> None:
-    for rule in (careful, careless):
-        play(tmp_path, rule)
-    other = {"environment": "calendar", "policy": "random", "episodes": 1, "max_turns": 3}
-    newest = Run.create(parse_spec(other), fresh_host(builtins=True), tmp_path)
-    asyncio.run(newest.execute())
-
-    page = read(f"{view(tmp_path)}/runs")
-
-    assert "tasks that both have played" in page
-    assert f'<option value="{newest.folder.id}">' in page
-
-
-def test_the_main_figure_has_the_name_that_its_world_gives_it(recorded: Path, view: View) -> None:
-    page = read(view(recorded))
-
-    assert ">headline</a>" not in page
-    assert f">{runs_of(recorded)[0].headline}</a></th>" in page
-
-
-def test_a_score_has_the_rule_of_the_reward_that_is_recorded_for_it() -> None:
-    pages = Pages(Links(), HOST)
-    about = {"spec": {"rewards": [{"name": "calendar_decision"}, {"name": "calendar_ranking"}]}}
-
-    recorded = pages.rule(about, "place", {"place": "calendar_ranking"})
-    older = pages.rule(about, "place", {})
-
-    assert recorded.startswith("calendar_ranking: ")
-    assert "calendar_decision: " not in recorded
-    assert "calendar_decision: " in older
-
-
-def test_a_recall_is_explained_in_words() -> None:
-    points = {"words": 0.4, "user": -0.1, "time": 0.0}
-
-    assert because({"points": points, "path": "x"}) == ("it has the words of what was asked (+0.40)")
-    assert because({"because": "she is in a hurry", "skill": 3, "rating": 0.0}) == "because she is in a hurry"
-    assert because(None) == ""
-
-
 def test_what_comes_while_the_page_is_open_is_shown(tmp_path: Path, view: View, chromium: Callable[..., Any]) -> None:
     play(tmp_path / "runs")
     browser = chromium()
@@ -265,35 +207,6 @@ def test_all_pages_work_below_the_prefix_of_a_proxy(recorded: Path, view: View, 
     assert [one for one in browser.problems if not one.startswith(url)] == []
 
 
-@pytest.mark.slow
-def test_a_page_that_is_opened_while_the_runs_are_read_says_so_and_loads_itself(
-    recorded: Path, tmp_path: Path, view: View, chromium: Callable[..., Any]
-) -> None:
-    runs = tmp_path / "runs"
-    shutil.copytree(recorded, runs, ignore=shutil.ignore_patterns(f"{Index.file}*"))
-    names = [folder.id for folder in runs_of(runs)]
-    browsers = [chromium() for _ in range(3)]
-    episode = next(RunFolder.open(runs / names[0]).episodes()).id
-
-    with closing(sqlite3.connect(Index(runs).path)) as rows:
-        rows.execute("BEGIN IMMEDIATE")  # another process writes for so long that nothing can be read
-        url = view(runs, is_read=False)
-        for browser, page in zip(browsers, ("/", "/runs", f"/episode/{names[0]}/{episode}"), strict=True):
-            browser.open(f"{url}{page}")
-            assert "still being read" in browser.evaluate("document.body.innerText")
-            assert "no episode yet" not in browser.evaluate("document.body.innerText")
-        rows.execute("ROLLBACK")
-
-    start, compared, one = browsers
-    start.wait("document.querySelectorAll('.episodes tbody tr').length === 4")
-    assert start.evaluate("document.querySelectorAll('#runs tbody tr').length") == 2
-    assert start.evaluate("document.querySelectorAll('#filter [name=run] option').length") == 3
-    compared.wait("document.querySelectorAll('.pairs tbody tr').length === 2")
-    one.wait("document.querySelector('#turn-1')")
-    for browser in browsers:
-        assert "still being read" not in browser.evaluate("document.body.innerText")
-
-
 def test_other_hosts_are_refused(recorded: Path, view: View) -> None:
     url = view(recorded)
 
@@ -306,7 +219,6 @@ def test_other_hosts_are_refused(recorded: Path, view: View) -> None:
 
 def test_a_bundle_opens_from_disk(recorded: Path, tmp_path: Path, chromium: Callable[..., Any]) -> None:
     from agentfw_plugins.view.bundle import write_bundle
-    from agentfw_plugins.view.index import Index
 
     runs = tmp_path / "runs"
     shutil.copytree(recorded, runs)
@@ -354,7 +266,6 @@ class KettlePlugin:
 
 def test_a_page_of_a_world_that_fails_is_told(tmp_path: Path) -> None:
     from agentfw_plugins.view.app import Viewer
-    from agentfw_plugins.view.index import Index
 
     host = fresh_host(KettlePlugin(), builtins=True)
     run = Run.create(parse_spec({"environment": "kettle", "policy": "random", "episodes": 1}), host, tmp_path)

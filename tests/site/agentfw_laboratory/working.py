@@ -16,16 +16,6 @@ def squared(number: int) -> int:
     return number * number
 
 
-def die_once(job: tuple[str, int]) -> int:
-    """Kills its process the first time that it meets 3."""
-    folder, number = job
-    mark = Path(folder) / "died"
-    if number == 3 and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
 def always_die(number: int) -> int:
     os.kill(os.getpid(), signal.SIGKILL)
     return number

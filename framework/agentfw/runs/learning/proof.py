@@ -8,8 +8,8 @@ model, or an old adapter, would otherwise train for days without an error.
     figures = await proof.prove()          # after each publication
 
 A fault is named only where the data supports it. The served version is compared with the newest version, which it
-should be, and with typical faults: the base model, the version before, or the update applied twice. If these can't be
-told apart, nothing is claimed.
+should be, and with typical faults: the base model, or the version before. If these can't be told apart, nothing is
+claimed.
 
     >>> base, trained = [-2.0, -1.0, -3.0], [-1.5, -1.2, -2.0]
     >>> noise = arithmetic(sampled=[-2.001, -1.0, -3.001], base=base, rounding=[0.001, 0.0, -0.002])
@@ -71,8 +71,6 @@ _LUCKY = 12.0
 """With one token, only a difference of this many times the noise names another version; with n tokens, of an nth."""
 _PROVEN = 0.25
 """Threshold below which the served version counts as the newest: a share of its distance to the other versions."""
-_STRAY = 3.0
-"""Number of standard errors from which a difference counts as more than noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,12 @@ def check(
     lucky = away * count <= _LUCKY * (noise or 0.0)
     fault = None if lucky else _mistaken(away, min(clearly * away, limit), now, old, before)
     if fault is None and away > limit:
-        fault = _altered(away, now - new, new - old)
+        fault = AgentfwError(
+            f"policy and learner differ by {away:.2g} nats per token, more than numerical noise: the policy serves "
+            "neither the newest version nor any other known one, perhaps a part of it, or applies it twice",
+            fix="check that it loads the adapter for every module, onto the model that it was trained on and not onto "
+            "one with a merged adapter, and that policy.model and learner.model are the same folder",
+        )
     if fault is not None:
         raise fault
     apart = [distance for distance in (_far(new, old), _far(new, before)) if distance > 0]
@@ -165,36 +168,6 @@ def _mistaken(
     return AgentfwError(
         "the policy serves the previous version: its adapter is stale",
         fix="check that each version has a new name, and that requests name the newest",
-    )
-
-
-def _altered(away: float, excess: numpy.ndarray, update: numpy.ndarray) -> AgentfwError:
-    """The error for serving an unknown version, by how it differs from the newest."""
-    length = size(update)
-    # How much of the update is added again, and how certain that is. Anything else would match only by chance.
-    share = float(excess @ update) / (len(update) * length**2) if length else 0.0
-    sure = abs(share) * length * math.sqrt(len(update)) > _STRAY * _far(excess, share * update)
-    by = f"by {away:.2g} nats per token, more than numerical noise"
-    if sure and share >= _PROVEN:
-        return AgentfwError(
-            f"the policy applies the update more than once ({1 + share:.1f} times, according to the probe)",
-            fix="load adapters onto the base model, not onto one with a merged adapter",
-        )
-    if away > 1.0 and away > 2 * length:
-        return AgentfwError(
-            f"policy and learner differ {by}, and far more than the training changed: "
-            "the policy serves another model, or sees other tokens",
-            fix="check that policy.model and learner.model are the same folder",
-        )
-    if sure and -1 < share < 0:
-        return AgentfwError(
-            f"the policy serves only a part of the update: about {-100 * share:.0f} % of it is missing",
-            fix="check that it loads the adapter for every module, and look for unknown names in its log",
-        )
-    return AgentfwError(
-        f"policy and learner differ {by}: the policy serves neither the newest version nor any other known one, "
-        "perhaps a part of it",
-        fix="check that it loads the adapter for every module, onto the model that it was trained on",
     )
 
 

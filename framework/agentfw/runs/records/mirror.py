@@ -33,8 +33,8 @@ from .journal import make_folder, make_private, write_whole
 _OWNER = "mirror.json"
 _FETCHED = ".fetched.json"
 _OWN = {"lock", _OWNER, _FETCHED}
-_PASSING = ("answers", "streams")
-"""Folders with files of answers in progress, which come and go."""
+_PASSING = "streams"
+"""The folder with files of answers in progress, which come and go."""
 _SQLITE = b"SQLite format 3\0"
 _LATE = ("metrics.jsonl", "heard.jsonl", "updates.jsonl", "state.json", "summary.json", "run.json")
 """Files that say something of others, in the order in which they are written. `run.json` makes it a run."""
@@ -193,7 +193,7 @@ def _files(folder: Path) -> list[Path]:
     found = []
     for path in folder.rglob("*"):
         inner = path.relative_to(folder)
-        is_left_out = inner.parts[0] in _PASSING or path.name in _OWN or path.suffix in (".new", ".torn")
+        is_left_out = inner.parts[0] == _PASSING or path.name in _OWN or path.suffix in (".new", ".torn")
         if (
             not is_left_out
             and path.is_file()

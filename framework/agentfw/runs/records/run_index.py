@@ -1,7 +1,6 @@
-"""The index of a folder of runs: an SQLite file beside them, which can be deleted at any time.
+"""The runs of a folder, and an index of them: an SQLite file beside them, which can be deleted at any time.
 
-It knows when each run began, so that a list of thousands of runs needn't read each run.json. A class derived from it
-keeps more in the same file, as `agentfw view` does for episodes.
+A class derived from `RunIndex` says what is kept, as `agentfw view` does for episodes.
 
     newest_first(Path("runs"))     # ["2026-11-22-inbox-7f3a19c4", "2026-11-21-calendar-9e17a03b"]
 """
@@ -13,16 +12,14 @@ import os
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
 from .journal import make_private
 
-_WORTH_IT = 500
-"""Number of runs that are read faster than anybody notices."""
 _RUNS = """
 CREATE TABLE IF NOT EXISTS runs (
     id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT,
@@ -90,21 +87,6 @@ class RunIndex:
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
         return path
 
-    def begun(self) -> dict[str, str]:
-        """When each known run began, by its folder. Nothing, if there is no index, or it can't be read."""
-        file = self.root / self.file
-        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as rows:
-            return dict(rows.execute("SELECT folder, began FROM runs"))
-        return {}
-
-    def add(self, begun: Mapping[str, str]) -> None:
-        """Note when runs began. Where the folder can't be written, or another process writes, they are read again."""
-        with suppress(sqlite3.Error, OSError):
-            path = self.make(self.root / self.file)
-            with closing(sqlite3.connect(path, timeout=1, isolation_level=None)) as rows, writing(rows):
-                values = [(name, name, moment) for name, moment in begun.items()]
-                rows.executemany("INSERT OR IGNORE INTO runs (folder, name, began) VALUES (?, ?, ?)", values)
-
 
 @contextmanager
 def writing(rows: sqlite3.Connection) -> Iterator[None]:
@@ -120,26 +102,17 @@ def writing(rows: sqlite3.Connection) -> Iterator[None]:
 
 def newest_first(root: Path) -> list[str]:
     """The names of all folders that have a run.json. Those that can't be read come last."""
+    began: dict[str, float] = {}
     try:
-        folders = {entry.name for entry in os.scandir(root) if entry.is_dir()}
+        folders = [entry.name for entry in os.scandir(root) if entry.is_dir()]
     except OSError:
         return []
-    index = RunIndex(root)
-    known = index.begun() if len(folders) >= _WORTH_IT else {}
-    began: dict[str, float] = {}
-    new: dict[str, str] = {}
     for name in folders:
-        if moment := known.get(name):  # a run begins only once
-            began[name] = datetime.fromisoformat(moment).timestamp()
-            continue
         try:
-            moment = json.loads((root / name / "run.json").read_bytes())["created"]
-            began[name] = datetime.fromisoformat(moment).timestamp()
-            new[name] = moment
+            about = json.loads((root / name / "run.json").read_bytes())
+            began[name] = datetime.fromisoformat(about["created"]).timestamp()
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             began[name] = 0.0
-    if new and len(folders) >= _WORTH_IT:
-        index.add(new)
     return [name for _, name in sorted(zip(began.values(), began, strict=True), reverse=True)]

@@ -61,8 +61,6 @@ class Summary:
     """Metrics of the evaluation before the first update of a training."""
     failed: Mapping[str, int] = field(default_factory=dict)
     """Number of episodes that failed and were left out, by reason. They are in no other number."""
-    untracked: Mapping[str, int] = field(default_factory=dict)
-    """Number of steps that a tracker missed because it had failed, by tracker. The run's folder has them."""
     files: Marks = field(default_factory=dict)
     """Size and digest of each journal, by which damage is noticed later."""
 

@@ -34,8 +34,7 @@ _PHASES = {
 }
 
 
-def update_charts(lines: Sequence[Mapping[str, Any]], widths: tuple[float, float]) -> Iterator[tuple[Canvas, Canvas]]:
-    """Each chart in two widths."""
+def update_charts(lines: Sequence[Mapping[str, Any]]) -> Iterator[Canvas]:
     rows = [flat(line) for line in lines]
     updates = [float(line["update"]) for line in lines]
     for title, label in CHARTS.items():
@@ -45,11 +44,7 @@ def update_charts(lines: Sequence[Mapping[str, Any]], widths: tuple[float, float
             if figure.chart == title and any(name in row for row in rows)
         ]
         if series and len(lines) > 1:
-            wide, narrow = (
-                line_chart(series, title=title, x_label="update", y_label=label, width=width, height=260)
-                for width in widths
-            )
-            yield wide, narrow
+            yield line_chart(series, title=title, x_label="update", y_label=label, height=260)
 
 
 def phases_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Cell]]]:
@@ -85,7 +80,7 @@ _LANES = 8
 """Maximum number of kinds of work with their own lane: those that took longest."""
 
 
-def curve(folder: RunFolder, *, width: float = 880) -> Canvas:
+def curve(folder: RunFolder) -> Canvas:
     """The headline metric by update in a training, by round if there are rounds, else by episode."""
     stages, records = folder.stages(), folder.metrics()
     if folder.planned_updates and stages:
@@ -98,7 +93,7 @@ def curve(folder: RunFolder, *, width: float = 880) -> Canvas:
         x = series[-1].x or range(1, len(series[-1].y) + 1)
         series.append(Series(player[0], [player[1]] * len(x), x=x, quiet=True))
     title = f"{headline[:1].upper()}{headline[1:]} by {by}"
-    return line_chart(series, title=title, x_label=by, y_label=label, width=width)
+    return line_chart(series, title=title, x_label=by, y_label=label)
 
 
 def best_player(folder: RunFolder) -> tuple[str, float] | None:
@@ -162,7 +157,7 @@ def _smoothed(values: Sequence[float], span: int) -> list[float]:
     return smooth
 
 
-def timeline_picture(episode: Episode, *, title: str = "", unit: str = "", width: float = 880) -> Canvas:
+def timeline_picture(episode: Episode, *, title: str = "", unit: str = "") -> Canvas:
     """An episode in lanes: what was observed, what was done, what was in progress, and what was interrupted."""
     works: dict[str, list[Span]] = {}
     breaks: dict[str, list[Mark]] = {}
@@ -178,7 +173,7 @@ def timeline_picture(episode: Episode, *, title: str = "", unit: str = "", width
             begun = running.pop(key, None)
             if begun is not None:
                 kind = "thinking" if event.name == "think" else "work"
-                works.setdefault(lane, []).append(Span(begun, event.time, "", kind))
+                works.setdefault(lane, []).append(Span(begun, event.time, kind))
             if event.data["state"] in ("interrupted", "cancelled"):
                 how = "put aside" if event.data["state"] == "interrupted" else "broken off"
                 breaks.setdefault(lane, []).append(Mark(event.time, how, "interruption"))
@@ -187,14 +182,14 @@ def timeline_picture(episode: Episode, *, title: str = "", unit: str = "", width
         elif event.kind in ("intervention", "reflex"):
             done.append(Mark(event.time, lane.replace("_", " "), "intervention"))
     for (lane, _), begun in running.items():
-        works.setdefault(lane, []).append(Span(begun, episode.ended, "", "work"))
-    longest = sorted(works, key=lambda lane: -sum((span.end or 0) - span.start for span in works[lane]))[:_LANES]
+        works.setdefault(lane, []).append(Span(begun, episode.ended))
+    longest = sorted(works, key=lambda lane: -sum(span.end - span.start for span in works[lane]))[:_LANES]
     # In order of their start, so that causes are above effects.
     longest.sort(key=lambda lane: works[lane][0].start)
     lanes = [Lane("becomes known", marks=known), Lane("is done", marks=done)]
     lanes += [Lane(lane.replace("_", " "), spans=works[lane], marks=breaks.get(lane, [])) for lane in longest]
     label = f"time in {unit}" if unit else "time"
-    return lanes_chart(lanes, title=title or f"Episode {episode.id}", time_label=label, width=width)
+    return lanes_chart(lanes, title=title or f"Episode {episode.id}", time_label=label)
 
 
 def write_episode_picture(folder: RunFolder, file: Path, wanted: str | None = None) -> Path:

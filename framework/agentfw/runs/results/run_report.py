@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +37,6 @@ _LONGEST = 60_000
 """Maximum number of characters of a transcript. A command shows the rest."""
 _SAMPLED = 100
 """Maximum number of updates whose answers are shown; updates.jsonl has those of all."""
-_PHONE = 350
-"""Width of pictures on a phone, in pixels."""
 _ROWS = 1000
 """Maximum number of episodes in the table. More would make the page slow."""
 
@@ -81,7 +78,7 @@ def run_results(folder: RunFolder) -> Page:
     if why:
         named = "; ".join(dict.fromkeys(why))
         page.paragraph(f"{len(why)} of {counted(len(lines), 'update')}: {named}. {WHY_NO_LEARNING}")
-    page.figure(curve(folder), narrow=curve(folder, width=_PHONE))
+    page.figure(curve(folder))
     if len(stages) > 1:
         _figures_by_stage(page, folder, stages)
     else:
@@ -90,8 +87,8 @@ def run_results(folder: RunFolder) -> Page:
     if lines:
         intro = f"Figures of the episodes that were learned from, and of the learner. {clipping_note(lines)}"
         page.section("During training", intro.rstrip())
-        for wide, narrow in update_charts(lines, (880, _PHONE)):
-            page.figure(wide, narrow=narrow)
+        for chart in update_charts(lines):
+            page.figure(chart)
         page.table(*phases_table(lines))
     return page
 
@@ -322,9 +319,7 @@ def _timeline(page: Page, folder: RunFolder, shown: Sequence[Episode]) -> None:
     if middle is None or middle.ended <= middle.started:
         return
     page.section("On the timeline", "Time runs from left to right. Work that was put aside continues where it stopped.")
-    title = f"Episode {middle.id}"
-    draw = partial(timeline_picture, middle, title=title, unit=folder.time_unit)
-    page.figure(draw(), narrow=draw(width=_PHONE))
+    page.figure(timeline_picture(middle, title=f"Episode {middle.id}", unit=folder.time_unit))
 
 
 def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequence[Episode]) -> None:

@@ -39,10 +39,10 @@ from ...boundary.settings_input import input_key, input_keys, marked_keys, opera
 from ...errors import AgentfwError, PluginError, SettingsError, UsageError, nearest
 from ...hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 from ...host import Host, PluginRecord
-from ...host.origin import changed_origins, changed_plugins, origin_of
 from ...host.trust import of_run, require_trusted
 from ...settings import SHARED
 from ...version import __version__
+from ..records.package import changed_origins, changed_plugins, origin_of
 from .run_spec import COMPONENTS, OF_TRAININGS, SINGULAR, Choice, ModelChoice, RunSpec, ToolChoice, parse_spec
 from .values import apply_assignments, listed
 
@@ -119,9 +119,6 @@ Change = Callable[[str, Choice, str], Choice]
 
 _MANY = 40
 """Components with mistakes after which no more are looked at."""
-
-_MEASURED_ON = ("environment", "evaluation", "seed")
-"""What the evaluations of a training depend on, besides its policy."""
 
 
 def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
@@ -231,13 +228,11 @@ def _with_shared(spec: RunSpec, host: Host) -> RunSpec:
     )
 
 
-def resolve_again(
-    about: Mapping[str, Any], host: Host, file: str, changes: Mapping[str, Any], *, fork: bool = False
-) -> RunSpec:
+def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapping[str, Any]) -> RunSpec:
     """The resolved spec of a run that is there already, from its run.json. What has changed since is noted.
 
     `changes` are nested tables, such as {"policy": {"api_key": "..."}}: the secrets that run.json doesn't have, and
-    settings that can't change results. A `fork` may change all but what its earlier results were measured on.
+    settings that can't change results.
     """
     require_trusted(Path(file).parent, of_run(about))
     given = set(_dotted(changes))
@@ -248,14 +243,7 @@ def resolve_again(
         )
     spec = parse_spec(apply_assignments(from_json(about["spec"]), changes), file)
     resolved, sources = resolve(spec, host)
-    if fork:
-        if measured := sorted(key for key in given if key.partition(".")[0] in _MEASURED_ON):
-            raise UsageError(
-                f"{', '.join(measured)} can't be changed in a fork, because earlier evaluations were played with it",
-                fix="start a new training; with learner.adapter it starts from an adapter of this one",
-            )
-    else:
-        _check_changes(about, resolved, given)
+    _check_changes(about, resolved, given)
     _refuse_less(about, resolved, given)
     last = [about, *about.get("segments", ())][-1]
     when = "when the run began" if last is about else f"from {about['segments'][-1]['from']} on"
@@ -380,10 +368,9 @@ def _check_changes(about: Mapping[str, Any], resolved: RunSpec, given: set[str])
         keys |= {f"{where}.{key}" for key in operational_keys(choice.checked)} if choice.checked is not None else set()
     free = {*missing_secrets(about), *keys}
     if others := sorted(given - free):
-        instead = "add --fork to begin a new training with it from here" if resolved.optimizer else "start a new run"
         raise UsageError(
             f"{', '.join(others)} can't be changed when a run is resumed, because results would change",
-            fix=f"{instead}; what can be changed: {', '.join(sorted(free))}",
+            fix=f"start a new run; what can be changed: {', '.join(sorted(free))}",
         )
 
 

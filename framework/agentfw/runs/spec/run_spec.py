@@ -109,32 +109,7 @@ class Choice(Settings):
         return resolved
 
 
-class IsolableChoice(Choice):
-    """One component that can run in a process of its own."""
-
-    isolate: Annotated[bool, OPERATIONAL] = Field(
-        False, description="Run it in a process of its own, which a crash or a call that hangs ends instead of the run"
-    )
-    most_memory: Annotated[int | None, OPERATIONAL] = Field(
-        None, ge=1, description="With `isolate`, the memory that its process may use, in MiB (its address space)"
-    )
-
-    @model_validator(mode="after")
-    def _limits_a_process(self) -> Self:
-        if self.most_memory is not None and not self.isolate:
-            raise ValueError("most_memory needs isolate = true")
-        return self
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_unused(self, values: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = values(self)
-        return {key: value for key, value in written.items() if value or key not in ISOLATION}
-
-
-ISOLATION = tuple(IsolableChoice.model_fields.keys() - Choice.model_fields.keys())
-
-
-class ToolChoice(IsolableChoice):
+class ToolChoice(Choice):
     """One toolbox. An alias tells two of the same name apart."""
 
     alias: str = Field(
@@ -148,7 +123,7 @@ class ToolChoice(IsolableChoice):
         return self.alias or super().label
 
 
-class RewardChoice(IsolableChoice):
+class RewardChoice(Choice):
     """One reward model and its weight."""
 
     weight: float | str = Field(
@@ -230,7 +205,7 @@ class RunSpec(Settings):
     )
     environment: Choice = Field(description="The world")
     policy: Choice = Field(description="Policy that makes the decisions")
-    memories: tuple[IsolableChoice, ...] = Field((), description="Memories, asked in this order")
+    memories: tuple[Choice, ...] = Field((), description="Memories, asked in this order")
     memories_learn: bool = Field(
         True, description="Whether the memories learn from the episodes; never from those of an evaluation"
     )

@@ -19,7 +19,7 @@ from ...errors import SettingsError, UnknownNameError, UsageError
 from ...host.names import is_file
 from ...host.trust import require_trusted
 from ...printing.out import shown_path
-from .run_spec import COMPONENTS, ISOLATION, LISTS, label_of_name
+from .run_spec import COMPONENTS, LISTS, label_of_name
 
 _LARGEST_FILE = 1_000_000
 _SINGLE = tuple(key for key in COMPONENTS if key not in LISTS.values())
@@ -112,7 +112,7 @@ def _assign_to_one(choices: list[dict[str, Any]], kind: str, value: object) -> l
                 raise UnknownNameError(f"selected {kind}", name, names, fix=f"select it: --{kind} {name}")
             name, settings = names[0], {name: settings}
         index = names.index(name) if name in names else whole.index(name)
-        own = {"reward": ("weight", *ISOLATION), "tracker": (), "model": ("fallback",)}.get(kind, ISOLATION)
+        own = {"reward": ("weight",), "model": ("fallback",)}.get(kind, ())
         choices[index] = _with_settings(choices[index], settings, f"{kind}.{name}", own)
     return choices
 

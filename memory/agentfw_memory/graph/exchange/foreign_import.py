@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw_memory.errors import BadInputError
-from agentfw_memory.graph.records import NewSkill
+from agentfw_memory.graph.records import NewSkill, Visibility
 
 Record = Mapping[str, Any]
 
@@ -70,66 +70,51 @@ def _records(path: Path) -> Iterator[tuple[str, Record]]:
 def _skill(record: Any, owner: str) -> NewSkill:
     if not isinstance(record, Mapping):
         raise ValueError(f"a record is an object, not {type(record).__name__}")
+    metadata = record.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        raise ValueError(f"its metadata {metadata!r} is not an object")
+    tools: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+    shared, expires_at = False, None
     if "memory" in record:
         named = record.get("user_id") or record.get("agent_id") or record.get("run_id")
-        about, when = _names(record.get("categories")), record.get("created_at")
+        text, when, expires_at = record["memory"], record.get("created_at"), record.get("expiration_date")
+        about = _names(record.get("categories"))
         kept = {name: record[name] for name in MEM0 if record.get(name) is not None and record[name] != named}
-        return NewSkill(
-            _owner(named, owner),
-            _text(record["memory"]),
-            (),
-            about,
-            valid_from=_time(when),
-            metadata={**_metadata(record.get("metadata")), **kept},
-            expires_at=_time(record.get("expiration_date")),
-        )
-    if "namespace" in record and "value" in record:
-        space = record["namespace"]
+        metadata = {**metadata, **kept}
+    elif "namespace" in record and "value" in record:
+        space, key = record["namespace"], record.get("key")
         named = "/".join(map(str, space)) if isinstance(space, list) else space
-        kept = {name: record[name] for name in ("key", "value") if name in record}
-        key, when = record.get("key"), _time(record.get("created_at"))
+        text, when = _content(record["value"]), record.get("created_at")
         about = (f"key {key}",) if isinstance(key, str) and key.isprintable() else ()
-        return NewSkill(
-            _owner(named, owner),
-            _content(record["value"]),
-            scenarios=about,
-            valid_from=when,
-            metadata=kept,
+        metadata = {name: record[name] for name in ("key", "value") if name in record}
+    elif "text" in record:
+        named = record.get("owner") or record.get("user")
+        text, when, expires_at = record["text"], record.get("valid_from"), record.get("expires_at")
+        tools, about = _names(record.get("tools")), _names(record.get("scenarios"))
+        shared = record.get("shared") is True
+    else:
+        raise ValueError(
+            f"a record needs text, memory, or namespace and value; it has {', '.join(record) or 'nothing'}"
         )
-    if "text" in record:
-        return NewSkill(
-            _owner(record.get("owner") or record.get("user"), owner),
-            _text(record["text"]),
-            _names(record.get("tools")),
-            _names(record.get("scenarios")),
-            "shared" if record.get("shared") is True else "private",
-            _time(record.get("valid_from")),
-            metadata=_metadata(record.get("metadata")),
-            expires_at=_time(record.get("expires_at")),
-        )
-    raise ValueError(f"a record needs text, memory, or namespace and value; it has {', '.join(record) or 'nothing'}")
+    whose = named if isinstance(named, str) and named else owner
+    if not whose:
+        raise ValueError("it names no owner, and no --owner was given")
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"the text {text!r} is not a sentence")
+    visibility: Visibility = "shared" if shared else "private"
+    since, until = _time(when), _time(expires_at)
+    return NewSkill(whose, text, tools, about, visibility, since, metadata=dict(metadata), expires_at=until)
 
 
-def _content(value: Any) -> str:
+def _content(value: Any) -> Any:
     """Return the text in a value of a LangGraph store. LangMem puts it into `content`, sometimes twice."""
     while isinstance(value, Mapping):
         inner = next((value[name] for name in ("content", "text", "memory") if name in value), None)
         if inner is None:
             return json.dumps(value, ensure_ascii=False, sort_keys=True)
         value = inner
-    return _text(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"the text {value!r} is not a sentence")
     return value
-
-
-def _owner(named: Any, owner: str) -> str:
-    if not (found := named if isinstance(named, str) and named else owner):
-        raise ValueError("it names no owner, and no --owner was given")
-    return found
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -138,12 +123,6 @@ def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise ValueError(f"{value!r} is not a list of names")
     return tuple(value)
-
-
-def _metadata(value: Any) -> dict[str, Any]:
-    if value is not None and not isinstance(value, Mapping):
-        raise ValueError(f"its metadata {value!r} is not an object")
-    return dict(value or {})
 
 
 def _time(value: Any) -> float | None:

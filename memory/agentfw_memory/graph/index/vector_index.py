@@ -1,9 +1,9 @@
-"""Nearest-neighbour search over vectors: exact, or approximate with an inverted-file index (FAISS IVF).
+"""Nearest-neighbour search over vectors: the query is compared with every vector that may be found.
 
 A search is given the numbers that may be found and returns the best of those. Nothing is filtered out afterwards, so
 skills that a user may not see never take a place among the k best.
 
-    >>> index = ExactIndex(dimensions=2)
+    >>> index = VectorIndex(dimensions=2)
     >>> index.put(np.array([3, 8]), np.array([[1.0, 0.0], [0.6, 0.8]], np.float32))
     >>> index.search(np.array([1.0, 0.0], np.float32), 1, None)[0].tolist()
     [3]
@@ -12,47 +12,22 @@ skills that a user may not see never take a place among the k best.
 
 A tenant's skills are in two indexes, of private and of shared skills (`SkillIndex`). Every user may find every shared
 skill, so that index is searched without a filter. The private one is searched only for the user's own skills, which are
-few, so those of others are never compared. Each switches to an inverted-file index by its own size.
+few, so those of others are never compared.
 
-A large index is saved in a file beside the store, so that opening the graph doesn't build it again: a line of JSON,
-FAISS's own bytes, and a checksum of both. The file is a cache. It is used only if it is intact, belongs to this store
-and tenant, and isn't newer than the store. It must never hold data of a user who was forgotten later.
-
-All vectors have unit length, so similarity is the dot product. Both indexes can return their vectors by number, so no
-second copy is needed.
+All vectors have unit length, so similarity is the dot product. An index returns its vectors by number, so no second
+copy is needed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import json
-import math
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from agentfw_memory.files import make_private
 from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
-from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.rows.graph_rows import GraphRows
-
-TRAINING_POINTS = 40
-"""Number of vectors per list that its centre is computed from."""
-TRAINING_ROUNDS = 6
-FILE_FORMAT = 1
-CHECKSUM_BYTES = 32
-READ_AT_ONCE = 1 << 20
-PARTS = ("private", "shared")
-"""The two indexes. A skill is in the one at `PARTS[shared]`."""
 
 
-class ExactIndex:
+class VectorIndex:
     """Compares the query with every vector, by one product of a matrix and a vector.
 
     `put` adds vectors or replaces those of known numbers, and `remove` ignores unknown ones. `search` returns the
@@ -103,139 +78,24 @@ class ExactIndex:
     def search(self, query: Float32Array, k: int, visible: Integers | None) -> tuple[Integers, Float32Array]:
         count, numbers = self._count, self.numbers()
         if visible is not None and 4 * len(visible) < count:
-            return _exact_among(self, query, k, visible)
+            here = visible[self.has(visible)]
+            return best(here, products(self.vectors(here), query), k)
         similarity = products(self._matrix[:count], query)
         if visible is not None:
             similarity[~np.isin(numbers, visible)] = -np.inf
         return best(numbers, similarity, k)
 
 
-class ListIndex:
-    """An inverted-file index (FAISS IVF). A search looks only at the lists whose centres are nearest to the query.
-
-    If few vectors are visible, each of them is compared instead, which is faster and exact.
-    """
-
-    def __init__(self, index: Any, probed: float, trained_for: int) -> None:
-        self.faiss: Any = index
-        self.dimensions = int(index.d)
-        self.trained_for = trained_for
-        self.trained_at = 0
-        """The change of the store that its lists' centres were computed at. A centre may be somebody's vector."""
-        self.probes = max(1, round(probed * index.nlist))
-        self._here = np.zeros(0, np.bool_)
-        for place in range(index.nlist if index.ntotal else 0):
-            self._mark(_numbers_in_list(index, place))
-
-    @classmethod
-    def trained(cls, sample: Float32Array, count: int, *, probed: float, seed: int) -> ListIndex:
-        """Return an empty index for about `count` vectors distributed like the sample."""
-        faiss = faiss_library()
-
-        dimensions = sample.shape[1]
-        centres = faiss.IndexFlatIP(dimensions)
-        index = faiss.IndexIVFFlat(centres, dimensions, cls.lists(count), faiss.METRIC_INNER_PRODUCT)
-        centres.this.disown()
-        index.own_fields = True
-        index.cp.niter, index.cp.max_points_per_centroid, index.cp.seed = TRAINING_ROUNDS, TRAINING_POINTS, seed
-        index.cp.min_points_per_centroid = 1
-        index.train(sample)
-        index.set_direct_map_type(faiss.DirectMap.Hashtable)
-        return cls(index, probed, count)
-
-    @staticmethod
-    def lists(count: int) -> int:
-        """Return the number of lists for `count` vectors: about as many as there are vectors in each."""
-        return max(1, min(4096, round(2 * math.sqrt(count))))
-
-    def __len__(self) -> int:
-        return int(self.faiss.ntotal)
-
-    def numbers(self) -> Integers:
-        return np.flatnonzero(self._here)
-
-    def has(self, numbers: Integers) -> Bools:
-        known = numbers < len(self._here)
-        known[known] = self._here[numbers[known]]
-        return known
-
-    def put(self, numbers: Integers, vectors: Float32Array) -> None:
-        if not len(numbers):
-            return
-        old = numbers[self.has(numbers)]
-        with one_thread(len(numbers) < 1000):
-            if len(old):
-                self.faiss.remove_ids(old)
-            self.faiss.add_with_ids(np.ascontiguousarray(vectors), numbers)
-        self._mark(numbers)
-
-    def remove(self, numbers: Iterable[int]) -> None:
-        here = np.fromiter(numbers, np.int64)
-        here = here[self.has(here)]
-        if len(here):
-            with one_thread():
-                self.faiss.remove_ids(here)
-            self._here[here] = False
-
-    def vectors(self, numbers: Integers) -> Float32Array:
-        with one_thread():
-            found: Float32Array = self.faiss.reconstruct_batch(numbers)
-        return found
-
-    def search(self, query: Float32Array, k: int, visible: Integers | None) -> tuple[Integers, Float32Array]:
-        if visible is not None and 4 * len(visible) * self.faiss.nlist < self.probes * len(self):
-            return _exact_among(self, query, k, visible)
-        found = self._search_lists(query, k, visible, self.probes)
-        wanted = min(k, len(self) if visible is None else len(visible))
-        return found if len(found[0]) >= wanted else self._search_lists(query, k, visible, self.faiss.nlist)
-
-    def _mark(self, numbers: Integers) -> None:
-        if len(numbers):
-            self._here = grown(self._here, int(numbers.max()) + 1)
-            self._here[numbers] = True
-
-    def _search_lists(
-        self, query: Float32Array, k: int, visible: Integers | None, probes: int
-    ) -> tuple[Integers, Float32Array]:
-        faiss = faiss_library()
-
-        chosen = None
-        if visible is not None:
-            mask = np.zeros(int(visible.max(initial=-1)) + 1, np.bool_)
-            mask[visible] = True
-            bits = np.packbits(mask, bitorder="little")  # FAISS reads it, and holds no reference
-            chosen = faiss.IDSelectorBitmap(bits)
-        parameters = faiss.SearchParametersIVF(sel=chosen, nprobe=probes)
-        with one_thread():
-            similarity, numbers = self.faiss.search(query[np.newaxis], k, params=parameters)
-        there = numbers[0] >= 0
-        return numbers[0][there], similarity[0][there]
-
-
-VectorIndex = ExactIndex | ListIndex
-
-
 class SkillIndex:
     """Vectors by number. Callers say at every call which numbers are shared."""
 
-    def __init__(self, dimensions: int, settings: GraphSettings) -> None:
-        self._settings = settings
-        self._indexes: list[VectorIndex] = [ExactIndex(dimensions) for _ in PARTS]
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self._indexes = VectorIndex(dimensions), VectorIndex(dimensions)
+        """Private skills, and shared ones."""
 
     def __len__(self) -> int:
         return sum(len(index) for index in self._indexes)
-
-    @property
-    def dimensions(self) -> int:
-        return self._indexes[0].dimensions
-
-    @property
-    def parts(self) -> Mapping[str, VectorIndex]:
-        return dict(zip(PARTS, self._indexes, strict=True))
-
-    def use(self, part: str, index: VectorIndex) -> None:
-        """Use an index that was saved earlier."""
-        self._indexes[PARTS.index(part)] = index
 
     def put(self, numbers: Integers, vectors: Float32Array, shared: Bools) -> None:
         """Add or replace vectors, moving them between the parts where needed."""
@@ -249,16 +109,6 @@ class SkillIndex:
     def remove(self, numbers: Collection[int]) -> None:
         for index in self._indexes:
             index.remove(numbers)
-
-    def has(self, numbers: Integers, shared: Bools) -> Bools:
-        """Return which of these numbers are in the part that they belong to."""
-        private, common = self._indexes
-        return np.where(shared, common.has(numbers), private.has(numbers))
-
-    def keep_only(self, private: Integers, shared: Integers) -> None:
-        """Remove all other numbers."""
-        for index, numbers in zip(self._indexes, (private, shared), strict=True):
-            index.remove(np.setdiff1d(index.numbers(), numbers).tolist())
 
     def vectors(self, numbers: Integers, shared: Bools) -> Float32Array:
         private, common = self._indexes
@@ -284,55 +134,6 @@ class SkillIndex:
         sides = [index.search(query, k, visible) for index in self._indexes]
         return best(np.concatenate([side[0] for side in sides]), np.concatenate([side[1] for side in sides]), k)
 
-    def fit_size(self, counter: int) -> None:
-        """Switch large parts to an inverted-file index, and rebuild one that has outgrown its number of lists.
-
-        `counter` is the change of the store whose vectors are here.
-        """
-        for place, index in enumerate(self._indexes):
-            count = len(index)
-            if count <= self._settings.exact_up_to or not faiss_installed():
-                continue
-            if not isinstance(index, ListIndex) or count > 4 * index.trained_for:
-                self._indexes[place] = self._in_lists(index, counter)
-
-    def _in_lists(self, old: VectorIndex, counter: int) -> ListIndex:
-        settings, numbers = self._settings, np.sort(old.numbers())
-        generator = np.random.default_rng(settings.seed)
-        wanted = min(len(numbers), TRAINING_POINTS * ListIndex.lists(len(numbers)))
-        sample = np.sort(generator.choice(numbers, wanted, replace=False))
-        new = ListIndex.trained(old.vectors(sample), len(numbers), probed=settings.probed, seed=settings.seed)
-        new.trained_at = counter
-        for start in range(0, len(numbers), 50_000):
-            part = numbers[start : start + 50_000]
-            new.put(part, old.vectors(part))
-        return new
-
-
-@contextmanager
-def one_thread(wanted: bool = True) -> Iterator[None]:
-    """Run FAISS on one thread. For few vectors, waking the other threads takes longer than the work."""
-    faiss = faiss_library()
-
-    before = faiss.omp_get_max_threads()
-    if wanted:
-        faiss.omp_set_num_threads(1)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
-
-
-def faiss_installed() -> bool:
-    return importlib.util.find_spec("faiss") is not None
-
-
-def faiss_library() -> Any:
-    """Return the module faiss as Any, because its type stubs are wrong."""
-    import faiss
-
-    return faiss
-
 
 def products(matrix: Float32Array, vector: Float32Array) -> Float32Array:
     """Return matrix @ vector, computed on one thread.
@@ -353,103 +154,3 @@ def best(numbers: Integers, similarity: Float32Array, k: int) -> tuple[Integers,
     numbers, similarity = numbers[there], similarity[there]
     order = np.lexsort((numbers, -similarity))[:k]
     return numbers[order], similarity[order]
-
-
-def _exact_among(index: VectorIndex, query: Float32Array, k: int, visible: Integers) -> tuple[Integers, Float32Array]:
-    """Compare each visible vector."""
-    numbers = visible[index.has(visible)]
-    return best(numbers, products(index.vectors(numbers), query), k)
-
-
-def _numbers_in_list(index: Any, place: int) -> Integers:
-    faiss = faiss_library()
-
-    lists = index.invlists
-    size = lists.list_size(place)
-    return np.array(faiss.rev_swig_ptr(lists.get_ids(place), size), np.int64) if size else np.zeros(0, np.int64)
-
-
-def save_index(index: ListIndex, part: str, counter: int, rows: GraphRows) -> bool:
-    """Save an index as of a change. Return False if there is no place for it or it is already out of date."""
-    faiss = faiss_library()
-
-    path, head_now = _path(rows, part), rows.store.head()
-    # The centre of a list of one skill is the vector of that skill, and stays when the skill is deleted. So an index
-    # from before a deletion is used as long as this process runs, and the next process makes another one.
-    if path is None or head_now.forgotten > index.trained_at:
-        return False
-    head = {"format": FILE_FORMAT, "store": head_now.identity, "counter": counter, "trained_for": index.trained_for}
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    make_private(partial)
-    try:
-        with partial.open("wb") as file:
-            check = blake2b(digest_size=CHECKSUM_BYTES)
-
-            def write(data: bytes) -> int:
-                check.update(data)
-                return file.write(data)
-
-            write(json.dumps(head).encode() + b"\n")
-            faiss.write_index(index.faiss, faiss.PyCallbackIOWriter(write))
-            file.write(check.digest())
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except FileNotFoundError:
-        return False  # a process that forgot a user removed the partial file
-    finally:
-        partial.unlink(missing_ok=True)
-    if rows.store.head().forgotten > counter:
-        # A user was forgotten meanwhile, perhaps before this file was there to be removed.
-        remove_indexes(rows)
-        return False
-    return True
-
-
-def load_index(rows: GraphRows, part: str, *, dimensions: int, probed: float) -> tuple[ListIndex, int] | None:
-    """Return a saved index and the change it was saved at, or None if there is none that fits."""
-    path = _path(rows, part)
-    if path is None or not path.exists():
-        return None
-    faiss = faiss_library()
-
-    with path.open("rb") as file:
-        if not _is_intact(path):
-            return None
-        head, now = json.loads(file.readline()), rows.store.head()
-        if head["format"] != FILE_FORMAT or head["store"] != now.identity or head["counter"] > now.counter:
-            return None
-        index = faiss.read_index(faiss.PyCallbackIOReader(file.read))
-    if index.d != dimensions:
-        return None
-    loaded = ListIndex(index, probed, head["trained_for"])
-    loaded.trained_at = head["counter"]  # it was saved then, so nothing had been deleted since its training
-    return loaded, head["counter"]
-
-
-def remove_indexes(rows: GraphRows) -> int:
-    """Delete all index files of a tenant, partial ones of other processes included. Return how many there were."""
-    path = rows.store.index_path
-    if path is None:
-        return 0
-    gone = 0
-    for file in [file for file in path.parent.iterdir() if file.name.startswith(f"{path.stem}-")]:
-        with contextlib.suppress(FileNotFoundError):
-            file.unlink()
-            gone += 1
-    return gone
-
-
-def _path(rows: GraphRows, part: str) -> Path | None:
-    path = rows.store.index_path
-    return None if path is None else path.with_name(f"{path.stem}-{part}{path.suffix}")
-
-
-def _is_intact(path: Path) -> bool:
-    left = path.stat().st_size - CHECKSUM_BYTES
-    check = blake2b(digest_size=CHECKSUM_BYTES)
-    with path.open("rb") as file:
-        while left > 0 and (block := file.read(min(READ_AT_ONCE, left))):
-            check.update(block)
-            left -= len(block)
-        return left == 0 and file.read() == check.digest()

@@ -15,36 +15,27 @@ reader may see. How rare a word is is counted there too, so that a hidden skill 
 are is counted in each part: a paragraph that everybody may see isn't a long text because somebody's notes are short.
 
 Adding and removing leave no trace: the scores are always those of a new index over the same texts.
-
-An index is saved in the store as arrays, so that opening a large graph splits and stems no text again. One that
-was made of arrays looks up who has a word where the arrays are sorted by word, until a change to that word.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
-import io
-import json
 import math
-import zipfile
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown, resizable
+from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.rows.graph_rows import GraphRows
+from agentfw_memory.graph.stores.store import Corpus, Proposals, Sought
 from agentfw_memory.graph.text.words import terms
 
-FORMAT = 4
-"""Goes up when what is saved or the terms of texts change."""
-HEAD, TEXTS = "words", "words of texts"
-"""Names of the saved states."""
 SHARED = 0
 """The part of shared skills. A private skill is in the part of its owner's number, which is never 0."""
 
@@ -54,6 +45,12 @@ MATCHES_READ = 10_000
 """Number of matches after which common words no longer propose candidates. They still count in the scores."""
 SCORED = 100
 """Number of proposed skills whose exact scores are computed."""
+HOLDERS = 1_000
+"""Maximum number of shared skills that are found with a seldom word: as many as make a word common."""
+TOGETHER = 3
+"""Number of common words that a proposed skill has together, the rarest ones of the query."""
+SPARE = 4
+"""Number of times as many skills are looked through as should have enough with the words."""
 TYPICAL_MATCH = 1.0 / (1.0 + SATURATION)
 """What a word counts that occurs once in a text of average length, as a share of its rarity."""
 
@@ -62,112 +59,14 @@ Pairs = NDArray[np.int32]
 """Rows of a term and its count."""
 
 
-class CountedTexts:
-    """The terms of many texts and how often each occurs, as one array that is read for hundreds of texts at once.
-
-    >>> texts = CountedTexts()
-    >>> texts.put(7, np.array([[3, 1], [5, 2]], np.int32))
-    >>> texts.put(9, np.array([[3, 4]], np.int32))
-    >>> pairs, sizes = texts.gather(np.array([9, 7]))
-    >>> pairs.tolist(), sizes.tolist()
-    ([[3, 4], [3, 1], [5, 2]], [1, 2])
-    """
-
-    def __init__(self) -> None:
-        self._pairs = np.zeros((16, 2), np.int32)
-        self._end = self._unused = 0
-        self._starts, self._sizes = np.zeros(16, np.int64), np.zeros(16, np.int64)
-
-    @classmethod
-    def of_arrays(cls, numbers: Integers, sizes: Integers, pairs: Pairs) -> CountedTexts:
-        """Take over texts whose pairs stand one text after the other."""
-        texts = cls()
-        room = int(numbers.max(initial=0)) + 1
-        texts._pairs, texts._end = pairs, len(pairs)
-        texts._starts, texts._sizes = np.zeros(room, np.int64), np.zeros(room, np.int64)
-        texts._starts[numbers], texts._sizes[numbers] = np.cumsum(sizes) - sizes, sizes
-        return texts
-
-    def of(self, number: int) -> Pairs:
-        """Return the pairs of a text."""
-        start = self._starts[number]
-        return self._pairs[start : start + self._sizes[number]]
-
-    def gather(self, numbers: Integers) -> tuple[Pairs, Integers]:
-        """Return the pairs of these texts, one text after the other, and how many each has."""
-        sizes = self._sizes[numbers]
-        ends = np.cumsum(sizes)
-        places = np.repeat(self._starts[numbers] - ends + sizes, sizes) + np.arange(sizes.sum())
-        # A pair is read as one number, because taking rows of two is slower.
-        return self._pairs.view(np.int64)[:, 0].take(places).view(np.int32).reshape(-1, 2), sizes
-
-    def put(self, number: int, pairs: Pairs) -> None:
-        """Add a text whose number isn't here."""
-        start, self._end = self._end, self._end + len(pairs)
-        self._pairs = grown(self._pairs, self._end)
-        self._pairs[start : self._end] = pairs
-        self._starts, self._sizes = grown(self._starts, number + 1), grown(self._sizes, number + 1)
-        self._starts[number], self._sizes[number] = start, len(pairs)
-
-    def remove(self, number: int) -> Pairs:
-        """Remove a text and return its pairs."""
-        gone = self.of(number).copy()
-        self.of(number)[:] = 0  # what was forgotten must not stay in memory
-        self._sizes[number] = 0
-        self._unused += len(gone)
-        if 2 * self._unused > self._end:
-            self._close_up()
-        return gone
-
-    def _close_up(self) -> None:
-        """Give back the room of removed texts."""
-        numbers = np.flatnonzero(self._sizes)
-        pairs, sizes = self.gather(numbers)
-        self._starts[numbers] = np.cumsum(sizes) - sizes
-        self._pairs, self._end, self._unused = pairs, len(pairs), 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Sorted:
-    """Which skills have which term, as arrays."""
-
-    terms: Integers
-    starts: Integers
-    """Where the skills of each term begin in `numbers`, and where those of the last one end."""
-    numbers: Integers
-
-    def holders(self, terms: Sequence[int]) -> list[Integers]:
-        places = np.minimum(np.searchsorted(self.terms, terms), len(self.terms) - 1)
-        ends = np.where(self.terms[places] == terms, self.starts[places + 1], self.starts[places])
-        return [self.numbers[one:end] for one, end in zip(self.starts[places].tolist(), ends.tolist(), strict=True)]
-
-
-NOTHING = _Sorted(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64))
-
-
 @dataclass
 class _Part:
     """The texts that are visible together."""
 
     count: int = 0
     length: int = 0
-    restored: _Sorted = NOTHING
-    changed: dict[int, array[int]] = field(default_factory=dict)
-    """By term: the skills that have it, in no particular order. Terms that aren't here are in `restored`."""
-
-    def holders(self, terms: Sequence[int]) -> list[Integers]:
-        """Return the skills that have each of these terms."""
-        before = self.restored.holders(terms) if len(self.restored.numbers) else [NOTHING.numbers] * len(terms)
-        return [
-            np.frombuffer(self.changed[term], np.int64) if term in self.changed else some
-            for term, some in zip(terms, before, strict=True)
-        ]
-
-    def to_change(self, term: int) -> array[int]:
-        """Return the skills that have a term, as what may be changed."""
-        changed = self.changed.get(term)
-        self.changed[term] = array("q", self.holders([term])[0].tobytes()) if changed is None else resizable(changed)
-        return self.changed[term]
+    holders: dict[int, array[int]] = field(default_factory=dict)
+    """By term: the skills that have it, in no particular order."""
 
 
 class WordIndex:
@@ -180,9 +79,7 @@ class WordIndex:
         self._parts: dict[int, _Part] = {}
         self._part_of = np.zeros(16, np.int64)
         """By skill: its part plus one, or 0 if it isn't here."""
-        self._texts = CountedTexts()
-        self.changes = 0
-        """How many texts were added and removed since the index was saved."""
+        self._texts: dict[int, Pairs] = {}
         self.lengths = np.zeros(16)
         """By skill: the number of its terms."""
         self._weights = np.zeros(16, np.float32)
@@ -198,34 +95,34 @@ class WordIndex:
         """Add a skill, or replace its text and part."""
         counted = Counter(terms(text))
         if number in self:
-            if self._part_of[number] == part + 1 and np.array_equal(self._texts.of(number), self._as_known(counted)):
+            if self._part_of[number] == part + 1 and np.array_equal(self._texts[number], self._as_known(counted)):
                 return  # a skill also counts as changed when somebody used it
             self.remove(number)
         counts = {self._number_of(term): count for term, count in counted.items()}
         here = self._parts.setdefault(part, _Part())
         for term in counts:
             self._uses[term] += 1
-            here.to_change(term).append(number)
+            here.holders.setdefault(term, array("q")).append(number)
         here.count += 1
         here.length += sum(counts.values())
         self.lengths, self._part_of = grown(self.lengths, number + 1), grown(self._part_of, number + 1)
         self.lengths[number], self._part_of[number] = sum(counts.values()), part + 1
-        self._texts.put(number, _packed(counts.items()))
-        self.changes += 1
+        self._texts[number] = _packed(counts.items())
 
     def remove(self, number: int) -> None:
         """Remove a skill. An unknown number is ignored."""
         if number not in self:
             return
-        self.changes += 1
         part = int(self._part_of[number]) - 1
         self._part_of[number] = 0
         here = self._parts[part]
-        for term, count in self._texts.remove(number).tolist():
-            holders = here.to_change(term)
+        for term, count in self._texts.pop(number).tolist():
+            holders = here.holders[term]
             last = holders.pop()
             if last != number:
                 holders[holders.index(number)] = last
+            if not holders:
+                del here.holders[term]
             here.length -= count
             self._uses[term] -= 1
             if not self._uses[term]:
@@ -267,55 +164,6 @@ class WordIndex:
         for term, _ in of:
             self._rarities[term] = 0.0
         return found
-
-    def numbers(self) -> Integers:
-        """Return all skills, in ascending order."""
-        return np.flatnonzero(self._part_of)
-
-    def taken_apart(self) -> dict[str, NDArray[Any]]:
-        """Return the texts as arrays: for each the terms that it has, as places in `names`, and their counts."""
-        numbers = self.numbers()
-        pairs, sizes = self._texts.gather(numbers)
-        terms, places = np.unique(pairs[:, 0], return_inverse=True)
-        names = "\n".join(self._names[term] for term in terms.tolist())
-        return {
-            "numbers": numbers,
-            "parts": self._part_of[numbers] - 1,
-            "sizes": sizes,
-            "pairs": np.stack([places.astype(np.int32), pairs[:, 1]], axis=1),
-            "names": np.frombuffer(names.encode(), np.uint8),
-        }
-
-    @classmethod
-    def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> WordIndex:
-        """Return an index of what another one was taken apart into."""
-        index, names = cls(), arrays["names"].tobytes().decode()
-        index._names = names.split("\n") if names else []
-        index._terms = {name: term for term, name in enumerate(index._names)}
-        index._fill(*(arrays[name] for name in ("numbers", "parts", "sizes", "pairs")))
-        return index
-
-    def _fill(self, numbers: Integers, parts: Integers, sizes: Integers, pairs: NDArray[np.int32]) -> None:
-        terms, counts = pairs.T
-        self._uses = np.bincount(terms, minlength=len(self._names)).tolist()
-        self._texts = CountedTexts.of_arrays(numbers, sizes, pairs)
-        room = int(numbers.max(initial=0)) + 1
-        self.lengths, self._part_of = np.zeros(room), np.zeros(room, np.int64)
-        self._part_of[numbers] = parts + 1
-        self.lengths[numbers] = np.bincount(np.repeat(np.arange(len(numbers)), sizes), counts, len(numbers))
-        # Sort all pairs by part and term, and give each part its share.
-        known, place = np.unique(parts, return_inverse=True)
-        lengths = np.bincount(np.repeat(place, sizes), counts, len(known))
-        keys = np.repeat(place, sizes) * len(self._names) + terms
-        order = np.argsort(keys)
-        keys, holders = keys[order], np.repeat(numbers, sizes)[order]
-        firsts = np.flatnonzero(np.diff(keys, prepend=-1))
-        ends, keys = np.append(firsts, len(holders)), keys[firsts]
-        cuts = np.searchsorted(keys, np.arange(len(known) + 1) * len(self._names)).tolist()
-        for row, (part, count) in enumerate(zip(known.tolist(), np.bincount(place).tolist(), strict=True)):
-            first, last = cuts[row], cuts[row + 1]
-            own = _Sorted(keys[first:last] - row * len(self._names), ends[first : last + 1], holders)
-            self._parts[part] = _Part(count, int(lengths[row]), own)
 
     def _as_known(self, counted: Counter[str]) -> NDArray[np.int32]:
         """Return what is kept of a text, if all its terms are known."""
@@ -375,8 +223,11 @@ class Question:
         self._index, self._parts, self._allowed = index, parts, allowed
         numbers = {term: index._terms[term] for term in asked if term in index._terms}
         seen = parts.values()
-        by_part = [part.holders(list(numbers.values())) for part in seen]
-        having = dict(zip(numbers, zip(*by_part, strict=True), strict=True)) if by_part else dict.fromkeys(numbers, ())
+        # Copies, because an array can't be resized while somebody holds its buffer.
+        having = {
+            term: [np.array(part.holders[number], np.int64) for part in seen if number in part.holders]
+            for term, number in numbers.items()
+        }
         holders = {term: sum(map(len, some)) for term, some in having.items()}
         count, length = sum(part.count for part in seen), sum(part.length for part in seen)
         self._weights = Weights.of(asked, count, length, holders)
@@ -397,8 +248,9 @@ class Question:
 
     def scores(self, numbers: Integers) -> Floats:
         """Return the scores of these skills, which must be visible ones."""
-        pairs, sizes = self._index._texts.gather(numbers)
-        owner = np.repeat(np.arange(len(numbers)), sizes)
+        texts = [self._index._texts[number] for number in numbers.tolist()]
+        pairs = np.concatenate(texts) if texts else np.zeros((0, 2), np.int32)
+        owner = np.repeat(np.arange(len(numbers)), [len(text) for text in texts])
         typical = self._index.typical_lengths(numbers, self._parts)
         relative = self._index.lengths[numbers] / np.maximum(typical, 1.0)
         weights = self._index.rarities(self._found, pairs[:, 0])
@@ -440,48 +292,101 @@ class Question:
         return np.concatenate([above, np.sort(level)[: count - len(above)]])
 
 
-def load_words(rows: GraphRows) -> tuple[WordIndex, int] | None:
-    """Return the saved index and the change it was saved at, or None if there is none that fits.
+class DatabaseQuestion:
+    """A query by words against what one user may see. It can be used as soon as it has taken what was found.
 
-    What changed later has to be indexed by the caller.
+    The score is that of `WordIndex`. What differs is what proposes skills. A word that many shared skills have proposes
+    none by itself; skills that have several such words together are proposed instead. How common such words are is
+    counted when the graph is prepared, and that of all other words at each query.
     """
-    head = _head(rows.state(HEAD))
-    if head is None:
-        return None
-    try:
-        with np.load(io.BytesIO(rows.state(TEXTS) or b""), allow_pickle=False) as arrays:
-            return WordIndex.restored(dict(arrays)), head["counter"]
-    except (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile):
-        return None  # it is built from the texts
 
+    def __init__(
+        self, query: str, reader: int | None, rows: GraphRows, shared: Corpus, common: Mapping[str, int]
+    ) -> None:
+        """`shared` is what is known of the texts of all shared skills, and `common` how many have each common word."""
+        self._rows, self._reader, self._shared, self._common = rows, reader, shared, common
+        self._texts: dict[int, Counter[str]] = {}
+        self._asked = Counter(terms(query))
+        often = sorted((term for term in self._asked if term in common), key=lambda term: common[term])
+        self._together = often[:TOGETHER]
 
-def save_words(index: WordIndex, counter: int, rows: GraphRows) -> bool:
-    """Save an index as of a change. Return False if another process has saved a newer one or forgotten a user."""
-    before = rows.state(HEAD)
-    head = _head(before)
-    if head is not None and head["counter"] > counter:
-        return False
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **index.taken_apart())
-    with rows.writing() as change:
-        if rows.state(HEAD) != before or rows.store.head().forgotten > counter:
-            return False
-        rows.save_state(change, TEXTS, buffer.getvalue())
-        rows.save_state(change, HEAD, json.dumps({"way": way_of_terms(), "counter": counter}).encode())
-    index.changes = 0
-    return True
+    def sought(self, vector: Float32Array | None, most: int, where: Mapping[str, Any], by: str) -> Sought:
+        """Return what to search for: `most` skills by the vector, and skills with the words."""
+        asked = [] if by == "vectors" else list(self._asked)
+        together = [] if by == "vectors" else self._together
+        among = None
+        if together:
+            shares = [min(1.0, self._common[term] / max(self._shared.count, 1)) for term in together]
+            # The index reads all that have the rarest of them. If many skills have all of them, enough of these are
+            # among the first skills.
+            first = int(SPARE * SCORED / prod(shares))
+            among = first if first < self._common[together[0]] and not where else None
+        return Sought(
+            self._reader,
+            vector,
+            most,
+            asked,
+            [term for term in asked if term not in self._common],
+            HOLDERS,
+            together,
+            SCORED,
+            among,
+            where,
+        )
 
+    def take(self, found: Proposals) -> None:
+        """Take what was found."""
+        asked, shared, common, mine = self._asked, self._shared, self._common, found.own_corpus
+        holders, own = found.holders, found.own_holders
+        having = {term: common.get(term, 0) + len(holders.get(term, ())) + len(own.get(term, ())) for term in asked}
+        self._own = frozenset(chain.from_iterable(own.values()))
+        self._typical_own, self._typical_shared = (corpus.length / max(corpus.count, 1) for corpus in (mine, shared))
+        self._weights = Weights.of(asked, shared.count + mine.count, shared.length + mine.length, having)
+        self.count, self.known = shared.count + mine.count, bool(self._weights.rarities)
+        self.mean, self.deviation = self._weights.mean, self._weights.deviation
+        rarities = self._weights.rarities
+        proposed: dict[int, float] = {}
+        for term, numbers in chain(holders.items(), own.items()):
+            for number in numbers:
+                proposed[number] = proposed.get(number, 0.0) + rarities[term]
+        for number in found.together:
+            proposed[number] = proposed.get(number, 0.0) + sum(rarities[term] for term in self._together)
+        best = sorted(proposed, key=lambda number: (-proposed[number], number))[:SCORED]
+        self._proposed = np.array(best, np.int64)
 
-def _head(state: bytes | None) -> dict[str, Any] | None:
-    """Return the head if its index was made as this process would make it."""
-    head: dict[str, Any] = {} if state is None else json.loads(state)
-    return head if head.get("way") == way_of_terms() else None
+    def best(self, k: int) -> Integers:
+        """Return up to k skills with the highest scores. Ties are in ascending order of numbers."""
+        scores = self.scores(self._proposed)
+        return self._proposed[np.lexsort((self._proposed, -scores))[:k]]
 
+    def lengths(self, numbers: Integers) -> Floats:
+        """Return the number of terms of each of these skills."""
+        texts = self._read(numbers.tolist())
+        return np.array([texts[number].total() for number in numbers.tolist()], np.float64)
 
-def way_of_terms() -> list[object]:
-    """How texts become terms here. Another version of the stemmer may find other stems."""
-    try:
-        stemmer = importlib.metadata.version("snowballstemmer")
-    except importlib.metadata.PackageNotFoundError:
-        stemmer = ""
-    return [FORMAT, stemmer]
+    def scores(self, numbers: Integers) -> Floats:
+        """Return the scores of these skills, which must be visible ones."""
+        texts, weights, found = self._read(numbers.tolist()), self._weights, np.zeros(len(numbers))
+        for place, number in enumerate(numbers.tolist()):
+            counts = texts[number]
+            typical = self._typical_own if number in self._own else self._typical_shared
+            # As lengths are counted in the database: each term once.
+            saturation = SATURATION * (1.0 - LENGTH + LENGTH * len(counts) / max(typical, 1.0))
+            found[place] = sum(
+                rarity * counts[term] / (counts[term] + saturation)
+                for term, rarity in weights.rarities.items()
+                if term in counts
+            )
+        return np.minimum(found / weights.highest, 1.0)
+
+    def know(self, texts: Mapping[int, str]) -> None:
+        """Take texts that were read anyway."""
+        self._texts.update({number: Counter(terms(text)) for number, text in texts.items()})
+
+    def _read(self, numbers: Sequence[int]) -> Mapping[int, Counter[str]]:
+        """Return the terms of these skills and maybe of others."""
+        missing = [number for number in numbers if number not in self._texts]
+        if missing:
+            texts = self._rows.texts(missing)
+            self.know({number: texts.get(number, "") for number in missing})
+        return self._texts

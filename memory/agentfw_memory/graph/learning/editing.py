@@ -16,8 +16,8 @@ from typing import Any
 
 from agentfw_memory.errors import BadInputError, UnknownSkillError
 from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.forgetting import check_not_reserved
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS, EdgeKind, NewSkill, Skill
 from agentfw_memory.graph.rows.graph_rows import GraphRows

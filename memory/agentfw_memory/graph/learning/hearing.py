@@ -19,9 +19,9 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.forgetting import check_not_reserved
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.editing import Editor
-from agentfw_memory.graph.learning.sharing import check_not_reserved
 from agentfw_memory.graph.recall.recall import EVERY_ANSWER, Recaller
 from agentfw_memory.graph.records import Heard, NewSkill, Skill, Visibility
 from agentfw_memory.graph.rows.graph_rows import GraphRows

@@ -4,7 +4,7 @@ A trajectory counts once. Its id is looked up and its effects are written in one
 others have written so far, so two processes that learn at once create no duplicates.
 
 An extractor drafts skills from a trajectory: wishes, which users utter above all when something went wrong
-(`wishes_from`), and ways that worked (`learn_from`). They are placed among the user's skills, and sharing.py shares
+(`wishes_from`), and ways that worked (`learn_from`). They are placed among the user's skills, and `Sharing` shares
 what enough users have in common. Skills that occur together in enough good trajectories complement each other. Every
 trajectory counts towards the utility of the skills it used.
 """
@@ -19,11 +19,11 @@ import numpy as np
 
 from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.forgetting import Sharing, check_not_reserved
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.learning.cases import case_of
 from agentfw_memory.graph.learning.editing import Editor
 from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, extract
-from agentfw_memory.graph.learning.sharing import Sharing, check_not_reserved
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Learned, NewSkill, Use, Visibility, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows

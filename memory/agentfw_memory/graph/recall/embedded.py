@@ -1,9 +1,6 @@
 """Recall in this process, which holds the whole graph: its vectors, its words and what connects its skills.
 
 What is held is a copy. `catch_up` takes over what others have changed in the store, and nothing is written here first.
-
-A process may have a graph open for each of ten thousand tenants. Small ones that weren't used for the longest give back
-their memory, and are loaded again when they are used, which takes milliseconds.
 """
 
 from __future__ import annotations
@@ -18,25 +15,12 @@ import numpy as np
 from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
 from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.vector_index import (
-    PARTS,
-    ListIndex,
-    faiss_installed,
-    load_index,
-    products,
-    save_index,
-)
-from agentfw_memory.graph.index.word_index import SHARED, WordIndex, load_words, save_words
+from agentfw_memory.graph.index.vector_index import products
+from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.recall.ranking import (
-    Asked,
-    Ranked,
-    Similarity,
-    chosen,
-    rank,
-)
+from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, chosen, rank
 from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Count, Head
@@ -44,8 +28,6 @@ from agentfw_memory.graph.stores.store import Count, Head
 MAXIMUM_CACHED_SKILLS = 50_000
 RECALIBRATED_AFTER = 0.05
 """Share of the skills that must have changed before the terms are calibrated again."""
-RESAVE_GROWTH = 0.05
-"""Share of an index that must have changed to be saved again."""
 NAMED = 10
 """Maximum number of skills of a named scenario or tool that are considered beside the candidates."""
 FILTERS = 16
@@ -61,7 +43,6 @@ class EmbeddedRecall:
     def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
         self._rows, self._settings, self._dimensions = rows, settings, dimensions
         self._searchable = rows.store.search is not None
-        self._saved_sizes: dict[str, int] = {}
         self._reset()
 
     def outgrown(self) -> bool:
@@ -75,8 +56,6 @@ class EmbeddedRecall:
     def catch_up(self, head: Head, upto: int) -> None:
         if upto == self.cache.counter:
             return
-        if not self.cache.counter:
-            self._load_indexes()
         self._readers.clear()
         try:
             self._update(self.cache.catch_up(upto))
@@ -155,17 +134,6 @@ class EmbeddedRecall:
     def save(self) -> None:
         if self.membership is not None:
             self.membership.save()
-        if self._words is not None and self._words.changes > RESAVE_GROWTH * len(self._words):
-            save_words(self._words, self.cache.counter, self._rows)
-        for part, index in self.cache.index.parts.items():
-            # An index saved a while ago is good enough: the next process adds what came later.
-            grown = abs(len(index) - self._saved_sizes.get(part, 0)) > RESAVE_GROWTH * len(index)
-            if isinstance(index, ListIndex) and grown and save_index(index, part, self.cache.counter, self._rows):
-                self._saved_sizes[part] = len(index)
-
-    def unload(self, most: int) -> None:
-        if len(self.cache) <= most:
-            self._reset()
 
     # Helpers
 
@@ -173,7 +141,6 @@ class EmbeddedRecall:
         self.cache = GraphCache(self._rows, self._settings, self._dimensions)
         self.membership = None
         self._words = None if self._settings.query_similarity == "vectors" else WordIndex()
-        self._words_saved_at = 0
         self._metadata = _Metadata(self._rows)
         self._trust: Trust | None = None
         self._uncalibrated = 0
@@ -222,11 +189,6 @@ class EmbeddedRecall:
         return self.membership
 
     def _update_words(self, words: WordIndex, touched: list[int]) -> None:
-        if self._words_saved_at:
-            # The cache was just filled, so everything is touched. Of a saved index, only later changes are not there.
-            unlike = np.setxor1d(np.flatnonzero(self.cache.live), words.numbers())
-            touched = np.union1d(unlike, self._rows.changed(self._words_saved_at)).astype(np.int64).tolist()
-            self._words_saved_at = 0
         texts = self._rows.texts(touched)
         for number in touched:
             if number in texts and number < len(self.cache.live) and self.cache.live[number]:
@@ -234,15 +196,6 @@ class EmbeddedRecall:
                 words.put(number, texts[number], part)
             else:
                 words.remove(number)
-
-    def _load_indexes(self) -> None:
-        if self._words is not None and (saved := load_words(self._rows)):
-            self._words, self._words_saved_at = saved
-        for part in PARTS if faiss_installed() else ():
-            found = load_index(self._rows, part, dimensions=self._dimensions, probed=self._settings.probed)
-            if found is not None:
-                self.cache.start_with(part, *found)
-                self._saved_sizes[part] = len(found[0])
 
     def _calibrated(self) -> Trust:
         if not self._settings.calibrate:

@@ -9,16 +9,16 @@ known before anything is searched.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers, grown
+from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.vector_index import ListIndex, SkillIndex
+from agentfw_memory.graph.index.vector_index import SkillIndex
 from agentfw_memory.graph.index.word_index import SHARED
-from agentfw_memory.graph.recall.timeline import Timeline
 from agentfw_memory.graph.records import EdgeKind, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LiveRows
@@ -31,6 +31,10 @@ BACKGROUND = 256
 NO_NAMES: dict[int, frozenset[str]] = {}
 NO_SKILLS = np.zeros(0, np.int64)
 Relation = tuple[EdgeKind, int, int]
+GAP = 3600.0
+"""Maximum number of seconds between neighbours in time. What was said in one conversation belongs together, but two
+memories of different days don't, even if nothing lies between them."""
+NOWHERE = -1
 ROOM = 16
 """Number of skills that an empty cache has room for. A process may hold thousands of small ones."""
 
@@ -41,8 +45,7 @@ class GraphCache:
     def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
         self._rows, self._settings = rows, settings
         self.counter = 0
-        self.index = SkillIndex(dimensions, settings)
-        self._saved_at = 0
+        self.index = SkillIndex(dimensions)
         self.owner = np.zeros(ROOM, np.int64)
         self.live = np.zeros(ROOM, np.bool_)
         self.shared = np.zeros(ROOM, np.bool_)
@@ -67,18 +70,12 @@ class GraphCache:
         """The profiles of users who asked something, or None for a user without one."""
         self._means: dict[int, Float32Array | None] = {}
         """The vectors of users without a profile."""
-        self._sums: dict[int, Floats] = {}
-        self._background: tuple[Integers, Float32Array] | None = None
-        """The shared skills that stand for all of them, and their vectors."""
+        self._background: Float32Array | None = None
+        """The vectors of the shared skills that stand for all of them."""
 
     def __len__(self) -> int:
         """The number of valid skills."""
         return len(self.index)
-
-    def start_with(self, part: str, index: ListIndex, counter: int) -> None:
-        """Use an index that was saved at a change, so that the first `catch_up` doesn't have to build it."""
-        self.index.use(part, index)
-        self._saved_at = min(counter, self._saved_at or counter)
 
     def catch_up(self, counter: int) -> list[int]:
         """Take over all changes up to this one. Return the skills that are new, changed or gone.
@@ -96,14 +93,11 @@ class GraphCache:
         for rows in self._rows.live(self.counter):
             self._take(rows)
             touched += rows.numbers.tolist()
-        if self._saved_at and not self.counter:
-            self._update_saved_index()
         self._load_relations(touched if self.counter else None)
         self._take_uses()
         for user in self._rows.profiles_changed(self.counter):
             self._profiles.pop(user, None)
         self.counter = counter
-        self.index.fit_size(counter)
         return [*gone, *touched]
 
     def know(self, rows: LiveRows, relations: Iterable[Relation]) -> None:
@@ -149,14 +143,11 @@ class GraphCache:
         if (profile := self._profile(user)) is not None:
             return profile
         if user not in self._means:
-            vector = None
+            self._means[user] = None
             if self.owned.get(user):
-                if user not in self._sums:
-                    own = np.fromiter(self.owned[user], np.int64)
-                    self._sums[user] = self.vectors(np.sort(own)).sum(0, dtype=np.float64)
-                total = self._sums[user]
-                vector = np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), np.float32)
-            self._means[user] = vector
+                own = np.fromiter(self.owned[user], np.int64)
+                total = self.vectors(np.sort(own)).sum(0, dtype=np.float64)
+                self._means[user] = np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), np.float32)
         return self._means[user]
 
     def named(self, asked: Collection[str]) -> list[int]:
@@ -184,10 +175,9 @@ class GraphCache:
     def background(self, user: int | None) -> list[Float32Array]:
         """Return vectors that stand for all skills a user may see: some shared ones, and some of their own."""
         if self._background is None:
-            numbers = drawn(np.flatnonzero(self.live & self.shared), BACKGROUND)
-            self._background = numbers, self.vectors(numbers)
+            self._background = self.vectors(drawn(np.flatnonzero(self.live & self.shared), BACKGROUND))
         own = drawn(self.private_skills(user), BACKGROUND)
-        return [self._background[1], self.vectors(own)] if len(own) else [self._background[1]]
+        return [self._background, self.vectors(own)] if len(own) else [self._background]
 
     # Helpers
 
@@ -214,9 +204,6 @@ class GraphCache:
             before = self.vectors(old)
             moved = self.shared[old] != rows.shared[known]
             changed[known] = moved | (before != rows.vectors[known]).any(1)
-            self._add_to_sums(old, -before)
-        if not self.counter:
-            changed = ~self.index.has(numbers, rows.shared)
         self.index.put(numbers[changed], rows.vectors[changed], rows.shared[changed])
         self.owner[numbers], self.live[numbers], self.shared[numbers] = rows.owners, True, rows.shared
         self.used[numbers], self.rewards[numbers] = rows.uses, rows.rewards
@@ -225,8 +212,7 @@ class GraphCache:
             *(column.tolist() for column in (numbers, rows.valid_from, rows.shared, rows.owners)), strict=True
         ):
             self.timeline.put(number, when, SHARED if shared else owner)
-        self._draw_again(numbers)
-        self._add_to_sums(numbers, rows.vectors)
+        self._background = None
         for number, owner in zip(numbers.tolist(), rows.owners.tolist(), strict=True):
             if owner not in self.owned:
                 self._unnamed.add(owner)
@@ -238,9 +224,7 @@ class GraphCache:
         numbers = np.array([one for one in gone if one < len(self.live) and self.live[one]], np.int64)
         if not len(numbers):
             return
-        if self._background is not None and np.isin(numbers, self._background[0]).any():
-            self._background = None
-        self._add_to_sums(numbers, -self.vectors(numbers))
+        self._background = None
         self.index.remove(numbers.tolist())
         self.live[numbers] = False
         for number, owner in zip(numbers.tolist(), self.owner[numbers].tolist(), strict=True):
@@ -250,29 +234,9 @@ class GraphCache:
             self.timeline.remove(number)
             if not self.owned[owner]:
                 del self.owned[owner]
-                self._sums.pop(owner, None)
                 for names in self._names.values():
                     names.pop(owner, None)
         self._drop_relations(numbers.tolist())
-
-    def _draw_again(self, changed: Integers) -> None:
-        """Bring the drawn skills up to date with some that are new or changed, without looking at all others."""
-        if self._background is None:
-            return
-        before = self._background[0]
-        if not set(before.tolist()).isdisjoint(changed.tolist()):  # isin takes longer than all of a small change
-            self._background = None  # one of them may be private now
-            return
-        numbers = drawn(np.concatenate([before, changed[self.shared[changed]]]), BACKGROUND)
-        if not np.array_equal(numbers, before):
-            self._background = numbers, self.vectors(numbers)
-
-    def _add_to_sums(self, numbers: Integers, vectors: Float32Array) -> None:
-        """Update the sums of vectors of owners whose sum is cached."""
-        if self._sums:
-            for place, owner in enumerate(self.owner[numbers].tolist()):
-                if owner in self._sums:
-                    self._sums[owner] += vectors[place]
 
     def _best_siblings(self, numbers: Integers) -> Integers:
         utility = self.rewards[numbers] / np.maximum(self.used[numbers], 1)
@@ -310,17 +274,57 @@ class GraphCache:
         self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
         self.used, self.rewards = grown(self.used, needed), grown(self.rewards, needed)
         self.valid_from = grown(self.valid_from, needed)
-        self.timeline.make_room(needed)
 
-    def _update_saved_index(self) -> None:
-        """Bring an index that was loaded from a file up to date."""
-        live = np.flatnonzero(self.live)
-        self.index.keep_only(live[~self.shared[live]], live[self.shared[live]])
-        for rows in self._rows.live(self._saved_at):
-            # Skills that were added while this reads are taken over the next time.
-            here = np.isin(rows.numbers, live)
-            numbers = rows.numbers[here]
-            self.index.put(numbers, rows.vectors[here], self.shared[numbers])
+
+class Timeline:
+    """Skills by the time from which they hold. Each part has an order of its own, as in `WordIndex`.
+
+    >>> timeline = Timeline()
+    >>> for number, when in ((1, 0.0), (2, 60.0), (3, 90.0), (4, 90_000.0)):
+    ...     timeline.put(number, when, part=0)
+    >>> timeline.around(np.array([2, 4]), (0,)).tolist()
+    [[1, 3], [-1, -1]]
+    """
+
+    def __init__(self) -> None:
+        self._orders: dict[int, list[tuple[float, int]]] = {}
+        self._known: dict[int, tuple[int, float]] = {}
+        """By skill: its part and its time."""
+
+    def put(self, number: int, when: float, part: int) -> None:
+        """Add a skill, or move it."""
+        if self._known.get(number) != (part, when):
+            self.remove(number)
+            self._known[number] = part, when
+            insort(self._orders.setdefault(part, []), (when, number))
+
+    def remove(self, number: int) -> None:
+        """Remove a skill. An unknown number is ignored."""
+        if number in self._known:
+            part, when = self._known.pop(number)
+            order = self._orders[part]
+            del order[bisect_left(order, (when, number))]
+
+    def around(self, numbers: Integers, parts: Iterable[int]) -> Integers:
+        """Return for each of these skills the ones just before and just after it in these parts, or -1 for none."""
+        found = np.full((len(numbers), 2), NOWHERE, np.int64)
+        orders = [(part, self._orders[part]) for part in parts if part in self._orders]
+        for row, number in enumerate(numbers.tolist()):
+            if number not in self._known:
+                continue
+            own, when = self._known[number]
+            before: list[tuple[float, int]] = []
+            after: list[tuple[float, int]] = []
+            for part, order in orders:
+                place = bisect_left(order, (when, number))
+                before += order[max(0, place - 1) : place]
+                next_place = place + (part == own)
+                after += order[next_place : next_place + 1]
+            nearest = max(before, default=None), min(after, default=None)
+            for side, one in enumerate(nearest):
+                if one is not None and abs(one[0] - when) <= GAP:
+                    found[row, side] = one[1]
+        return found
 
 
 def drawn(numbers: Integers, count: int) -> Integers:

@@ -21,33 +21,23 @@ from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.communities import Membership, shares
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
-from agentfw_memory.graph.index.word_index import way_of_terms
+from agentfw_memory.graph.index.word_index import DatabaseQuestion
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, terms_before
-from agentfw_memory.graph.recall.database_words import DatabaseQuestion
 from agentfw_memory.graph.recall.embedded import NAMED
-from agentfw_memory.graph.recall.graph_cache import BACKGROUND, SAMPLED, GraphCache, drawn
-from agentfw_memory.graph.recall.ranking import (
-    Asked,
-    Ranked,
-    Similarity,
-    chosen,
-    rank,
-)
-from agentfw_memory.graph.recall.timeline import GAP
+from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GAP, SAMPLED, GraphCache, drawn
+from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, chosen, rank
 from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows
 from agentfw_memory.graph.stores.store import (
     Among,
     Corpus,
-    DatabaseSearch,
     Delete,
     Head,
     Insert,
     Proposals,
     Select,
-    Update,
 )
 
 COMMON = 1_000
@@ -81,7 +71,7 @@ class DatabaseRecall:
     def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
         assert rows.store.search is not None
         self._rows, self._settings, self._dimensions = rows, settings, dimensions
-        self._search: DatabaseSearch = rows.store.search
+        self._search = rows.store.search
         self.cache = self._small_cache()
         self._prepared: Prepared | None = None
         self._checked_at = -1
@@ -172,9 +162,7 @@ class DatabaseRecall:
 
     def prepare(self) -> None:
         """Compute what needs the whole graph, create the indexes, and save it all for every process."""
-        settings, head = self._settings, self._rows.state(HEAD)
-        if head is not None and json.loads(head)["way"] != way_of_terms():
-            self._store_words()
+        settings = self._settings
         self._search.build(self._dimensions, logger.info)
         membership = Membership(self._rows, settings) if settings.community_weight else None
         if membership is not None:
@@ -193,7 +181,6 @@ class DatabaseRecall:
                 communities = membership.counts
             found = {
                 "counter": change.number,
-                "way": way_of_terms(),
                 "corpus": asdict(summary.corpus),
                 "trust": asdict(trust),
                 "sample": summary.sample,
@@ -219,12 +206,6 @@ class DatabaseRecall:
                 saved["corpus"] = asdict(summary.corpus)
             else:
                 common = json.loads(self._rows.state(WORDS) or b"{}")
-                if saved["way"] != way_of_terms():
-                    logger.warning(
-                        'tenant "%s" was prepared where words are split or stemmed in another way, so some aren\'t '
-                        "found by word; run `agentfw memory prepare` once",
-                        self._rows.store.tenant,
-                    )
             sample = self._rows.store.read(Select("live", LIVE, {"number": Among(saved["sample"])}))[0]
             self._prepared = Prepared(
                 saved["counter"],
@@ -238,14 +219,6 @@ class DatabaseRecall:
         return self._prepared
 
     # Helpers
-
-    def _store_words(self) -> None:
-        """Store the words of all skills again, because they were split or stemmed in another way."""
-        for batch in self._rows.store.scan("version", ("number", "ordinal", "text"), {"valid_to": None}, size=1_000):
-            with self._rows.writing():
-                updates = [Update("live", {"number": number}, {"words": text}) for number, _, text in batch]
-                self._rows.store.write(*updates)
-            logger.info("words of skills are stored again")
 
     def _small_cache(self) -> GraphCache:
         return GraphCache(self._rows, self._settings, self._dimensions)

@@ -35,8 +35,7 @@ from agentfw_memory.graph.recall.graph_cache import GraphCache
 from agentfw_memory.graph.text.words import words
 
 if TYPE_CHECKING:
-    from agentfw_memory.graph.index.word_index import Question
-    from agentfw_memory.graph.recall.database_words import DatabaseQuestion
+    from agentfw_memory.graph.index.word_index import DatabaseQuestion, Question
 
 Scores = NDArray[np.floating[Any]]
 

@@ -255,7 +255,7 @@ class Recaller:
         self._by.focus(user, scenarios, vectors)
 
     def save(self) -> None:
-        """Save the communities, the word index and large indexes of vectors for the next process."""
+        """Save the communities for the next process."""
         self.catch_up()
         if isinstance(self._by, EmbeddedRecall):  # otherwise the database holds everything
             self._by.save()
@@ -275,11 +275,6 @@ class Recaller:
         if isinstance(self._by, EmbeddedRecall):  # otherwise they are computed when the graph is prepared
             self._by.membership = None
         self.catch_up()
-
-    def unload(self, most: int) -> None:
-        """Give back the memory of a graph with at most so many skills."""
-        if isinstance(self._by, EmbeddedRecall):
-            self._by.unload(most)
 
     def close(self) -> None:
         """Save, if anything was loaded, no other process has changed the embedder, and the store can be reached."""

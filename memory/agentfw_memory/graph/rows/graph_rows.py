@@ -1,7 +1,7 @@
 """The nodes, skills and edges of a tenant, as rows of a store.
 
 A skill that is valid has a row in `live`, and its valid version in `version`. A new version ends the one before. An
-edge is changed by ending it and starting another. So all that was is still there, until it is erased (erasing.py).
+edge is changed by ending it and starting another. So all that was is still there, until it is erased (forgetting.py).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from agentfw_memory.graph.rows.row_types import (
     live_rows,
     told_apart,
 )
+from agentfw_memory.graph.stores.sql import Store
 from agentfw_memory.graph.stores.store import (
     Among,
     Between,
@@ -34,7 +35,6 @@ from agentfw_memory.graph.stores.store import (
     Insert,
     Not,
     Select,
-    Store,
     Update,
     Where,
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.records import EdgeKind, Visibility
-from agentfw_memory.graph.stores.store import Store
+from agentfw_memory.graph.stores.sql import Store
 
 LIVE = ("number", "owner", "shared", "vector", "uses", "rewards", "valid_from")
 """The columns that `live_rows` makes arrays of."""

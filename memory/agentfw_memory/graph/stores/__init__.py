@@ -1,6 +1,6 @@
 """The databases that a skill graph can be kept in, found by the scheme of an address.
 
-A path, `sqlite://` and `postgresql://` are known here. A further store is a class that implements `Store` (store.py),
+A path, `sqlite://` and `postgresql://` are known here. A further store is a class derived from `Store` (sql.py),
 named by its distribution in the entry-point group `agentfw_memory.stores`, with its scheme as the name:
 
     [project.entry-points."agentfw_memory.stores"]
@@ -11,11 +11,11 @@ has to do, as tests that a further one can run.
 
 | module | what it holds |
 | --- | --- |
-| store.py | `Store`, what is read and written, and what a database that can search is asked |
+| store.py | what is read and written, and what a database that can search is asked |
 | tables.py | the tables and their columns |
-| sql.py | a store in an SQL database, without its dialect |
+| sql.py | `Store`: the rows of a tenant in a database, without its dialect |
 | sqlite.py, duckdb.py, postgres.py | the stores |
-| postgres_*.py | PostgreSQL's connections, search and erasing |
+| postgres_server.py, postgres_search.py | PostgreSQL's connections and search |
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from functools import cache
 from pathlib import Path
 
 from agentfw_memory.errors import StoreRefusedError
-from agentfw_memory.graph.stores.store import Store
+from agentfw_memory.graph.stores.sql import Store
 
 __all__ = ["GROUP", "store_class"]
 

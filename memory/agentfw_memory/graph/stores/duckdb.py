@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from agentfw_memory.errors import MissingExtraError, SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
 from agentfw_memory.files import make_private
 from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.sql import SqlStore, create_statements
+from agentfw_memory.graph.stores.sql import Store, create_statements
 from agentfw_memory.graph.stores.store import Clock, Insert
 from agentfw_memory.graph.stores.tables import TABLES
 
@@ -37,7 +37,7 @@ _files: dict[str, _File] = {}
 _opening = threading.Lock()
 
 
-class DuckdbStore(SqlStore):
+class DuckdbStore(Store):
     """One tenant of a file."""
 
     def __init__(self, file: _File, tenant: str, number: int, clock: Clock) -> None:

@@ -2,8 +2,8 @@
 
     store = PostgresStore.open("postgresql://ana@db.example.org/team", tenant="team-a", clock=time.time)
 
-It gives the same guarantees as a file, with one exception: a forgotten user is removed from the tables and their files
-at once, but the server's log, replicas and backups are out of reach from here.
+It gives the same guarantees as a file, with one exception: a forgotten user is removed from the tables, but the server
+decides when it uses the space again, and its log, replicas and backups are out of reach from here.
 
 What is read at once travels as one message, and many rows are added by COPY in the binary format: a statement for each
 costs the server and this process more time than the row itself.
@@ -23,11 +23,10 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.postgres_erasing import erase
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch, array_as_sent, words_of
 from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, Server, answers_of, open_server, server_errors
-from agentfw_memory.graph.stores.sql import SqlStore
-from agentfw_memory.graph.stores.store import Answer, Change, Clock, DatabaseSearch, Insert, Reading, Select
+from agentfw_memory.graph.stores.sql import Store
+from agentfw_memory.graph.stores.store import Answer, Change, Clock, Insert, Reading, Select
 from agentfw_memory.graph.stores.tables import TABLES
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ SENT |= {"optional text": "text", "vector": "bytea", "words": "bytea"}
 process needs no knowledge of their types."""
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(Store):
     """One tenant of a database."""
 
     prefix = "skillgraph."
@@ -113,11 +112,14 @@ class PostgresStore(SqlStore):
         return int(self._rows(sql, ())[0][0])
 
     @property
-    def search(self) -> DatabaseSearch:
+    def search(self) -> PostgresSearch:
         return PostgresSearch(self._ask, self._run_alone, self.vectors, self._tenant)
 
     def erase(self) -> None:
-        erase(self._server, self._tenant, self._patience)
+        """Make the space of deleted rows free. Their bytes are gone when the server writes something else there."""
+        for table in TABLES:
+            # Cutting off the end of a file would lock the table.
+            self._run_alone(f"VACUUM (TRUNCATE false) skillgraph.{table}")
 
     def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
         statements: list[tuple[Any, ...]] = []

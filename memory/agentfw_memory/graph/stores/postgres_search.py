@@ -79,6 +79,7 @@ class PostgresSearch:
         self._private = f"tenant = {tenant} AND shared = 0"
 
     def propose(self, sought: Sought) -> Proposals:
+        """Search by vectors and words."""
         (fits, *given), few = self._fitting(sought.where) if sought.where else (("",), False)
         reader, vector = sought.reader, sought.vector
         asked: dict[str, Query] = {}
@@ -140,6 +141,8 @@ class PostgresSearch:
     def connected(
         self, numbers: Sequence[int], reader: int | None, *, seconds: float, siblings: int
     ) -> tuple[list[int], list[int]]:
+        """Return the visible skills just before and after each of these, at most so many seconds away, and so many of
+        the most useful skills of each one's owner."""
         asked = [self._around(numbers, reader, seconds)]
         if siblings:
             asked.append(self._siblings(numbers, reader, siblings))
@@ -147,6 +150,10 @@ class PostgresSearch:
         return [one for (one,) in near], [one for rows in rest for (one,) in rows]
 
     def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
+        """Return the skills of these scenarios with the most similar vectors: visible ones, or anyone's private ones.
+
+        Without scenarios, all skills are looked at.
+        """
         seen = "shared = 0" if reader is None else f"(shared = 1 OR owner = {int(reader)})"
         about = f"AND number IN ({self._members()})" if scenarios else ""
         values = [array_as_sent(scenarios)] * 2 if scenarios else []
@@ -154,9 +161,11 @@ class PostgresSearch:
         return [number for number, _ in self._rows(*nearest)]
 
     def person(self, user: int) -> tuple[Float32Array | None, bool]:
+        """Return the vector of a user's profile, or the mean of their skills, or None, and whether it is a profile."""
         return self._read_person(self._rows(*self._person(user)))
 
     def summary(self, *, common: int, sample: int, uses: int) -> Summary:
+        """Describe the whole graph. A word is common if more than so many shared skills have it."""
         counted = f"SELECT count(*), coalesce(sum(length(words)), 0) FROM live WHERE {self._shared}"
         often = (
             f"SELECT word, ndoc FROM ts_stat('SELECT words FROM skillgraph.live WHERE {self._shared}') WHERE ndoc > ?"
@@ -176,6 +185,7 @@ class PostgresSearch:
         )
 
     def build(self, dimensions: int, progress: Callable[[str], object]) -> None:
+        """Create the indexes that aren't there. Takes minutes for a million skills, during which others go on."""
         progress("indexes are created")
         for name, on in INDEXES.items():
             if name != "vectors" or dimensions <= HALVES:

@@ -56,20 +56,6 @@ TYPES = {"integer": "bigint", "number": "float8", "text": 'text COLLATE "C"', "v
 TYPES["words"] = "tsvector"
 """The types of columns. Text is compared by bytes, not in the order of a language."""
 
-# The planner keeps samples of column values, which would outlive a forgotten user. No statement needs these samples.
-UNSAMPLED = (
-    ("node", "name"),
-    ("trajectory", "query"),
-    ("trajectory", "outcome"),
-    ("version", "text"),
-    ("version", "metadata"),
-    ("live", "vector"),
-    ("live", "words"),
-    ("profile", "text"),
-    ("profile", "vector"),
-    ("staged", "vector"),
-)
-
 PAUSE = 0.1
 """Seconds before a call is repeated whose connection broke."""
 
@@ -264,8 +250,6 @@ def _prepare(connection: Connection, shown: str) -> None:
             numbered = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
             for sql in create_statements(TYPES, numbered=numbered, prefix="skillgraph."):
                 connection.execute(sql.encode())
-            for table, column in UNSAMPLED:
-                connection.execute(f"ALTER TABLE skillgraph.{table} ALTER {column} SET STATISTICS 0".encode())
             connection.execute("INSERT INTO skillgraph.format VALUES (%s)", (VERSION,))
         elif found[1] is None:
             raise StoreRefusedError(

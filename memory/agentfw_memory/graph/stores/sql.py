@@ -1,4 +1,7 @@
-"""A store in an SQL database: what `Store` asks for as statements, of which a subclass supplies the dialect.
+"""The rows of one tenant in a database, read and written by statements, of which a subclass supplies the dialect.
+
+A store is opened for one tenant and reads and writes only that tenant's rows. No method takes a tenant, so that no
+caller can reach another one.
 
 Every statement names the tenant. User text is only ever passed as a parameter, so quotes and wildcards in it have no
 special meaning.
@@ -9,14 +12,16 @@ the few things are written in which databases differ.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.store import (
     Among,
     Answer,
@@ -31,18 +36,22 @@ from agentfw_memory.graph.stores.store import (
     Not,
     Reading,
     Select,
-    Store,
     Update,
     Where,
     Writing,
 )
 from agentfw_memory.graph.stores.tables import TABLES, Index
 
+if TYPE_CHECKING:
+    from agentfw_memory.graph.stores.postgres_search import PostgresSearch
+
 Statement = tuple[str, list[Any]]
 
 
-class SqlStore(Store):
-    """The rows of one tenant in an SQL database."""
+class Store(ABC):
+    """The rows of one tenant in one database."""
+
+    tenant: str
 
     refusals: ClassVar[tuple[type[Exception], ...]] = ()
     """Exceptions that the database driver raises for an invalid row."""
@@ -58,13 +67,60 @@ class SqlStore(Store):
     def __init__(self, tenant: str, number: int, clock: Clock) -> None:
         self.tenant, self._tenant, self._clock = tenant, number, clock
 
+    @classmethod
+    @abstractmethod
+    def open(
+        cls,
+        where: str | Path,
+        *,
+        tenant: str,
+        clock: Clock,
+        patience: float = PATIENCE,
+        power_safe: bool = False,
+    ) -> Self:
+        """Open or create a database and the tenant in it. `where` is a path, or an address with the store's scheme.
+
+        Calls wait up to `patience` seconds for a server. With `power_safe`, each commit waits for the disk.
+        """
+
+    @classmethod
+    @abstractmethod
+    def tenants(cls, where: str | Path) -> list[str]:
+        """Return the names of the tenants in a database."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Read the same state in all of the block."""
+
+    @abstractmethod
+    def erase(self) -> None:
+        """Remove deleted rows from the files too. Call it after the deletion was committed."""
+
+    @abstractmethod
+    def bytes_on_disk(self) -> int:
+        """Return the size of the database, other tenants included."""
+
+    @property
+    def search(self) -> PostgresSearch | None:
+        """What searches in the database, so that no process has to hold all of it, or None if the database can't."""
+        return None
+
     def now(self) -> float:
+        """The time of the store's clock."""
         return self._clock()
 
     def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
+        """Return what a call returns. Repeat it for a while if it loses its connection to a server.
+
+        A call that is not `repeatable` is repeated only if it is certain that nothing of it was stored.
+        """
         return call()
 
     def head(self) -> Head:
+        """Return what is known of the tenant as a whole. It is asked before each call of a graph, so it is fast."""
         sql = (
             "SELECT t.identity, t.counter, t.forgotten, t.next_number, t.embedder, t.embedder_version, t.dimensions, "
             f"(SELECT e.row FROM {self.prefix}edge e WHERE e.tenant = t.tenant ORDER BY e.row DESC LIMIT 1), "
@@ -77,11 +133,16 @@ class SqlStore(Store):
         return Head(identity, counter, forgotten, next_number, maker, edge or 0, bool(expired))
 
     def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of each. A server is asked for all of them at once."""
         return [self._rows(*self._reading(one)) for one in readings]
 
     def scan(
         self, table: str, columns: tuple[str, ...], where: Where, *, after: int = 0, size: int = 50_000
     ) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows of a table in the order of its key, in batches of up to `size`.
+
+        The key comes first among the columns, and only rows are read whose key begins above `after`.
+        """
         key = TABLES[table].key
         names, conditions, values = self._columns(table, columns), *self._where(table, where)
         ordered = _quoted(key)
@@ -97,6 +158,10 @@ class SqlStore(Store):
 
     @contextmanager
     def writing(self) -> Iterator[Change]:
+        """Open a write transaction. It commits at the end of the block and rolls back on an exception.
+
+        Waits for other writers. Reads inside the block see its writes.
+        """
         with self._transaction():
             # In PostgreSQL, the lock on this row makes writers of a tenant wait for each other.
             sql = (
@@ -107,9 +172,11 @@ class SqlStore(Store):
             yield Change(int(counter), self._clock(), _maker(*embedder))
 
     def write(self, *writings: Writing) -> list[int]:
+        """Write inside a transaction, and return how many rows each has changed. Vectors are given as arrays."""
         return [self._insert(one) if isinstance(one, Insert) else self._change(one) for one in writings]
 
     def new_numbers(self, count: int) -> range:
+        """Return numbers for nodes, inside a transaction."""
         sql = f"UPDATE {self.prefix}tenant SET next_number = next_number + ? WHERE tenant = ? RETURNING next_number"
         end = int(self._rows(sql, [count, self._tenant])[0][0])
         return range(end - count, end)
@@ -117,6 +184,7 @@ class SqlStore(Store):
     def set_head(
         self, *, embedder: EmbedderRecord | None = None, forgotten: int | None = None, next_number: int | None = None
     ) -> None:
+        """Change what is known of the tenant as a whole, inside a transaction."""
         values: dict[str, Any] = {"forgotten": forgotten, "next_number": next_number}
         if embedder is not None:
             values |= {
@@ -129,6 +197,7 @@ class SqlStore(Store):
         self._run(sql, [*given.values(), self._tenant])
 
     def take_staged(self, change: Change) -> None:
+        """Replace the vectors of skills and profiles by the staged ones, inside a transaction."""
         for name in ("live", "profile"):
             table, key = f"{self.prefix}{name}", TABLES[name].key[0]
             self._run(
@@ -254,6 +323,7 @@ class SqlStore(Store):
         return np.asarray(vector, "<f4").tobytes()
 
     def vectors(self, values: Sequence[Any]) -> Float32Array:
+        """Convert values of a column of vectors, as they were read, to the rows of a matrix."""
         return np.frombuffer(b"".join(values), "<f4").astype(np.float32, copy=False).reshape(len(values), -1)
 
     def _words(self, text: str) -> Any:

@@ -15,14 +15,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar
 
 from agentfw_memory.errors import StoreBusyError
 from agentfw_memory.files import LOCK_TIMEOUT, disk_error, is_locked, open_sqlite, transaction, waited_for
 from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.sql import SqlStore, create_statements
+from agentfw_memory.graph.stores.sql import Store, create_statements
 from agentfw_memory.graph.stores.store import Answer, Clock
 
 VERSION = 4
@@ -30,7 +29,7 @@ APPLICATION = 0x534B4730  # "SKG0": marks our files
 TYPES = {"integer": "INTEGER", "number": "REAL", "text": "TEXT", "vector": "BLOB", "bytes": "BLOB"}
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(Store):
     """One tenant of a file."""
 
     in_order: ClassVar[Mapping[str, str]] = {"edge": "INDEXED BY edge_row"}
@@ -85,12 +84,6 @@ class SqliteStore(SqlStore):
     def bytes_on_disk(self) -> int:
         files = (self.path, f"{self.path}-wal")
         return sum(os.path.getsize(file) for file in files if os.path.exists(file))
-
-    @property
-    def index_path(self) -> Path | None:
-        if self.path == ":memory:":
-            return None
-        return Path(f"{self.path}-{blake2b(self.tenant.encode(), digest_size=6).hexdigest()}.index")
 
     def erase(self) -> None:
         """Rewrite the whole file and empty its write-ahead log, which still holds earlier pages.

@@ -1,14 +1,10 @@
-"""The interface between a skill graph and the database that it is kept in.
+"""What is read from a store and written to it, whatever the database, and what a search in a database is asked.
 
-A store holds the rows of one tenant and knows nothing of graphs, ranking or words. It reads (`read`, `scan`), writes
-(`write`, inside `writing`), and deletes for good (`erase`). A store whose database can search also has a `search`.
+A store (sql.py) holds the rows of one tenant and knows nothing of graphs, ranking or words.
 
     with store.writing() as change:                      # all of this is committed, or none of it
         store.write(Insert("node", ("number", "kind", "name", "recorded_at"), [(1, "user", "ana", change.now)]))
     store.read(Select("node", ("number",), {"kind": "user", "name": "ana"}))      # [[(1,)]]
-
-A store is opened for one tenant and reads and writes only that tenant's rows. No method takes a tenant, so that no
-caller can reach another one.
 
 Changes are numbered in order, and rows say which change last touched them, so that other processes can ask for what
 changed since the last one they have seen.
@@ -16,17 +12,13 @@ changed since the last one they have seen.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers
-from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.records import Use
 
 Answer = TypeVar("Answer")
@@ -227,147 +219,4 @@ class Summary:
     """The latest uses, oldest first."""
 
 
-class DatabaseSearch(Protocol):
-    """Searches the skills of one tenant."""
-
-    def propose(self, sought: Sought) -> Proposals:
-        """Search by vectors and words."""
-
-    def connected(
-        self, numbers: Sequence[int], reader: int | None, *, seconds: float, siblings: int
-    ) -> tuple[list[int], list[int]]:
-        """Return the visible skills just before and after each of these, at most so many seconds away, and so many of
-        the most useful skills of each one's owner."""
-
-    def similar_in(self, scenarios: Sequence[int], query: Float32Array, k: int, reader: int | None) -> list[int]:
-        """Return the skills of these scenarios with the most similar vectors: visible ones, or anyone's private ones.
-
-        Without scenarios, all skills are looked at.
-        """
-
-    def person(self, user: int) -> tuple[Float32Array | None, bool]:
-        """Return the vector of a user's profile, or the mean of their skills, or None, and whether it is a profile."""
-
-    def summary(self, *, common: int, sample: int, uses: int) -> Summary:
-        """Describe the whole graph. A word is common if more than so many shared skills have it."""
-
-    def build(self, dimensions: int, progress: Callable[[str], object]) -> None:
-        """Create the indexes that aren't there. Takes minutes for a million skills, during which others go on."""
-
-
 NOTHING: Nearest = np.zeros(0, np.int64), np.zeros(0)
-
-
-class Store(ABC):
-    """The rows of one tenant in one database."""
-
-    tenant: str
-
-    @classmethod
-    @abstractmethod
-    def open(
-        cls,
-        where: str | Path,
-        *,
-        tenant: str,
-        clock: Clock,
-        patience: float = PATIENCE,
-        power_safe: bool = False,
-    ) -> Self:
-        """Open or create a database and the tenant in it. `where` is a path, or an address with the store's scheme.
-
-        Calls wait up to `patience` seconds for a server. With `power_safe`, each commit waits for the disk.
-        """
-
-    @classmethod
-    @abstractmethod
-    def tenants(cls, where: str | Path) -> list[str]:
-        """Return the names of the tenants in a database."""
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-    # Reading
-
-    @abstractmethod
-    def head(self) -> Head:
-        """Return what is known of the tenant as a whole. It is asked before each call of a graph, so it is fast."""
-
-    @abstractmethod
-    def now(self) -> float:
-        """The time of the store's clock."""
-
-    @abstractmethod
-    def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
-        """Return the rows of each. A server is asked for all of them at once."""
-
-    @abstractmethod
-    def scan(
-        self, table: str, columns: tuple[str, ...], where: Where, *, after: int = 0, size: int = 50_000
-    ) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of a table in the order of its key, in batches of up to `size`.
-
-        The key comes first among the columns, and only rows are read whose key begins above `after`.
-        """
-
-    @abstractmethod
-    def vectors(self, values: Sequence[Any]) -> Float32Array:
-        """Convert values of a column of vectors, as they were read, to the rows of a matrix."""
-
-    @abstractmethod
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Read the same state in all of the block."""
-
-    # Writing
-
-    @abstractmethod
-    def writing(self) -> AbstractContextManager[Change]:
-        """Open a write transaction. It commits at the end of the block and rolls back on an exception.
-
-        Waits for other writers. Reads inside the block see its writes.
-        """
-
-    @abstractmethod
-    def write(self, *writings: Writing) -> list[int]:
-        """Write inside a transaction, and return how many rows each has changed. Vectors are given as arrays."""
-
-    @abstractmethod
-    def new_numbers(self, count: int) -> range:
-        """Return numbers for nodes, inside a transaction."""
-
-    @abstractmethod
-    def set_head(
-        self, *, embedder: EmbedderRecord | None = None, forgotten: int | None = None, next_number: int | None = None
-    ) -> None:
-        """Change what is known of the tenant as a whole, inside a transaction."""
-
-    @abstractmethod
-    def take_staged(self, change: Change) -> None:
-        """Replace the vectors of skills and profiles by the staged ones, inside a transaction."""
-
-    # Deleting for good, and the rest
-
-    @abstractmethod
-    def erase(self) -> None:
-        """Remove deleted rows from the files too. Call it after the deletion was committed."""
-
-    @abstractmethod
-    def retried(self, call: Callable[[], Answer], *, repeatable: bool) -> Answer:
-        """Return what a call returns. Repeat it for a while if it loses its connection to a server.
-
-        A call that is not `repeatable` is repeated only if it is certain that nothing of it was stored.
-        """
-
-    @abstractmethod
-    def bytes_on_disk(self) -> int:
-        """Return the size of the database, other tenants included."""
-
-    @property
-    def index_path(self) -> Path | None:
-        """Where a search index may be saved, or None if it can't be saved beside this store."""
-        return None
-
-    @property
-    def search(self) -> DatabaseSearch | None:
-        """What searches in the database, so that no process has to hold all of it, or None if the database can't."""
-        return None

@@ -22,10 +22,10 @@ from agentfw.errors import AgentfwError
 from agentfw.runs import LiveRun
 
 from ...rewards.measured import Metric
-from .ratings import Rating, fresh, read_ratings
+from .ratings import fresh, read_ratings
 from .served_versions import ServedVersions, check_learns
 from .trainer import BUSY
-from .version_file import State, VersionFile
+from .version_file import VersionFile
 
 _LOOK = 0.5
 """Seconds between two looks at the versions."""
@@ -180,14 +180,10 @@ class Learning:
         heard = self._heard
         with suppress(AgentfwError):
             state = await asyncio.to_thread(self.file.read)
-            ratings = await asyncio.to_thread(_ratings, self.file, state)
+            ratings = await asyncio.to_thread(lambda: read_ratings(self.file.episodes(), state.removals, state.metric))
             self.waiting = fresh(ratings, state.since) + self._heard - heard
 
     def _words(self) -> str:
         state = self.served.state
         trial = f", v{state.canary} for {state.share:.0%} of the sessions" if state.canary else ""
         return f"served: v{state.served}{trial}; {state.said}"
-
-
-def _ratings(file: VersionFile, state: State) -> list[Rating]:
-    return read_ratings(file.episodes(), state.removals, state.metric)

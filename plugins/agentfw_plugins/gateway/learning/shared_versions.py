@@ -20,8 +20,7 @@ from agentfw.errors import StorageError, UsageError
 from agentfw.runs import make_folder
 
 from ..sessions.session_database import ADAPTERS, LEARNING, SessionDatabase
-from ..sessions.session_journal import Chosen, SessionJournal
-from ..sessions.session_store import LEASE, new_holder
+from ..sessions.session_store import LEASE, Chosen, SessionJournal, new_holder
 from .version_file import TRAINER, State, Version, VersionFile, state_of, written
 
 _PART = 2**23
@@ -38,7 +37,8 @@ class SharedVersionFile(VersionFile):
         self.is_trainer = bool(holder)
         """Whether changes need the lease: those of a trainer do, and those of a person who rolls back don't."""
         self.database = SessionDatabase(address)
-        self._heard = self._count()
+        with self.database.transaction() as connection:
+            self._heard = self._count(connection)
         self._known: tuple[int, str] | None = None
 
     @property
@@ -97,7 +97,7 @@ class SharedVersionFile(VersionFile):
         with self.database.transaction() as connection:
             if own:
                 connection.execute(update(LEARNING).values(heard=LEARNING.c.heard + own))
-            heard = self._count_of(connection)
+            heard = self._count(connection)
         found, self._heard = heard - self._heard - own, heard
         return max(0, found)
 
@@ -150,9 +150,5 @@ class SharedVersionFile(VersionFile):
         told = {"address": self.address, "policy": self.policy, "holder": self.holder}
         return {TRAINER: json.dumps(told)}
 
-    def _count(self) -> int:
-        with self.database.transaction() as connection:
-            return self._count_of(connection)
-
-    def _count_of(self, connection: Connection) -> int:
+    def _count(self, connection: Connection) -> int:
         return int(connection.execute(select(LEARNING.c.heard)).scalar_one_or_none() or 0)

@@ -201,7 +201,8 @@ async def trained(host: Host, values: dict[str, Any], policy: Choice, taught: Se
     """`agentfw train --from`, for at least one look at each rating. Returns the adapter."""
     # A tenth of the liked answers each is for validation and test; what is left must be enough for one update.
     likes = sum(one.liked for one in taught)
-    usable = likes * 6 // 10 + (len(taught) - likes if _learns_from_bad(values) else 0)
+    learns_from_bad = values["environment"].get("settings", {}).get("answers") == "rated"
+    usable = likes * 6 // 10 + (len(taught) - likes if learns_from_bad else 0)
     tasks = max(1, min(int(values.get("tasks", 8)), usable))
     updates = max(int(values.get("updates", 1)), math.ceil(len(taught) / tasks))
     # Versions are compared afterwards, so the training's own evaluation is small. It has a few tokens, because each
@@ -211,12 +212,6 @@ async def trained(host: Host, values: dict[str, Any], policy: Choice, taught: Se
     run = Run.create(parse_spec(values), host, room / "runs")
     await run.execute()
     return newest_version(run.folder)
-
-
-def _learns_from_bad(values: dict[str, Any]) -> bool:
-    """Whether a training takes answers that were disliked."""
-    environment = values["environment"]
-    return bool(environment.get("settings", {}).get("answers") == "rated")
 
 
 def adapters_of(file: VersionFile, state: State, names: Collection[str]) -> dict[str, Path | None]:

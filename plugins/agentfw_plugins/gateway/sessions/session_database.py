@@ -1,4 +1,4 @@
-"""The database that several gateways share: its tables, and how it is reached.
+"""The database that several gateways share: its tables, how it is reached, and the keys in it.
 
 It is PostgreSQL or, for the gateways of one machine, a SQLite file. It is the whole record: sessions with all that was
 said, how far the memories have heard it, keys with their limits, and versions. So a gateway may be lost for good.
@@ -9,9 +9,11 @@ where it is, without writing to the indexes.
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from typing import Any
 
 from agentfw.errors import MissingExtraError, SettingsError, StorageError
@@ -33,15 +35,20 @@ try:
         Text,
         UniqueConstraint,
         create_engine,
+        delete,
         event,
+        insert,
         literal_column,
         select,
         text,
+        update,
     )
     from sqlalchemy.engine import URL, make_url
     from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
+
+from ..keys import Key, Keys, key_exists, no_such_key
 
 _CONNECTIONS = 10
 
@@ -63,14 +70,16 @@ SESSIONS = Table(
     Column("said", Integer, nullable=False, server_default="0"),
     Column("heard", Integer, nullable=False, server_default="0"),
     Column("rated", Integer, nullable=False, server_default="0"),
+    Column("copied", Integer, nullable=False, server_default="0"),
     Column("ended", Float),
     Column("reward", Float),
     UniqueConstraint("first", "again"),
     sqlite_autoincrement=True,
     postgresql_with={"fillfactor": 60},
 )
-"""`said` is the last version in which a user said something, `heard` that up to which the memories have heard it, and
-`rated` the last one with feedback. `ended` is when a session was scored after its end."""
+"""`said` is the last version in which a user said something, `heard` that up to which the memories have heard it,
+`rated` the last one with feedback, and `copied` that up to which a training has a copy. `ended` is when a session was
+scored after its end."""
 for _name, _columns, _condition in (
     ("going", ["number"], SESSIONS.c.ended.is_(None)),
     ("ended", ["ended"], SESSIONS.c.ended.is_not(None)),
@@ -96,15 +105,6 @@ ANSWERS = Table(
     Column("digest", String(200), primary_key=True),
     Column("first", String(300), nullable=False),
 )
-LEARNED = Table(
-    "agentfw_session_learned",
-    _tables,
-    Column("session", _NUMBER, primary_key=True, autoincrement=False),
-    Column("taker", String(300), primary_key=True),
-    Column("after", Integer, nullable=False),
-    Column("upto", Integer, nullable=False),
-)
-"""Which news were taken for which training: those after `after`, up to `upto`."""
 KEYS = Table(
     "agentfw_key",
     _tables,
@@ -113,22 +113,10 @@ KEYS = Table(
     Column("created", String(40), nullable=False),
     Column("user", Text),
     Column("per_minute", Integer),
-    Column("concurrency", Integer),
     Column("left", Float),
     Column("asked", Float),
 )
 """`left` is how many answers a key could ask for at the time `asked`, as far as it may ask for so many a minute."""
-PLACES = Table(
-    "agentfw_key_place",
-    _tables,
-    Column("key", String(100), primary_key=True),
-    Column("holder", String(100), primary_key=True),
-    Column("count", Integer, nullable=False),
-    Column("held_until", Float, nullable=False),
-)
-"""How many answers each gateway is giving for a key that may ask for so many at once."""
-COPIED = Table("agentfw_session_copied", _tables, Column("taker", String(300), primary_key=True))
-"""Trainings that have copied all news that they took. They don't read the store any more."""
 LEARNING = Table(
     "agentfw_learning",
     _tables,
@@ -236,3 +224,69 @@ def _plain(connection: Any, record: object) -> None:
 def _at_once(connection: Connection) -> None:
     # Whoever reads a row here changes it next, so waiting for the right to write comes first.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+_LOOKS = 1.0
+"""Seconds between two looks for changes."""
+_OF_KEYS = [KEYS.c[name] for name in Key.__dataclass_fields__]
+
+
+class SharedKeys(Keys):
+    """The keys in a database: one that is added or revoked holds at all gateways within a second.
+
+    Each has a copy of them, since every request asks for one. They count what a key may still ask for together.
+    """
+
+    def __init__(self, database: SessionDatabase) -> None:
+        super().__init__()
+        self.database, self._known = database, dict[str, Key]()
+        self.place = database.where
+        self.refresh()
+
+    @property
+    def exists(self) -> bool:
+        return bool(self._known)
+
+    def keys(self) -> Sequence[Key]:
+        self.refresh()
+        return list(self._known.values())
+
+    def known(self) -> dict[str, Key]:
+        return self._known
+
+    def refresh(self) -> None:
+        """Read all keys."""
+        with self.database.transaction() as connection:
+            rows = connection.execute(select(*_OF_KEYS).order_by(KEYS.c.created, KEYS.c.name)).all()
+        self._known = {row.digest: Key(*row) for row in rows}
+
+    async def follow(self) -> None:
+        """Look for changes, for ever."""
+        while True:
+            await asyncio.sleep(_LOOKS)
+            with suppress(UnreachableError):  # then no session can be led, either
+                await asyncio.to_thread(self.refresh)
+
+    def insert(self, key: Key) -> None:
+        try:
+            with self.database.transaction() as connection:
+                connection.execute(insert(KEYS).values(**asdict(key)))
+        except IntegrityError:  # somebody else was quicker
+            raise key_exists(key.name) from None
+
+    def revoke(self, name: str) -> None:
+        with self.database.transaction() as connection:
+            if not connection.execute(delete(KEYS).where(KEYS.c.name == name)).rowcount:
+                raise no_such_key(name, self.place)
+
+    async def count(self, key: Key) -> None:
+        if key.per_minute is not None:
+            await asyncio.to_thread(self._count, key)
+
+    def _count(self, key: Key) -> None:
+        with self.database.transaction(waits=False) as connection:
+            now = self.database.now(connection)
+            row = connection.execute(select(KEYS).where(KEYS.c.name == key.name).with_for_update()).first()
+            if row is not None:  # otherwise revoked at this moment: its next request is refused
+                left = self.left_after(key, row.left, now - (row.asked or now))
+                connection.execute(update(KEYS).where(KEYS.c.name == key.name).values(left=left, asked=now))

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from agentfw import Message, Session
 from agentfw.errors import StorageError
@@ -47,35 +47,33 @@ class _Answer(NamedTuple):
     digest: bytes
 
 
-class SessionFinder(Protocol):
+class SessionFinder:
     """What the gateway asks about sessions."""
 
     def asking(self, caller: Caller, name: str) -> Caller:
         """The caller of a request for an answer, who may have named nobody. `name` is empty or their session's."""
-        ...
+        return caller
 
     async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
         """The session of a request, which may be a new one. `name` is empty or what the caller calls it."""
-        ...
+        return await self.known(caller, name)
 
     async def known(self, caller: Caller, name: str) -> Session:
         """A session that is in progress."""
-        ...
+        raise NotImplementedError
 
     async def release(self, session: Session) -> None:
         """Release a session after a request. Call this once for each session that `find` or `known` returned."""
-        ...
 
     async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
         """Record what is new in a session. With a reply, remember whose it is."""
-        ...
 
     async def end(self, session: Session) -> float:
         """End a session. Returns its reward."""
-        ...
+        raise NotImplementedError
 
 
-class LiveSessionFinder:
+class LiveSessionFinder(SessionFinder):
     """The sessions of a live run."""
 
     def __init__(self, live: LiveRun, *, most: int = 10_000, idle: float = 3600.0, default_user: str = "") -> None:
@@ -114,7 +112,10 @@ class LiveSessionFinder:
         ended = self._ended(full)
         if name and ended is not None and ended.finish in (IDLE, CLOSED):
             self._check(caller, ended.user)
-            return self._use(self._begin_again(caller, full))
+            self._check_room()
+            first, _, number = full.partition("~")
+            self._newest[first] = f"{first}~{int(number or 1) + 1}"
+            return self._use(self.live.begin(self._newest[first], caller.user))
         if name and (ended is not None or full in self.live.sessions):
             return await self.known(caller, name)
         self._check_room()
@@ -169,12 +170,6 @@ class LiveSessionFinder:
         if session is not None and session.over:
             return EndedSession(session.episode.finish, session.episode.task.user)
         return self.live.ended.get(full)
-
-    def _begin_again(self, caller: Caller, full: str) -> Session:
-        self._check_room()
-        first, _, number = full.partition("~")
-        self._newest[first] = f"{first}~{int(number or 1) + 1}"
-        return self.live.begin(self._newest[first], caller.user)
 
     def _check_room(self) -> None:
         if len(self.live.sessions) >= self.most:
@@ -232,7 +227,7 @@ class LiveSessionFinder:
         return ""
 
 
-class OpenSessionFinder:
+class OpenSessionFinder(SessionFinder):
     """Sessions that somebody else begins, records and ends, each under a name that only its program is told."""
 
     def __init__(self) -> None:
@@ -244,23 +239,11 @@ class OpenSessionFinder:
         self.sessions[name] = session
         return name
 
-    def asking(self, caller: Caller, name: str) -> Caller:
-        return caller
-
-    async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
-        return await self.known(caller, name)
-
     async def known(self, caller: Caller, name: str) -> Session:
         session = self.sessions.get(name)
         if session is None:
             raise no_such_session()
         return session
-
-    async def release(self, session: Session) -> None:
-        return None
-
-    async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
-        return None
 
     async def end(self, session: Session) -> float:
         raise BadRequest("this session ends when its program does", 409, code="session_busy")

@@ -1,4 +1,4 @@
-"""Sessions that several gateways share: a PostgreSQL database or, for the gateways of one machine, a SQLite file.
+"""The sessions that several gateways share: how a gateway leads one of them, and how all of them are read and deleted.
 
 A gateway takes a session before it works on it, and gives it back afterwards. In between no other gateway has it. Each
 piece of news is committed before it is acknowledged, so whoever takes the session next knows all of it. A gateway that
@@ -12,6 +12,8 @@ news are refused where another gateway's came before them.
     store.append(shared.number, shared.version, episode.to_record(), user="ada", first="tea")
     store.give_back(shared.number)
 
+    SessionJournal(store.database).sessions(Chosen(user="ada"))     # in pages: there may be more than memory holds
+
 The methods wait for the database, so an event loop calls them in threads.
 """
 
@@ -21,23 +23,30 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from itertools import groupby
+from typing import Any, NamedTuple
 
+from agentfw import Episode
 from agentfw.errors import MissingExtraError, StorageError
+from agentfw.turns.session import extended
 
 try:
-    from sqlalchemy import ColumnElement, Row, delete, insert, select, update
+    from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, literal, select, update
     from sqlalchemy.exc import IntegrityError
     from sqlalchemy.sql import Select
 except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
-from .session_database import ANSWERS, NEWS, PLACES, SESSIONS, SessionDatabase
+from ..learning.ratings import MOST
+from .session_database import ANSWERS, LEARNING, NEWS, SESSIONS, SessionDatabase
 
 LEASE = 10.0
 """Seconds that a session stays with a gateway that no longer says that it is alive."""
+_PAGE = 200
+"""Number of sessions that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +192,7 @@ class SessionStore:
         """Say that this gateway still works on these sessions. All others become free when their lease ends."""
         with self.database.transaction(waits=False) as connection:
             mine = (SESSIONS.c.holder == self.holder) & SESSIONS.c.number.in_(numbers)
-            until = self._held["held_until"]
-            connection.execute(update(SESSIONS).where(mine).values(held_until=until))
-            connection.execute(update(PLACES).where(PLACES.c.holder == self.holder).values(held_until=until))
+            connection.execute(update(SESSIONS).where(mine).values(held_until=self._held["held_until"]))
 
     def take_unused(self, idle: float) -> Shared | None:
         """Take a session that nobody has used for so long, or whose end a killed gateway left unscored."""
@@ -218,7 +225,6 @@ class SessionStore:
         """Give all sessions back, and close the connections."""
         with self.database.transaction() as connection:
             connection.execute(update(SESSIONS).where(SESSIONS.c.holder == self.holder).values(holder=""))
-            connection.execute(delete(PLACES).where(PLACES.c.holder == self.holder))
         self.database.close()
 
 
@@ -230,3 +236,160 @@ def _shared(row: Row[Any], *, is_taken: bool) -> Shared:
 def new_holder() -> str:
     """A name for a gateway that no other has."""
     return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(8)}"
+
+
+# -- all sessions ------------------------------------------------------------------------------------------------------
+
+
+class Chosen(NamedTuple):
+    """Sessions of a store: those for which all of this holds."""
+
+    user: str = ""
+    space: str = ""
+    """Name of the key that they were led with."""
+    before: float | None = None
+    """Not used since then, in seconds since 1970."""
+    before_number: int | None = None
+    """Begun before the one of this number."""
+    since: float | None = None
+    """Used since then."""
+    rated: bool = False
+    """With feedback."""
+
+    def condition(self) -> ColumnElement[bool]:
+        conditions: list[ColumnElement[bool]] = [literal(True)]
+        if self.user:
+            conditions.append(SESSIONS.c.user == self.user)
+        if self.space:
+            conditions.append(SESSIONS.c.first.startswith(f"{self.space}:", autoescape=True))
+        if self.before is not None:
+            conditions.append(SESSIONS.c.used < self.before)
+        if self.before_number is not None:
+            conditions.append(SESSIONS.c.number < self.before_number)
+        if self.since is not None:
+            conditions.append(SESSIONS.c.used >= self.since)
+        if self.rated:
+            conditions.append(SESSIONS.c.rated > 0)
+        return and_(*conditions)
+
+
+class SessionJournal:
+    """What the gateways of a store have recorded."""
+
+    def __init__(self, database: str | SessionDatabase) -> None:
+        """`database` is its address, or one that is open."""
+        self.database = SessionDatabase(database) if isinstance(database, str) else database
+
+    @property
+    def where(self) -> str:
+        """The address, without a password."""
+        return self.database.where
+
+    def sessions(self, chosen: Chosen) -> Iterator[Episode]:
+        """Chosen sessions, in the order in which they began."""
+        return (episode for _, episode in self.versions(chosen))
+
+    def versions(self, chosen: Chosen) -> Iterator[tuple[int, Episode]]:
+        """The same, each with its version."""
+        last = -1
+        while True:
+            with self.database.transaction() as connection:
+                asked = select(SESSIONS.c.number).where(chosen.condition(), SESSIONS.c.number > last)
+                numbers = list(connection.execute(asked.order_by(SESSIONS.c.number).limit(_PAGE)).scalars())
+                found = self._read(connection, numbers)
+            if not numbers:
+                return
+            last = numbers[-1]
+            yield from ((version, episode) for _, version, episode in found)
+
+    def newest(self, wanted: Iterable[ColumnElement[bool]], most: int) -> list[tuple[Episode, float | None]]:
+        """The newest sessions for which all this holds, with their rewards."""
+        with self.database.transaction() as connection:
+            asked = select(SESSIONS.c.number, SESSIONS.c.reward).where(*wanted).order_by(SESSIONS.c.number.desc())
+            rewards = {row.number: row.reward for row in connection.execute(asked.limit(most))}
+            found = {number: episode for number, _, episode in self._read(connection, list(rewards))}
+        return [(found[number], reward) for number, reward in rewards.items() if number in found]
+
+    def news(self, known: Mapping[int, int], most: int) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """What is new in the newest sessions since these versions: number, version and record."""
+        with self.database.transaction() as connection:
+            newest = select(SESSIONS.c.number, SESSIONS.c.version).order_by(SESSIONS.c.number.desc()).limit(most)
+            changed = [row.number for row in connection.execute(newest) if row.version > known.get(row.number, 0)]
+            for number in reversed(changed):
+                asked = select(NEWS).where(NEWS.c.session == number, NEWS.c.version > known.get(number, 0))
+                for row in connection.execute(asked.order_by(NEWS.c.version)).all():
+                    yield row.session, row.version, row.record
+
+    def rated_so_far(self) -> int:
+        """A number that grows when something is rated."""
+        with self.database.transaction() as connection:
+            asked = select(func.count() + func.coalesce(func.sum(SESSIONS.c.rated), 0)).where(SESSIONS.c.rated > 0)
+            return int(connection.execute(asked).scalar_one())
+
+    def copied(self, versions: Mapping[int, int]) -> None:
+        """Say up to which versions a training has a copy of sessions."""
+        with self.database.transaction() as connection:
+            for number, version in versions.items():
+                connection.execute(update(SESSIONS).where(SESSIONS.c.number == number).values(copied=version))
+
+    def drop_ended(self, age: float) -> int:
+        """Delete sessions that ended so many seconds ago. Returns how many.
+
+        Feedback stays until a training has a copy of it. Where gateways learn, the newest of it stays also then.
+        """
+        newest = select(SESSIONS.c.number).where(SESSIONS.c.rated > 0).order_by(SESSIONS.c.used.desc()).limit(MOST)
+        kept = select(newest.subquery().c.number)
+        is_learned = and_(select(LEARNING.c.number).exists(), SESSIONS.c.number.in_(kept))
+        asked = select(SESSIONS.c.number, SESSIONS.c.first).where(
+            SESSIONS.c.ended < self.database.clock - age,
+            SESSIONS.c.holder == "",
+            SESSIONS.c.rated <= SESSIONS.c.copied,
+            ~is_learned,
+        )
+        dropped = 0
+        while True:
+            with self.database.transaction() as connection:
+                rows = connection.execute(asked.limit(_PAGE).with_for_update(of=SESSIONS, skip_locked=True)).all()
+                _delete(connection, [(row.number, row.first) for row in rows])
+            dropped += len(rows)
+            if len(rows) < _PAGE:
+                return dropped
+
+    def delete(self, chosen: Chosen) -> tuple[int, int]:
+        """Delete chosen sessions. Returns how many, and how many a gateway works on at the moment, which stay."""
+        deleted = 0
+        while True:
+            with self.database.transaction() as connection:
+                is_free = (SESSIONS.c.holder == "") | (SESSIONS.c.held_until <= self.database.clock)
+                asked = select(SESSIONS.c.number, SESSIONS.c.first).where(chosen.condition(), is_free)
+                rows = connection.execute(asked.limit(_PAGE).with_for_update(skip_locked=True)).all()
+                if not rows:
+                    left = select(func.count()).select_from(SESSIONS).where(chosen.condition())
+                    return deleted, int(connection.execute(left).scalar_one())
+                _delete(connection, [(row.number, row.first) for row in rows])
+            deleted += len(rows)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def _read(self, connection: Connection, numbers: Sequence[int]) -> list[tuple[int, int, Episode]]:
+        """Some sessions, each behind its number and its version."""
+        asked = select(NEWS).where(NEWS.c.session.in_(numbers)).order_by(NEWS.c.session, NEWS.c.version)
+        found = []
+        for number, news in groupby(connection.execute(asked).all(), lambda row: row.session):
+            rows = list(news)
+            found.append((number, rows[-1].version, joined(row.record for row in rows)))
+        return found
+
+
+def joined(news: Iterable[Mapping[str, Any]]) -> Episode:
+    """A session from all its news."""
+    return reduce(extended, map(Episode.from_record, news))
+
+
+def _delete(connection: Connection, sessions: Sequence[tuple[int, str]]) -> None:
+    """Delete sessions by number and name."""
+    numbers = [number for number, _ in sessions]
+    connection.execute(delete(NEWS).where(NEWS.c.session.in_(numbers)))
+    connection.execute(delete(ANSWERS).where(ANSWERS.c.first.in_([first for _, first in sessions])))
+    connection.execute(delete(SESSIONS).where(SESSIONS.c.number.in_(numbers)))

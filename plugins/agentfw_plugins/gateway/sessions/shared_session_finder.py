@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -22,17 +22,15 @@ from weakref import WeakKeyDictionary
 from agentfw import Episode, Message, Session
 from agentfw.errors import StorageError
 from agentfw.runs import LiveRun, encoded
-from agentfw.turns.session import Reply, extended, lengths, news_since
+from agentfw.turns.session import Reply, lengths, news_since
 
 from ...protocols import BadRequest
 from ...view.index import Index
 from ..callers import Caller
 from ..reading import PAGE, Reading, listed
-from .session_database import SESSIONS, UnreachableError
+from .session_database import SESSIONS, SharedKeys, UnreachableError
 from .session_finder import CLOSED, IDLE, LiveSessionFinder, digests_of, has_ended, no_such_session
-from .session_journal import Chosen, SessionJournal
-from .session_store import SessionStore, Shared
-from .shared_keys import SharedKeys
+from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 
 Answer = TypeVar("Answer")
 
@@ -95,7 +93,7 @@ class SharedSessionFinder(LiveSessionFinder):
         self.store, self.patience, self.keep_ended = SessionStore(address), patience, keep_ended
         self.journal = SessionJournal(self.store.database)
         self.reading = SharedReading(live, self.journal)
-        self.keys = SharedKeys(self.store.database, self.store.holder, self.store.lease)
+        self.keys = SharedKeys(self.store.database)
         self._said: list[_Said] = []
         """What the store wasn't told yet to be heard."""
         self._held: dict[str, _Held] = {}
@@ -104,7 +102,8 @@ class SharedSessionFinder(LiveSessionFinder):
 
     async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
         if not name:
-            digests = self._keys(caller, caller.user, messages)
+            given = zip(messages, digests_of(messages), strict=True)
+            digests = [_key(caller.space, caller.user, one) for said, one in given if said.role == "assistant"]
             found = await self._ask(self.store.session_of, digests) if digests else ""
             name = found.removeprefix(caller.space)
         first = caller.space + name if name else self._new_name(caller, "")
@@ -119,19 +118,15 @@ class SharedSessionFinder(LiveSessionFinder):
         held.requests += 1
         try:
             async with held.lock:
-                session = self._led(held)
+                # Another request of this gateway may have it already.
+                live = self.live.sessions.values() if held.number is not None else ()
+                session = next((one for one in live if one.episode.task.index == held.number), None)
                 if session is None:
                     session = await self._take(held, caller, first, new)
             return self._of(caller, session)
         except BaseException:
             await self._let_go(first, held)
             raise
-
-    def _led(self, held: _Held) -> Session | None:
-        """The session, if another request of this gateway has it already."""
-        if held.number is None:
-            return None
-        return next((one for one in self.live.sessions.values() if one.episode.task.index == held.number), None)
 
     async def _take(self, held: _Held, caller: Caller, first: str, new: Callable[[], str] | None) -> Session:
         until = time.monotonic() + self.patience
@@ -166,9 +161,8 @@ class SharedSessionFinder(LiveSessionFinder):
             return session
         if session is not None:
             self.live.leave(session)
-        news = [Episode.from_record(record) for record in await self._ask(self.store.records, shared.number)]
-        if news:
-            session = self.live.adopt(reduce(extended, news))
+        if news := await self._ask(self.store.records, shared.number):
+            session = self.live.adopt(joined(news))
             self._known[session] = _Known(shared.version, lengths(session.episode), shared.unheard)
         else:
             session = self.live.begin(shared.name, shared.user, shared.number)
@@ -289,8 +283,8 @@ class SharedSessionFinder(LiveSessionFinder):
     async def _hear_rest(self, number: int) -> None:
         """Let the memories hear all that they haven't heard as far as the store knows. They hear nothing twice."""
         heard = await self._ask(self.store.heard_of, number)
-        news = [Episode.from_record(record) for record in await self._ask(self.store.records, number)]
-        self.live.hearing.take(reduce(extended, news), sum(len(one.events) for one in news[:heard]))
+        news = await self._ask(self.store.records, number)
+        self.live.hearing.take(joined(news), sum(len(one["events"]) for one in news[:heard]))
 
     async def _sweep(self) -> None:
         # One at a time: another gateway may end the next one meanwhile.
@@ -329,11 +323,6 @@ class SharedSessionFinder(LiveSessionFinder):
         """Drop what this gateway has of a session, which goes on elsewhere."""
         self.live.leave(session)
         self._known.pop(session, None)
-
-    def _keys(self, caller: Caller, user: str, messages: Sequence[Message]) -> list[str]:
-        """What the store calls the conversations up to each answer."""
-        digests = zip(messages, digests_of(messages), strict=True)
-        return [_key(caller.space, user, digest) for message, digest in digests if message.role == "assistant"]
 
     async def _ask(self, question: Callable[..., Answer], *values: object) -> Answer:
         """Ask the store in a thread, and again for a while if it can't be reached: every question may be repeated."""
@@ -418,4 +407,5 @@ def _first(session: Session) -> str:
 
 
 def _key(space: str, user: str, digest: bytes) -> str:
+    """What the store calls a conversation up to an answer."""
     return f"{space}{user}:{digest.hex()}"

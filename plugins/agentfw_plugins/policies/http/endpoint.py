@@ -125,6 +125,7 @@ class Endpoint:
         self.key, self._key_header, self._advice = key, key_header.lower(), advice
         self._own_headers = {**(headers or {})}
         self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
+        self._closing = set[asyncio.Task[None]]()
         self._tls: ssl.SSLContext | None = None  # takes 20 ms to make
         # Not a named generator: the pauses between retries don't affect results.
         self._jitter = random.Random()
@@ -173,8 +174,15 @@ class Endpoint:
             connection.made.append(client)
         try:
             yield client
-        finally:
-            connection.idle.append(client)
+        except BaseException:
+            # httpcore loses a connection whose request is cancelled at the wrong moment (encode/httpcore#1093), and
+            # nobody closes it. It goes with its client.
+            connection.made.remove(client)
+            closing = asyncio.create_task(client.aclose())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+            raise
+        connection.idle.append(client)
 
     async def ask(
         self,
@@ -263,22 +271,17 @@ class Endpoint:
         with_key: bool = True,
     ) -> AsyncIterator[httpx.Response]:
         """Send one request, once, and give back what comes, whatever its status. Errors of httpx are raised as such."""
-        from .hanging_up import sent
-
         kind = {} if "content-type" in headers else {"content-type": "application/json"}
-        headers = {**self._own_headers, **kind, **headers, **(self._headers() if with_key else {})}
+        key = self.key() if with_key else ""
+        own = {self._key_header: f"Bearer {key}" if self._key_header == "authorization" else key} if key else {}
+        headers = {**self._own_headers, **kind, **headers, **own}
         with self._client() as client:
             request = client.build_request(method, self.url + path, content=content, headers=headers)
-            response = await sent(client, request)
+            response = await client.send(request, stream=True)
             try:
                 yield response
             finally:
                 await response.aclose()
-
-    def _headers(self) -> dict[str, str]:
-        key = self.key()
-        sent = f"Bearer {key}" if self._key_header == "authorization" else key
-        return {self._key_header: sent} if key else {}
 
     async def _send(
         self,

@@ -10,23 +10,17 @@ Training needs token ids and logprobs. They are requested as in vLLM (`return_to
 that agentfw added, the request is repeated without it, and later requests omit it. Tools are omitted, and described in
 the prompt instead, only if the server rejects those of a request of our own too. Behind the gateway, requests are
 passed on (`forwarding.py`).
-
-Answers of a server that hides token ids may have been paid for. They are kept in the run's folder (`answers.jsonl`),
-and a resumed run asks none of these requests again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -36,7 +30,6 @@ from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, SettingsError, UpstreamError, nearest
 from agentfw.policy import Price
 from agentfw.request import Forwarded, Passed
-from agentfw.runs import Journal, read_journal
 from agentfw.settings import OPERATIONAL
 
 from ...protocols import BadRequest, Body, protocol_named
@@ -168,7 +161,6 @@ class OpenAIPolicy(Policy):
         self.price = self._prices.of(settings.model)
         self._model, self._protocol = settings.model, protocol_named(settings.protocol)
         self._refused: set[str] = set()
-        self._kept: _KeptAnswers | None = None
         self._endpoint = Endpoint(
             settings.base_url,
             concurrency=settings.concurrency,
@@ -185,9 +177,6 @@ class OpenAIPolicy(Policy):
             extra_body=settings.extra_body,
             wants_tokens={"on": True, "off": False}.get(settings.token_ids),
         )
-
-    def open(self, folder: Path) -> None:
-        self._kept = _KeptAnswers(folder / "answers.jsonl")
 
     async def generate(self, request: Request) -> Generation:
         return await self._answer(request, None)
@@ -227,11 +216,6 @@ class OpenAIPolicy(Policy):
         return await self._forwarder.forward(request, forwarded, model)
 
     async def _answer(self, request: Request, streamed: StreamedReply | None) -> Generation:
-        names = {action.name for action in request.actions}
-        if self._kept is not None and (kept := self._kept.find(self._asked(request))) is not None:
-            generation = self._marked(read_generation(kept.reply, names, native="in_text" not in kept.reply))
-            generation.repeated = kept.repeated
-            return generation
         async with self._endpoint.slot() as until:
             try:
                 model = await self._named(until)
@@ -251,8 +235,6 @@ class OpenAIPolicy(Policy):
 
     async def close(self) -> None:
         await self._endpoint.close()
-        if self._kept is not None:
-            self._kept.close()
 
     # -- what is asked -------------------------------------------------------------------------------------------------
 
@@ -281,13 +263,13 @@ class OpenAIPolicy(Policy):
             body = self._body(request, model, self._refused | without.keys(), streamed is not None)
             native = "tools" in body
 
-            def read(given: object, native: bool = native) -> tuple[Generation, dict[str, Any]]:
+            def read(given: object, native: bool = native) -> Generation:
                 came = streamed is not None and streamed.came
                 reply = cast(dict[str, Any], given) if came else self._protocol.read_answer(given)
-                return read_generation(reply, names, native=native), reply
+                return read_generation(reply, names, native=native)
 
             try:
-                generation, reply = await self._asked_of_server(body, model, read, until, streamed)
+                generation = await self._asked_of_server(body, model, read, until, streamed)
             except Refused as refusal:
                 name = self._unknown(refusal, body)
                 if name is None or (name == "tools" and not await self._refuses_any_tools(model, until)):
@@ -298,8 +280,6 @@ class OpenAIPolicy(Policy):
                 for name in without.keys() - self._refused:
                     logger.warning("%s rejects %s, so it is omitted: %s", self.settings.base_url, name, without[name])
                 self._refused |= without.keys()
-                if self._kept is not None and not generation.token_ids:
-                    await self._kept.keep(self._asked(request), reply if native else {**reply, "in_text": True})
                 generation.constrained = request.schema is not None
                 return self._marked(generation)
 
@@ -339,15 +319,6 @@ class OpenAIPolicy(Policy):
         if "top_p" in self._refused:
             generation.top_p = 1.0
         return generation
-
-    def _asked(self, request: Request) -> dict[str, Any]:
-        """What identifies a request within a run."""
-        task = [request.task.split, request.task.user, request.task.query, request.task.id]
-        return {
-            "task": task,
-            "model": self.settings.model,
-            **write_chat(request, native=True),
-        } | self.settings.extra_body
 
     def _body(self, request: Request, model: str, without: set[str], streams: bool) -> dict[str, Any]:
         body = {"model": model, **write_chat(request, native="tools" not in without)}
@@ -407,49 +378,3 @@ class OpenAIPolicy(Policy):
             + (f"did you mean {guess!r}? " if guess else "")
             + f"known: {shown}"
         )
-
-
-class _KeptAnswer(NamedTuple):
-    reply: dict[str, Any]
-    repeated: bool
-    """Whether this process has had it before, from the server or from the file."""
-
-
-class _KeptAnswers:
-    """Answers by what was asked, so that a resumed run asks nothing again. The file is made with the first of them.
-
-    An interrupted episode is played again from its beginning. Its requests are then the same, up to where it stopped.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._journal: Journal | None = None
-        self._replies: dict[str, Any] = {record["asked"]: record["reply"] for record in read_journal(path)}
-        self._given = set[str]()
-
-    def find(self, asked: Mapping[str, Any]) -> _KeptAnswer | None:
-        """The reply to this request, or None if it was never answered."""
-        digest = _digest(asked)
-        if digest not in self._replies:
-            return None
-        repeated = digest in self._given
-        self._given.add(digest)
-        return _KeptAnswer(self._replies[digest], repeated)
-
-    async def keep(self, asked: Mapping[str, Any], reply: Mapping[str, Any]) -> None:
-        """Save a reply. It is on disk when this returns."""
-        if self._journal is None:
-            self._journal = Journal.open(self._path)
-        digest = _digest(asked)
-        self._replies[digest] = reply
-        self._given.add(digest)
-        await self._journal.commit({"asked": digest, "reply": reply})
-
-    def close(self) -> None:
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
-
-
-def _digest(asked: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Samples tokens, with one seed per answer and one random number per token.
+"""How an answer of a local model is drawn: with one seed per answer and one random number per token.
 
 An answer depends only on its own request. Its seed is derived from the run's seed, the task and the prompt, so neither
 the order of requests nor other answers in the batch change it.
@@ -7,21 +7,10 @@ A token's logprob is that of the distribution it was sampled from, with temperat
 it, and a learner divides its logits by the same temperature. At temperature 0 every token would have probability 1,
 which contains no information, so there the logprob is the model's own.
 
-Answers that follow a JSON schema: which tokens may come next, from the library llguidance.
-
-The tokens that the schema rules out are left out before a token is drawn, so its logprob is that of the distribution
-that is left. A learner can't compute it: it would need the schema. So such turns are marked (`Turn.constrained`), and
-losses that weigh tokens by these logprobs refuse them, as they refuse those of a smaller `top_p`.
-
-    schemas = Schemas(chat.tokenizer_json(), chat.end_ids)
-    constraint = schemas.constraint({"type": "object"})
-    constraint.allowed(logits.shape[-1]), constraint.take(token)
-
-Tells the text of tokens while they are sampled.
-
-telling = Telling(chat, tell)
-telling.hear([311]); telling.hear([17, 4])      # tells what is complete of their text
-telling.end(generation.text)                    # tells the rest
+Answers that follow a JSON schema are held to it by the library llguidance. The tokens that the schema rules out are
+left out before a token is drawn, so its logprob is that of the distribution that is left. A learner can't compute it:
+it would need the schema. So such turns are marked (`Turn.constrained`), and losses that weigh tokens by these logprobs
+refuse them, as they refuse those of a smaller `top_p`.
 """
 
 from __future__ import annotations
@@ -31,18 +20,21 @@ import json
 from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy
 
-from agentfw import Request
-from agentfw.errors import AgentfwError, MissingExtraError, RequestRefusedError
+from agentfw import Generation, Request
+from agentfw.episode import Usage
+from agentfw.errors import AgentfwError, MissingExtraError, RequestRefusedError, SettingsError
 from agentfw.seeds import Seeds
 
 from ...models import Chat
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ...models.small_model import SmallChat
 
 _ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 26}
 """Maximum number of logits to draw from at once. On a CPU few, so that their copies stay in its caches."""
@@ -58,7 +50,76 @@ class Sampled:
     finish: str
     version: str
     cached: int | None = None
-    """Tokens of the prompt that came from a cache; None where that isn't known."""
+    """Tokens of the prompt that came from a cache; None where that isn't known, or depends on other requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What one answer is sampled with."""
+
+    prompt: tuple[int, ...]
+    limit: int
+    temperature: float
+    top_p: float
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        prompt: tuple[int, ...],
+        *,
+        model: str,
+        context: int,
+        limit: int,
+        temperature: float = 1.0,
+    ) -> Self:
+        """As the request wants it, or else by the settings. Raises if the model can't read the prompt."""
+        if (room := context - len(prompt)) < 1:
+            raise AgentfwError(
+                f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {model} reads at most "
+                f"{context}",
+                fix="set window to keep fewer turns, or use a model with a longer context",
+            )
+        sampling = request.sampling
+        return cls(
+            prompt,
+            min(sampling.max_tokens or limit, room),
+            temperature if sampling.temperature is None else sampling.temperature,
+            1.0 if sampling.top_p is None else sampling.top_p,
+            request_seed(request, prompt),
+        )
+
+    def generation(self, chat: Chat | SmallChat, sampled: Sampled, *, constrained: bool = False) -> Generation:
+        """The answer that these tokens are."""
+        pieces = chat.pieces(sampled.token_ids)
+        return Generation(
+            text="".join(pieces),
+            prompt_ids=self.prompt,
+            token_ids=sampled.token_ids,
+            logprobs=sampled.logprobs,
+            pieces=pieces,
+            in_text=chat.in_text(sampled.token_ids, pieces),
+            version=sampled.version,
+            finish=sampled.finish,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            constrained=constrained,
+            usage=Usage(prompt=len(self.prompt), cached=sampled.cached, sampled=len(sampled.token_ids)),
+        )
+
+
+def require_readable(
+    prompt_ids: Sequence[int], token_ids: Sequence[int], *, model: str, vocabulary: int, context: int
+) -> None:
+    """Refuse tokens that a model can't give the logprobs of."""
+    ids = [*prompt_ids, *token_ids]
+    if not prompt_ids or not token_ids or not 0 <= min(ids) <= max(ids) < vocabulary or len(ids) > context:
+        raise SettingsError(
+            f"the model {model} can't score these {len(ids)} tokens: its vocabulary is {vocabulary}, its context "
+            f"{context} tokens, and a prompt is needed",
+            fix="pass tokens that this model generated",
+        )
 
 
 def request_seed(request: Request, prompt_ids: Sequence[int]) -> int:

@@ -21,14 +21,12 @@ import numpy as np
 from pydantic import Field
 
 from agentfw import Generation, Policy, Request, Settings
-from agentfw.episode import Usage
-from agentfw.errors import AgentfwError, SettingsError
 from agentfw.settings import SHARED, VERSION
 
 from ...models.checkpoint import Start
 from ...models.locate import locate
 from ...models.small_model import NumpyLlama, Row, SmallChat, log_softmax
-from .sampling import request_seed
+from .sampling import Drawing, Sampled, require_readable
 
 
 class TinySettings(Settings):
@@ -49,20 +47,20 @@ class TinySettings(Settings):
 class _Answer:
     """One answer in progress."""
 
-    def __init__(self, prompt: tuple[int, ...], limit: int, temperature: float, top_p: float, seed: int) -> None:
-        self.prompt, self.limit, self.temperature, self.top_p = prompt, limit, temperature, top_p
+    def __init__(self, drawing: Drawing) -> None:
+        self.drawing = drawing
         self.model: NumpyLlama
         """The one that was served when it was begun."""
         self.version = ""
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.token_ids: list[int] = []
         self.logprobs: list[float] = []
-        self._numbers = np.random.default_rng(seed)
+        self._numbers = np.random.default_rng(drawing.seed)
 
     def draw(self, row: Row) -> int:
         """Append a token with its logprob in the distribution that it was sampled from."""
-        if self.temperature > 0:
-            token, logprob = self._drawn(row.logits.astype(np.float64) / self.temperature)
+        if self.drawing.temperature > 0:
+            token, logprob = self._drawn(row.logits.astype(np.float64) / self.drawing.temperature)
         else:
             token = int(row.logits.argmax())
             logprob = float(log_softmax(row.logits)[token])
@@ -73,9 +71,9 @@ class _Answer:
     def _drawn(self, logits: np.ndarray) -> tuple[int, float]:
         chances = np.exp(logits - logits.max())
         chances /= chances.sum()
-        if self.top_p < 1:
+        if self.drawing.top_p < 1:
             order = np.argsort(-chances, kind="stable")
-            outside = np.cumsum(chances[order]) - chances[order] >= self.top_p
+            outside = np.cumsum(chances[order]) - chances[order] >= self.drawing.top_p
             outside[0] = False
             chances[order[outside]] = 0.0
         heights = np.cumsum(chances)
@@ -104,39 +102,22 @@ class TinyPolicy(Policy):
 
     async def generate(self, request: Request) -> Generation:
         prompt = self._chat.prompt_of(request)
-        room = self._model.context - len(prompt)
-        if room < 1:
-            raise AgentfwError(
-                f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
-                f"reads at most {self._model.context}",
-                fix="use shorter observations, or a model with a longer context",
-            )
-        sampling = request.sampling
-        answer = _Answer(
+        settings = self.settings
+        drawing = Drawing.of(
+            request,
             prompt,
-            min(sampling.max_tokens or self.settings.max_tokens, room),
-            self.settings.temperature if sampling.temperature is None else sampling.temperature,
-            1.0 if sampling.top_p is None else sampling.top_p,
-            request_seed(request, prompt),
+            model=settings.model,
+            context=self._model.context,
+            limit=settings.max_tokens,
+            temperature=settings.temperature,
         )
+        answer = _Answer(drawing)
         self._waiting.append(answer)
         self._begin()
         await answer.future
-        ended = answer.token_ids[-1] in self._chat.end_ids
-        pieces = self._chat.pieces(answer.token_ids)
-        return Generation(
-            text="".join(pieces),
-            prompt_ids=prompt,
-            token_ids=tuple(answer.token_ids),
-            logprobs=tuple(answer.logprobs),
-            pieces=pieces,
-            in_text=self._chat.in_text(answer.token_ids, pieces),
-            version=answer.version,
-            finish="stop" if ended else "length",
-            temperature=answer.temperature,
-            top_p=answer.top_p,
-            usage=Usage(prompt=len(prompt), cached=0, sampled=len(answer.token_ids)),
-        )
+        finish = "stop" if answer.token_ids[-1] in self._chat.end_ids else "length"
+        sampled = Sampled(tuple(answer.token_ids), tuple(answer.logprobs), finish, answer.version, cached=0)
+        return drawing.generation(self._chat, sampled)
 
     def _begin(self) -> None:
         if self._work is None or self._work.done():
@@ -151,7 +132,7 @@ class TinyPolicy(Policy):
             while self._waiting and len(running) < self.settings.batch:
                 answer = self._waiting.popleft()
                 answer.model, answer.version = self._model, self._version
-                running.append((answer, answer.model.read(answer.prompt)))
+                running.append((answer, answer.model.read(answer.drawing.prompt)))
             if not running:
                 return
             going_on = []
@@ -159,7 +140,7 @@ class TinyPolicy(Policy):
                 if answer.future.cancelled():
                     continue
                 token = answer.draw(row)
-                if token in self._chat.end_ids or len(answer.token_ids) == answer.limit:
+                if token in self._chat.end_ids or len(answer.token_ids) == answer.drawing.limit:
                     answer.future.set_result(None)
                 else:
                     going_on.append((answer, row))
@@ -178,14 +159,13 @@ class TinyPolicy(Policy):
         return NumpyLlama.load(adapter or self._folder) if whole else NumpyLlama.load(self._folder, adapter)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
-        ids = [*prompt_ids, *token_ids]
-        known = self._model.vocabulary
-        if not prompt_ids or not token_ids or not 0 <= min(ids) <= max(ids) < known or len(ids) > self._model.context:
-            raise SettingsError(
-                f"the model {self.settings.model} can't read these {len(ids)} tokens; "
-                f"its vocabulary is {known}, its context {self._model.context} tokens",
-                fix="pass tokens that this model generated",
-            )
+        require_readable(
+            prompt_ids,
+            token_ids,
+            model=self.settings.model,
+            vocabulary=self._model.vocabulary,
+            context=self._model.context,
+        )
         return tuple(float(value) for value in self._model.logprobs(prompt_ids, token_ids))
 
     async def close(self) -> None:

@@ -1,11 +1,8 @@
 """The generation engine of the policy `transformers`: one model and one thread that works on all requests at once.
 
 The tokens of an answer don't depend on other requests (on a CPU to the last bit, see transformers_rows). A request
-joins as soon as a row is free, and leaves when it is done.
-
-    engine = Engine(load=lambda: model, end_ids=chat.end_ids, batch=64)
-    sampled = await asyncio.wrap_future(engine.sample(Job(prompt, limit=64)))
-    await asyncio.wrap_future(engine.call(work))       # exclusive: after all earlier requests, before all later ones
+joins as soon as a row is free, and leaves when it is done. `call` runs a function alone: after all earlier requests,
+before all later ones.
 
 The contents of a row stay until the row is needed. A prompt that shares a prefix with another prompt, running or not,
 is computed only from where they differ: later turns of an episode, tasks with the same instructions. A prompt that is
@@ -21,7 +18,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,7 +27,7 @@ import numpy
 
 from agentfw.errors import AgentfwError
 
-from .sampling import Constraint, Sampled, draw
+from .sampling import Constraint, Drawing, Sampled, draw
 from .transformers_rows import ATTENTION, BLOCK, Plan, Rows, Segment, blocks
 
 if TYPE_CHECKING:
@@ -44,11 +41,7 @@ Answer = TypeVar("Answer")
 class Job:
     """One answer to generate."""
 
-    prompt: Sequence[int]
-    limit: int
-    temperature: float = 1.0
-    top_p: float = 1.0
-    seed: int = 0
+    drawing: Drawing
     heard: Callable[[int], bool] | None = None
     """Called with each token when it is sampled, on the engine's thread. The answer ends with it if that is True."""
     constraint: Constraint | None = None
@@ -60,8 +53,8 @@ class Job:
     numbers: numpy.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tokens = numpy.asarray(self.prompt, dtype=numpy.int64)
-        self.numbers = numpy.random.default_rng(self.seed)
+        self.tokens = numpy.asarray(self.drawing.prompt, dtype=numpy.int64)
+        self.numbers = numpy.random.default_rng(self.drawing.seed)
 
 
 @dataclass(slots=True, eq=False)
@@ -395,8 +388,8 @@ class Engine:
         jobs = [row.job for row in rows if row.job is not None]
         token_ids, logprobs = draw(
             logits,
-            [job.temperature for job in jobs],
-            [job.top_p for job in jobs],
+            [job.drawing.temperature for job in jobs],
+            [job.drawing.top_p for job in jobs],
             [float(job.numbers.random()) for job in jobs],
         )
         for row, job, token, logprob in zip(rows, jobs, token_ids, logprobs, strict=True):
@@ -409,7 +402,7 @@ class Engine:
             job.logprobs.append(logprob)
             ended = job.heard is not None and job.heard(token)
             stopped = token in self._end_ids or ended
-            if stopped or len(job.token_ids) >= job.limit:
+            if stopped or len(job.token_ids) >= job.drawing.limit:
                 self._leave(row)
                 if job.future.set_running_or_notify_cancel():
                     finish = "stop" if stopped else "length"

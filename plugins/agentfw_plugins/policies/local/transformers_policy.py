@@ -23,8 +23,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agentfw import Generation, Host, Policy, Request, Settings
-from agentfw.episode import Usage
-from agentfw.errors import AgentfwError, SettingsError
+from agentfw.errors import SettingsError
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
 from ...models import (
@@ -40,7 +39,7 @@ from ...models import (
 )
 from ...models.chat import TEMPLATE_SETTING
 from ...models.sampling_weights import Weights
-from .sampling import Constraint, Schemas, Telling, request_seed
+from .sampling import Constraint, Drawing, Schemas, Telling, require_readable
 from .transformers_engine import Engine, Job
 from .transformers_rows import ATTENTION, register_attention, score
 
@@ -125,42 +124,12 @@ class TransformersPolicy(Policy):
         return generation
 
     async def _answer(self, request: Request, heard: Callable[[int], bool] | None) -> Generation:
+        settings = self.settings
         prompt = self._chat.prompt_of(request)
-        room = self._context - len(prompt)
-        if room < 1:
-            raise AgentfwError(
-                f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
-                f"reads at most {self._context}",
-                fix="set window to keep fewer turns, or use a model with a longer context",
-            )
-        sampling = request.sampling
+        drawing = Drawing.of(request, prompt, model=settings.model, context=self._context, limit=settings.max_tokens)
         constraint = None if request.schema is None else await asyncio.to_thread(self._constraint, request.schema)
-        job = Job(
-            prompt,
-            limit=min(sampling.max_tokens or self.settings.max_tokens, room),
-            temperature=1.0 if sampling.temperature is None else sampling.temperature,
-            top_p=1.0 if sampling.top_p is None else sampling.top_p,
-            seed=request_seed(request, prompt),
-            heard=heard,
-            constraint=constraint,
-        )
-        sampled = await asyncio.wrap_future(self._engine.sample(job))
-        pieces = self._chat.pieces(sampled.token_ids)
-        return Generation(
-            text="".join(pieces),
-            prompt_ids=prompt,
-            token_ids=sampled.token_ids,
-            logprobs=sampled.logprobs,
-            pieces=pieces,
-            in_text=self._chat.in_text(sampled.token_ids, pieces),
-            version=sampled.version,
-            finish=sampled.finish,
-            temperature=job.temperature,
-            top_p=job.top_p,
-            constrained=constraint is not None,
-            # How much of the prompt was cached depends on what else was asked for meanwhile; what is on disk must not.
-            usage=Usage(prompt=len(prompt), sampled=len(sampled.token_ids)),
-        )
+        sampled = await asyncio.wrap_future(self._engine.sample(Job(drawing, heard, constraint)))
+        return drawing.generation(self._chat, sampled, constrained=constraint is not None)
 
     async def publish(self, adapter: Path, version: str) -> None:
         await asyncio.wrap_future(self._engine.call(lambda: self._engine.serve(self._weights.of(adapter), version)))
@@ -185,20 +154,10 @@ class TransformersPolicy(Policy):
 
     def _scored(self, answers: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[tuple[float, ...]]:
         model = self._engine.model()
-        vocabulary = model.config.vocab_size
-        for prompt_ids, token_ids in answers:
-            ids = [*prompt_ids, *token_ids]
-            if (
-                not prompt_ids
-                or not token_ids
-                or not 0 <= min(ids) <= max(ids) < vocabulary
-                or len(ids) > self._context
-            ):
-                raise SettingsError(
-                    f"the model {self.settings.model} can't score these {len(ids)} tokens: "
-                    f"its vocabulary is {vocabulary}, its context {self._context} tokens, and a prompt is needed",
-                    fix="pass tokens that this model generated",
-                )
+        for answer in answers:
+            require_readable(
+                *answer, model=self.settings.model, vocabulary=model.config.vocab_size, context=self._context
+            )
         return score(model, answers)
 
     def _rest(self) -> None:

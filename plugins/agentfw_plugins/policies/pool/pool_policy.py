@@ -12,12 +12,10 @@ The run's engine decides where the replicas live.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
@@ -29,13 +27,10 @@ from agentfw.runs import Choice
 from agentfw.settings import OPERATIONAL
 
 from ..vllm.vllm_backend import beside
-from .pool_balancing import Balance, Balancer
+from .pool_balancing import Balancer
 from .pool_replica import Replica, request_to
 
 logger = logging.getLogger(__name__)
-
-_ANOTHER = 0.05
-"""Mean difference of logprobs, in nats, from which two replicas serve different weights. Far more than rounding."""
 
 
 class PoolSettings(Settings):
@@ -52,23 +47,8 @@ class PoolSettings(Settings):
         ge=0,
         description="Share of a GPU for each copy, or a whole number of GPUs. Default: one, if there are GPUs.",
     )
-    balance: Balance = Field(
-        "least",
-        description="Copy that gets a request: the one with the fewest in progress (least), or each in turn "
-        "(round_robin).",
-    )
-    affinity: bool = Field(
-        True,
-        description="Keep the requests of a task or session on one copy, and begin on the copy that has most likely "
-        "cached the beginning of the prompt.",
-    )
     in_flight: Annotated[int, OPERATIONAL] = Field(
         64, ge=1, description="Maximum number of requests in progress at a copy. Others wait."
-    )
-    while_learning: Literal["sleep", "one", "none", "stay"] | None = Field(
-        None,
-        description="While the learner works: let the copies release memory (sleep), stop all but one (one), "
-        "stop all (none), or do nothing (stay). Default: stay on GPUs of their own, else sleep.",
     )
     restarts: Annotated[int, OPERATIONAL] = Field(3, ge=0, description="Maximum number of restarts of each copy.")
     check_every: Annotated[float, OPERATIONAL] = Field(10.0, gt=0, description="Seconds between health checks.")
@@ -77,9 +57,6 @@ class PoolSettings(Settings):
     )
     start_deadline: Annotated[float, OPERATIONAL] = Field(
         900.0, gt=0, description="Timeout for starting a copy, in seconds."
-    )
-    loading: Annotated[int | None, OPERATIONAL] = Field(
-        None, ge=1, description="Maximum number of copies that load at once. Default: all."
     )
 
     @field_validator("policy", mode="before")
@@ -96,21 +73,19 @@ class PoolSettings(Settings):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """How many copies there are, what each gets of the GPUs, and what they do while the learner works."""
+class _Placed(NamedTuple):
+    """How many copies there are, what each gets of the GPUs, and whether they sleep while the learner works."""
 
     replicas: int
     gpus: float
-    while_learning: Literal["sleep", "one", "none", "stay"]
+    sleeps: bool
 
     @classmethod
     def of(cls, settings: PoolSettings, plan: Plan) -> _Placed:
         playing = 0 if settings.gpus == 0 else len(plan.playing)
         gpus = settings.gpus if settings.gpus is not None else float(bool(playing))
         fitting = playing // int(gpus) if gpus >= 1 else playing * int(1 / gpus) if gpus else 2
-        own = bool(playing) and not plan.shared
-        return cls(settings.replicas or max(1, fitting), gpus, settings.while_learning or ("stay" if own else "sleep"))
+        return cls(settings.replicas or max(1, fitting), gpus, sleeps=not playing or plan.shared)
 
 
 class PoolPolicy(Policy):
@@ -128,11 +103,10 @@ class PoolPolicy(Policy):
         own = beside(inner.settings, plan, self._placed.gpus) if inner.name == "vllm" else inner.settings
         self._arguments = [inner.name, own, host.options.plain()]
         self._replicas = [Replica(number, settings.patience) for number in range(self._placed.replicas)]
-        self._balancer = Balancer(settings.balance, affinity=settings.affinity, in_flight=settings.in_flight)
+        self._balancer = Balancer(settings.in_flight)
         self._lifecycle = asyncio.Lock()
         """Held while versions are published and replicas join or rest: a replica joins with the newest version."""
         self._starting = asyncio.Lock()
-        self._loading = asyncio.Semaphore(settings.loading or self._placed.replicas)
         self._served: tuple[Path, str] | None = None
         """The newest adapter and its version."""
         self._restarts = 0
@@ -144,9 +118,8 @@ class PoolPolicy(Policy):
     async def generate(self, request: Request) -> Generation:
         await self._opened()
         task, plain = f"{request.task.user}/{request.task.split}/{request.task.index}", request_to(request)
-        prompt = json.dumps([plain["actions"], plain["messages"]])
         while True:
-            place = await self._balancer.take(prompt, task)
+            place = await self._balancer.take(task)
             replica = self._replicas[place.replica]
             process = replica.process
             try:
@@ -192,20 +165,14 @@ class PoolPolicy(Policy):
 
     async def rest(self) -> None:
         await self._opened()
-        how = self._placed.while_learning
-        async with self._lifecycle:
-            if how == "sleep":
+        if self._placed.sleeps:
+            async with self._lifecycle:
                 await self._each(Replica.rest)
-            for number in self._balancer.rotation[{"one": 1, "none": 0}.get(how, self._placed.replicas) :]:
-                self._balancer.leave(number)
-                await self._replicas[number].stop()
 
     async def wake(self) -> None:
-        async with self._lifecycle:
-            if self._placed.while_learning == "sleep":
+        if self._placed.sleeps:
+            async with self._lifecycle:
                 await self._each(Replica.wake)
-        if self._placed.while_learning in ("one", "none"):
-            await self._start([replica for replica in self._replicas if replica.process is None])
 
     async def close(self) -> None:
         tasks = [*self._recovering, *([self._watching] if self._watching else [])]
@@ -243,34 +210,16 @@ class PoolPolicy(Policy):
     async def _begin(self, replica: Replica) -> None:
         """Start one replica, and let it join with the newest version."""
         assert self._engine is not None
-        async with self._loading:
-            await replica.start(self._engine, self._arguments, self._resources, self.settings.start_deadline)
+        await replica.start(self._engine, self._arguments, self._resources, self.settings.start_deadline)
         async with self._lifecycle:
             if self._served is not None:
                 await replica.publish(*self._served)
-            await self._compare(replica)
             self._balancer.join(replica.number)
 
     async def _require_room(self, replicas: int) -> None:
         """Wait until the engine has room for some more replicas, as long as it is meant to."""
         assert self._engine is not None
         await asyncio.to_thread(self._engine.require, [self._resources] * replicas, counted(replicas, "replica"))
-
-    async def _compare(self, replica: Replica) -> None:
-        """Reject a replica whose weights differ from what the others served at the last probe."""
-        others = [self._replicas[number] for number in self._balancer.rotation]
-        known = next((other.probe for other in others if other.probe is not None), None)
-        if known is None:
-            return
-        prompt, tokens, expected = known
-        found = await replica.logprobs(prompt, tokens)
-        gap = sum(abs(one - other) for one, other in zip(found, expected, strict=True)) / max(1, len(expected))
-        if gap > _ANOTHER:
-            replica.probe = None
-            raise EndpointError(
-                f"{replica.name} serves other weights than the rest: its logprobs differ by {gap:.2g} nats per token",
-                fix="check that all replicas load the same model files",
-            )
 
     def _lose(self, replica: Replica, process: object, error: AgentfwError) -> None:
         """Take a replica out of rotation, and restart it. Called once for each of its failed requests."""

@@ -1,7 +1,7 @@
 """One replica of a pool: a policy in a process of its own, and its handle in this one.
 
 Requests and answers cross as plain values. What a request holds for programs doesn't: the moment, and the world's own
-rule. A policy that is a program is refused in a pool.
+rule.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ...models.checkpoint import marks_of, read_files, write_files
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
 _GENERATIONS: TypeAdapter[Generation] = TypeAdapter(Generation)
 _FIRST = [0]
-"""Tokens that every model has: what it says of them tells models apart."""
+"""Tokens that every model has."""
 
 
 def request_to(request: Request) -> Any:
@@ -47,8 +47,6 @@ class Replica(Policy):
         self.restarts = 0
         self.reason: AgentfwError | None = None
         """Why it was lost the last time."""
-        self.probe: tuple[Sequence[int], Sequence[int], Sequence[float]] | None = None
-        """Prompt, tokens and logprobs of the last probe of the version that it serves, or of its model."""
 
     async def start(self, engine: Engine, arguments: Sequence[Any], resources: Resources, deadline: float) -> None:
         """Start the process. Returns when its policy has computed something."""
@@ -57,7 +55,7 @@ class Replica(Policy):
         try:
             async with asyncio.timeout(deadline):
                 await asyncio.wrap_future(self.process.ready)
-                self.probe = _FIRST, _FIRST, await self.process.call("load")
+                await self.process.call("load")
         except BaseException as error:
             await self.kill()
             if not isinstance(error, TimeoutError):
@@ -88,14 +86,12 @@ class Replica(Policy):
 
     async def publish(self, adapter: Path, version: str) -> None:
         """Publish by the path if the replica finds the same files there, and else send them."""
-        self.probe = None
         marks = await asyncio.to_thread(marks_of, adapter)
         if not await self.ask("publish", str(adapter.absolute()), marks, version):
             await self.ask("publish_files", await asyncio.to_thread(read_files, adapter), version)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         found: list[float] = await self.ask("logprobs", list(prompt_ids), list(token_ids))
-        self.probe = prompt_ids, token_ids, found
         return found
 
     async def rest(self) -> None:
@@ -134,9 +130,9 @@ class ReplicaServer:
         self._sent: list[Path] = []
         """Folders of adapters that were sent, the newest last."""
 
-    async def load(self) -> list[float]:
+    async def load(self) -> None:
         """Let the policy load its model, which it may put off until it is first asked."""
-        return list(await self._policy.logprobs(_FIRST, _FIRST))
+        await self._policy.logprobs(_FIRST, _FIRST)
 
     async def generate(self, request: Any) -> Any:
         answer = await self._policy.generate(_REQUESTS.validate_python(request))

@@ -16,6 +16,7 @@ from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
 from ...models import Precision, choose_device
 from ...models.chat import TEMPLATE_SETTING
+from ..local.sampling import Drawing
 
 Heard = Callable[[Sequence[int]], object]
 
@@ -80,11 +81,7 @@ class VLLMSettings(Settings):
 class Question:
     """One answer to sample."""
 
-    prompt: Sequence[int]
-    limit: int
-    temperature: float
-    top_p: float
-    seed: int
+    drawing: Drawing
     end_ids: frozenset[int]
     stop: Sequence[str] = ()
     """Texts at which the answer ends. The token that completes one is part of it."""

@@ -17,17 +17,17 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 from agentfw import Generation, Policy, Request
 from agentfw.engine import Engine
-from agentfw.episode import Usage
 from agentfw.errors import AgentfwError, SettingsError
 
 from ...models import Chat, Start, check_adapter, choose_device, locate
 from ...models.locate import four_bit_folder
-from ..local.sampling import Telling, request_seed
+from ..local.sampling import Drawing, Telling
 from .vllm_backend import Heard, Question, VLLMSettings, beside
 from .vllm_server import VLLMServer
 
@@ -76,23 +76,9 @@ class VLLMPolicy(Policy):
     async def _answer(self, request: Request, heard: Heard | None) -> Generation:
         prompt = self._chat.prompt_of(request)
         context = await self._opened()
-        room = context - len(prompt)
-        if room < 1:
-            raise AgentfwError(
-                f"task {request.task.id}: the prompt has {len(prompt)} tokens, and the model {self.settings.model} "
-                f"reads at most {context}",
-                fix="set window to keep fewer turns, or use a model with a longer context",
-            )
-        sampling = request.sampling
-        question = Question(
-            prompt,
-            limit=min(sampling.max_tokens or self.settings.max_tokens, room),
-            temperature=1.0 if sampling.temperature is None else sampling.temperature,
-            top_p=1.0 if sampling.top_p is None else sampling.top_p,
-            seed=request_seed(request, prompt),
-            end_ids=self._chat.end_ids,
-            stop=tuple(filter(None, request.stop)),
-        )
+        settings = self.settings
+        drawing = Drawing.of(request, prompt, model=settings.model, context=context, limit=settings.max_tokens)
+        question = Question(drawing, self._chat.end_ids, tuple(filter(None, request.stop)))
         name, version = self._name, self._version
         self._flying[name] += 1
         try:
@@ -100,20 +86,7 @@ class VLLMPolicy(Policy):
         finally:
             self._flying[name] -= 1
             await self._unload_if_unused(name)
-        pieces = self._chat.pieces(sampled.token_ids)
-        return Generation(
-            text="".join(pieces),
-            prompt_ids=prompt,
-            token_ids=sampled.token_ids,
-            logprobs=sampled.logprobs,
-            pieces=pieces,
-            in_text=self._chat.in_text(sampled.token_ids, pieces),
-            version=version,
-            finish=sampled.finish,
-            temperature=question.temperature,
-            top_p=question.top_p,
-            usage=Usage(prompt=len(prompt), cached=sampled.cached, sampled=len(sampled.token_ids)),
-        )
+        return drawing.generation(self._chat, replace(sampled, version=version))
 
     async def _opened(self) -> int:
         """Start vLLM, with the adapter that it begins with. Returns the model's maximum number of tokens."""

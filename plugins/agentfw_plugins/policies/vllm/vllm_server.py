@@ -42,7 +42,6 @@ Answer = TypeVar("Answer")
 _NAME = "base"
 _NEUTRAL = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 """Sampling defaults that a server might otherwise take from the model's generation_config.json."""
-_PROCESSED = 0.75  # at temperature 2 logprobs are half as far apart as at 1, if they are those of the temperature
 _LOOK = 0.5  # seconds between checks whether a server is up
 _TAIL = 20_000  # characters of the log that are searched for an error
 _ENDING = 15.0  # seconds for a server to end
@@ -74,8 +73,6 @@ class VLLMServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._key = ""
-        # A server that is started here has this option. For others it is tested when needed.
-        self._processed = None if settings.base_url else True
         self._endpoint = self._reached(settings.base_url)
 
     async def open(self) -> int:
@@ -87,15 +84,16 @@ class VLLMServer:
         return self._context
 
     async def complete(self, question: Question, name: str, heard: Heard | None = None) -> Sampled:
-        plain = question.temperature in (0.0, 1.0) and question.top_p == 1.0
-        known = plain or await self._gives_processed()
+        drawing = question.drawing
+        # A server that runs already may give the model's own logprobs, without temperature and top_p.
+        known = not self.settings.base_url or (drawing.temperature in (0.0, 1.0) and drawing.top_p == 1.0)
         body = {
             **_NEUTRAL,
-            "prompt": list(question.prompt),
-            "max_tokens": question.limit,
-            "temperature": question.temperature,
-            "top_p": question.top_p,
-            "seed": question.seed,
+            "prompt": list(drawing.prompt),
+            "max_tokens": drawing.limit,
+            "temperature": drawing.temperature,
+            "top_p": drawing.top_p,
+            "seed": drawing.seed,
             "stop_token_ids": sorted(question.end_ids),
             "logprobs": 0,
             "return_token_ids": True,
@@ -174,34 +172,6 @@ class VLLMServer:
             raise self._blamed(f"{refusal}: {refusal.words}", "check that it is vLLM 0.11 or later") from None
         except EndpointError as error:
             raise await self._lost(error) from None
-
-    async def _gives_processed(self) -> bool:
-        """Whether this server returns logprobs of the sampled distribution instead of the model's own."""
-        async with self._endpoint.lock():
-            if self._processed is None:
-                gaps = [await self._gap(temperature) for temperature in (1.0, 2.0)]
-                self._processed = gaps[1] < _PROCESSED * gaps[0]
-                if not self._processed:
-                    logger.warning(
-                        "%s returns logprobs without temperature and top_p, so they are ignored; "
-                        "start it with --logprobs-mode processed_logprobs",
-                        self.settings.base_url,
-                    )
-        return self._processed
-
-    async def _gap(self, temperature: float) -> float:
-        """Difference between the logprobs of the likeliest token and a less likely one at this temperature."""
-        body = {**_NEUTRAL, "prompt": [0], "max_tokens": 1, "temperature": temperature, "top_p": 1.0, "logprobs": 5}
-
-        def read(reply: object) -> float:
-            try:
-                found = _choice(reply)["logprobs"]["top_logprobs"][0]
-                likeliest = sorted(map(float, found.values()), reverse=True)[:4]
-                return likeliest[0] - likeliest[-1]
-            except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-                raise Malformed("the answer doesn't list the likeliest tokens with their logprobs") from None
-
-        return await self._completed(body, "", read)
 
     async def _post_command(self, path: str, body: Mapping[str, Any]) -> None:
         try:

@@ -1,22 +1,14 @@
-"""The figures of the benchmark (error rates, rank distance, error reduction), and what they are without an agent.
-
-The figures are the paper's definitions as pure functions, shared by the environment and the benchmarks.
+"""The figures of the benchmark (error rates, rank distance, error reduction), its baselines, and its rewards.
 
     >>> rank_distance("B", ["C", "B", "A"], 3), error_reduction([1, 1, 0, 1, 0, 0, 0, 1])
     (0.5, 0.5)
 
 Baselines are random choice and each simple rule. They play the same rounds as the run, from the same tags, so that a
-run's table compares like with like. They need no agent and take a few milliseconds per user.
-
-    references(calendar, generator)["random"]["aer"]
+run's table compares like with like.
 
 The rewards of a round (format, decision, ranking, use of the memory) are numbers from 0 to 1, read from the record
 alone. Weights and the curriculum belong to the run. Those of format and decision, for which the paper has no value, are
 1 in the shipped spec.
-
-    [[rewards]]
-    name = "calendar_hub"
-    weight = "round:0.5->0"
 """
 
 from __future__ import annotations

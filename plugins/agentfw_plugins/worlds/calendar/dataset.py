@@ -5,7 +5,7 @@ name, so each user can be generated alone.
 
     dataset = Dataset(seed=7)
     user = dataset.user("7-test-0-3")
-    calendar = dataset.calendar(user)             # the regular year and 104 verified conflict rounds
+    calendar = dataset.calendar(user)             # the regular year and 104 conflict rounds
 
 A user's id says where they come from: seed, split, organisation, place in it.
 """
@@ -13,7 +13,6 @@ A user's id says where they come from: seed, split, organisation, place in it.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,8 +39,6 @@ class Calendar:
     events: tuple[Event, ...]
     """The regular events, without conflicts, in order of time."""
     rounds: tuple[Round, ...]
-    rejected: Counter[str]
-    """Number of rounds that failed the verification, by check."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ class Dataset:
         series, events = make_year(user, seeds.random("regular"))
         maker = RoundMaker(user, series, seeds.random("rounds", conflicts))
         found = maker.rounds(events, rounds, conflicts)
-        return Calendar(user, tuple(series), tuple(events), tuple(found), maker.rejected)
+        return Calendar(user, tuple(series), tuple(events), tuple(found))
 
     def _seeds(self, split: str, number: int) -> Seeds:
         return Seeds(self.seed).child("calendar", split, "organisation", number)

@@ -1,37 +1,23 @@
 """The environment `calendar`: a user's year of conflicts, one decision each, with feedback after each.
 
 The agent sees the events and what the user says afterwards, never a weight. The right answer of a round follows from
-the user's hidden principles alone.
-
-    agentfw run calendar                                   # the linear policy on the ten held-out users
-    agentfw run calendar --policy rules --set policy.rule=most_urgent
-
-What an agent reads in a round (see event_attributes.py for the tags of a line):
+the user's hidden principles alone. What an agent reads in a round (event_attributes.py has the tags of a line):
 
     feedback: wrong, A was taken and C is kept. "Not this time. Whoever works for me gets my time."
     conflict: week 6, Tue 10:00, for Hana Weber (postdoc, research lab)
     also that day: 13:00 Journal club
     A: Catch-up on Ember | start=10:00 min=30 by=peer who=peer size=3 topic=delivery place=video
-    B: Thesis talk with Omar | start=09:45 min=45 by=self who=report size=2 topic=people place=room
-    C: ...
+    B: ...
 
-The feedback line is about the round before; the first round has none. A turn that brings no decision is followed by
-
-    undecided: 3 more turns for this conflict.
-
-An agent has up to K turns a round; calls of a memory's tools are turns, and the round ends at its first `decide`. A
-decision that can't be understood, or none after K turns, makes the round wrong. Time is in hours since the year's first
-conflict.
+The feedback line is about the round before. A turn that brings no decision is followed by the number of turns that are
+left. An agent has up to K turns a round; calls of a memory's tools are turns, and the round ends at its first `decide`.
+A decision that can't be understood, or none after K turns, makes the round wrong. Time is in hours since the year's
+first conflict.
 
 For language models there are prompting styles: direct, reasoning, reasoning over memory, and StrategyHub. A style only
-changes what the model is told. Rounds, tools and scoring are the same, so styles can be compared on the same users.
-They are the settings of PEARL's evaluation (its section 4 and appendix D), in words of our own. There the answer is
-JSON in a single turn; here it is a call of `decide`.
-
-    agentfw run calendar-zero-shot --set policy.base_url=http://localhost:8000/v1
-    agentfw run calendar-react
-    agentfw run calendar-memory-react
-    agentfw run calendar-strategyhub
+changes what the model is told, so styles can be compared on the same users. They are the settings of PEARL's evaluation
+(its section 4 and appendix D), in words of our own. There the answer is JSON in a single turn; here it is a call of
+`decide`.
 """
 
 from __future__ import annotations

@@ -2,19 +2,9 @@
 
 Relations are always read from the chart and never stored with an event, so they can't contradict each other.
 
-    >>> from agentfw.seeds import Seeds
-    >>> from agentfw_plugins.worlds.calendar.schema import shipped_schemas
-    >>> lab = Organisation.make(shipped_schemas()[2], Seeds(7))
-    >>> postdoc = next(person for person in lab.people.values() if person.role == "postdoc")
-    >>> lab.relations(postdoc.id)[postdoc.boss]
-    'superior'
-
 A user is a person in a role, with principles of their own. Knowing the role isn't knowing the user. Each user starts
 from the weighted principles of the role; then each weight is drawn around the role's, some change sign, some are
-dropped, and some that the role doesn't have are added.
-
-    user = make_user(organisation, "postdoc-2", seeds, "7-test-0-1")
-    user.weights      # {"due_today": 5, "partner": -2, ...}: hidden from every agent
+dropped, and some that the role doesn't have are added. The weights are hidden from every agent.
 """
 
 from __future__ import annotations
@@ -23,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
+from agentfw.errors import SettingsError
 from agentfw.seeds import Seeds
 
 from .event_attributes import OUTSIDE
@@ -69,6 +60,8 @@ class Organisation:
         waiting = list(schema.roles)
         while waiting:
             ready = [name for name in waiting if schema.roles[name].reports_to in ("", *done)]
+            if not ready:
+                raise SettingsError(f"{schema.name}: {waiting[0]} reports to itself", fix="change its reports_to")
             done += ready
             waiting = [name for name in waiting if name not in ready]
         for role in done:

@@ -1,14 +1,8 @@
 """The policies `rules` and `linear`, which need no language model. `linear` is the reference to beat.
 
-They are used like any other policy and learn only from what an episode shows: the tags of events and which of them the
-user kept.
-
-    agentfw run calendar --policy linear
-    agentfw run calendar --policy rules --set policy.rule=most_senior
-
-What `linear` expects of a user before the first round (settings.prior = "fitted") was fitted on the choices of 200
-*training* users; `python benchmarks/calendar_honesty.py --fit` makes the file anew. With prior = "flat" it expects
-nothing.
+They learn only from what an episode shows: the tags of events and which of them the user kept. What `linear` expects of
+a user before the first round (settings.prior = "fitted") was fitted on the choices of 200 *training* users;
+`python benchmarks/calendar_honesty.py --fit` makes the file anew. With prior = "flat" it expects nothing.
 """
 
 from __future__ import annotations

@@ -5,18 +5,10 @@ JSON files in this folder. A section's `tokens` say what generating it took, thi
 that. So every policy and interface writes the same document. Everything random about a mail is drawn when it arrives,
 including the advice of the triage. So a day is the same under every interface, whatever the assistant does.
 
-    >>> InboxSettings(rate=0.5, single=True).slack("high")
-    (5.0, 15.0)
-    >>> library = read_library()
-    >>> len(library.documents), len(library.scenarios["high"])
-    (12, 12)
-
 A mail counts if it was handled by its due time. A document counts by the share that is written.
 
-    >>> round(balanced(document=1.0, mails=0.5), 3)
-    0.55
-    >>> round(balanced(document=0.8, mails=0.8), 3)
-    0.8
+    >>> round(balanced(document=1.0, mails=0.5), 3), round(balanced(document=0.8, mails=0.8), 3)
+    (0.55, 0.8)
 """
 
 from __future__ import annotations

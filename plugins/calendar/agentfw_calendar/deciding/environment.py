@@ -176,9 +176,7 @@ class RealConflicts(Environment):
             before = precedent(self._precedents(), self._facts(group), self.home)
             if before is None or before.changed:
                 break
-            keeping = next((one for one in group if one.key == before.kept), None)
-            others, is_both = self._others(group, keeping), before.kept is None
-            self._settle(Outcome(self._lettered(group), keeping, others, "", True, is_both, before.scope, before.move))
+            self._settle_as_before(group, before)
         if group is None or self._number == MOST_CONFLICTS:
             self.stopped = group is not None
             self._end()
@@ -300,10 +298,7 @@ class RealConflicts(Environment):
             if settled is not None:
                 self._settle(settled)
             elif before is not None and not before.changed:
-                keeping = next((each for each in pair if each.key == before.kept), None)
-                others, is_both = self._others(pair, keeping), before.kept is None
-                outcome = Outcome(self._lettered(pair), keeping, others, "", True, is_both)
-                self._settle(replace(outcome, scope=before.scope))
+                self._settle_as_before(pair, before)
         while there := self.agenda.within(absence)[:_MOST_AT_ONCE]:
             goes = [one for one in there if self._goes(absence, one)]
             if not self._ask_at_once([(away, one) for one in there], goes, absence):
@@ -439,6 +434,11 @@ class RealConflicts(Environment):
         """Settle a conflict that was asked about."""
         self.settled[frozenset(each.one.key for each in outcome.question.candidates)] = outcome
         self._settle(outcome)
+
+    def _settle_as_before(self, group: Sequence[Occurrence], before: Precedent) -> None:
+        keeping = next((one for one in group if one.key == before.kept), None)
+        others, is_both = self._others(group, keeping), before.kept is None
+        self._settle(Outcome(self._lettered(group), keeping, others, "", True, is_both, before.scope, before.move))
 
     def _settle(self, outcome: Outcome) -> None:
         group = [candidate.one for candidate in outcome.question.candidates]

@@ -45,7 +45,7 @@ class Receipt:
     @property
     def empty(self) -> bool:
         """Whether nothing was known of the user. Files of an index are made again in any case."""
-        kept = any(count for name, count in self.memories.items() if name != "index_files")
+        kept = any(self.memories.values())
         return not (self.records or self.optimizers or self.models or kept)
 
     def to_record(self) -> dict[str, Any]:

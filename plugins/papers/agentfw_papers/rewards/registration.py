@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from agentfw import Component
-from agentfw_plugins.registration import Registration
+from agentfw_plugins.registration import Registration, components_of
+
+component = components_of("agentfw_papers")
 
 REGISTRATION = Registration(
     rewards=[
-        Component(
+        component(
             "keypoints",
-            "agentfw_papers.rewards.keypoints:Keypoints",
+            "rewards.keypoints:Keypoints",
             "Any policy as a judge that marks episodes on an absolute scale, by points that the environment names",
-            settings="agentfw_papers.rewards.keypoints:KeypointsSettings",
+            settings="KeypointsSettings",
         ),
     ],
 )

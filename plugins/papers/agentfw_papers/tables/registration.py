@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from agentfw import Component
-from agentfw_plugins.registration import Registration
+from agentfw_plugins.registration import Registration, components_of
+
+component = components_of("agentfw_papers")
 
 REGISTRATION = Registration(
     policies=[
-        Component(
+        component(
             "qtable",
-            "agentfw_papers.tables.qtable:QTablePolicy",
+            "tables.qtable:QTablePolicy",
             "Follows a table of the value of each choice in each state",
-            settings="agentfw_papers.tables.qtable:QTableSettings",
+            settings="QTableSettings",
         ),
     ],
     learners=[
-        Component(
+        component(
             "tabular",
-            "agentfw_papers.tables.tabular:TabularLearner",
+            "tables.tabular:TabularLearner",
             "Q-learning of a value table from recorded episodes; no torch",
-            settings="agentfw_papers.tables.tabular:TabularSettings",
+            settings="TabularSettings",
         ),
     ],
 )

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import deliberation_table
-import kitchen_table
-import machine_table
-import patrol_table
 import pytest
 from deliberation_table import measure_deliberation
-from kitchen_table import PLAYERS, measure_kitchen, polls, sight_delays
-from patrol_table import measure_patrol
+from kitchen_table import PLAYERS, measure_kitchen, sight_delays
 
 from agentfw import Engagement, Episode, PolicyAgent, Task
 from agentfw.interfaces import parse_interface
@@ -63,36 +58,6 @@ def test_one_seed_gives_the_same_figures() -> None:
 
 
 @pytest.mark.slow
-def test_processes_of_their_own_give_the_same_figures() -> None:
-    size = {"training": 40, "episodes": 10}
-
-    one, two = (measure_deliberation("single", **size, processes=processes) for processes in (1, 2))
-
-    assert one.rows == two.rows
-
-
-@pytest.mark.slow
-def test_a_patrol_in_one_piece_has_no_patches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--depth", "1", "--training", "30", "--episodes", "4", "--jobs", "1"]
-
-    result = patrol_table.main([*size, "--tables", str(tmp_path), "--json"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    assert [row["controller"] for row in result["rows"]] == ["learned", "loop", "greedy", "greedy loop"]
-    assert (tmp_path / "patrol-1.json").exists()
-
-
-@pytest.mark.slow
-def test_a_patrol_of_modules_has_the_same_table() -> None:
-    plain, composed = (
-        measure_patrol(2, training=30, episodes=10, modules=modules, processes=1) for modules in (False, True)
-    )
-
-    assert composed.rows == plain.rows
-    assert composed.table.to_record() == plain.table.to_record()
-
-
-@pytest.mark.slow
 def test_a_clock_teaches_when_to_think_less() -> None:
     found = measure_deliberation("single", training=3000, episodes=600, processes=1)
     rows = {(row.trained, row.played): row.figures for row in found.rows}
@@ -102,14 +67,6 @@ def test_a_clock_teaches_when_to_think_less() -> None:
     assert rows["step", "event"]["return"].high < 0 < rows["event", "event"]["return"].low
     assert rows["step", "step"]["return"].estimate > rows["event", "step"]["return"].estimate
     assert found.picture().to_svg().count("<polyline") == 2
-
-
-@pytest.mark.slow
-def test_a_patrol_with_phases_ranks_its_controllers() -> None:
-    found = measure_patrol(2, training=400, episodes=60, processes=1)
-    returns = {row.controller: row.figures["return"].estimate for row in found.rows}
-    assert returns["patchpro"] > returns["patch"] > returns["loop"]
-    assert returns["learned"] > returns["greedy loop"]
 
 
 def kept(interface: str, seed: int = 3, *, bounded: bool = False, **settings: Any) -> Episode:
@@ -123,13 +80,6 @@ def test_signals_are_seen_at_once_at_a_poll_or_when_the_tutor_is_done() -> None:
     assert set(at_once) == {0}
     assert 0 < max(polled) <= 40
     assert max(late) > 40
-
-
-def test_polls_are_counted_while_the_tutor_explains() -> None:
-    episode = kept("polling:40", variant="one", lesson="long")
-    tutored = sum(turn.count for turn in episode.turns if turn.seat == "tutor")
-    assert abs(polls(episode, 40) - tutored / 40) < 2
-    assert polls(episode, 10**9) == 0
 
 
 @pytest.mark.slow
@@ -149,51 +99,3 @@ def test_the_experiment_plays_every_cell_under_every_interface(variant: str) -> 
     assert best.difference is None
     polling = rows["", "polling:40"].figures
     assert polling["charged"].estimate < polling["utility"].estimate
-
-
-@pytest.mark.slow
-def test_the_table_says_what_a_clock_teaches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    small = ["--setting", "single", "--training", "1500", "--episodes", "150", "--jobs", "1"]
-    result = deliberation_table.main([*small, "--pictures", str(tmp_path), "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    returns = {(row["trained"], row["played"]): row["return"]["mean"] for row in result["rows"]}
-    assert returns["event", "event"] > returns["step", "event"]
-    assert (tmp_path / "deliberation-single.svg").exists()
-    deliberation_table.main(small)
-    assert "(+0.800)" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_patrol_that_hears_of_alarms_at_once_does_better(capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--depth", "1", "--training", "60", "--episodes", "8", "--jobs", "1"]
-    result = patrol_table.main([*small, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    resolved = {row["controller"]: row["resolved"]["mean"] for row in result["rows"]}
-    assert resolved["greedy"] > resolved["loop"]
-    patrol_table.main(small)
-    assert "(51.5%)" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_cook_who_hears_of_signals_at_once_serves_more(capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--variant", "one", "--structures", "1", "--jobs", "1"]
-    result = kitchen_table.main([*small, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    means = {row["player"]: row["utility"]["mean"] for row in result["tables"][0]["rows"] if not row["family"]}
-    assert means["step_loop"] < means["event_driven"]
-    kitchen_table.main(small)
-    assert "the paper's order" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_table_of_beliefs_does_better_than_one_of_noises(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--training", "150", "--episodes", "40", "--jobs", "1"]
-
-    result = machine_table.main([*words, "--json"])
-
-    assert json.loads(capsys.readouterr().out) == result
-    rows = {row["keeper"]: row for row in result["rows"]}
-    assert rows["table of beliefs"]["return"]["low"] > rows["table of noises"]["return"]["high"]
-    assert rows["plan"]["promised"] > rows["plan, polled every 20"]["promised"]
-    machine_table.main(words)
-    assert "| plan, polled every 5 |" in capsys.readouterr().out

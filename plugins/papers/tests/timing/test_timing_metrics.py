@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw_papers.timing import (
-    STATUSES,
-    Annotation,
     Dependencies,
     Figures,
     Input,
@@ -45,13 +41,8 @@ def action(name: str, status: Status = "pending", **inputs: str | None) -> Oppor
 
 
 inputs = st.dictionaries(st.sampled_from(["order", "phone"]), st.sampled_from([None, "1", "2"]))
-opportunities = st.builds(
-    lambda name, status, values: action(name, status, **values),
-    st.sampled_from(NAMES),
-    st.sampled_from(STATUSES),
-    inputs,
-)
-predictions = st.lists(opportunities, min_size=1, max_size=6)
+
+
 windows = st.dictionaries(st.sampled_from(NAMES[:4]), st.lists(st.integers(1, 12), max_size=4)).map(Windows)
 turns = st.integers(1, 14)
 
@@ -66,10 +57,6 @@ def test_agreement_counts_the_inputs_of_the_reference_that_match() -> None:
     ]
 
     assert agreements(predicted, reference) == pytest.approx([1, 0, 1 / 3, 0])
-
-
-def test_a_reference_without_inputs_agrees_with_every_namesake() -> None:
-    assert agreements([action("close", order="33"), action("look-up")], [action("close")]) == [1, 0]
 
 
 def test_the_best_of_several_references_with_one_name_counts() -> None:
@@ -184,69 +171,6 @@ def test_rewards_are_defined_in_every_turn(
     assert (given_rewards.rac, given_rewards.max_rac, given_rewards.ptr, given_rewards.ftr_cost) == expected
 
 
-def test_the_reward_of_silence_can_be_set() -> None:
-    silent = score_turn([], [], turn=1, windows=Windows({}))
-
-    assert rewards(silent, silence=0.25).rac == 0.25
-    with pytest.raises(BadInputError, match="silence"):
-        rewards(silent, silence=-1)
-
-
-@pytest.mark.slow
-@given(predictions, st.lists(opportunities, max_size=6), turns, windows)
-def test_the_parts_of_the_ready_rate_add_up_and_all_rates_are_shares(
-    predicted: list[Opportunity], reference: list[Opportunity], turn: int, known: Windows
-) -> None:
-    scores = score_turn(predicted, reference, turn=turn, windows=known)
-
-    assert scores.pt is not None
-    assert scores.late is not None
-    assert scores.unfounded is not None
-    assert scores.rar is not None
-    assert scores.ac is not None
-    assert scores.max_ac is not None
-    assert math.isclose(scores.pt + scores.late + scores.unfounded, scores.rar, abs_tol=1e-12)
-    assert 0 <= scores.rar <= 1
-    assert scores.ac <= scores.max_ac + 1e-12
-    assert scores.max_ac <= 1
-    assert (scores.ftr is None) == (scores.rar == 0)
-
-
-@pytest.mark.slow
-@given(st.data(), predictions, st.lists(opportunities, max_size=6), turns, windows)
-def test_order_and_names_make_no_difference(
-    data: st.DataObject, predicted: list[Opportunity], reference: list[Opportunity], turn: int, known: Windows
-) -> None:
-    names = dict(zip(NAMES, data.draw(st.permutations([f"other {name}" for name in NAMES])), strict=True))
-    shuffled = data.draw(st.permutations(predicted))
-
-    before = score_turn(predicted, reference, turn=turn, windows=known)
-    after = score_turn(
-        [replace(one, name=names[one.name]) for one in shuffled],
-        [replace(one, name=names[one.name]) for one in data.draw(st.permutations(reference))],
-        turn=turn,
-        windows=Windows({names[name]: ready for name, ready in known.items()}),
-    )
-
-    assert after.ac == pytest.approx(before.ac)
-    assert replace(after, ac=None) == replace(before, ac=None)
-
-
-@pytest.mark.slow
-@given(predictions, turns, windows, st.sampled_from(["ready_to_trigger", "triggered"]))
-def test_an_action_that_is_never_needed_does_not_pay(
-    predicted: list[Opportunity], turn: int, known: Windows, status: Status
-) -> None:
-    before = score_turn(predicted, [], turn=turn, windows=known)
-    after = score_turn([*predicted, action("never-needed", status)], [], turn=turn, windows=known)
-
-    assert after.pt is not None
-    assert before.pt is not None
-    assert after.ftr is not None
-    assert after.pt <= before.pt
-    assert after.ftr >= (before.ftr or 0)
-
-
 def test_questions_are_compared_by_meaning_and_by_what_they_ask_for() -> None:
     vectors = {"Your order ID?": [1.0, 0.0], "Which order?": [0.8, 0.6], "Nice weather?": [0.0, 1.0]}
 
@@ -299,13 +223,6 @@ def test_a_turn_number_is_a_whole_number_from_one(turn: object) -> None:
         Windows({"refund": [turn]})  # type: ignore[list-item]
     with pytest.raises(BadInputError, match="is not a turn number"):
         score_turn([], [], turn=turn, windows=Windows({}))  # type: ignore[arg-type]
-
-
-def test_windows_lie_within_the_dialogue() -> None:
-    with pytest.raises(BadInputError, match='"refund" is ready at turn 9 of a dialogue of 8 turns'):
-        Windows({"refund": [3, 9]}, length=8)
-    with pytest.raises(BadInputError, match="has 8 turns, but a reference at turn 9"):
-        Annotation("d", 8, (TurnOpportunities("d", 9),))
 
 
 def test_an_opportunity_is_checked_when_it_is_made() -> None:

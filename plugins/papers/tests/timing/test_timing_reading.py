@@ -121,12 +121,6 @@ def test_an_answer_without_a_prediction_is_a_failure_and_empty(text: str) -> Non
     assert "there is no JSON" in answer.failures[0]
 
 
-def test_numbers_and_truth_values_are_read_as_text() -> None:
-    answer = read_value([{"name": "a", "status": "pending", "inputs": {"amount": 50.0, "count": 3, "gift": True}}])
-
-    assert [one.value for one in answer.opportunities[0].required] == ["50", "3", "true"]
-
-
 def test_what_is_wrong_is_said_in_words() -> None:
     rows = [
         {"name": "dance", "status": "pending"},
@@ -146,24 +140,6 @@ def test_what_is_wrong_is_said_in_words() -> None:
     # An invented action stays a prediction, so that it costs agreement; without a status nothing can be said of it.
     assert [one.name for one in answer.opportunities] == ["dance", "send-link"]
     assert answer.unknown_names == ("dance",)
-
-
-def test_an_input_may_be_called_name() -> None:
-    mapping = read_value([{"name": "a", "status": "pending", "inputs": {"name": "Joyce Wu", "day": "friday"}}])
-    alone = read_value([{"name": "a", "status": "pending", "inputs": {"name": "Joyce Wu"}}])
-    single = read_value([{"name": "a", "status": "pending", "inputs": {"name": "day", "value": "friday"}}])
-
-    assert [[(one.name, one.value) for one in each.opportunities[0].required] for each in (mapping, alone, single)] == [
-        [("name", "Joyce Wu"), ("day", "friday")],
-        [("name", "Joyce Wu")],
-        [("day", "friday")],
-    ]
-
-
-def test_of_an_input_that_is_listed_twice_the_first_counts() -> None:
-    answer = read_answer("send-link pending email=a@b.c email=d@e.f")
-
-    assert answer.opportunities[0].inputs["email"].value == "a@b.c"
 
 
 def test_questions_stand_beside_opportunities() -> None:
@@ -204,22 +180,6 @@ def test_no_text_raises_anything(text: str) -> None:
     assert answer.opportunities or answer.questions or answer.failures or answer == Answer(repaired=answer.repaired)
 
 
-KEYS = ("name", "status", "inputs", "opportunities", "required", "arguments", "action_opportunity", "value", "provided")
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
-    max_leaves=20,
-)
-
-
-@pytest.mark.slow
-@given(VALUES)
-def test_no_json_value_raises_anything(value: object) -> None:
-    answer = read_value(value, CATALOG)
-
-    assert len(answer.opportunities) <= MOST_OPPORTUNITIES
-
-
 # Quadratic reading would take hours.
 @pytest.mark.parametrize(
     "text",
@@ -255,12 +215,3 @@ def test_a_damaged_answer_is_a_prediction_or_a_failure_in_words() -> None:
     # Brackets and commas at most places can be repaired.
     assert sum(answer.opportunities == (ACCOUNT,) for answer in answers) >= 50
     assert sum(bool(answer.failures) for answer in answers) >= 50
-
-
-def test_inputs_that_cannot_be_read_are_failures() -> None:
-    rows = [{"name": "a", "status": "pending", "inputs": inputs} for inputs in ([{"value": "1"}], [3], "page", None)]
-
-    answer = read_value(rows)
-
-    assert answer.failures == ("an input has no name", "an input has no name")
-    assert [[one.name for one in each.required] for each in answer.opportunities] == [[], [], ["page"], []]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,13 +14,10 @@ from agentfw_papers.timing import (
     Opportunity,
     Status,
     TurnOpportunities,
-    TurnScores,
     difference,
     load_domain,
     over_seeds,
-    rank,
     score,
-    summarise,
 )
 from agentfw_rewardmodels.errors import BadInputError
 
@@ -76,17 +72,6 @@ def test_a_turn_without_a_prediction_at_an_expected_action_is_missed() -> None:
     assert (report["silent"].mean, report["missed"].mean) == (1, 0.5)
 
 
-def test_figures_over_the_turns_with_references_only() -> None:
-    report = score(EAGER, [REFERENCE])
-
-    expected = report.where_expected()
-
-    assert expected
-    assert expected.turns.keys() == {("d", 4)}
-    assert [report["ac"].mean, expected["ac"].mean] == pytest.approx([1 / 3, 1])
-    assert score([turn(9)], [REFERENCE]).where_expected() is None
-
-
 def test_ready_actions_are_counted_a_turn() -> None:
     report = score([*EAGER, turn(8)], [REFERENCE])
 
@@ -94,34 +79,6 @@ def test_ready_actions_are_counted_a_turn() -> None:
     assert report.ready.deviation == 1
     assert report.ready.quartiles == (1.5, 2, 2)
     assert report.ready.maximum == 2
-
-
-@pytest.mark.slow
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
-    chance, holds = random.Random(3), 0
-
-    for _ in range(100):
-        turns = {
-            (str(dialogue), number): TurnScores(predicted=1, ready=0, expected=1, ac=chance.random(), max_ac=1.0)
-            for dialogue in range(40)
-            for number in (1, 2)
-        }
-        estimate = summarise(turns)["ac"]
-        holds += estimate.low <= 0.5 <= estimate.high
-
-    # Of 100 intervals at 95%, fewer than 85 hold the truth less than once in ten thousand times.
-    assert holds >= 85
-
-
-def test_the_same_predictions_give_the_same_figures() -> None:
-    others = [Annotation(name, 10, ()) for name in "ab"]
-    predictions = [*EAGER, turn(1, ("refund", "triggered"), dialogue="a"), turn(1, dialogue="b")]
-
-    first, second = (score(predictions, [REFERENCE, *others]) for _ in range(2))
-
-    assert {name: str(figure) for name, figure in first.figures.items()} == {
-        name: str(figure) for name, figure in second.figures.items()
-    }
 
 
 def test_the_difference_is_the_gap_between_the_best_and_the_average_prediction() -> None:
@@ -145,14 +102,6 @@ def test_runs_with_several_seeds_are_told_with_their_spread() -> None:
     )
     assert "ftr" not in figures
     assert str(over_seeds(runs[:1])["ac"]) == "1.000±0.000"
-
-
-def test_reports_can_be_ranked() -> None:
-    reports = {"eager": score(EAGER, [REFERENCE]), "exact": score(EXACT, [REFERENCE])}
-
-    ranking = rank({name: report.for_ranking() for name, report in reports.items()})
-
-    assert ranking.group[0] == "exact"
 
 
 def test_a_catalog_adds_spellings_and_the_order_of_workflows(tmp_path: Path) -> None:

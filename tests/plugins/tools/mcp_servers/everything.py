@@ -1,25 +1,10 @@
-"""An MCP server with prompts and resources, and a tool that asks for a sample of the client's model."""
+"""An MCP server with prompts and resources."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.resolve import Resolve, Sample
-from mcp.types import CreateMessageResult, SamplingMessage, TextContent
 
 server = MCPServer("everything")
-
-
-def asked(text: str) -> Sample:
-    question = SamplingMessage(role="user", content=TextContent(text=f"A title for: {text}"))
-    return Sample([question], max_tokens=20, system_prompt="Be short.")
-
-
-@server.tool()
-def title(text: str, answer: Annotated[CreateMessageResult, Resolve(asked)]) -> str:
-    """A title for a text, by a model."""
-    return f"title: {answer.content.text}" if isinstance(answer.content, TextContent) else "no text"
 
 
 @server.prompt()

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from agentfw import Engagement, PolicyAgent
-from agentfw.episode import Task
 from agentfw.runs.records.folder import RunFolder
 from agentfw_cli.main import main
-from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES, references
-from agentfw_plugins.worlds.calendar.dataset import Calendar
+from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.policies import RulesPolicy, RulesSettings
 
@@ -27,23 +24,6 @@ def test_a_reference_is_what_the_policy_of_that_rule_reaches(rule: str) -> None:
     episode = asyncio.run(Engagement(environment, PolicyAgent(RulesPolicy(RulesSettings(rule=rule)))).run(task))
 
     assert environment.references(task)[RULE_TITLES[rule]] == pytest.approx(episode.outcome)
-
-
-@pytest.mark.slow
-def test_chance_is_chance(calendars: list[Calendar]) -> None:
-    generator = Random(7)
-
-    errors = [references(calendar, generator)["random"]["error"] for calendar in calendars]
-
-    assert 0.77 < sum(errors) / len(errors) < 0.83
-
-
-def test_a_second_year_of_a_user_has_references_of_its_own() -> None:
-    environment = CalendarConflicts(CalendarSettings(rounds=30))
-    tasks = environment.tasks(11, 7, "test")
-
-    assert tasks[0].user == tasks[10].user
-    assert environment.references(tasks[0]) != environment.references(tasks[10])
 
 
 @pytest.mark.slow
@@ -84,12 +64,3 @@ def test_a_run_shows_them_beside_its_own_figures(
     random = record["references"]["random"]["aer@25"]
     assert random["low"] <= random["mean"] <= random["high"]
     assert RunFolder.open(folder).columns["aer@25"] == "@25"
-
-
-def test_one_user_is_called_by_name() -> None:
-    environment = CalendarConflicts(CalendarSettings(rounds=3))
-
-    described = environment.describe([Task(0, 0, "7-test-0-1")])
-
-    assert described.endswith("   3 rounds of 5 events")
-    assert "(" in described

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agentfw import Engagement, PolicyAgent
 from agentfw.episode import Episode, Event, Measure, Task
 from agentfw.errors import UnknownNameError
-from agentfw.runs.spec.weights import Progress, mix, parse_schedule
-from agentfw_benchmarks.prior_fitting import fit_prior
 from agentfw_plugins.worlds.calendar.baselines import (
     CalendarDecision,
     CalendarFormat,
@@ -26,7 +21,7 @@ from agentfw_plugins.worlds.calendar.baselines import (
     quarters,
     rank_distance,
 )
-from agentfw_plugins.worlds.calendar.choice_model import FEATURES, ChoiceLearner, Prior, matrix
+from agentfw_plugins.worlds.calendar.choice_model import ChoiceLearner, Prior, matrix
 from agentfw_plugins.worlds.calendar.dataset import Calendar
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.event_attributes import RULES
@@ -67,26 +62,6 @@ def test_linear_learns_its_user_over_the_year(calendars: list[Calendar]) -> None
 
 
 @pytest.mark.slow
-def test_expecting_nothing_it_starts_at_chance_and_still_learns(calendars: list[Calendar]) -> None:
-    errors = np.array([learned(calendar, Prior.flat()) for calendar in calendars])
-    parts = np.array([quarters(row) for row in errors]).mean(axis=0)
-    assert parts[0] > 0.38
-    assert parts[-1] < 0.2
-    assert errors.mean() < 0.32
-
-
-def test_simple_rules_stay_far_from_the_user(calendars: list[Calendar]) -> None:
-    for name in ("earliest", "most_attendees", "most_urgent", "most_senior"):
-        wrong = total = 0
-        for calendar in calendars:
-            for shown in calendar.rounds:
-                events = [{"letter": letter, **tags} for letter, tags in zip(shown.letters, shown.tags, strict=True)]
-                wrong += RULES[name](events)[0] != shown.answer
-                total += 1
-        assert wrong / total > 0.6, name
-
-
-@pytest.mark.slow
 def test_through_the_engagement_linear_is_the_learner_itself(calendars: list[Calendar]) -> None:
     environment = CalendarConflicts()
     for task, calendar in list(zip(environment.tasks(10, 7, "test"), calendars, strict=True))[:2]:
@@ -114,18 +89,6 @@ def test_linear_keeps_users_apart_and_an_episode_again_is_the_same() -> None:
         assert one.series("error") == again.series("error") == alone.series("error")
 
 
-def test_features_are_what_the_lines_say() -> None:
-    tags = {
-        "start": "10:00", "min": "90", "by": "peer", "who": "peer,client", "size": "9", "topic": "people",
-        "urgency": "high", "due": "none", "place": "video", "series": "weekly", "notice": "planned", "hold": "must",
-    }  # fmt: skip
-    names = {name for name, value in zip(FEATURES, matrix([tags])[0], strict=True) if value}
-    assert names == {
-        "by=peer", "who=peer", "who=client", "size=8+", "min=90+", "topic=people", "urgency=high", "place=video",
-        "series=weekly", "series=any", "hold=must",
-    }  # fmt: skip
-
-
 def test_the_fitted_prior_knows_every_shipped_role_and_where_it_is_from(calendars: list[Calendar]) -> None:
     prior = fitted_prior()
     assert len(prior.roles) == 20
@@ -139,41 +102,6 @@ def test_the_fitted_prior_knows_every_shipped_role_and_where_it_is_from(calendar
 
     about = json.loads(PRIOR_FILE.read_text("utf-8"))["about"]
     assert (about["split"], about["users"]) == ("train", 200)
-
-
-def test_a_prior_is_fitted_from_choices_alone() -> None:
-    """Users of two roles with known weights: the fit finds their means, and that they differ in one thing."""
-    generator = np.random.default_rng(7)
-    names = ("due=today", "who=client", "hold=optional")
-    places = [FEATURES.index(name) for name in names]
-    users = []
-    for number in range(30):
-        role, sign = ("cook", 1.0) if number % 2 else ("waiter", -1.0)
-        weights = np.array([3.0, 3.0 * sign, -3.0])
-        choices = []
-        for _ in range(40):
-            rows = np.zeros((4, len(FEATURES)))
-            rows[:, places] = generator.integers(0, 2, (4, 3))
-            choices.append((rows, int((rows[:, places] @ weights + generator.normal(0, 0.1, 4)).argmax())))
-        users.append((role, choices))
-    prior = fit_prior(users, rounds=4)
-    assert prior.roles["cook"][places[1]] > 0.8 > -0.8 > prior.roles["waiter"][places[1]]
-    assert all(prior.roles[role][places[0]] > 0.8 for role in ("cook", "waiter"))
-    untouched = FEATURES.index("by=vendor")
-    assert abs(prior.mean[untouched]) < 1e-6
-
-
-@pytest.mark.slow
-@given(st.integers(0, 1000))
-def test_after_seeing_one_choice_often_enough_it_chooses_so(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    rows = generator.integers(0, 2, (5, len(FEATURES))).astype(float)
-    kept = int(generator.integers(0, 5))
-    learner = ChoiceLearner(Prior.flat())
-    for _ in range(5):
-        learner.observe(rows, kept)
-    assert learner.values(rows).argmax() == kept
-    assert np.isfinite(learner.weights).all()
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
@@ -228,13 +156,6 @@ def test_figures_by_hand() -> None:
     assert error_reduction([1.0]) == 0.0
 
 
-@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=120))
-def test_figures_stay_in_their_bounds(errors: list[float]) -> None:
-    assert all(0 <= value <= 1 for value in (*average_errors(errors).values(), *quarters(errors)))
-    assert error_reduction(errors) <= 1
-    assert math.isfinite(error_reduction(errors))
-
-
 # -- rewards -----------------------------------------------------------------------------------------------------------
 
 
@@ -274,21 +195,3 @@ def test_each_round_gets_its_score(model: CalendarFormat | CalendarHub, track: s
     assert [score.value for score in scores] == values
     assert [score.round for score in scores] == [1, 2, 3]
     assert {score.track for score in scores} == {track}
-
-
-def test_the_curriculum_by_hand() -> None:
-    """Round 1 of 3: 1 + 1 + 0.5/3 * 1 + 0.5 * 2/3 * 1."""
-    weights = {
-        "calendar_format": parse_schedule(1.0),
-        "calendar_decision": parse_schedule(1.0),
-        "calendar_ranking": parse_schedule("round:0->0.5"),
-        "calendar_hub": parse_schedule("round:0.5->0"),
-    }
-    episode = recorded()
-    models = (CalendarFormat(), CalendarDecision(), CalendarRanking(), CalendarHub())
-    scores = [score for model in models for score in asyncio.run(model.score([episode]))]
-    shaped = [
-        mix([score for score in scores if score.round == number], weights, Progress(round=number, rounds=3))
-        for number in (1, 2, 3)
-    ]
-    assert shaped == pytest.approx([1 + 1 + 0.5 / 3 + 0.5 * 2 / 3, 1 + 0.75 * 0.5 * 2 / 3, 0.0])

@@ -17,7 +17,7 @@ from agentfw.runs import LiveRun, parse_spec
 from agentfw.runs.spec.start import start_from_runs
 from agentfw.scores import RewardModel
 from agentfw.testing import fresh_host
-from agentfw_plugins.worlds.from_feedback import FromFeedback, FromFeedbackSettings, read_examples, split_of
+from agentfw_plugins.worlds.from_feedback import read_examples, split_of
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
 SPEC = {
@@ -68,17 +68,6 @@ def test_good_and_bad_answers_and_corrections_are_examples_each_in_one_split(rec
     assert read_examples([recorded, recorded], 0.5) == examples, "a run that is named twice counts once"
 
 
-def test_bad_answers_are_trained_on_only_where_they_are_asked_for(recorded: Path) -> None:
-    wanted = FromFeedback(FromFeedbackSettings(runs=(str(recorded),)))
-    rated = FromFeedback(FromFeedbackSettings(runs=(str(recorded),), answers="rated"))
-
-    held_out = [len(one.tasks(100, 7, "validation")) for one in (wanted, rated)]
-
-    assert len(rated.tasks(100, 7, "train")) == 24 * 3
-    assert len(wanted.tasks(100, 7, "train")) < 24 * 2
-    assert held_out[0] == held_out[1] > 0, "what is held out has wanted answers only"
-
-
 def test_a_policy_answers_with_the_end_and_the_limit_of_the_recorded_requests(host: Host, tmp_path: Path) -> None:
     async def record() -> Path:
         async with LiveRun.create(parse_spec(SPEC), host, tmp_path) as live:
@@ -100,41 +89,6 @@ def test_a_policy_answers_with_the_end_and_the_limit_of_the_recorded_requests(ho
     assert {(turn.stop, turn.max_tokens) for turn in turns} == {(("\n",), 5)}
 
 
-async def thumbs(host: Host, runs: Path, *, good: int, bad: int) -> Path:
-    """Sessions of one answer each, rated good or bad."""
-    async with LiveRun.create(parse_spec(SPEC), host, runs) as live:
-        for number in range(good + bad):
-            session = live.begin(f"s{number}", user="ada")
-            await session.answer([Message("user", f"Which tea at {number}?")], [])
-            session.feedback(1.0 if number < good else -1.0, turn=0)
-            await live.keep(session)
-        return live.folder.path
-
-
-def test_few_good_answers_among_many_bad_ones_can_be_trained_on(host: Host, tmp_path: Path) -> None:
-    run = asyncio.run(thumbs(host, tmp_path, good=9, bad=31))
-    world = FromFeedback(FromFeedbackSettings(runs=(str(run),), answers="rated"))
-
-    sizes = {split: len(world.tasks(100, 7, split)) for split in ("train", "validation", "test")}
-
-    assert sizes == {"train": 38, "validation": 1, "test": 1}
-    assert world.describe(world.tasks(16, 7, "validation")) == (
-        "40 rated answers: 9 good or corrected, 31 bad   "
-        "1 held out, too few to tell a change from chance (6 are the least)"
-    )
-
-
-def test_bad_answers_alone_are_an_error_that_says_what_is_missing(host: Host, tmp_path: Path) -> None:
-    run = asyncio.run(thumbs(host, tmp_path, good=2, bad=20))
-
-    with pytest.raises(
-        UsageError, match=r"in 2 conversations, and 3 are needed.*20 answers with bad feedback"
-    ) as error:
-        read_examples([run], 0.5)
-
-    assert "agentfw feedback" in error.value.fix
-
-
 def test_too_little_feedback_is_an_error_that_says_what_to_do(recorded: Path) -> None:
     with pytest.raises(UsageError, match="are needed"):
         read_examples([], 0.5)
@@ -152,25 +106,6 @@ def test_train_from_learns_the_wanted_answers(host: Host, recorded: Path, small_
     summary = asyncio.run(run.execute())
 
     assert summary.figures["agreement"].estimate > summary.before["agreement"].estimate + 0.2
-
-
-@pytest.mark.slow
-def test_thumbs_train_without_pairs(host: Host, recorded: Path, small_model: Path, tmp_path: Path) -> None:
-    settings = {"model": str(small_model), "device": "cpu"}
-    values = start_from_runs([str(recorded)], tmp_path, "kto")(host, None, None)
-    values |= {"policy": {"name": "transformers", "settings": settings}, "updates": 3}
-    values["learner"] = {"name": "sft", "settings": {**settings, "learning_rate": 0.01, "epochs": 3}}
-    values |= {"sampling": {"max_tokens": 8}, "evaluation": {"every": 3, "tasks": 1}}
-    run = Run.create(parse_spec(values), host, tmp_path)
-
-    asyncio.run(run.execute())
-
-    lines = [json.loads(line) for line in (run.folder.path / "updates.jsonl").read_text("utf-8").splitlines()]
-    counts = lines[-1]["optimizer"]
-    assert counts["answers_good"] + counts["answers_bad"] == 8
-    assert min(counts["answers_good"], counts["answers_bad"]) > 0
-    last = lines[-1]["learner"]
-    assert last["log_ratio_good"] > last["log_ratio_bad"] + 1
 
 
 KINDS = {"tea": ("green", "mint", "jasmine", "black", "white"), "coffee": ("filter", "mocha", "iced", "strong", "mild")}

@@ -1,4 +1,4 @@
-"""The two reductions: Gymnasium's loop and options (SMDPs) are special cases of the timeline, number by number."""
+"""Gymnasium's loop is a special case of the timeline, number by number."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from agentfw.errors import InterventionRefused, SettingsError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
-from agentfw.turns.nested import Composed
-from agentfw_plugins.worlds.gymnasium import GymnasiumEnvironment, GymnasiumSettings, Option
+from agentfw_plugins.worlds.gymnasium import GymnasiumEnvironment, GymnasiumSettings
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -186,120 +185,3 @@ def test_the_schema_says_what_an_action_is() -> None:
 def test_an_unknown_environment_is_an_error_of_the_settings() -> None:
     with pytest.raises(SettingsError, match="NoSuchThing"):
         make("NoSuchThing-v0", {}).brief()
-
-
-# -- options ----------------------------------------------------------------------------------------------------------
-
-GO, DISCOUNT = {"right": 2, "down": 1}, 0.9
-
-
-def along(direction: str) -> Option:
-    """Walk until the place is in the last column, or the last row, of the frozen lake."""
-    at_edge = (lambda place: int(place) % 4 == 3) if direction == "right" else (lambda place: int(place) >= 12)
-    return Option(lambda place: GO[direction], at_edge, DISCOUNT)
-
-
-OPTIONS = {direction: along(direction) for direction in GO}
-
-
-def next_option(place: int, count: int) -> str:
-    return "right" if count % 2 == 0 else "down"
-
-
-def smdp_loop(seed: int) -> list[dict[str, Any]]:
-    """Sutton, Precup and Singh's loop: an option to its end, with its discounted return and its duration."""
-    world = gymnasium.make("FrozenLake-v1", is_slippery=True)
-    place, _ = world.reset(seed=seed)
-    done = False
-    found: list[dict[str, Any]] = []
-    while not done:
-        name = next_option(int(place), len(found))
-        option, total, factor, ticks = OPTIONS[name], 0.0, 1.0, 0
-        while True:
-            place, reward, ended, truncated, _ = world.step(option.act(place))
-            total, factor, ticks = total + factor * float(reward), factor * DISCOUNT, ticks + 1
-            done = ended or truncated
-            if done or option.ends(place):
-                break
-        found.append({"option": name, "state": int(place), "reward": total, "ticks": ticks, "terminated": ended})
-    return found
-
-
-class Planner(Agent):
-    """Takes an option, and the next when it has ended. Whatever else it is told, it only remembers."""
-
-    def __init__(self) -> None:
-        self.ended, self.news = list[dict[str, Any]](), list[tuple[float, str, tuple[str, ...]]]()
-
-    async def act(self, moment: Moment) -> Decision:
-        self.ended += [dict(one.data) for one in moment.of("option_ended")]
-        going_on = tuple(work.name for work in moment.in_flight)
-        self.news += [(moment.now, one.name, going_on) for one in moment.observations if one.name.startswith("bell.")]
-        if going_on or (moment.now > 0 and not moment.of("option_ended")):
-            return Decision()
-        place = self.ended[-1]["state"] if self.ended else moment.of("state")[0].data["state"]
-        return Decision([Intervention("option", {"name": next_option(place, len(self.ended))})])
-
-
-@pytest.mark.parametrize("interface", INTERFACES, ids=str)
-@pytest.mark.parametrize("seed", range(5))
-def test_an_option_is_an_smdp_step(interface: Interface, seed: int) -> None:
-    direct = smdp_loop(seed)
-    planner = Planner()
-    episode = play(make("FrozenLake-v1", {"is_slippery": True}, options=OPTIONS), planner, interface, seed)
-    ends = [event for event in episode.events if event.name == "option_ended"]
-    assert [{key: event.data[key] for key in direct[0]} for event in ends] == direct
-    # It ends as an observation, after exactly its ticks; the planner sees each end but that of the episode.
-    assert [event.time for event in ends] == list(numpy.cumsum([one["ticks"] for one in direct]))
-    assert planner.ended == [event.data for event in ends[:-1]]
-    assert episode.ended == sum(one["ticks"] for one in direct)
-
-
-class Bell(Environment):
-    """Rings every second tick."""
-
-    def begin(self, world: World, task: Task) -> None:
-        self.world = world
-        world.after(2, self.ring)
-
-    def ring(self) -> None:
-        self.world.observe("rings")
-        self.world.after(2, self.ring)
-
-
-def test_other_news_reaches_the_planner_while_an_option_goes_on() -> None:
-    heard: dict[str, list[tuple[float, str, tuple[str, ...]]]] = {}
-    for interface in (EventDriven(), StepLoop()):
-        planner = Planner()
-        lake = make("FrozenLake-v1", {"is_slippery": True}, options=OPTIONS)
-        episode = play(Composed(lake, {"bell": Bell()}), planner, interface, seed=2)
-        assert [event.data["ticks"] for event in episode.events if event.name == "option_ended"] == [
-            one["ticks"] for one in smdp_loop(2)
-        ]
-        heard[type(interface).__name__] = planner.news
-    during = [(when, option) for when, _, option in heard["EventDriven"] if option]
-    assert during
-    assert all(when % 2 == 0 for when, _ in during)
-    # The step loop is the SMDP as usual: nothing is heard between the boundaries.
-    assert not any(option for _, _, option in heard["StepLoop"])
-
-
-def test_while_an_option_goes_on_no_other_can_begin() -> None:
-    class Impatient(Planner):
-        async def act(self, moment: Moment) -> Decision:
-            if moment.now == 0 and not moment.of("refused"):
-                return Decision([Intervention("option", {"name": "right"}), Intervention("step", {"action": 0})])
-            return Decision()
-
-    episode = play(make("FrozenLake-v1", {}, options=OPTIONS), Impatient())
-    refused = [event for event in episode.events if event.kind == "refused"]
-    assert len(refused) == 1
-    assert "still going on" in refused[0].data["reason"]
-
-
-@pytest.mark.parametrize("name", ["left", None, ["right"], {}])
-def test_an_option_that_is_not_there_is_refused(name: object) -> None:
-    environment = make("FrozenLake-v1", {}, options=OPTIONS)
-    environment.begin(cast(World, Nowhere()), Task(0, seed=0))
-    with pytest.raises(InterventionRefused):
-        environment.intervene(Intervention("option", {"name": name}))

@@ -16,9 +16,9 @@ from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
-from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
+from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.worlds.inbox.environment import Inbox
-from agentfw_plugins.worlds.inbox.mails import Durations, InboxSettings
+from agentfw_plugins.worlds.inbox.mails import InboxSettings
 
 
 class Ruled(Agent):
@@ -70,13 +70,6 @@ def test_what_is_asked_for_together_is_done_one_after_the_other() -> None:
     assert began[1] == began[0] + 1
 
 
-def test_one_mail_is_handled_once() -> None:
-    episode = play(Ruled(at(10, *handle(0, 0), *handle(0))), **CALM)
-    assert len(works(episode, "handle_email", "started")) == 1
-    assert sum(event.kind == "refused" for event in episode.events) == 2
-    assert [event.data["value"] for event in episode.events if event.name == "mail handled"] == [0.4]
-
-
 def test_a_mail_puts_the_writing_aside_and_asking_to_write_goes_on_after_it() -> None:
     episode = play(Ruled(at(10, *handle(0), Intervention("write"))), **CALM)
     (aside,), (resumed,) = works(episode, "write", "interrupted"), works(episode, "write", "resumed")
@@ -84,16 +77,6 @@ def test_a_mail_puts_the_writing_aside_and_asking_to_write_goes_on_after_it() ->
     assert resumed.time == pytest.approx(aside.time + 1.1)
     assert resumed.data["spent"] == aside.data["spent"] > 0
     assert episode.outcome["interruptions"] == 1
-
-
-@pytest.mark.slow
-def test_turning_back_takes_time_only_when_one_comes_from_the_mails() -> None:
-    def busy(moment: Moment) -> list[Intervention]:
-        return [] if any(work.running for work in moment.in_flight) else [Intervention("write")]
-
-    episode = play(Ruled(busy), rate=0)
-    assert len(works(episode, "write", "finished")) == 4
-    assert not works(episode, "turning_back", "started")
 
 
 @pytest.mark.parametrize(
@@ -191,13 +174,6 @@ def test_a_reminder_comes_when_it_was_asked_for() -> None:
     assert reminder.time == done.time + 5
 
 
-def test_nobody_is_reminded_of_what_is_done() -> None:
-    episode = play(Ruled(at(10, Intervention("set_reminder", {"message": 0, "after": 5.0}), *handle(0))), **CALM)
-    assert heard(episode, "reminder_set")
-    assert heard(episode, "handled")
-    assert not heard(episode, "reminder")
-
-
 def test_the_day_is_the_same_whatever_the_agent_does() -> None:
     days = [
         play(Ruled(at(10, *handle(0)))),
@@ -218,35 +194,6 @@ def test_the_demonstration_writes_and_handles_what_it_hears_of(interface: Interf
     assert not [event for event in episode.events if event.kind == "refused"] or isinstance(interface, Reflex)
 
 
-@pytest.mark.slow
-def test_hearing_of_mails_sooner_handles_more_of_them() -> None:
-    def mails(interface: Interface) -> float:
-        return sum(play(PolicyAgent(ScriptedPolicy()), interface, seed).outcome["mails"] for seed in range(20)) / 20
-
-    loop, polling, events = mails(StepLoop()), mails(Polling(15)), mails(EventDriven())
-    assert loop + 0.05 < polling
-    assert polling + 0.05 < events
-
-
-def test_the_loop_writes_more_and_hears_of_nothing_before_a_section_is_done() -> None:
-    for single in (False, True):
-        for seed in range(5):
-            loop = play(PolicyAgent(ScriptedPolicy()), StepLoop(), seed, single=single)
-            events = play(PolicyAgent(ScriptedPolicy()), EventDriven(), seed, single=single)
-            assert loop.outcome["document"] >= events.outcome["document"]
-            assert loop.outcome["interruptions"] == 0 < events.outcome["interruptions"]
-            written = [event.time for event in works(loop, "write", "finished")]
-            assert min(event.time for event in works(loop, "triage", "started")) >= written[0]
-
-
-def test_in_one_go_it_is_the_same_document() -> None:
-    ends = [
-        works(play(PolicyAgent(ScriptedPolicy()), rate=0, single=single), "write", "finished")[-1].time
-        for single in (False, True)
-    ]
-    assert ends[0] == pytest.approx(ends[1], abs=2)  # between sections the assistant says that it goes on
-
-
 def test_what_a_day_pays_is_what_was_done() -> None:
     """Four tenths for a quarter of the document and for a mail, half a point off for one that is missed ..."""
     episode = play(PolicyAgent(ScriptedPolicy()), rate=0.4)
@@ -262,43 +209,3 @@ def test_what_a_day_pays_is_what_was_done() -> None:
     ]
     assert sum(written) == pytest.approx(1.6 * episode.outcome["document"])
     assert paid["document finished"] == (0.8 if episode.outcome["document"] == 1 else 0)
-
-
-def test_a_mail_waits_until_somebody_turns_to_it_or_until_it_is_due() -> None:
-    def waits(*calls: Intervention) -> dict[float, float]:
-        """How long mails waited, by when they came."""
-        episode = play(Ruled(at(10, *calls)), **CALM)
-        return {round(one.time - one.value, 6): round(one.value, 6) for one in episode.measures}
-
-    nobody, somebody = waits(), waits(Intervention("open_message", {"message": 0}), *handle(1), *handle(0))
-    assert all(25 <= wait <= 35 for wait in nobody.values())
-    first, second = sorted(nobody)[:2]
-    assert 10 <= first + somebody[first] < 12, "as soon as it was asked for"
-    assert second + somebody[second] == pytest.approx(first + somebody[first] + 0.1), "when the first was read"
-    rest = nobody.keys() - {first, second}
-    assert rest
-    assert all(somebody[came] == nobody[came] for came in rest)
-
-
-def test_a_day_costs_what_happens_in_it_and_not_how_long_it_lasts() -> None:
-    """The same days in slow motion: a hundred times as long, and about as much on record."""
-
-    def events(seed: int, slower: float) -> tuple[float, int]:
-        policy = ScriptedPolicy(ScriptedSettings(tokens=0))
-        episode = play(
-            PolicyAgent(policy),
-            seed=seed,
-            horizon=90 * slower,
-            rate=0.2 / slower,
-            time_per_token=0.05 * slower,
-            high_slack=(5 * slower, 15 * slower),
-            medium_slack=(15 * slower, 25 * slower),
-            low_slack=(25 * slower, 35 * slower),
-            durations={name: getattr(Durations(), name) * slower for name in Durations.model_fields},
-        )
-        return episode.ended, len(episode.events)
-
-    for seed in range(3):
-        (quick, few), (slow, many) = events(seed, 1), events(seed, 100)
-        assert slow == pytest.approx(100 * quick)
-        assert 0.9 < many / few < 1.1

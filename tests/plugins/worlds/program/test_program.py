@@ -150,44 +150,6 @@ def test_a_wrong_setting_is_an_error(host: Host, tmp_path: Path, settings: dict[
         played(host, tmp_path, settings, episodes=1)
 
 
-def test_a_function_is_found_in_the_current_directory(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
-    monkeypatch.chdir(tmp_path)
-    Path("my_helper.py").write_text("ANSWER = {'reward': 0.25}\n")
-    Path("my_agent.py").write_text(
-        "async def solve(task, base_url, api_key):\n    from my_helper import ANSWER\n    return ANSWER\n"
-    )
-    Path("json.py").write_text("raise RuntimeError('this is not the library')\n")
-
-    (episode,) = played(host, tmp_path, {"function": "my_agent:solve", "tasks": one_task(tmp_path)}, episodes=1)
-
-    assert episode.utility == 0.25
-
-
-def one_task(folder: Path) -> str:
-    (folder / "task.jsonl").write_text('{"question": "2 + 2"}\n')
-    return str(folder / "task.jsonl")
-
-
-def test_a_split_without_a_file_is_told_with_the_splits_that_have_one(host: Host, tmp_path: Path) -> None:
-    tasks, settings = tmp_path / "tasks-{split}.jsonl", {"command": "true"}
-    with pytest.raises(SettingsError, match=r"tasks-test.jsonl, the tasks of the split test") as none:
-        played(host, tmp_path, {**settings, "tasks": str(tasks)})
-    for split in ("train", "validation"):
-        (tmp_path / f"tasks-{split}.jsonl").write_text('{"question": "2 + 2"}\n')
-    with pytest.raises(SettingsError) as some:
-        played(host, tmp_path, {**settings, "tasks": str(tasks)})
-
-    assert none.value.fix == "set it to a file with one task per line"
-    assert some.value.fix == (
-        "write that file, or use another split that has one: in a run --set split=validation, "
-        "in a training --set evaluation.split=validation"
-    )
-    assert len(played(host, tmp_path, {**settings, "tasks": str(tasks)}, split="validation", episodes=1)) == 1
-
-
 @pytest.mark.slow
 def test_a_function_on_the_official_client(host: Host, tmp_path: Path) -> None:
     episodes = played(host, tmp_path, {"function": f"{__name__}:solve"})

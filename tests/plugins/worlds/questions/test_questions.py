@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import agentfw
-from agentfw import Generation, Policy, Request
+from agentfw import Request
 from agentfw.episode import Call
 from agentfw.errors import PluginError, SettingsError, UsageError
 from agentfw.runs import RunResult
@@ -61,18 +61,6 @@ def test_a_function_for_trl_runs_unchanged() -> None:
     assert seen["prompts"][0].endswith("+1=")
 
 
-def test_a_function_for_trl_is_told_the_step() -> None:
-    class Trained(Policy):
-        async def generate(self, request: Request) -> Generation:
-            return Generation("5", version="policy@3")
-
-    def later(completions: list[str], trainer_state: Any, **columns: Any) -> list[float]:
-        return [float(trainer_state.global_step)] * len(completions)
-
-    assert reward_of(played(SUMS, later, Trained())) == 3.0
-    assert reward_of(played(SUMS, later)) == 0.0
-
-
 def test_the_completions_of_prompts_that_are_messages_are_messages_for_trl() -> None:
     chats = [{**row, "prompt": [{"role": "user", "content": row["prompt"]}]} for row in SUMS]
 
@@ -81,15 +69,6 @@ def test_the_completions_of_prompts_that_are_messages_are_messages_for_trl() -> 
         return [float(one[0]["content"] == gold) for one, gold in zip(completions, answer, strict=True)]
 
     assert reward_of(played(chats, correct)) == 0.5
-
-
-def test_trl_may_say_nothing_of_a_completion() -> None:
-    def sometimes(completions: list[str], answer: list[str], **columns: Any) -> list[float | None]:
-        return [None if int(gold) > 9 else 1.0 for gold in answer]
-
-    rated = played(SUMS, sometimes).figures["reward"]
-
-    assert (rated.estimate, rated.missing) == (1.0, 1), "what nobody has rated has no reward"
 
 
 def test_functions_for_verifiers_run_unchanged_plain_and_async() -> None:
@@ -130,14 +109,6 @@ def test_a_file_of_tasks_takes_the_place_of_an_environment(folder: Path) -> None
 
     assert result.folder.about["spec"]["environment"]["name"] == "questions"
     assert sorted(episode.messages[0].content for episode in result.episodes) == ["4+1=", "9+1="]
-
-
-def test_splits_have_files_of_their_own_where_the_name_says_so(folder: Path) -> None:
-    (folder / "sums-test.jsonl").write_text(json.dumps({"question": "1+1=", "answer": "2"}), "utf-8")
-
-    result = agentfw.run("sums-{split}.jsonl", policy=adds, reward="format")
-
-    assert [episode.messages[0].content for episode in result.episodes] == ["1+1="]
 
 
 def test_a_conversation_goes_on_with_what_the_task_or_a_function_says(folder: Path) -> None:
@@ -185,14 +156,6 @@ def test_the_policy_calls_tools_that_are_functions() -> None:
 def test_a_task_that_cannot_be_asked_is_an_error_before_any_work(row: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         played([row], "format")
-
-
-def test_what_is_no_reward_is_an_error_before_any_work() -> None:
-    def length(text: str) -> float:
-        return float(len(text))
-
-    with pytest.raises(PluginError, match=r"length.* is no reward model"):
-        played(SUMS, length)
 
 
 def test_a_script_that_trains_is_read_for_its_functions_and_does_not_run_again(folder: Path) -> None:

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from agentfw_plugins.registration import Registration, components_of
 
-from agentfw import Component
-from agentfw.hookspecs import NamedSpec
-from agentfw_plugins.registration import Registration
-
-_SPECS = Path(__file__).parent / "specs"
+component = components_of("agentfw_papers")
 
 REGISTRATION = Registration(
     environments=[
-        Component(
+        component(
             "budget",
-            "agentfw_papers.worlds.budget.environment:Budget",
+            "worlds.budget.environment:Budget",
             "Problems to solve within a budget of tokens: right, and in time",
-            settings="agentfw_papers.worlds.budget.budget_settings:BudgetSettings",
+            settings="worlds.budget.budget_settings:BudgetSettings",
         ),
     ],
     rewards=[
-        Component(
-            "correct",
-            "agentfw_papers.worlds.budget.rewards:Correct",
-            "Whether problems were solved, in time or not",
-        ),
-    ],
-    specs=[
-        NamedSpec(
-            "train-budget", str(_SPECS / "train-budget.toml"), "agentfw train budget: learns to be right in time"
-        ),
+        component("correct", "worlds.budget.rewards:Correct", "Whether problems were solved, in time or not"),
     ],
 )

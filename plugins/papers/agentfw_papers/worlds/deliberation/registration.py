@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from agentfw import Component
-from agentfw_plugins.registration import Registration
+from agentfw_plugins.registration import Registration, components_of
+
+component = components_of("agentfw_papers")
 
 REGISTRATION = Registration(
     environments=[
-        Component(
+        component(
             "deliberation",
-            "agentfw_papers.worlds.deliberation.environment:Deliberation",
+            "worlds.deliberation.environment:Deliberation",
             "Questions with deadlines: longer thinking is right more often but may be too late",
-            settings="agentfw_papers.worlds.deliberation.environment:DeliberationSettings",
+            settings="DeliberationSettings",
         ),
     ],
 )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from agentfw import Component
-from agentfw_plugins.registration import Registration
+from agentfw_plugins.registration import Registration, components_of
+
+component = components_of("agentfw_papers")
 
 REGISTRATION = Registration(
     environments=[
-        Component(
+        component(
             "etapp",
-            "agentfw_papers.worlds.etapp.environment:Etapp",
+            "worlds.etapp.environment:Etapp",
             "The ETAPP benchmark of personal assistants, from a copy of your own",
-            settings="agentfw_papers.worlds.etapp.etapp_settings:EtappSettings",
+            settings="worlds.etapp.etapp_settings:EtappSettings",
         ),
     ],
 )

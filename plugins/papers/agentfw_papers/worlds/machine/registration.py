@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from agentfw import Component
-from agentfw_plugins.registration import Registration
+from agentfw_plugins.registration import Registration, components_of
+
+component = components_of("agentfw_papers")
 
 REGISTRATION = Registration(
     environments=[
-        Component(
+        component(
             "machine",
-            "agentfw_papers.worlds.machine.environment:Machine",
+            "worlds.machine.environment:Machine",
             "A machine that breaks unseen, and noises that may tell of it",
-            settings="agentfw_papers.worlds.machine.environment:MachineSettings",
+            settings="MachineSettings",
         ),
     ],
     policies=[
-        Component(
+        component(
             "machine",
-            "agentfw_papers.worlds.machine.rule_policy:MachineKeeper",
+            "worlds.machine.rule_policy:MachineKeeper",
             "Looks after the machine by the best plan, or by a simple rule",
-            settings="agentfw_papers.worlds.machine.rule_policy:MachineKeeperSettings",
+            settings="MachineKeeperSettings",
         ),
     ],
 )

@@ -28,8 +28,6 @@ class Results:
     failures: dict[str, str] = field(default_factory=dict)
     needs: dict[str, list[str]] = field(default_factory=dict)
     """The steps whose evidence each finished step has used."""
-    warm: set[str] = field(default_factory=set)
-    """Steps whose evidence was kept from before."""
 
     @property
     def skills(self) -> dict[str, str]:
@@ -57,21 +55,17 @@ def carry_out(
     outages: Collection[str] = (),
 ) -> None:
     """Add the evidence and the failures of a checked plan to the results."""
-    with analyses.tape() as tape:
-        for step in plan:
-            broken = next((need for need in step.needs if need in results.failures), None)
-            if broken is not None:
-                results.failures[step.id] = f"it needs {broken}, which failed"
-            elif step.skill in outages:
-                results.failures[step.id] = f"{step.skill} gave no answer"
-            else:
-                before = {results.evidence[need].skill: results.evidence[need] for need in step.needs}
-                evidence, warm = analyses.get(step, category, merchant, before, tape)
-                results.evidence[step.id] = evidence
-                usable = {*SKILLS[step.skill].needs, *SKILLS[step.skill].uses}
-                results.needs[step.id] = [need for need in step.needs if results.evidence[need].skill in usable]
-                if warm:
-                    results.warm.add(step.id)
+    for step in plan:
+        broken = next((need for need in step.needs if need in results.failures), None)
+        if broken is not None:
+            results.failures[step.id] = f"it needs {broken}, which failed"
+        elif step.skill in outages:
+            results.failures[step.id] = f"{step.skill} gave no answer"
+        else:
+            before = {results.evidence[need].skill: results.evidence[need] for need in step.needs}
+            results.evidence[step.id] = analyses.get(step, category, merchant, before)
+            usable = {*SKILLS[step.skill].needs, *SKILLS[step.skill].uses}
+            results.needs[step.id] = [need for need in step.needs if results.evidence[need].skill in usable]
 
 
 class Engine:
@@ -106,6 +100,6 @@ class Engine:
         return over
 
     def _takes(self, step: Step) -> float:
-        """A kept analysis takes no time, and neither does a step that can't start."""
+        """A step that can't start takes no time."""
         broken = any(need in self._results.failures for need in step.needs)
-        return 0.0 if step.id in self._results.warm or broken else SKILLS[step.skill].takes
+        return 0.0 if broken else SKILLS[step.skill].takes

@@ -76,9 +76,9 @@ class MerchantMarket(Environment):
 
     def __init__(self, settings: MerchantSettings | None = None) -> None:
         self.settings = settings or MerchantSettings()
-        world = self.settings.model_copy(update={"cache": "", "skip": 0, "style": "full", "report": "rule"})
+        world = self.settings.model_copy(update={"skip": 0, "style": "full", "report": "rule"})
         self.merchants = _merchants(world.model_dump_json())
-        self.analyses = Analyses(self.merchants.market, self.settings.cache)
+        self.analyses = Analyses(self.merchants.market)
         self._of_references = Analyses(self.merchants.market)
 
     # The task
@@ -211,7 +211,6 @@ class MerchantMarket(Environment):
             **scores.figures(),
             "steps": float(self._steps),
             "needless": float(len(needless_steps(self.results, self.order))),
-            "cache_hits": float(len(self.results.warm)),
             "failed_steps": float(len(self.results.failures)),
             "critical_path": self._busy_for,
             f"score@{self.order.day}": scores.score,

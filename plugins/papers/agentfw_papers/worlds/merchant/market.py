@@ -67,8 +67,6 @@ class Market:
 
     categories: Mapping[str, Category]
     months: int
-    version: str
-    """Names the market in cached analyses."""
 
 
 def market_of(settings: MerchantSettings) -> Market:
@@ -79,7 +77,7 @@ def market_of(settings: MerchantSettings) -> Market:
 def _market(world: int, categories: int, products: int, months: int) -> Market:
     seeds = Seeds(world).child("market")
     made = {name: _category(name, products, months, seeds.random(name)) for name in _NAMES[:categories]}
-    return Market(made, months, f"{world} {products} {months}")
+    return Market(made, months)
 
 
 def _category(name: str, count: int, months: int, generator: Random) -> Category:

@@ -36,9 +36,6 @@ class MerchantSettings(Settings):
         description="What the agent reads. card: short messages without figures, for models with a short memory.",
     )
     turns: int = Field(6, ge=1, description="Maximum number of turns of a task.")
-    cache: str = Field(
-        "", description="File of a tape that keeps the analyses. A kept analysis takes no time. Default: none is kept."
-    )
 
     @model_validator(mode="after")
     def _enough_products(self) -> MerchantSettings:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from .market import Category
 
@@ -18,14 +17,6 @@ class Evidence:
     text: str
     ranking: Mapping[str, float] = field(default_factory=dict)
     """How well each product of the category does, from 0 to 1, where the analysis ranks products."""
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "skill": self.skill,
-            "figures": dict(self.figures),
-            "text": self.text,
-            "ranking": dict(self.ranking),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,4 +53,3 @@ class Skill:
     """Arguments that a step of it may have, each a whole number."""
     of_merchant: bool = False
     """Whether the evidence differs between merchants."""
-    version: int = 1

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from agentfw import Component
-from agentfw_plugins.registration import Registration
+from agentfw_plugins.registration import Registration, components_of
+
+component = components_of("agentfw_papers")
 
 REGISTRATION = Registration(
     environments=[
-        Component(
+        component(
             "patrol",
-            "agentfw_papers.worlds.patrol.environment:Patrol",
+            "worlds.patrol.environment:Patrol",
             "A round of checkpoints to handle, while alarms elsewhere expire",
-            settings="agentfw_papers.worlds.patrol.patrol_settings:PatrolSettings",
+            settings="worlds.patrol.patrol_settings:PatrolSettings",
         ),
     ],
     policies=[
-        Component(
+        component(
             "patrol",
-            "agentfw_papers.worlds.patrol.rule_policy:PatrolController",
+            "worlds.patrol.rule_policy:PatrolController",
             "Responds to a patrol's alarms by a hand-written rule",
-            settings="agentfw_papers.worlds.patrol.rule_policy:ControllerSettings",
+            settings="ControllerSettings",
         ),
     ],
 )

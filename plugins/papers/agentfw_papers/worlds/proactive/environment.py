@@ -77,8 +77,6 @@ class Proactive(Environment):
         "missed": "share of turns at which an action was expected and nothing was predicted",
     }
 
-    inspector = "agentfw_papers.worlds.proactive.view:view_page"
-
     def __init__(self, settings: ProactiveSettings | None = None) -> None:
         self.settings = settings or ProactiveSettings()
         self.domain = load_domain(self.settings.domain or domain_names()[0])

@@ -17,7 +17,7 @@ from agentfw_papers.timing import SCALE, mean_rating, rating_question, read_rati
 
 from .asking import Asked, Asker, Progress, Question
 from .environment import read_turn
-from .view_data import Dialogues, turns_of
+from .predictions import Predictions
 
 JOURNAL = "ratings.jsonl"
 
@@ -59,10 +59,10 @@ class Ratings(Asked):
 class Rater:
     """Asks a judge about the predictions of a run, or of the last evaluation of a training."""
 
-    def __init__(self, predicted: Dialogues, asker: Asker, *, most: int | None = None) -> None:
+    def __init__(self, predicted: Predictions, asker: Asker, *, most: int | None = None) -> None:
         """`most` is the maximum number of dialogues."""
         self.predicted, self.asker = predicted, asker
-        self.dialogues = list(predicted.stages[-1].by_dialogue)[:most]
+        self.dialogues = list(predicted.episodes)[:most]
 
     async def rate(self, journal: Path, progress: Progress = lambda done, all: None) -> Ratings:
         questions = [one for dialogue in self.dialogues for one in self._questions(dialogue)]
@@ -79,7 +79,7 @@ class Rater:
 
     def _questions(self, dialogue: str) -> Iterator[Question]:
         example, catalog = self.predicted.examples[dialogue], self.predicted.environment.catalog
-        for _, _, turn in turns_of(self.predicted.stages[-1].by_dialogue[dialogue]):
+        for turn in self.predicted.turns(dialogue):
             answer = read_turn(turn, catalog)
             asked = rating_question(example.dialogue.turns[: turn.round], answer.opportunities)
             messages = tuple(Message(one["role"], one["content"]) for one in asked)

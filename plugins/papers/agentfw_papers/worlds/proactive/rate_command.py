@@ -31,11 +31,11 @@ def rate(
 
     from .asking import Asker
     from .policy_options import asking, chosen_policy
+    from .predictions import read_predictions
     from .proactiveness import JOURNAL, Rater
-    from .view_data import collect
 
     folder = find_run(runs_directory(None), run)
-    predicted = collect(folder, Host.load())
+    predicted = read_predictions(folder, Host.load())
     for notice in predicted.notices:
         out.note(notice)
     chosen = chosen_policy(policy, assignments)

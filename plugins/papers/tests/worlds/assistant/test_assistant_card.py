@@ -16,11 +16,7 @@ from agentfw.errors import SettingsError
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.card_teacher import CardTeacher, CardTeacherSettings
 from agentfw_papers.worlds.assistant.environment import Assistant
-from agentfw_papers.worlds.assistant.linear_policy import LinearPolicy, LinearSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-
-# The weights of the spec `assistant`.
-HAND_SET = LinearSettings(stated=6, own=6, shared=1, fame=2, recover=6, check=6)
 
 
 def many(count: int, policy: Any = None, style: str = "card", **settings: Any) -> list[Episode]:
@@ -66,18 +62,6 @@ def test_every_card_has_all_that_the_next_call_needs() -> None:
         assert what in texts
 
 
-def test_an_offer_that_somebody_else_has_taken_is_not_on_the_card_any_more() -> None:
-    taken = [
-        (card, card.split("failed: ")[1][0])
-        for episode in many(60, CardTeacher(), difficulty="hard")
-        for card in cards(episode)
-        if "has just been taken" in card
-    ]
-
-    assert len(taken) > 5
-    assert not any(f"\n{letter}: " in card for card, letter in taken)
-
-
 def test_only_what_the_user_says_is_told_as_theirs() -> None:
     def asks(moment: Moment) -> Iterable[Intervention]:
         return [Intervention("ask", {"question": "Which?"} if not moment.of("reply") else {"question": ""})]
@@ -87,11 +71,6 @@ def test_only_what_the_user_says_is_told_as_theirs() -> None:
     theirs = [event.data for event in episode.events if event.kind == "observation" and event.data.get("by") == "user"]
     assert theirs[0]["said"] == "You know me, choose what you think is right."
     assert f"reply: {theirs[0]['said']}" in cards(episode)[1]
-
-
-def test_the_teacher_says_that_it_reads_cards_only() -> None:
-    with pytest.raises(SettingsError, match="cards only"):
-        many(1, CardTeacher(), style="full")
 
 
 def test_the_teacher_plays_scenarios_of_ones_own(tmp_path: Path) -> None:
@@ -107,26 +86,3 @@ def test_the_teacher_plays_scenarios_of_ones_own(tmp_path: Path) -> None:
     assert fmean(episode.outcome["visible_personal"] for episode in played) > 4.5
     with pytest.raises(SettingsError, match="the scenario tea"):
         many(1, CardTeacher(), domains=str(file))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("difficulty", ["easy", "hard"])
-def test_the_teacher_with_all_its_habits_plays_as_well_as_the_weights_set_by_hand(difficulty: str) -> None:
-    teacher = many(120, CardTeacher(), difficulty=difficulty)
-    linear = many(120, LinearPolicy(HAND_SET), difficulty=difficulty)
-
-    differences = [one.outcome["judge"] - two.outcome["judge"] for one, two in zip(teacher, linear, strict=True)]
-    assert {one.outcome["procedure"] for one in teacher} == {5.0}
-    assert fmean(differences) > -0.02
-
-
-def test_a_teacher_that_uses_its_habits_by_chance_is_unsure_and_never_wrong() -> None:
-    played = many(80, CardTeacher(CardTeacherSettings(share=0.5)), difficulty="hard")
-
-    assert not any(turn.failures or len(turn.calls) != 1 for episode in played for turn in episode.turns)
-    assert not any(one.outcome["claimed_falsely"] for one in played)
-    reasons = ("no answer", "taken by somebody", "is down today")
-    refused = [event.data["reason"] for one in played for event in one.events if event.kind == "refused"]
-    assert refused
-    assert all(any(reason in why for reason in reasons) for why in refused)
-    assert 0.2 < fmean(one.outcome["procedure"] == 5.0 for one in played) < 0.8

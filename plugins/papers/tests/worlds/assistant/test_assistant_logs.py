@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
-import shutil
 from pathlib import Path
-from statistics import fmean
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -25,7 +22,6 @@ from agentfw_papers.rewards.log_preference import LogPreferenceSettings
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.catalogue import Catalogue
 from agentfw_papers.worlds.assistant.logs import write_logs
-from agentfw_papers.worlds.assistant.people import People
 from agentfw_papers.worlds.assistant.preference_reward import AssistantPreference
 
 EPOCHS = 16
@@ -68,73 +64,9 @@ def test_the_log_has_what_a_preference_model_needs_and_no_truth(tmp_path: Path) 
     ]
 
 
-def test_one_world_has_one_log_and_the_truth_is_written_only_when_asked_for(tmp_path: Path) -> None:
-    small = AssistantSettings(train_users=20, validation_users=5, test_users=5)
-    write_logs(tmp_path / "first", small)
-    write_logs(tmp_path / "second", small, truth=True)
-    write_logs(tmp_path / "other", small.model_copy(update={"world": 8}))
-
-    logs = [(tmp_path / name / "interactions.csv").read_bytes() for name in ("first", "second", "other")]
-    truth = json.loads((tmp_path / "second" / "truth.json").read_text())
-    assert logs[0] == logs[1] != logs[2]
-    assert truth["train 3"]["tastes"] == People(small).person("train 3").tastes
-
-
-@pytest.mark.slow
-def test_likes_follow_interest_and_fame(tmp_path: Path) -> None:
-    settings = AssistantSettings()
-    people, catalogue = People(settings), Catalogue(settings)
-    write_logs(tmp_path, settings)
-    liked = [like for like in rows(tmp_path / "interactions.csv") if like["user"].startswith("train")]
-
-    interest = [people.person(like["user"]).interest(catalogue.by_id[like["item"]]) for like in liked]
-    fame = [catalogue.by_id[like["item"]].fame for like in liked]
-
-    everything = list(catalogue.by_id.values())
-    usual = fmean(people.person(name).interest(item) for name in people.names("train")[:40] for item in everything)
-    assert fmean(interest) > usual + 0.1
-    assert fmean(fame) > fmean(item.fame for item in everything) + 0.05
-
-
-@pytest.mark.slow
-def test_the_model_of_the_log_knows_hidden_interest(fitted: Path) -> None:
-    from agentfw_rewardmodels import PreferenceModel
-
-    model = PreferenceModel.load(fitted)
-    people, items = People(AssistantSettings()), list(Catalogue(AssistantSettings()).by_id.values())
-
-    def correlation(user: str) -> float:
-        found = model.score_items([user] * len(items), [item.id for item in items]).interest_z
-        return float(np.corrcoef(found, [people.person(user).interest(item) for item in items])[0, 1])
-
-    known = [correlation(user) for user in people.names("train")[:60]]
-    new = [correlation(user) for user in people.names("validation")]
-
-    assert fmean(known) > 0.45
-    assert fmean(new) - 2 * float(np.std(new)) / len(new) ** 0.5 > 0.05
-
-
 def chose(item: str, text: str, user: str = "train 1") -> Episode:
     effects = [{"item": item, "text": text, "verdict": "accepted"}]
     return Episode(Task(0, 7, user=user), events=[Event(1, "observation", "done", {"effects": effects})])
-
-
-@pytest.mark.slow
-def test_choices_that_suit_the_user_are_rewarded(fitted: Path) -> None:
-    model = AssistantPreference(LogPreferenceSettings(model=str(fitted)))
-    people, items = People(AssistantSettings()), Catalogue(AssistantSettings()).items["dining"]
-    better = []
-
-    for name in people.names("train")[:60]:
-        best = max(items, key=people.person(name).truth)
-        worst = min(items, key=people.person(name).truth)
-        high, low = (
-            next(score.value for score in asyncio.run(model.score([chose(one.id, one.text, name)])) if score.counts)
-            for one in (best, worst)
-        )
-        better.append(high > low)
-
-    assert fmean(better) > 0.7
 
 
 @pytest.mark.slow
@@ -163,24 +95,6 @@ def test_a_model_without_a_branch_is_fitted_where_asked_for_and_refused_elsewher
     assert figures["preference_conformity"] != 0
     with pytest.raises(SettingsError, match="branches = conformity, not both"):
         AssistantPreference(settings.model_copy(update={"branches": "both"}))
-
-
-@pytest.mark.slow
-def test_a_forgotten_user_is_not_in_the_model_and_others_hardly_change(fitted: Path, tmp_path: Path) -> None:
-    shutil.copytree(fitted, tmp_path / "model")
-    model = AssistantPreference(LogPreferenceSettings(model=str(tmp_path / "model")))
-    item = Catalogue(AssistantSettings()).items["dining"][0]
-    others = [chose(item.id, item.text, f"train {number}") for number in range(2, 40)]
-    before = [score.value for score in asyncio.run(model.score(others)) if score.counts]
-
-    assert asyncio.run(model.forget("train 1"))
-
-    again = AssistantPreference(LogPreferenceSettings(model=str(tmp_path / "model")))
-    after = [score.value for score in asyncio.run(again.score(others)) if score.counts]
-    assert "train 1" not in again.model.users
-    assert b'"train 1"' not in (tmp_path / "model" / "model.json").read_bytes()
-    assert np.max(np.abs(np.subtract(after, before))) < 0.01
-    assert not asyncio.run(again.forget("train 1"))
 
 
 @pytest.mark.slow

@@ -67,25 +67,6 @@ def test_each_later_like_is_one_request_among_offers_of_like_popularity(logs: Pa
     assert fmean(found["knows the truth"]) == 1.0
 
 
-def test_popularity_does_not_tell_which_item_is_liked(tmp_path: Path) -> None:
-    items = [f"item {place}" for place in range(60)]
-    likes = [(f"fan {fan}", item) for place, item in enumerate(items) for fan in range(place + 1)]
-    requests = [(f"user {number}", items[10 + number % 40]) for number in range(600)]
-    write(tmp_path / "interactions.csv", ("user", "item"), likes)
-    write(tmp_path / "requests.csv", ("user", "item"), requests)
-    write(tmp_path / "items.csv", ("item", "text"), [(item, f"about {item}") for item in items])
-    env = world(tmp_path)
-
-    found = [
-        env.references(task)["most famous"]["satisfaction"]
-        for split, count in _counts(env).items()
-        for task in env.tasks(count, 7, split)
-    ]
-
-    assert len(found) == 600
-    assert 0.14 < fmean(found) < 0.26
-
-
 def _counts(env: Assistant) -> dict[str, int]:
     """The number of requests of each split."""
     counts = {}

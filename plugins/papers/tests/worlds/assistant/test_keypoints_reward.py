@@ -7,8 +7,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from agentfw import Engagement, Episode, Generation, Moment, Policy, PolicyAgent, Request
 from agentfw.episode import Usage
 from agentfw.errors import RequestRefusedError
@@ -102,15 +100,3 @@ def test_the_tokens_of_the_judge_are_those_of_all_questions() -> None:
     assert used == Usage(600, 240, 42)
     assert repeated.prompt == 100 * failed, "marks that are known cost nothing"
     assert judge.asked == 6 + failed
-
-
-def test_a_question_that_the_judge_rejects_is_a_failure_unless_it_rejects_the_first() -> None:
-    late, at_once = made(), made()
-    late.policy, at_once.policy = Served(rejects_from=3), Served(rejects_from=1)
-    group = episodes(4)
-
-    scores = asyncio.run(late.score(group))
-
-    assert [score.value for score in scores if score.component == "keypoints_failed"].count(1.0) >= 2
-    with pytest.raises(RequestRefusedError, match="too long"):
-        asyncio.run(at_once.score(group))

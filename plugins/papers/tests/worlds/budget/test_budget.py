@@ -19,7 +19,7 @@ from agentfw.tool import tool
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.budget_settings import BudgetSettings
-from agentfw_papers.worlds.budget.demonstration import MANNERS, draw_manner, write
+from agentfw_papers.worlds.budget.demonstration import MANNERS, write
 from agentfw_papers.worlds.budget.environment import Budget
 from agentfw_papers.worlds.budget.problems import draw_problem, same, share_of
 from agentfw_papers.worlds.budget.rewards import Correct
@@ -115,13 +115,6 @@ def test_each_problem_of_an_episode_has_its_own_budget_from_when_it_is_asked() -
     assert [score.value for score in asyncio.run(Correct().score([episode]))] == [1, 0, 1]
 
 
-def test_problems_that_nobody_got_to_are_not_solved() -> None:
-    budget = Budget(BudgetSettings.model_validate({"problems": 4, **ONE}))
-    agent = PolicyAgent(ScriptedPolicy(ScriptedSettings(tokens=20), rule=right))
-    episode = asyncio.run(Engagement(budget, agent, horizon=50).run(Task(0, seed=3)))
-    assert (episode.finish, episode.outcome["correct"], episode.outcome["budgeted"]) == ("horizon", 0.5, 0.5)
-
-
 @pytest.mark.parametrize(("takes", "within"), [(8, 1), (12, 0)])
 def test_looking_something_up_takes_time_off_the_budget_and_ends_nothing(takes: float, within: float) -> None:
     @tool(takes=takes)
@@ -168,25 +161,6 @@ def test_every_manner_comes_to_the_right_answer(manner: Any) -> None:
                 assert sum(int(word) for word in added.split() if word.isdigit()) == int(result.split()[0])
 
 
-def test_how_a_demonstration_goes_about_it_has_nothing_to_do_with_the_budget() -> None:
-    def texts(budget: int) -> list[str]:
-        settings = BudgetSettings.model_validate({"budgets": (budget,), "urgency": ("Go.",)})
-        episodes = [
-            asyncio.run(Engagement(Budget(settings), PolicyAgent(ScriptedPolicy())).run(Task(0, seed)))
-            for seed in range(30)
-        ]
-        return [episode.turns[0].text for episode in episodes]
-
-    assert texts(16) == texts(64)
-    assert len({text.split()[0] for text in texts(16)}) > 1
-
-
-def test_manners_are_drawn_as_often_as_they_say() -> None:
-    draw = Random(1)
-    drawn = [draw_manner(draw) for _ in range(4000)]
-    assert all(abs(drawn.count(manner) / 4000 - share) < 0.03 for manner, share in MANNERS.items())
-
-
 # -- problems from a file ----------------------------------------------------------------------------------------------
 
 EGGS = {"question": "Six boxes of twelve eggs: how many?", "answer": "Each has 12.\n6*12=<<6*12=72>>72\n#### 72"}
@@ -204,17 +178,6 @@ def test_problems_come_from_a_file_in_the_form_of_gsm8k(tmp_path: Path) -> None:
     assert episode.turns[0].text == "Each has 12.\n6*12=72\n<answer>72</answer>"
     assert episode.outcome["correct"] == 1
     assert any(f"correct@{budget}" in episode.outcome for budget in (1000, 2000, 4000, 8000))
-
-
-def test_one_file_is_shared_out_over_the_splits(tmp_path: Path) -> None:
-    entries = [{"question": f"Which colour has horse {number}?", "answer": f"Grey {number}"} for number in range(200)]
-    settings = BudgetSettings(file=str(file_of(tmp_path / "horses.jsonl", entries)))
-    drawn = {
-        split: {draw_problem(settings, split, Random(seed)).question for seed in range(600)}
-        for split in ("train", "validation", "test")
-    }
-    assert sum(map(len, drawn.values())) == len(set().union(*drawn.values()))
-    assert len(drawn["train"]) > 100
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,6 @@ def test_an_answer_that_comes_later_costs_the_penalty_at_its_deadline_and_only_o
     assert episode.outcome == {"success": 0, "timeout": 1, "deepest": 0}
 
 
-def test_without_a_clock_the_same_answer_is_in_time() -> None:
-    episode = play(lambda data: 5, gaps=(3.0,), qualities=(1, 1, 1, 1, 1), toll=0, instant=True)
-    assert (episode.utility, episode.ended, episode.outcome["timeout"]) == (4, 0, 0)
-
-
 def test_in_a_chain_thinking_long_makes_the_next_questions_late() -> None:
     deep, quick = (play(lambda data, mode=mode: mode, setting="chain") for mode in (5, 1))  # type: ignore[misc]
     assert deep.outcome["timeout"] >= 0.9
@@ -92,21 +87,6 @@ def test_the_demonstration_is_never_late() -> None:
                 return Decision([call for call in world.demonstrate(moment) if not isinstance(call, str)])
 
         assert asyncio.run(Engagement(world, Follower()).run(Task(0, seed=seed))).outcome["timeout"] == 0
-
-
-def test_an_episode_costs_what_happens_in_it_and_not_how_long_it_lasts() -> None:
-    def events(scale: float) -> int:
-        durations = tuple(scale * one for one in (1, 2, 4, 7, 12))
-        gaps = tuple(scale * one for one in (2, 4, 6, 8, 10))
-        return len(play(lambda data: 3, setting="chain", gaps=gaps, durations=durations).events)
-
-    assert events(1) == events(1_000_000)
-
-
-def test_a_chain_can_be_set_otherwise() -> None:
-    chain = DeliberationSettings(setting="chain", questions=3)
-    assert (chain.questions, chain.gaps) == (3, (2.0, 4.0, 6.0, 8.0, 10.0))
-    assert DeliberationSettings.model_validate(chain.model_dump()) == chain
 
 
 @pytest.mark.parametrize("wrong", [{"durations": [1, 2]}, {"gaps": [0]}, {"gaps": []}, {"setting": "pair"}])

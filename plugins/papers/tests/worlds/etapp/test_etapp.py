@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,19 +14,17 @@ import pytest
 from click.testing import CliRunner
 
 from agentfw import Engagement, Episode, Host, Intervention, Moment, Observation, PolicyAgent, Task
-from agentfw.errors import AgentfwError, InterventionRefused
+from agentfw.errors import AgentfwError
 from agentfw.testing import contract, made_by
 from agentfw.testing.checks import run_check
 from agentfw.testing.samples import sample_episodes
 from agentfw_cli.data import data
 from agentfw_papers.rewards.keypoints import Keypoints, KeypointsSettings
-from agentfw_papers.worlds.etapp.apps import Apps
-from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 
-from .copies import TOOLS, write_copy
+from .copies import TOOLS
 
 ARGUMENTS = {
     "title": "Blue",
@@ -175,57 +170,6 @@ def test_calls_that_cannot_be_are_refused_in_words(copy_folder: Path) -> None:
     assert all(word in reason for word, reason in zip(words, caller.refusals(), strict=False))
 
 
-@pytest.mark.slow
-def test_calls_of_any_kind_are_answered_or_refused(copy_folder: Path) -> None:
-    copy = load_copy(str(copy_folder))
-    draw = random.Random(3)
-    nasty = [
-        "",
-        "\0",
-        "\ud800",
-        "²",
-        "9" * 5000,
-        "2024-09-06T00:00:00+02:00",
-        "2024-09-06 25:00:00",
-        -1,
-        10**30,
-        True,
-        None,
-    ]
-    nasty += [[], [1, [2]], {"a": {}}, "x" * 10_000, "Lamp", "Blue", "2024-09-06 12:30:00", 2, "1", 0.5]
-    apps = Apps(copy, copy.persons["Ana Aalto"], copy.instructions[0].time)
-    answered = 0
-
-    for _ in range(5000):
-        schema = copy.schemas[draw.choice(sorted(copy.schemas))]
-        names = [*schema.parameters["properties"], "surprise"]
-        arguments = {
-            name: draw.choice(nasty) for name in names if draw.random() < (0.9 if name != "surprise" else 0.02)
-        }
-        with suppress(InterventionRefused):
-            answer, _ = apps.call(schema, arguments)
-            assert len(answer) <= 8192
-            answered += 1
-
-    assert answered > 1000
-    assert len({row["id"] for row in apps.tables["events"]}) == len(apps.tables["events"])
-
-
-def test_tools_can_be_searched_for(copy_folder: Path) -> None:
-    searching, _, _ = use(
-        copy_folder,
-        ("view_cart", {}),
-        ("search_tools", {"query": "what is in the cart"}),
-        ("get_tool_doc", {"name": "view_alarms"}),
-        ("view_cart", {}),
-        ("view_alarms", {}),
-        tools="retrieved",
-    )
-
-    assert len(searching.refusals()) == 1
-    assert [one.data["tool"] for one in searching.heard if one.name == "answer"] == ["view_cart", "view_alarms"]
-
-
 def test_the_splits_share_no_instruction_or_no_instance(copy_folder: Path) -> None:
     by_instruction = Etapp(EtappSettings(folder=str(copy_folder)))
     by_instance = Etapp(EtappSettings(folder=str(copy_folder), part="instance"))
@@ -269,19 +213,6 @@ def test_a_copy_without_damage_has_no_gaps_and_the_published_counts(copy_folder:
     assert facts["gaps"] == []
     assert facts["counts"] == {"persons": 16, "instructions": 50, "tasks": 800, "tools": 33, "sections": 9, "gaps": 0}
     assert facts["rows"]["events"] == 64
-
-
-def test_tools_without_data_say_so_and_are_counted(tmp_path: Path) -> None:
-    folder = write_copy(tmp_path, persons=4, instructions=12)
-    shutil.rmtree(folder / "database/Navigation/restaurants")
-    (folder / "database/Weather/weather.json").unlink()
-
-    caller, episode, _ = use(
-        folder, ("find_restaurants", {"city": "Lakeside"}), ("get_weather_of_day", {}), ("view_cart", {})
-    )
-
-    assert [one.text for one in caller.heard if one.name == "answer"][:2] == ["no data here", "no data here"]
-    assert episode.outcome["tools_without_data"] == 2
 
 
 def test_a_folder_that_is_none_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

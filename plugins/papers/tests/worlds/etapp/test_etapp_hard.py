@@ -18,11 +18,9 @@ from agentfw_cli.data import data
 from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
-from agentfw_papers.worlds.etapp.hard import Draft, HardBrief, brief_of, make_hard
+from agentfw_papers.worlds.etapp.hard import brief_of, make_hard
 from agentfw_papers.worlds.etapp.hard_writers import PolicyWriter, write_by_template
 from agentfw_plugins.policies.scripted import ScriptedPolicy
-
-from .copies import write_copy
 
 KILLED = """
 import os, signal, sys
@@ -105,25 +103,3 @@ def test_a_policy_writes_and_what_cannot_be_used_is_counted_and_drawn_anew(copy_
     assert unused["nearly one that is there"] >= 1
     with pytest.raises(RunFolderError, match="was begun with another"):
         asyncio.run(make_hard(load_copy(str(copy_folder)), tmp_path, write_by_template, name="two", count=10))
-
-
-@pytest.mark.slow
-def test_a_writer_that_repeats_itself_comes_to_an_end(copy_folder: Path, tmp_path: Path) -> None:
-    async def parrot(brief: HardBrief) -> Draft:
-        return Draft("Please see to everything today.", ("a",), ("b",))
-
-    counts = asyncio.run(make_hard(load_copy(str(copy_folder)), tmp_path, parrot, name="parrot", count=10))
-
-    assert counts["instructions"] == 1
-
-
-@pytest.mark.slow
-def test_rows_can_be_parquet(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    folder = write_copy(tmp_path / "copy", persons=4, instructions=12)
-
-    make(folder, "--out", tmp_path / "hard", "--count", 10, "--rows", "parquet")
-
-    table = parquet.read_table(tmp_path / "hard" / "train.parquet")
-    assert table.num_rows == 36
-    assert table.to_pylist()[0]["prompt"][0]["role"] == "system"

@@ -106,29 +106,6 @@ def test_a_dish_that_is_finished_before_its_signal_is_raw() -> None:
     assert not observed(episode, "whistle", "timer")
 
 
-def test_a_dish_whose_finishing_begins_just_before_its_signal_is_raw_too() -> None:
-    class Early(Agent):
-        """Knows the recipe, and begins a tick too soon, or in time."""
-
-        def __init__(self, after: int) -> None:
-            self.after = after
-
-        async def act(self, moment: Moment) -> Decision:
-            seen = moment.observations[-1].data
-            dish = seen["dishes"][0]
-            name = dish["name"]
-            if seen["hand"] == "wait":
-                return Decision()
-            if dish["state"] == "raw":
-                return Decision([do("prepare", dish=name), do("stage", dish=name), do("wait", ticks=self.after)])
-            return Decision([do("finish", dish=name) if dish["state"] in ("cooking", "ready") else do("end")])
-
-    settings: dict[str, Any] = {"variant": "one", "dish": "critical_wide", "jitter": 0}
-    settings["critical_wide"] = {"cook": (150, 150), "finish": (10, 10)}
-    assert play(Early(149), **settings).outcome["dishes"] == 0
-    assert play(Early(150), **settings).outcome["dishes"] == 1
-
-
 def test_the_stove_holds_as_many_dishes_as_it_has_burners() -> None:
     def all_at_once(moment: Moment, seen: dict[str, Any]) -> Iterable[Intervention]:
         if moment.now > 0:
@@ -177,19 +154,6 @@ def test_the_kitchen_is_the_same_whatever_the_agent_does() -> None:
     assert all(cooked(episode) == cooked(episodes[0]) for episode in episodes)
 
 
-def test_whistles_come_about_when_the_recipe_says_and_timers_exactly_then() -> None:
-    def off(seed: int, dish: str, jitter: float = 6.0) -> float:
-        episode = play(Ruled(one_dish()), variant="one", dish=dish, seed=seed, jitter=jitter)
-        (told,) = observed(episode, "free")[:1]
-        return observed(episode, "whistle", "timer")[0].time - float(told.data["dishes"][0]["about"])
-
-    whistles = [off(seed, "critical_medium") for seed in range(30)]
-    assert len(set(whistles)) > 5
-    assert max(map(abs, whistles)) < 30
-    assert {off(seed, "soft_keepwarm") for seed in range(10)} == {0}
-    assert {off(seed, "critical_medium", jitter=0) for seed in range(10)} == {0}
-
-
 def test_what_is_not_understood_or_not_possible_is_data_and_the_episode_goes_on() -> None:
     replies = (
         '<finish dish="nothing"/>',
@@ -208,11 +172,6 @@ def test_what_is_not_understood_or_not_possible_is_data_and_the_episode_goes_on(
     assert any("tokens" in reason for reason in refusals(episode))
     assert observed(episode, "not_understood")
     assert episode.outcome["stretches"] > 1
-
-
-def test_who_leaves_hands_empty_without_a_word_is_told_so() -> None:
-    episode = play(Ruled(lambda moment, seen: []), budget=100)
-    assert [event.time for event in observed(episode, "idle")] == [20, 40, 60, 80]
 
 
 def test_several_actions_in_one_answer_are_done_in_order_and_a_new_answer_replaces_what_waits() -> None:
@@ -237,32 +196,6 @@ def test_several_actions_in_one_answer_are_done_in_order_and_a_new_answer_replac
     names = [dish["name"] for dish in observed(kept(), "kitchen")[0].data["dishes"]]
     assert begun(play(Ruled(plan), budget=200)) == [f"prepare {names[0]}", f"prepare {names[1]}", "Q1"]
     assert begun(play(Changing(plan), budget=200)) == [f"prepare {names[0]}", "Q1"]
-
-
-def test_what_is_impossible_does_not_stop_the_tutor() -> None:
-    class Hasty(Agent):
-        async def act(self, moment: Moment) -> Decision:
-            if moment.now == 0:
-                self.dish = moment.observations[0].data["dishes"][0]["name"]
-                return Decision([do("tutor")], wake=5)
-            if moment.of("refused"):
-                return Decision()
-            return Decision([do("stage", dish=self.dish), do("finish", dish=self.dish)] if moment.now == 5 else [])
-
-    episode = play(Hasty(), variant="one", lesson="short", budget=200)
-    assert len(refusals(episode)) == 2
-    assert episode.outcome["interrupted"] == 0
-    assert episode.outcome["problems"] == 1
-
-
-def test_a_wait_ends_with_a_signal_and_without_one_when_it_was_meant_to() -> None:
-    episode = play(Ruled(one_dish()), variant="one")
-    (signal,) = observed(episode, "whistle", "timer")
-    finishing = next(event for event in episode.events if event.kind == "intervention" and event.name == "finish")
-    assert finishing.time == signal.time
-    waiting = play(Ruled(lambda moment, seen: [do("wait", ticks=7)] if moment.now == 0 else [do("end")]))
-    assert waiting.ended == 7
-    assert refusals(play(Ruled(lambda moment, seen: [do("wait")]), budget=50)) != []
 
 
 def test_all_is_over_when_everything_is_done_and_at_the_budget_at_the_latest() -> None:
@@ -299,25 +232,6 @@ def test_the_rule_explains_all_problems_and_asks_for_nothing_impossible(interfac
         # A reflex can get ahead of what the agent has decided meanwhile.
         assert isinstance(interface, Reflex) or not refusals(episode)
         assert not [turn for turn in episode.turns if turn.failures]
-
-
-def test_hearing_of_signals_sooner_saves_more_dishes() -> None:
-    def saved(interface: Interface) -> float:
-        return sum(kept(interface, seed).outcome["dishes"] for seed in range(16)) / 16
-
-    loop, polling, events = saved(StepLoop()), saved(Polling(40)), saved(EventDriven())
-    assert loop + 0.2 < polling
-    assert polling + 0.03 < events
-    assert events > 0.9
-
-
-def test_the_demonstration_is_the_rule() -> None:
-    def done(agent: Agent) -> list[tuple[str, dict[str, Any]]]:
-        episode = play(agent, time_per_token=0)
-        calls = [event for event in episode.events if event.kind == "intervention"]
-        return [(event.name, {k: str(v) for k, v in event.data.items() if k != "id"}) for event in calls]
-
-    assert done(PolicyAgent(ScriptedPolicy())) == done(PolicyAgent(KitchenController()))
 
 
 def test_settings_that_make_no_sense_are_told() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
 from agentfw_papers.worlds.kitchen.environment import Kitchen
 from agentfw_papers.worlds.kitchen.kitchen_settings import KitchenSettings
-from agentfw_papers.worlds.kitchen.tutoring_problems import draw_problems, pieces_of
+from agentfw_papers.worlds.kitchen.tutoring_problems import pieces_of
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 
 
@@ -61,39 +60,6 @@ def test_an_explanation_in_stretches_is_the_explanation_word_for_word() -> None:
     assert figures == {"stretches": 3, "interrupted": 2, "resumed": 2, "restarted": 0, "problems": 1}
 
 
-def test_a_stretch_that_is_put_aside_in_its_last_tick_is_complete() -> None:
-    length = len(pieces_of(written()))
-
-    class Cook(Teaching):
-        async def act(self, moment: Moment) -> Decision:
-            if moment.now < length:
-                return Decision([Intervention("tutor")], wake=length - moment.now if moment.now == 0 else None)
-            return Decision([Intervention("end")])
-
-    episode = play(Cook())
-    assert episode.outcome["problems"] == 1
-    assert episode.outcome["interrupted"] == 0
-
-
-def test_asking_to_go_on_while_it_goes_on_breaks_nothing_off() -> None:
-    class Insisting(Teaching):
-        async def act(self, moment: Moment) -> Decision:
-            if moment.of("free"):
-                return Decision([Intervention("end")])
-            return Decision([Intervention("tutor", {"tokens": 30})], wake=20)
-
-    episode = play(Insisting())
-    assert episode.outcome["stretches"] == 1
-    assert episode.outcome["problems"] == 1
-
-
-def test_a_tutor_that_begins_anew_each_time_is_counted() -> None:
-    tutor = ScriptedPolicy(ScriptedSettings(replies=("One two three four five six seven eight nine ten. " * 20,)))
-    episode = play(Teaching(30, 30, None), tutor)
-    assert episode.outcome["resumed"] == 2
-    assert episode.outcome["restarted"] == 2
-
-
 def test_the_tutor_is_shown_what_was_said_and_nothing_of_the_kitchen() -> None:
     asked: list[str] = []
 
@@ -108,14 +74,6 @@ def test_the_tutor_is_shown_what_was_said_and_nothing_of_the_kitchen() -> None:
     assert "w24" in asked[1]
     assert "w25" not in asked[1]
     assert not any(word in text for text in asked for word in ("kitchen", "dish", "stove", "<tutor"))
-
-
-def test_a_tutor_that_ends_early_has_explained_the_problem_and_one_that_is_silent_has_not() -> None:
-    brief = ScriptedPolicy(ScriptedSettings(replies=("It is twelve.",)))
-    episode = play(Teaching(None), brief)
-    assert (episode.outcome["problems"], episode.ended) == (1, 3)
-    silent = ScriptedPolicy(ScriptedSettings(replies=("",)))
-    assert play(Teaching(None, None), silent).outcome["problems"] == 0
 
 
 def test_a_tutor_that_says_too_much_is_cut_where_the_problem_ends() -> None:
@@ -164,13 +122,3 @@ def test_exercises_that_will_not_do_are_told(tmp_path: Path, lines: list[str], w
         play(Teaching(None), exercises=exercises(tmp_path, lines))
     with pytest.raises(SettingsError, match="can't read"):
         play(Teaching(None), exercises=str(tmp_path / "nowhere"))
-
-
-@pytest.mark.parametrize("family", ["xs", "short", "medium", "long"])
-def test_a_problem_is_as_long_as_its_family_says(family: str) -> None:
-    settings = KitchenSettings(variant="one", lesson=family)
-    least, most = getattr(settings, family)
-    lengths = {draw_problems(settings, "", Random(seed))[0].length for seed in range(200)}
-    assert least <= min(lengths)
-    assert max(lengths) <= most
-    assert len(lengths) > 10

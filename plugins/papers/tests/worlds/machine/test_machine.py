@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise, product
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -53,13 +53,6 @@ def test_a_belief_is_the_posterior_of_a_hidden_markov_model(rates: Rates, noises
     assert belief == pytest.approx(posterior(rates, noises), abs=1e-9)
 
 
-def test_noises_that_cannot_be_leave_a_belief_alone() -> None:
-    silent = Rates(breaks=0.1, rattles=0.0, hums=0.0)
-    assert silent.after(0.5, noise=True) == silent.after(0.5, noise=False) == pytest.approx(0.55)
-    loud = Rates(breaks=0.1, rattles=1.0, hums=1.0)
-    assert loud.after_silence(0.5, ticks=1) == pytest.approx(0.55)
-
-
 def test_the_world_tells_the_belief_of_whoever_hears_all() -> None:
     episode = played(1, rule="never")[0]
     told = [event for event in episode.events if event.kind == "observation"]
@@ -95,24 +88,3 @@ def test_the_plan_is_worth_what_it_promises(every: int, interface: Interface) ->
     error = math.sqrt(math.fsum((value - mean) ** 2 for value in returns)) / len(returns)
     assert abs(mean - promised) < 4 * error
     assert error < 2
-
-
-@settings(deadline=None, max_examples=15)
-@given(probabilities, probabilities, probabilities, st.floats(0, 20), st.integers(1, 6))
-def test_deciding_less_often_is_never_worth_more(
-    breaks: float, rattles: float, hums: float, price: float, takes: int
-) -> None:
-    """Appendix B.5: who decides only at some boundaries is an agent that can do less."""
-    machine = MachineSettings(horizon=24, breaks=breaks, rattles=rattles, hums=hums, price=price, takes=takes)
-    worth = [Plan(machine, every).worth(0.0, 24) for every in (1, 2, 4, 8)]
-
-    assert all(sooner >= later - 1e-9 for sooner, later in pairwise(worth))
-
-
-@settings(deadline=None, max_examples=15)
-@given(st.floats(0, 1), st.floats(0, 1))
-def test_a_value_is_convex_in_the_belief(one: float, other: float) -> None:
-    """To be told which of two beliefs holds is never worth less than to hold their mean, as in any POMDP."""
-    plan = Plan(MachineSettings(horizon=40))
-
-    assert (plan.worth(one, 40) + plan.worth(other, 40)) / 2 >= plan.worth((one + other) / 2, 40) - 1e-3

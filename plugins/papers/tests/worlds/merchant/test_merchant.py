@@ -1,24 +1,17 @@
-"""The merchant world: plans are checked, analyses overlap and are kept, and references stand where they should."""
+"""The merchant world: plans are checked, analyses overlap, and references stand where they should."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-import signal
-import subprocess
-import sys
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable
 from statistics import fmean
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from agentfw import Engagement, Episode, Intervention, Moment, Observation, PolicyAgent, Task
-from agentfw.errors import InterventionRefused, SettingsError
-from agentfw_cli.data import data
+from agentfw.errors import InterventionRefused
 from agentfw_papers.worlds.merchant.analyses import Analyses
 from agentfw_papers.worlds.merchant.engine import Results, carry_out
 from agentfw_papers.worlds.merchant.environment import MerchantMarket
@@ -217,69 +210,6 @@ def test_what_failed_can_be_planned_again_once() -> None:
     assert episode.outcome["failed_steps"] == 0
 
 
-KILLED = """
-import os, signal, sys
-from agentfw_plugins.tools.tape import TapeFile
-from test_merchant import NAMES, Planner, a_task, as_steps, plan_of, play
-
-def keep(self, *values, kept=TapeFile.keep, count=[]):
-    kept(self, *values)
-    count.append(1)
-    if len(count) == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-TapeFile.keep = keep
-play(a_task(), Planner(as_steps(plan_of(NAMES))), cache=sys.argv[1], outages=0)
-"""
-NAMES = ["sales_forecast", "risk_screen", "merchant_fit", "price_elasticity"]
-
-
-@pytest.mark.slow
-def test_a_plan_gives_the_same_evidence_cold_warm_and_after_a_kill(tmp_path: Path) -> None:
-    plan, order = plan_of(NAMES), world().merchants.order("test 0", 1)
-
-    def carried_out(cache: str) -> tuple[Mapping[str, Evidence], int]:
-        analyses, results = Analyses(world().merchants.market, cache), Results()
-        carry_out(plan, results, analyses, order.category, order.merchant)
-        return results.evidence, analyses.done
-
-    cold = carried_out(str(tmp_path / "cold.db"))
-    warm = carried_out(str(tmp_path / "cold.db"))
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "killed.db")], cwd=Path(__file__).parent)
-    after = carried_out(str(tmp_path / "killed.db"))
-
-    assert cold[1] == len(plan)
-    assert warm == (cold[0], 0)
-    assert killed.returncode == -signal.SIGKILL
-    assert after == (cold[0], len(plan) - 3)
-
-
-def test_kept_analyses_take_no_time(tmp_path: Path) -> None:
-    cache = str(tmp_path / "tape.db")
-    first = play(a_task(), cache=cache, outages=0)
-    second = play(a_task(), cache=cache, outages=0)
-
-    assert first.outcome["critical_path"] > 0 == first.outcome["cache_hits"]
-    assert second.outcome["critical_path"] == 0
-    assert second.outcome["cache_hits"] == second.outcome["steps"] > 0
-    assert second.outcome["score"] == first.outcome["score"]
-
-
-@pytest.mark.slow
-def test_a_warmed_market_has_every_analysis_that_a_plan_asks_for(tmp_path: Path) -> None:
-    cache = str(tmp_path / "tape.db")
-
-    made = CliRunner().invoke(data, ["warm", "merchant", "--cache", cache, "--json"])
-    again = CliRunner().invoke(data, ["warm", "merchant", "--cache", cache, "--json"])
-
-    assert made.exit_code == 0, made.output
-    assert json.loads(made.stdout)["done"] == json.loads(made.stdout)["kept"] > 500
-    assert json.loads(again.stdout)["done"] == 0
-    for task in world().tasks(24, 7, "train"):
-        episode = play(task, cache=cache, outages=0)
-        assert episode.outcome["cache_hits"] == episode.outcome["steps"]
-
-
 @pytest.mark.slow
 def test_references_stand_where_they_should() -> None:
     env = world()
@@ -293,18 +223,6 @@ def test_references_stand_where_they_should() -> None:
     assert means["fixed plan"] <= means["knows the truth"] - 0.1
     assert means["all analyses"] < means["knows the truth"]
     assert means["fixed plan"] < means["stated profile"] < means["knows the truth"]
-
-
-@pytest.mark.slow
-def test_an_episode_depends_on_its_task_and_on_nothing_before_it() -> None:
-    tasks = world().tasks(40, 7, "test")
-    shuffled = random.Random(1).sample(tasks, len(tasks))
-
-    first = {task.id: json.dumps(play(task).to_record(), sort_keys=True) for task in tasks}
-    second = {task.id: json.dumps(play(task).to_record(), sort_keys=True) for task in shuffled}
-
-    assert first == second
-    assert len(set(first.values())) == 40
 
 
 def test_merchants_with_one_query_are_asked_about_the_same_products() -> None:
@@ -359,12 +277,6 @@ def test_a_claim_without_evidence_and_an_analysis_without_use_cost() -> None:
     assert opposite.depth < full.depth
 
 
-def test_a_planner_that_never_reports_gets_nothing() -> None:
-    episode = play(a_task(), lambda moment: ["I wonder."])
-
-    assert episode.outcome["score"] == episode.outcome["completion"] == 0
-
-
 def test_the_linear_planner_follows_recalled_wishes() -> None:
     sure = PlannerSettings(topic=40, other=-40, taste=-20, own=40, link=40, retry=40)
     policy = PlannerPolicy(sure)
@@ -389,15 +301,3 @@ def test_the_linear_planner_follows_recalled_wishes() -> None:
 
     assert "risk_screen" not in without
     assert wish - without == {"risk_screen"}
-
-
-@pytest.mark.parametrize(
-    "settings", [{"candidates": 9, "products": 8}, {"months": 3}, {"categories": 13}, {"cash": "tape.db"}]
-)
-def test_a_market_that_cannot_be_is_refused(settings: dict[str, Any]) -> None:
-    from agentfw import Host
-
-    host = Host.load()
-
-    with pytest.raises(SettingsError):
-        host.create("environment", "merchant", settings)

@@ -11,7 +11,6 @@ import pytest
 
 from agentfw import Episode, Host, Task
 from agentfw.episode import Event
-from agentfw.errors import SettingsError
 from agentfw.testing import contract, made_by
 from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes
@@ -66,16 +65,6 @@ def test_products_that_suit_the_merchant_are_rewarded(fitted: Path) -> None:
 
     # Chance is 0.5, with a standard error of 0.065.
     assert fmean(better) > 0.7
-
-
-@pytest.mark.slow
-def test_the_log_of_another_market_is_refused(fitted: Path) -> None:
-    model = MerchantPreference(LogPreferenceSettings(model=str(fitted)))
-    other = Merchants(MerchantSettings(world=8))
-    product = next(iter(other.market.categories["tea"].products))
-
-    with pytest.raises(SettingsError, match="is not the world"):
-        asyncio.run(model.score([took_on(product, other.in_words("tea", product))]))
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.patrol.environment import Patrol, situation
-from agentfw_papers.worlds.patrol.patrol_settings import PatrolSettings, walked
+from agentfw_papers.worlds.patrol.patrol_settings import PatrolSettings
 from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController
 
 Rule = Callable[[Moment], Iterable[Intervention]]
@@ -121,16 +121,6 @@ def test_the_loop_hears_of_alarms_only_between_two_pieces_of_work(depth: int) ->
     assert set(watching.times) <= ends
 
 
-def test_hearing_of_alarms_sooner_resolves_more_of_them() -> None:
-    def resolved(interface: Interface) -> float:
-        episodes = [controlled("greedy", interface, seed, horizon=500) for seed in range(12)]
-        return sum(one.outcome["resolved"] for one in episodes) / sum(one.outcome["alarms"] for one in episodes)
-
-    loop, polling, events = resolved(StepLoop()), resolved(Polling(10)), resolved(EventDriven())
-    assert loop + 0.1 < polling < events - 0.02
-    assert events > 0.8
-
-
 def test_responding_to_nothing_or_twice_is_refused() -> None:
     def twice(moment: Moment) -> Iterable[Intervention]:
         return [RESPOND] if moment.now == 0 and moment.woken else [RESPOND, RESPOND] if moment.of("alarm") else []
@@ -155,58 +145,6 @@ def test_the_patches_look_again_when_a_threshold_is_crossed() -> None:
     assert looks
     for event in looks:
         assert event.data["remaining"] in (15, 8, event.data["needed"] + 3)
-
-
-def test_a_patch_without_rules_for_a_phase_says_so() -> None:
-    with pytest.raises(SettingsError, match="no rule for the phase"):
-        controlled("patch")
-
-
-def test_an_alarm_is_far_away_when_it_is_raised() -> None:
-    for seed in range(5):
-        for event in controlled("greedy", seed=seed).events:
-            if event.kind == "observation" and event.name == "alarm":
-                assert event.data["needed"] - 3 >= 5
-
-
-def test_an_episode_costs_what_happens_in_it_and_not_how_long_it_lasts() -> None:
-    """The same patrol in slow motion: a hundred times as many ticks, and about as much on record."""
-    quick = controlled("greedy", rate=0.05, horizon=1000)
-    slow = controlled(
-        "greedy",
-        rate=0.0005,
-        horizon=100_000,
-        deadline=(1300, 2700),
-        resolving=300,
-        checkpoints=((100, 100), (800, 100), (800, 800), (100, 800)),
-        phases=({"name": "handle", "takes": 2000},),
-        distance=500,
-    )
-    assert slow.ended == 100 * quick.ended
-    assert 0.7 < len(slow.events) / len(quick.events) < 1.4
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "ticks", "where"),
-    [
-        ((1, 1), (8, 1), 0, (1, 1)),
-        ((1, 1), (8, 8), 5, (6, 1)),
-        ((1, 1), (8, 8), 9, (8, 3)),
-        ((8, 8), (1, 1), 9, (1, 6)),
-        ((8, 8), (1, 1), 99, (1, 1)),
-    ],
-)
-def test_the_way_goes_across_and_then_down(
-    start: tuple[int, int], end: tuple[int, int], ticks: int, where: tuple[int, int]
-) -> None:
-    assert walked(start, end, ticks) == where
-
-
-def test_settings_survive_being_written_down() -> None:
-    for depth in (1, 2, 3):
-        settings = PatrolSettings(depth=depth, rate=0.1)
-        assert PatrolSettings.model_validate(settings.model_dump(mode="json")) == settings
-        assert len(settings.phases) == depth
 
 
 @pytest.mark.parametrize("wrong", [{"deadline": [20, 10]}, {"depth": 4}, {"rate": 0}, {"phases": []}])

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import random
-import signal
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from agentfw import Generation, Policy, Request
-from agentfw.errors import EndpointError, RequestRefusedError
+from agentfw.errors import EndpointError
 from agentfw_papers.timing import annotation_row, turn_row
 from agentfw_papers.worlds.proactive.annotating import Annotations, Annotator, Unit
 from agentfw_papers.worlds.proactive.asking import Asker
-from agentfw_papers.worlds.proactive.dataset import Example, generated, load_data, write_data
+from agentfw_papers.worlds.proactive.dataset import Example, generated
 from agentfw_papers.worlds.proactive.domains import load_domain
 
 DOMAIN = load_domain("home_loan")
@@ -147,21 +144,6 @@ def test_an_answer_that_was_cut_off_is_asked_for_again(tmp_path: Path) -> None:
     assert [annotation_row(one) for one in found.complete] == [annotation_row(one.annotation) for one in examples]
 
 
-def test_a_request_that_is_refused_is_a_failure_of_its_dialogue(tmp_path: Path) -> None:
-    class Refused(Hindsight):
-        def answer(self, dialogue: str, turns: tuple[int, ...], attempt: int, request: Request) -> str:
-            if dialogue == examples[0].id:
-                raise RequestRefusedError("the prompt is too long")
-            return super().answer(dialogue, turns, attempt, request)
-
-    examples = generated(DOMAIN, "train", 1, 2)
-
-    found = run(Refused(examples), examples, tmp_path)
-
-    assert found.failed == {examples[0].id: "the prompt is too long"}
-    assert [one.dialogue for one in found.complete] == [examples[1].id]
-
-
 def test_a_server_that_is_gone_stops_the_work_and_keeps_what_there_is(tmp_path: Path) -> None:
     class Gone(Hindsight):
         def answer(self, dialogue: str, turns: tuple[int, ...], attempt: int, request: Request) -> str:
@@ -178,101 +160,3 @@ def test_a_server_that_is_gone_stops_the_work_and_keeps_what_there_is(tmp_path: 
 
     assert found.from_before >= 26
     assert len(policy.asked) == found.answers - found.from_before
-
-
-def test_answers_to_other_questions_are_not_used(tmp_path: Path) -> None:
-    examples = generated(DOMAIN, "train", 1, 2)
-    first = run(Hindsight(examples), examples, tmp_path)
-
-    again, other = Hindsight(examples), Hindsight(examples)
-    same = run(again, examples, tmp_path)
-    renamed = run(other, examples, tmp_path, name="another model")
-
-    assert again.asked == []
-    assert same.from_before == first.answers
-    assert len(other.asked) == first.answers
-    assert renamed.unused == first.answers
-
-
-@pytest.mark.slow
-def test_four_jobs_keep_four_requests_in_flight(tmp_path: Path) -> None:
-    class Slow(Hindsight):
-        async def wait(self) -> None:
-            await asyncio.sleep(0.005)
-
-    examples = generated(DOMAIN, "train", 1, 3)
-    one, four = Slow(examples), Slow(examples)
-
-    run(one, examples, tmp_path / "one", jobs=1)
-    run(four, examples, tmp_path / "four", jobs=4)
-
-    # All but the first few requests are sent while three others wait, so the work takes about a quarter of the time.
-    assert set(one.at_once) == {1}
-    assert max(four.at_once) == 4
-    assert sum(four.at_once) / len(four.at_once) > 3.5
-
-
-@pytest.mark.nightly
-def test_an_annotation_that_is_killed_twenty_times_ends_as_if_it_were_not(tmp_path: Path) -> None:
-    shop = tmp_path / "domain.yaml"
-    openings = [f"I want my money back, number {number}" for number in range(6)]
-    shop.write_text(
-        json.dumps(
-            {
-                "name": "shop",
-                "slots": {"order": {}},
-                "actions": {"refund": {"parameters": ["order"], "required": ["order"]}},
-                "workflows": {"return": ["refund"]},
-                "phrases": {
-                    "openings": {"return": openings},
-                    "shape": {"turns": 8, "spread": 1},
-                    "slots": {"order": {"value": "######"}},
-                },
-            }
-        )
-    )
-    domain = load_domain(str(shop))
-    examples = generated(domain, "train", 1, 200)
-    log, folder = tmp_path / "log", tmp_path / "killed"
-    draw = random.Random(5)
-    acknowledged: dict[int, set[str]] = {}
-
-    def work(target: Path, policy: Policy) -> None:
-        found = run(policy, examples, target, domain=domain)
-        by_id = {one.id: one.dialogue for one in examples}
-        write_data(target, [Example(by_id[one.dialogue], one) for one in found.complete], domain.catalog, {})
-
-    def lines_of(path: Path) -> int:
-        return path.read_bytes().count(b"\n") if path.exists() else 0
-
-    ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
-    for _ in range(20):
-        child = os.fork()
-        if not child:
-            work(folder, Hindsight(examples, log))
-            os._exit(0)
-        lines = (folder / "answers.jsonl").read_text().splitlines() if (folder / "answers.jsonl").exists() else []
-        # A last line without its end was not acknowledged.
-        acknowledged[child] = {_about(json.loads(line)) for line in lines if line.endswith("}")}
-        # Killed after some answers and not after some time, which a busy machine may need for the start alone.
-        enough = lines_of(log) + draw.randint(1, 60)
-        while lines_of(log) < enough and os.waitid(os.P_PID, child, ended) is None:
-            time.sleep(0.001)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    work(folder, Hindsight(examples))
-    work(tmp_path / "undisturbed", Hindsight(examples))
-
-    for name in ("dialogues.jsonl.gz", "annotations.jsonl.gz", "MANIFEST.json"):
-        digests = [hashlib.sha256((one / name).read_bytes()).hexdigest() for one in (folder, tmp_path / "undisturbed")]
-        assert digests[0] == digests[1]
-    assert len(load_data(folder).examples) == 200
-    asked = [line.split(maxsplit=1) for line in log.read_text().splitlines()]
-    assert len(asked) > 100
-    assert [about for pid, about in asked if about in acknowledged[int(pid)]] == []
-
-
-def _about(record: dict[str, object]) -> str:
-    turns = record["turns"]
-    assert isinstance(turns, list)
-    return f"{record['dialogue']} {tuple(turns)}"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw_papers.timing import STATUSES, Input, Opportunity, Trigger, read_answer
+from agentfw_papers.timing import STATUSES, Input, Opportunity, Trigger
 from agentfw_papers.worlds.proactive.asg import ActionStates, observed
 from agentfw_papers.worlds.proactive.domains import load_domain
 
@@ -37,26 +36,6 @@ def test_states_follow_algorithm_1(events: list[tuple[bool, str, str]], allowed:
         states.trigger(one) if is_observed else states.predict([one])
 
     assert [(one.name, one.status) for one in states] == algorithm_1(events, allowed)
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-def test_without_a_table_every_change_is_allowed(pair: str) -> None:
-    before, _, after = pair.partition("->")
-    states = ActionStates()
-
-    states.predict([Opportunity("send-link", before)])  # type: ignore[arg-type]
-    states.predict([Opportunity("send-link", after)])  # type: ignore[arg-type]
-
-    assert [one.status for one in states] == [after]
-
-
-def test_an_invalid_status_changes_nothing() -> None:
-    states = ActionStates()
-    states.predict(read_answer("send-link pending").opportunities)
-
-    states.predict(read_answer("send-link soon\nmake-password triggered").opportunities)
-
-    assert [(one.name, one.status) for one in states] == [("send-link", "pending"), ("make-password", "triggered")]
 
 
 def test_missing_inputs_are_those_of_pending_actions() -> None:

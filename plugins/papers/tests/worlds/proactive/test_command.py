@@ -135,20 +135,6 @@ def test_an_import_that_leaves_out_too_much_fails_but_keeps_the_rest(tmp_path: P
     ).read_bytes()
 
 
-@pytest.mark.slow
-def test_observed_uses_tell_which_parameters_are_required(tmp_path: Path) -> None:
-    call(
-        "make", "--domain", "abcd", "--dialogues", 200, "--set", 'flows=["refund_initiate"]', "--out", tmp_path / "data"
-    )
-
-    shown = call("domain", "show", "abcd", "--observed", tmp_path / "data")
-
-    actions = {one["name"]: one["parameters"] for one in shown["actions"]}
-    assert [one["required"] for one in actions["validate-purchase"]] == [True, True, True]
-    assert [one["required"] for one in actions["pull-up-account"]] == [True, False]
-    assert [one["required"] for one in actions["send-link"]] == []
-
-
 def test_systems_are_ranked_as_in_the_paper(tmp_path: Path) -> None:
     group = json.loads(TABLES.read_text("utf-8"))["table_5"]["ABCD+"]
     path = tmp_path / "systems.csv"
@@ -190,17 +176,3 @@ def test_what_cannot_be_done_is_said(tmp_path: Path, arguments: tuple[str, ...],
     assert message in caught.value.message
     assert caught.value.fix
     assert not (tmp_path / "out" / "MANIFEST.json").exists()
-
-
-def test_no_dialogues_at_all_are_refused() -> None:
-    result = CliRunner().invoke(proactive, ["make", "--domain", "abcd", "--dialogues", "0", "--out", "x"])
-
-    assert result.exit_code == 2
-    assert "0 is not in the range" in result.output
-
-
-def test_unobserved_dialogues_cannot_be_annotated_by_rule(tmp_path: Path) -> None:
-    call("make", "--domain", "home_loan", "--dialogues", 3, "--out", tmp_path / "data")
-
-    with pytest.raises(UsageError, match="doesn't say which actions were triggered"):
-        call("annotate", tmp_path / "data", "--rule", "--out", tmp_path / "annotated")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
@@ -11,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentfw.errors import SettingsError, UsageError
-from agentfw_papers.worlds.proactive.dataset import SPLITS, generated
-from agentfw_papers.worlds.proactive.domains import domain_names, load_domain
+from agentfw_papers.worlds.proactive.domains import load_domain
 from agentfw_papers.worlds.proactive.generator import DialogueGenerator
 from agentfw_papers.worlds.proactive.generator_settings import GeneratorSettings
 
@@ -42,29 +40,6 @@ def test_the_second_domain_is_a_yaml_file() -> None:
 
     assert [facts[key] for key in ("actions", "workflows", "observed")] == [13, 6, False]
     assert {file.suffix for file in (PLUGINS / "worlds" / "proactive" / "domains" / "home_loan").iterdir()} == {".yaml"}
-
-
-@pytest.mark.slow
-def test_no_code_knows_a_domain_by_name() -> None:
-    importers = PLUGINS / "worlds" / "proactive" / "importers"
-    found = []
-    for file in PLUGINS.rglob("*.py"):
-        if importers in file.parents:
-            continue
-        tree = ast.parse(file.read_text("utf-8"))
-        texts = {
-            id(node.body[0].value)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            and node.body
-            and isinstance(node.body[0], ast.Expr)
-        }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
-                found += [f"{file}: {name}" for name in domain_names() if name == node.value]
-
-    assert domain_names() == ("abcd", "home_loan")
-    assert found == []
 
 
 def test_an_unknown_domain_is_refused_with_the_nearest_name() -> None:
@@ -113,27 +88,3 @@ def test_phrases_that_cannot_be_used_are_refused(tmp_path: Path, extra: str, mes
 
     assert message in caught.value.message
     assert caught.value.fix
-
-
-def test_a_workflow_that_no_dialogue_has_room_for_is_refused(tmp_path: Path) -> None:
-    text = SHOP.replace("return: [refund]", f"return: [{', '.join(['refund'] * 9)}]")
-
-    with pytest.raises(SettingsError, match='"return" of the domain "shop" has 9 actions, more than'):
-        shop(tmp_path, text + "  shape: {turns: 5, spread: 1}\n")
-
-
-def test_a_domain_without_phrases_is_for_import_only(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="no dialogues can be generated") as caught:
-        shop(tmp_path, SHOP[: SHOP.index("phrases")])
-
-    assert "import" in caught.value.fix
-
-
-def test_people_who_cannot_differ_between_splits_are_refused(tmp_path: Path) -> None:
-    only_one = SHOP.replace('{pattern: "[0-9]+"}', "{values: [only]}")
-    (tmp_path / "domain.yaml").write_text(only_one, "utf-8")
-    domain = load_domain(str(tmp_path))
-
-    # The only person there can be belongs to one split, so the two others have nobody.
-    with pytest.raises(SettingsError, match="too few values for people"):
-        [generated(domain, split, 0, 1) for split in SPLITS]

@@ -15,9 +15,8 @@ from agentfw import Engagement, Episode, Generation, Interface, Policy, PolicyAg
 from agentfw.episode import Call
 from agentfw.errors import SettingsError, UsageError
 from agentfw.interfaces import parse_interface
-from agentfw.report.statistics import bootstrap
 from agentfw.testing import fresh_host
-from agentfw_papers.timing import Annotation, Dialogue, TurnOpportunities, next_questions
+from agentfw_papers.timing import Dialogue, next_questions
 from agentfw_papers.worlds.proactive.conversations import asked_turns
 from agentfw_papers.worlds.proactive.dataset import Example, generated, write_data
 from agentfw_papers.worlds.proactive.domains import load_domain
@@ -196,33 +195,6 @@ def test_what_cannot_be_read_is_an_empty_prediction_and_asked_once(text: str) ->
     assert not any(turn.failures for turn in episode.turns)
 
 
-def test_a_call_of_something_else_is_refused_and_shifts_no_turn() -> None:
-    environment = dialogues()
-    policy = Answering(lambda place: Generation("", (Call("dance", {}),), count=1) if place % 2 else "nothing")
-
-    episode = play(environment, policy)
-
-    plain = play(environment, Answering(lambda _: "nothing"))
-    assert [turn.round for turn in episode.turns] == [turn.round for turn in plain.turns]
-    assert any(event.kind == "refused" for event in episode.events)
-
-
-def test_ten_thousand_opportunities_are_cut_and_counted() -> None:
-    row = {"name": "search-faq", "status": "pending"}
-    call = Call("predict", {"opportunities": [row] * 10_000})
-
-    episode = play(turns(answers="calls"), Answering(lambda _: Generation("", (call,), count=1)))
-
-    assert episode.outcome["left_out"] == 10_000 - 64
-    assert episode.outcome["format"] == 0
-
-
-def test_a_name_that_the_catalog_does_not_have_is_counted() -> None:
-    episode = play(turns(answers="lines"), Answering(lambda _: "dance pending\nsearch-faq pending"))
-
-    assert episode.outcome["unknown_names"] == 1
-
-
 def test_questions_count_if_they_ask_for_a_missing_input() -> None:
     opportunity = {"name": "offer-refund", "status": "pending", "inputs": {"amount": None}}
     answer = {"opportunities": [opportunity], "questions": ["Which amount was it?", "How are you?"]}
@@ -255,19 +227,6 @@ def test_questions_are_compared_with_what_the_professional_asks_next(split: str)
             assert (found[turn] == pytest.approx(1)) == bool(place % 2)
 
 
-def test_questions_of_an_annotation_come_first(tmp_path: Path) -> None:
-    [example] = generated(DOMAIN, "test", 1, 1)
-    asked = asked_turns(example.dialogue, "spoken")
-    turns = tuple(TurnOpportunities(example.id, turn, questions=("Which shoes are they?",)) for turn in asked)
-    annotation = Annotation(example.id, example.annotation.length, turns)
-    write_data(tmp_path, [Example(example.dialogue, annotation)], DOMAIN.catalog, {})
-    environment = dialogues(data=str(tmp_path), questions=True, encoder="hash:256")
-
-    episode = play(environment, Answering(lambda _: '{"opportunities": [], "questions": ["Which shoes are they?"]}'))
-
-    assert episode.outcome["ic"] == pytest.approx(1)
-
-
 def test_an_unknown_text_encoder_is_refused_before_anything_is_played() -> None:
     with pytest.raises(UsageError, match='unknown encoder "thesaurus"'):
         dialogues(questions=True, encoder="thesaurus")
@@ -286,19 +245,6 @@ def test_rewards_are_finite_at_every_turn_and_metrics_only_where_they_are_define
     assert {measure.round for measure in episode.measures} == {turn.round for turn in episode.turns}
 
 
-def test_silence_is_rewarded_only_where_nothing_is_expected() -> None:
-    environment = turns(silence=0.25)
-
-    found = set()
-    for index in range(40):
-        episode = play(environment, Answering(lambda _: "nothing"), index=index)
-        example = environment.example(episode.task)
-        expected = bool(example.annotation.at(episode.turns[0].round).opportunities)
-        found.add((expected, *episode.series("rac"), *episode.series("max_rac"), *episode.series("ptr")))
-
-    assert found == {(True, 0.0, 0.0, 0.0), (False, 0.25, 0.25, 0.0)}
-
-
 def test_tokens_that_take_time_move_a_prediction_to_the_turn_at_which_it_lands() -> None:
     environment = dialogues(time_per_token=0.25)
     policy = Answering(lambda _: Generation("search-faq pending", count=6))
@@ -310,20 +256,6 @@ def test_tokens_that_take_time_move_a_prediction_to_the_turn_at_which_it_lands()
     assert episode.outcome["delay"] > 0.5
     assert len(episode.turns) < len(at_once.turns)
     assert len(episode.series("rac")) == len(at_once.series("rac"))
-
-
-@pytest.mark.slow
-def test_what_an_event_driven_agent_says_is_less_out_of_date_when_it_lands() -> None:
-    delay = {}
-    for interface in ("event_driven", "step_loop", "polling:3"):
-        policy = Answering(lambda _: Generation("search-faq pending", count=12))
-        episodes = [
-            play(dialogues(time_per_token=0.1), policy, index=index, interface=interface) for index in range(20)
-        ]
-        delay[interface] = bootstrap([episode.outcome["delay"] for episode in episodes])
-
-    assert delay["event_driven"].high < delay["step_loop"].low
-    assert delay["event_driven"].high < delay["polling:3"].low
 
 
 # -- tasks and data ----------------------------------------------------------------------------------------------------
@@ -341,14 +273,6 @@ def test_every_turn_of_every_dialogue_is_a_task_once() -> None:
     episodes = [play(environment, Answering(lambda _: ""), index=task.index, split="train") for task in tasks]
 
     assert len({(episode.task.user, episode.turns[0].round) for episode in episodes}) == asked
-
-
-def test_the_seed_of_a_run_does_not_change_the_dialogues() -> None:
-    environment = turns()
-
-    users = [[task.user for task in environment.tasks(30, seed, "test")] for seed in (1, 2)]
-
-    assert users[0] == users[1]
 
 
 @pytest.mark.slow
@@ -378,13 +302,6 @@ def test_references_of_another_catalog_are_refused_with_both_named(tmp_path: Pat
 
     assert "0123456789ab" in str(refused.value)
     assert DOMAIN.catalog.digest[:12] in str(refused.value)
-
-
-def test_a_split_without_dialogues_is_an_error(tmp_path: Path) -> None:
-    write_data(tmp_path, generated(DOMAIN, "test", 7, 2), DOMAIN.catalog, {})
-
-    with pytest.raises(SettingsError, match='no dialogues in the split "train"'):
-        dialogues(data=str(tmp_path)).tasks(1, 7, "train")
 
 
 @pytest.mark.parametrize(

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
 import subprocess
 import sys
-from functools import cache
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentfw.errors import SettingsError
 from agentfw_papers.timing import annotation_row, validate
 from agentfw_papers.worlds.proactive.dataset import SPLITS, Example, generated, with_placeholders
 from agentfw_papers.worlds.proactive.domains import domain_names, load_domain
 from agentfw_papers.worlds.proactive.generator_settings import GeneratorSettings
 
 each_domain = pytest.mark.parametrize("name", domain_names())
-
-
-@cache
-def thousand(name: str) -> tuple[Example, ...]:
-    return generated(load_domain(name), "train", seed=7, count=1000)
 
 
 def rows(examples: tuple[Example, ...]) -> list[object]:
@@ -72,80 +63,11 @@ def test_no_sentence_and_no_person_is_in_two_splits(name: str) -> None:
         assert people[first] & people[second] == set()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "turns", "spread", "actions"), [("abcd", 21.2, 7.2, 3.6), ("home_loan", 47.4, 5, 4)])
-def test_dialogues_have_the_shape_of_real_ones(name: str, turns: float, spread: float, actions: float) -> None:
-    lengths = [len(one.dialogue.turns) for one in thousand(name)]
-    triggered = [
-        sum(each.status == "triggered" for turn in one.annotation.turns for each in turn.opportunities)
-        for one in thousand(name)
-    ]
-
-    assert statistics.fmean(lengths) == pytest.approx(turns, rel=0.1)
-    assert statistics.stdev(lengths) == pytest.approx(spread, rel=0.25)
-    assert statistics.fmean(triggered) == pytest.approx(actions, rel=0.1)
-
-
-@pytest.mark.slow
-def test_fewer_triggers_were_ready_the_earlier_they_had_to_be() -> None:
-    examples = thousand("abcd")
-
-    report = validate(
-        {one.id: one.dialogue.triggers for one in examples}, {one.id: one.annotation.windows for one in examples}
-    )
-
-    shares = [margin.share or 0.0 for margin in report.margins]
-    kept = [margin.above() or 0.0 for margin in report.margins]
-    assert shares[0] == kept[0] == 1
-    assert all(later < earlier for earlier, later in pairwise(shares))
-    assert all(later < earlier for earlier, later in pairwise(kept))
-
-
 def test_unobserved_domains_have_references_but_show_no_triggers() -> None:
     for one in generated(load_domain("home_loan"), "train", seed=1, count=20):
         assert one.dialogue.triggers == ()
         assert {turn.speaker for turn in one.dialogue.turns} == {"customer", "professional"}
         assert one.annotation.windows
-
-
-def test_flows_narrow_what_people_want() -> None:
-    chosen = GeneratorSettings(flows=("refund_initiate", "shipping_issue"))
-
-    examples = generated(load_domain("abcd"), "train", 7, 40, chosen)
-
-    assert {one.dialogue.subflow for one in examples} == {"refund_initiate", "status", "manage", "missing", "cost"}
-    with pytest.raises(SettingsError, match='has no flow or workflow "refunds"'):
-        generated(load_domain("abcd"), "train", 7, 1, GeneratorSettings(flows=("refunds",)))
-
-
-def test_settings_change_what_they_name() -> None:
-    def mean_of(split_settings: GeneratorSettings) -> tuple[float, float, float]:
-        examples = generated(load_domain("abcd"), "train", 7, 60, split_settings)
-        triggers = statistics.fmean(len(one.dialogue.triggers) for one in examples)
-        turns = statistics.fmean(len(one.dialogue.turns) for one in examples)
-        windows = [turns for one in examples for turns in one.annotation.windows.values()]
-        return triggers, turns, statistics.fmean(map(len, windows))
-
-    plain = {"early_end": 0.0, "escalated": 0.0, "ambiguous": 0.0}
-    usual = mean_of(GeneratorSettings(**plain))
-    ended = mean_of(GeneratorSettings(**{**plain, "early_end": 1.0}))
-    silent = mean_of(GeneratorSettings(**plain, small_talk=0))
-    late = mean_of(GeneratorSettings(**plain, lateness=4))
-
-    assert ended[0] < usual[0] - 1
-    assert silent[1] < usual[1] - 1
-    assert late[2] > usual[2] + 1
-
-
-def test_a_demand_for_somebody_else_is_not_foreseen() -> None:
-    chosen = GeneratorSettings(escalated=1.0, early_end=0.0, flows=("account_access",))
-
-    for one in generated(load_domain("abcd"), "train", 7, 20, chosen):
-        statuses = one.annotation.statuses("notify-team")
-        demand = one.dialogue.turns[statuses[0][0] - 1]
-        assert demand.speaker == "customer"
-        assert len(statuses) < len(one.annotation.turns)
-        assert statuses[-1][1] == "triggered"
 
 
 def test_noise_spares_values() -> None:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import copy
 import gzip
 import json
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from agentfw.errors import UsageError
 from agentfw_papers.timing import annotate, validate
@@ -74,18 +69,6 @@ def test_windows_and_early_triggers_of_what_was_imported() -> None:
     }
     report = validate({one.id: one.triggers for one in dialogues}, windows)
     assert [row.passed for row in report.margins] == [9, 9, 7, 4, 4]
-
-
-def test_the_splits_of_the_file_are_kept(tmp_path: Path) -> None:
-    path = written(tmp_path, {"train": ROWS[:1], "dev": ROWS[1:2], "test": ROWS[2:]})
-
-    assert [one.split for one in read(path).dialogues] == ["train", "validation", "test"]
-
-
-def test_without_splits_the_id_alone_decides(tmp_path: Path) -> None:
-    backwards = read(written(tmp_path, ROWS[::-1]))
-
-    assert {one.id: one.split for one in backwards.dialogues} == {one.id: one.split for one in read(SAMPLE).dialogues}
 
 
 @pytest.mark.parametrize(
@@ -171,61 +154,5 @@ def test_values_are_named_by_pattern_where_the_scenario_is_silent(tmp_path: Path
     assert imported.named_by == {"allowed values": 2, "pattern": 3, "no way": 2}
 
 
-def test_products_that_are_no_literal_stay_text(tmp_path: Path) -> None:
-    texts = ["__import__('os').getcwd()", "[" * 10_000, "[1,", "{1, 2}", ""]
-    rows = [copy.deepcopy(ROWS[0]) for _ in texts]
-    for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
-        row["convo_id"], row["scenario"]["order"]["products"] = number, text
-
-    imported = read(written(tmp_path, rows))
-
-    assert [one.facts["order"]["products"] for one in imported.dialogues] == texts
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3),
-    max_leaves=6,
-)
 PLACES = [("convo_id",), ("scenario",), ("original",), ("original", 3), ("original", 3, 0), ("original", 3, 1)]
 PLACES += [("delexed", 6), ("delexed", 6, "targets"), ("delexed", 6, "targets", 3), ("scenario", "order")]
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(st.sampled_from(PLACES), json_values)
-def test_no_value_anywhere_stops_the_import(place: tuple[Any, ...], value: object) -> None:
-    row = copy.deepcopy(ROWS[0])
-    target: Any = row
-    for key in place[:-1]:
-        target = target[key]
-    target[place[-1]] = value
-    with tempfile.TemporaryDirectory() as folder:
-        imported = read(written(Path(folder), [row, ROWS[1]]))
-
-    assert len(imported.dialogues) + sum(map(len, imported.left_out.values())) == 2
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-@pytest.mark.nightly
-def test_ten_thousand_conversations_fit_into_a_gigabyte(tmp_path: Path) -> None:
-    text = json.dumps(ROWS[0])
-    with gzip.open(tmp_path / "data.json.gz", "wt", compresslevel=1) as file:
-        copies = (text.replace('"convo_id": 3592', f'"convo_id": {number}') for number in range(10_000))
-        file.write("[" + ",".join(copies) + "]")
-    code = (
-        "import re, sys; from pathlib import Path\n"
-        "from agentfw_papers.worlds.proactive.domains import load_domain\n"
-        "from agentfw_papers.worlds.proactive.importers import importer\n"
-        "print(len(importer('abcd')(Path(sys.argv[1]), load_domain('abcd')).dialogues))\n"
-        # Of this program alone: getrusage would also count the process that started it.
-        "print(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1])\n"
-    )
-
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "data.json.gz")], capture_output=True, text=True, check=True
-    )
-
-    count, kilobytes = map(int, done.stdout.split())
-    assert count == 10_000
-    assert kilobytes < 1_000_000

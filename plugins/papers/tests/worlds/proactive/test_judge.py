@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from agentfw import Message, Request
-from agentfw.errors import SettingsError, UnknownNameError
-from agentfw.testing import fresh_host
+from agentfw.errors import SettingsError
 from agentfw_papers.worlds.proactive.conversations import asked_turns
 from agentfw_papers.worlds.proactive.dataset import generated
 from agentfw_papers.worlds.proactive.domains import load_domain
@@ -105,12 +104,6 @@ def test_what_an_entry_reports_is_done(bakery: Path) -> None:
     assert (nothing, again) == (0.5, 0.0)
 
 
-def test_a_wish_that_is_not_recognised_makes_every_ready_action_a_false_alarm(bakery: Path) -> None:
-    silent, ready = marks(bakery, "1 customer: Hello", ["nothing", "look-up-customer ready_to_trigger"])
-
-    assert (silent, ready) == (0.5, 0.0)
-
-
 def test_a_judge_of_some_workflows_marks_them_as_before_and_has_no_opinion_on_others(bakery: Path) -> None:
     answers = ["look-up-customer ready_to_trigger", "look-up-customer pending"]
 
@@ -120,11 +113,6 @@ def test_a_judge_of_some_workflows_marks_them_as_before_and_has_no_opinion_on_ot
     assert known == marks(bakery, WISH, answers)
     assert known[0] > known[1]
     assert other == [0.5, 0.5]
-
-
-def test_a_workflow_that_the_domain_does_not_have_is_an_error(bakery: Path) -> None:
-    with pytest.raises(UnknownNameError, match='"birthdays"; did you mean "birthday"'):
-        TimingJudge(TimingJudgeSettings(domain=str(bakery), workflows=("birthdays",)))
 
 
 def test_a_catalog_longer_than_the_judge_reads_does_not_hide_the_end_of_the_dialogue(bakery: Path) -> None:
@@ -137,37 +125,6 @@ def test_a_catalog_longer_than_the_judge_reads_does_not_hide_the_end_of_the_dial
 
     assert listened.listen(long).turn == 80
     assert cut[0] >= cut[1]
-
-
-def test_the_end_of_what_attempts_share_is_kept_when_it_is_cut() -> None:
-    prompt = [{"role": "system", "content": "catalog " * 5000}, {"role": "user", "content": "9 customer: the end"}]
-
-    question = make_question([[*prompt, {"role": "assistant", "content": text}] for text in "ab"], longest=1000)
-
-    assert "9 customer: the end" in question.messages[1]["content"]
-
-
-def test_where_nothing_is_recorded_the_professional_says_what_is_done(tmp_path: Path) -> None:
-    (tmp_path / "domain.yaml").write_text(DOMAIN.replace("slots:", "observed: false\nslots:"))
-    listener = Listener(load_domain(str(tmp_path)))
-    dialogue = "\n".join([WISH, CAKE, DAY])
-
-    first, second = (f"{dialogue}\n{number} professional: I am on it." for number in (6, 7))
-
-    assert list(listener.listen(dialogue).possible) == ["look-up-customer", "order-cake"]
-    assert list(listener.listen(first).possible) == ["order-cake"]
-    assert list(listener.listen(f"{first}\n{second}").possible) == []
-
-
-def test_a_value_that_several_slots_could_have_counts_for_the_one_that_was_asked_for(tmp_path: Path) -> None:
-    alike = DOMAIN.replace("cake: {values: [apple, plum]}", 'cake: {pattern: "(Sun|Mon)day"}')
-    (tmp_path / "domain.yaml").write_text(alike)
-    listener = Listener(load_domain(str(tmp_path)))
-    day = f"{WISH}\n2 professional: Which day?\n3 customer: Why?\n4 customer: On Sunday"
-    cake = "5 professional: Which cake?\n6 customer: Your Monday one"
-
-    assert "order-cake" not in listener.listen(day).possible
-    assert listener.listen(f"{day}\n{cake}").possible["order-cake"] == 6
 
 
 @pytest.mark.parametrize("name", ["abcd", "home_loan"])
@@ -185,12 +142,6 @@ def test_the_judge_and_the_references_are_of_different_opinions(name: str) -> No
 
     assert 0.75 < alike / total < 0.95
     assert found / expected > 0.75
-
-
-def test_the_judge_is_a_policy_of_the_reward_rubric() -> None:
-    host = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
-
-    assert host.create("reward", "rubric", {"policy": "timing_judge"})
 
 
 def test_a_domain_without_phrases_has_no_judge(tmp_path: Path) -> None:

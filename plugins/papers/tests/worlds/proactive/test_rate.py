@@ -18,8 +18,9 @@ from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_papers.worlds.proactive.asking import Asker
 from agentfw_papers.worlds.proactive.command import proactive
+from agentfw_papers.worlds.proactive.environment import read_turn
+from agentfw_papers.worlds.proactive.predictions import Predictions, read_predictions
 from agentfw_papers.worlds.proactive.proactiveness import Rater, Ratings
-from agentfw_papers.worlds.proactive.view_data import Dialogues, collect
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 
@@ -59,23 +60,22 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 @pytest.fixture
-def predicted(played: RunFolder) -> Dialogues:
-    return collect(played, HOST)
+def predicted(played: RunFolder) -> Predictions:
+    return read_predictions(played, HOST)
 
 
-def rate(predicted: Dialogues, judge: Policy, folder: Path, *, most: int | None = None) -> Ratings:
+def rate(predicted: Predictions, judge: Policy, folder: Path, *, most: int | None = None) -> Ratings:
     rater = Rater(predicted, Asker(judge, name="test"), most=most)
     return asyncio.run(rater.rate(folder / "ratings.jsonl"))
 
 
 def test_the_rating_is_the_mean_of_dialogues_without_turns_that_cannot_be_judged(
-    predicted: Dialogues, tmp_path: Path
+    predicted: Predictions, tmp_path: Path
 ) -> None:
     found = rate(predicted, Judge(by_length), tmp_path)
 
     means, turns = [], 0
-    for rows in predicted.stages[-1].by_dialogue.values():
-        [(episode, _)] = rows
+    for [episode] in predicted.episodes.values():
         values = [5 if turn.round < 8 else 2 for turn in episode.turns if turn.round >= 3]
         means.append(sum(values) / len(values))
         turns += len(episode.turns)
@@ -87,23 +87,25 @@ def test_the_rating_is_the_mean_of_dialogues_without_turns_that_cannot_be_judged
 
 
 def test_the_judge_reads_the_dialogue_up_to_the_turn_and_what_was_predicted_there(
-    predicted: Dialogues, tmp_path: Path
+    predicted: Predictions, tmp_path: Path
 ) -> None:
     judge = Judge(by_length)
 
     rate(predicted, judge, tmp_path, most=1)
 
-    name = next(iter(predicted.stages[-1].by_dialogue))
+    name = next(iter(predicted.episodes))
     spoken = predicted.examples[name].dialogue.turns
     asked = {len(material["dialogue"]): material for material in judge.read}
-    for turn, found in predicted.details(name)["stages"][0].items():
-        assert [one["text"] for one in asked[turn]["dialogue"]] == [one.text for one in spoken[:turn]]
-        assert [one["name"] for one in asked[turn]["predictions"]] == [one["name"] for one in found["predicted"]]
-        assert asked[turn].keys() == {"dialogue", "predictions"}
-    assert len(asked) == len(predicted.details(name)["stages"][0])
+    for turn in predicted.turns(name):
+        shown = asked[turn.round]
+        said = read_turn(turn, predicted.environment.catalog).opportunities
+        assert [one["text"] for one in shown["dialogue"]] == [one.text for one in spoken[: turn.round]]
+        assert [one["name"] for one in shown["predictions"]] == [one.name for one in said]
+        assert shown.keys() == {"dialogue", "predictions"}
+    assert len(asked) == len(predicted.turns(name))
 
 
-def test_an_unusable_rating_is_asked_for_again_and_then_counted(predicted: Dialogues, tmp_path: Path) -> None:
+def test_an_unusable_rating_is_asked_for_again_and_then_counted(predicted: Predictions, tmp_path: Path) -> None:
     def moody(material: dict[str, Any]) -> str:
         return rating(7) if len(material["dialogue"]) == 5 else by_length(material)
 
@@ -115,7 +117,7 @@ def test_an_unusable_rating_is_asked_for_again_and_then_counted(predicted: Dialo
     assert found.retried == len(found.failed)
 
 
-def test_a_judge_that_is_gone_loses_nothing(predicted: Dialogues, tmp_path: Path) -> None:
+def test_a_judge_that_is_gone_loses_nothing(predicted: Predictions, tmp_path: Path) -> None:
     tired = Judge(lambda material: by_length(material))
 
     class Gone(Judge):

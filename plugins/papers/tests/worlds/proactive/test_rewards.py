@@ -12,7 +12,6 @@ import pytest
 
 from agentfw import Episode, RewardModel, Run, Score, Task
 from agentfw.episode import Measure
-from agentfw.errors import SettingsError
 from agentfw.runs import parse_spec
 from agentfw.runs.spec.weights import Progress, mix, parse_schedule
 from agentfw.testing import fresh_host
@@ -42,18 +41,6 @@ def scores_of(name: str, one: Episode, **settings: Any) -> dict[int | None, floa
 @pytest.mark.parametrize(("name", "measure"), COMPONENTS.items())
 def test_each_turn_earns_what_was_measured_at_it(name: str, measure: str) -> None:
     assert scores_of(name, episode(0.5, 1.0, measure=measure)) == {1: 0.5, 2: 1.0}
-
-
-def test_in_a_trajectory_a_turn_earns_the_mean_up_to_it() -> None:
-    assert scores_of("proactive_ac", episode(1.0, 0.0, 0.5), level="trajectory") == {1: 1.0, 2: 0.5, 3: 0.5}
-
-
-def test_single_turns_have_no_trajectory() -> None:
-    with pytest.raises(SettingsError, match="no trajectory") as refused:
-        scores_of("proactive_ac", episode(1.0, whole=False), level="trajectory")
-
-    assert refused.value.fix is not None
-    assert "environment.unit=dialogue" in refused.value.fix
 
 
 def test_a_turn_that_was_not_measured_has_no_score_and_is_counted(tmp_path: Path) -> None:
@@ -125,14 +112,6 @@ def reward(rule: str, update: int, updates: int = 99) -> float:
 )
 def test_a_rule_of_the_paper_is_a_mix_of_weights(rule: str, update: int, value: float) -> None:
     assert reward(rule, update) == pytest.approx(value)
-
-
-@pytest.mark.parametrize("rule", ["hybrid", "adaptive_ruler"])
-def test_the_shares_of_metric_and_judge_sum_to_one(rule: str) -> None:
-    schedules = [parse_schedule(weight) for weight in RULES[rule].values()]
-
-    for update in range(99):
-        assert math.fsum(one(Progress(update=update, updates=99)) for one in schedules) == pytest.approx(1)
 
 
 def test_the_first_two_stages_of_the_adaptive_metric_share_one_and_a_cost() -> None:

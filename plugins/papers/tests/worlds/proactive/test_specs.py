@@ -25,13 +25,12 @@ def test_the_training_of_a_large_model_has_the_settings_of_the_paper() -> None:
     optimizer = spec.optimizer.checked
     assert (world.unit, world.style, world.catalog) == ("turn", "reasoning", "full")
     assert (spec.samples, spec.evaluation.samples, spec.sampling.temperature) == (4, 2, 1.0)
-    assert (pool.policy.name, pool.replicas, pool.gpus, pool.balance) == ("vllm", 8, 0.4, "round_robin")
+    assert (pool.policy.name, pool.replicas, pool.gpus) == ("vllm", 8, 0.4)
     assert (server.context, server.memory, server.concurrency) == (9216, 0.4, 15)
     assert (learner.precision, learner.rank, learner.alpha, learner.workers) == ("nf4", 8, 16, 4)
     assert {one.removesuffix("_proj") for one in learner.modules} == {"q", "k", "v", "o", "gate", "up", "down"}
     assert learner.tokens == 4 * server.context
-    # Symmetric workers, and steps of four samples: with a single step every ratio is 1, and its cap does nothing.
-    assert learner.share == "replicated"
+    # Steps of four samples: with a single step every ratio is 1, and its cap does nothing.
     assert spec.tasks * spec.samples / learner.minibatches == 4
     assert (learner.model, learner.precision) == (server.model, server.precision), "what is trained is what is served"
     assert (spec.optimizer.name, optimizer.ratio_cap, optimizer.kl) == ("turnwise", 10, 0)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-
 import pytest
 
 from agentfw_papers.worlds.proactive.dataset import generated
 from agentfw_papers.worlds.proactive.domains import load_domain
-from agentfw_papers.worlds.proactive.teacher import MANNERS, Manner, draw_manner, teach
+from agentfw_papers.worlds.proactive.teacher import MANNERS, Manner, teach
 
 EXAMPLES = generated(load_domain("abcd"), "train", seed=7, count=30)
 
@@ -31,21 +28,3 @@ def test_an_action_is_ready_that_many_turns_late(delay: Manner) -> None:
                 turn for turn in window if any(each.name == name and each.ready for each in teach(one, turn, delay))
             ]
             assert ready == [turn for turn in window if turn >= window[0] + delay]
-
-
-def test_never_and_eager_ignore_when_an_action_is_ready() -> None:
-    for one in EXAMPLES:
-        for turn in range(1, one.annotation.length + 1):
-            assert not any(each.ready for each in teach(one, turn, "never"))
-            assert all(each.ready for each in teach(one, turn, "eager"))
-
-
-def test_every_manner_comes_as_often_as_its_weight() -> None:
-    draw = random.Random(3)
-
-    counts = Counter(draw_manner(draw) for _ in range(7000))
-
-    total = sum(MANNERS.values())
-    for manner, weight in MANNERS.items():
-        # Five standard deviations of the count.
-        assert abs(counts[manner] - 7000 * weight / total) < 5 * (7000 * weight / total) ** 0.5
