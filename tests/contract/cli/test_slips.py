@@ -91,7 +91,7 @@ OTHERS = {
     "plugins new json --kind memory": "Python already has a module called json",
     "plugins new x --from nowhere.py": "nowhere.py",
     "data mak": "Did you mean 'make'?",
-    "data make calender": 'did you mean "calendar"?',
+    "data make merchent": 'did you mean "merchant"?',
     "view nowhere": "nowhere",
     "serve --port many": "'many' is not a valid integer",
     "feedback": "Missing argument",
