@@ -127,7 +127,8 @@ class Newcomer:
     def serves(self, *commands: str) -> Any:
         """A gateway, by the line that it prints for programs."""
         *before, serve = commands
-        return self.leaves_running(*before, f"{serve} --port 0", until=lambda text: "stop with Ctrl-C" in text)
+        ready = re.compile(r"(?=.*^export )(?=.*stop with Ctrl-C)", re.M | re.S)  # both streams, in whichever order
+        return self.leaves_running(*before, f"{serve} --port 0", until=ready.match)
 
     def asks(self, start: str, question: str, model: str = "served") -> str:
         """What a program is answered, in whose terminal the printed line was typed."""
