@@ -249,9 +249,10 @@ def _guarded(arguments: list[str], debug: bool) -> int:
         if debug:
             raise
         context, message = getattr(error, "ctx", None), error.format_message()
-        fix = f"see: {context.command_path} --help" if context else ""
+        path = context.command_path if context else " ".join(["agentfw", *arguments[:1]])
+        fix = f"see: {path} --help"
         if context and message.startswith("No such command"):
-            fix = f"{context.command_path} has {', '.join(context.command.list_commands(context))}"
+            fix = f"{path} has {', '.join(context.command.list_commands(context))}"
         Out().error(message, fix)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):

@@ -35,7 +35,7 @@ PROGRAM = """
 import sys
 from openai import OpenAI
 messages = [{"role": "user", "content": sys.argv[1]}]
-print(OpenAI().chat.completions.create(model="served", messages=messages).choices[0].message.content)
+print(OpenAI().chat.completions.create(model=sys.argv[2], messages=messages).choices[0].message.content)
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
@@ -127,14 +127,15 @@ class Newcomer:
     def serves(self, *commands: str) -> Any:
         """A gateway, by the line that it prints for programs."""
         *before, serve = commands
-        return self.leaves_running(*before, f"{serve} --port 0", until=lambda text: "stop with Ctrl-C" in text)
+        ready = re.compile(r"(?=.*^export )(?=.*stop with Ctrl-C)", re.M | re.S)  # both streams, in whichever order
+        return self.leaves_running(*before, f"{serve} --port 0", until=ready.match)
 
-    def asks(self, start: str, question: str) -> str:
+    def asks(self, start: str, question: str, model: str = "served") -> str:
         """What a program is answered, in whose terminal the printed line was typed."""
         export = f"export OPENAI_BASE_URL={address_of(start)}/v1"
         assert export in start.splitlines()
         (self.place / "program.py").write_text(PROGRAM, "utf-8")
-        return self.types(export, "export OPENAI_API_KEY=of-the-program", f"python program.py '{question}'")
+        return self.types(export, "export OPENAI_API_KEY=of-the-program", f"python program.py '{question}' {model}")
 
 
 def _repository(folder: Path) -> Path:
@@ -195,7 +196,7 @@ def test_the_second_door_ends_with_a_trained_model_that_is_served(newcomer: Newc
 
     assert serve in end, "the end of a training says the README's next command"
     with newcomer.serves(serve) as start:
-        assert newcomer.asks(start, "What is 2 + 3?").strip()
+        assert newcomer.asks(start, "What is 2 + 3?", "agentfw").strip()
 
 
 def test_the_third_door_ends_with_what_your_plugin_did(newcomer: Newcomer) -> None:

@@ -356,7 +356,7 @@ class Host:
         A distribution that is installed is left out: what it offers is there, or it was disabled on purpose. A plugin
         that was written below the current directory is meant before all others.
         """
-        for folder in (name, f"agentfw-{name}"):
+        for folder in (name, f"agentfw-{name}", name.rpartition("-")[0] or name):
             with suppress(OSError, ValueError):
                 project = Path(folder, "pyproject.toml").read_text("utf-8")
                 if "entry-points.agentfw" in project and not metadata.version_of(folder):

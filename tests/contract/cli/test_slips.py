@@ -91,7 +91,7 @@ OTHERS = {
     "plugins new json --kind memory": "Python already has a module called json",
     "plugins new x --from nowhere.py": "nowhere.py",
     "data mak": "Did you mean 'make'?",
-    "data make calender": 'did you mean "calendar"?',
+    "data make merchent": 'did you mean "merchant"?',
     "view nowhere": "nowhere",
     "serve --port many": "'many' is not a valid integer",
     "feedback": "Missing argument",
@@ -101,6 +101,7 @@ PROVIDER = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
 REWARD = "def correct(completion: str) -> float:\n    return 1.0\n"
 TASK = '{"prompt": "What is 2 + 3?", "answer": "5"}\n'
 LEARNS = "train tasks.jsonl --policy biased --optimizer centred --learner bias --reward format"
+PLUGIN = '[project.entry-points.agentfw]\ntea = "our_tea"\n'
 SITUATIONS: list[tuple[dict[str, str], dict[str, str], str, str]] = [
     # what is in the folder, in the environment, what is typed, and what is told
     ({}, {"OPENAI_BASE_URL": "https://YOUR-PROVIDER/v1"}, "serve", "is a placeholder"),
@@ -125,12 +126,8 @@ SITUATIONS: list[tuple[dict[str, str], dict[str, str], str, str]] = [
     ({"rewards.py": "import nowhere\n"}, {}, "run inbox --reward rewards.py", "No module named 'nowhere'"),
     ({"model": "weights"}, {}, "run inbox --model ./model", "not in the format GGUF"),
     ({"model/config.json": "{}"}, {}, "run inbox --model model", "it has no tokenizer.json"),
-    (
-        {"our-tea/pyproject.toml": '[project.entry-points.agentfw]\ntea = "our_tea"\n'},
-        {},
-        "run our-tea",
-        "pip install -e our-tea",
-    ),
+    ({"our-tea/pyproject.toml": PLUGIN}, {}, "run our-tea", "pip install -e our-tea"),
+    ({"our-tea/pyproject.toml": PLUGIN}, {}, "run our-tea --policy our-tea-host", "pip install -e our-tea"),
 ]
 
 

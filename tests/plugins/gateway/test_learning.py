@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import random
@@ -15,12 +16,14 @@ from typing import Any
 import httpx
 import pytest
 
+from agentfw import Message
 from agentfw.errors import UsageError
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.learning.comparison import LEVEL, Comparison, compare
 from agentfw_plugins.gateway.learning.ratings import Rating
 from agentfw_plugins.gateway.learning.trainer import judge
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
+from agentfw_plugins.gateway.live import opened
 from agentfw_plugins.rewards.measured import feedback_of
 
 from . import killing
@@ -196,6 +199,32 @@ def test_a_trial_goes_on_until_enough_answers_of_both_are_rated(tmp_path: Path) 
 
     assert (few.canary, one_sided.canary) == (4, 4)
     assert one_sided.said == "v4 is on trial: 2 of its answers are rated, 58 others"
+
+
+def test_the_list_of_versions_says_that_one_is_being_made(tmp_path: Path) -> None:
+    live = opened(tmp_path, policy="tiny")
+    file = VersionFile(live.folder.path)
+    file.create()
+
+    async def rate() -> None:
+        async with live:
+            session = live.begin("tea", user="ada")
+            await session.answer([Message("user", "hello")])
+            session.feedback(1.0)
+            await live.keep(session)
+
+    def listed() -> str:
+        command = [sys.executable, "-m", "agentfw", "serve", "versions", "--runs", str(tmp_path)]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    asyncio.run(rate())
+    few = listed()
+    with file.change() as changed:
+        changed.every = 1
+    enough = listed()
+
+    assert "not enough feedback yet: 1 new ratings, 40 needed" in few
+    assert "a version is being made, if a gateway runs: 1 new ratings, 1 needed" in enough
 
 
 class Circle:

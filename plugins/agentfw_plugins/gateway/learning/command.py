@@ -171,8 +171,9 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
         out.line(f"{named(state.canary)} is on trial: {waiting} new ratings, {state.every} needed")
     elif state.rebuild:
         out.line("feedback was taken out: a version is made without it")
-    elif waiting < state.every:
-        out.line(f"not enough feedback yet: {waiting} new ratings, {state.every} needed")
+    else:
+        enough = "not enough feedback yet" if waiting < state.every else "a version is being made, if a gateway runs"
+        out.line(f"{enough}: {waiting} new ratings, {state.every} needed")
 
 
 @click.command()
