@@ -1,6 +1,7 @@
 """Run folders that are copied elsewhere and played again: are they equal, and is what was changed named?
 
     python benchmarks/reproduce.py
+    python benchmarks/reproduce.py --env --kinds inbox patrol   # in environments of what these two were played with
 
 Twenty runs and trainings of all kinds are played, moved to another folder, and reproduced. Then a thing is changed in
 twenty copies, one in each: the version or a file of a plugin, a seed, a setting, an episode, the lock's numpy.
@@ -174,7 +175,7 @@ CHANGES: tuple[tuple[str, str, Callable[[Path, Path], None], str], ...] = (
 """What is changed, in which run, how, and what must be said then."""
 
 
-def measure(kinds: Sequence[str]) -> dict[str, Any]:
+def measure(kinds: Sequence[str], *, env: bool) -> dict[str, Any]:
     """Reproduce these kinds, and all changes of them."""
     equal, named, failures, seconds = 0, 0, list[str](), list[float]()
     with tempfile.TemporaryDirectory() as name:
@@ -188,7 +189,7 @@ def measure(kinds: Sequence[str]) -> dict[str, Any]:
             copies[kind] = folder / "elsewhere" / Path(played["folder"]).name
             shutil.move(played["folder"], copies[kind])
             began = time.monotonic()
-            code, found, told = call(("reproduce", str(copies[kind])), folder)
+            code, found, told = call(("reproduce", str(copies[kind]), *["--env"] * env), folder)
             seconds.append(round(time.monotonic() - began, 1))
             equal += code == 0
             failures += [f"{kind}: {found.get('first_difference') or told[-300:]}"] if code else []
@@ -217,9 +218,10 @@ def show(result: Mapping[str, Any]) -> None:
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     options = Options(
         __doc__,
+        env=(False, "play again in environments of what the runs were played with"),
         kinds=(list(KINDS), "which of the runs"),
     ).parse_args(arguments)
-    return tell(measure(options.kinds), options.json, show)
+    return tell(measure(options.kinds, env=options.env), options.json, show)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
 """`agentfw compare` and `agentfw reproduce`: runs beside each other, and a run beside itself.
 
 `compare` shows each figure with its interval and its difference to the first run. A spec in the place of a run is run
-first. `reproduce` plays a run again, and says what differs first.
+first. `reproduce` plays a run again, here or in an environment of its own, and says what differs first.
 
     agentfw compare 7f3a19c4 last
     agentfw compare last quick.toml --figure balanced
     agentfw compare calendar --sweep environment.conflicts=3,5,8
     agentfw compare inbox --sweep interface=step_loop,event_driven
-    agentfw reproduce last
+    agentfw reproduce last --env
 """
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,8 +70,8 @@ def compare(
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
     from agentfw.errors import UsageError
+    from agentfw.host.origin import changed_origins, changed_plugins
     from agentfw.runs.records.folder import find_run
-    from agentfw.runs.records.package import changed_origins, changed_plugins
     from agentfw.runs.results.comparison import compare_runs
     from agentfw.runs.results.reproduction import compare_records
     from agentfw.runs.spec.resolution import checked_spec
@@ -178,6 +179,7 @@ def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> d
 
 @click.command()
 @click.argument("run")
+@click.option("--env", is_flag=True, help="Install what the run was played with into an environment of its own, first.")
 @set_option
 @runs_option
 @host_options
@@ -185,6 +187,7 @@ def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> d
 @json_option
 def reproduce(
     run: str,
+    env: bool,
     assignments: tuple[str, ...],
     runs: Path | None,
     blocked: tuple[str, ...],
@@ -199,21 +202,34 @@ def reproduce(
 
     \b
       agentfw reproduce last
-      agentfw reproduce ~/downloads/2026-11-21-inbox-7f3a19c4
+      agentfw reproduce ~/downloads/2026-11-21-inbox-7f3a19c4 --env
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.records.folder import find_run
-    from agentfw.runs.results.reproduction import compare_records, installation_differences, play_again
+    from agentfw.runs.results.reproduction import (
+        compare_records,
+        environment_of,
+        installation_differences,
+        play_again,
+    )
     from agentfw_cli.execution import play
 
     out = Out(json=as_json, quiet=quiet)
     root = runs_folder(runs)
     folder = find_run(root, run)
+    if env:
+        with out.progress("installing what the run was played with"):
+            python = environment_of(folder, root)
+        options = [*(f"--set={each}" for each in assignments), f"--runs={root}"]
+        options += [*(f"--no-plugin={each}" for each in blocked), *["--strict-plugins"] * strict]
+        options += [*["--quiet"] * quiet, *["--json"] * as_json]
+        words = [str(python), "-m", "agentfw", "reproduce", str(folder.path), *options]
+        raise click.exceptions.Exit(subprocess.run(words).returncode)
     host = load_host(out, blocked, strict)
-    again = play_again(folder, host, root, parse_assignments(assignments))
-    differences = installation_differences(folder, again.folder)
+    differences = installation_differences(folder)
     for line in differences:
         out.note(line)
+    again = play_again(folder, host, root, parse_assignments(assignments))
     play(again, out)
     found = compare_records(folder, again.folder)
     if as_json:

@@ -177,6 +177,20 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
     return 3 if broken else 0
 
 
+@plugins.command(short_help="Print the JSON schema of spec files, for editors.")
+@host_options
+@json_option
+def schema(blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+    """Print the JSON schema of spec files, with all components that are installed and their settings.
+
+    An editor completes and checks a spec with it: `#:schema ./spec.schema.json` is the first line of the file then.
+    """
+    from agentfw.runs.spec.schema import spec_schema
+
+    out = Out(json=True)
+    out.data(spec_schema(load_host(out, blocked, strict)))
+
+
 @plugins.command(short_help="Create a package with a plugin that works.")
 @click.argument("name")
 @click.option(

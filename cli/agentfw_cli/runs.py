@@ -267,7 +267,7 @@ def export(run: str, as_toml: bool, lock: bool, runs: Path | None) -> None:
         if missing:
             out.note(f"secrets aren't kept, so the spec lacks {', '.join(missing)}")
         return
-    for line in read_lock(folder.path).requirements(folder.about.get("distributions", {})):
+    for line in read_lock(folder.path).requirements(folder.path / "package"):
         out.line(line)
 
 

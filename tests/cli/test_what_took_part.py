@@ -11,7 +11,7 @@ import pytest
 from command_line import Agentfw
 
 from agentfw import __version__
-from agentfw.runs.records.package import origin_of
+from agentfw.host.origin import origin_of
 
 DICE = """
 from agentfw import Component, Policy, Generation, hookimpl

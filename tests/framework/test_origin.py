@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.runs.records.package import changed_origins, origin_of
+from agentfw.host.origin import changed_origins, origin_of
 
 
 @pytest.fixture

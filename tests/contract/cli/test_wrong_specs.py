@@ -1,7 +1,8 @@
-"""What is wrong with a spec is told in one round, with the key that was meant."""
+"""What is wrong with a spec is told in one round, with the key that was meant, and the schema says it before."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,31 @@ def test_a_file_of_another_kind_is_refused_in_few_lines(agentfw: Agentfw, text: 
     assert words in answer.err
     assert len(answer.err.splitlines()) < 50
     assert len(answer.err) < 5000
+
+
+def test_the_schema_says_what_a_run_says(agentfw: Agentfw) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = agentfw("plugins", "schema").json
+    jsonschema.Draft202012Validator.check_schema(schema)
+    checked = jsonschema.Draft202012Validator(schema)
+
+    right = [
+        LEAST + 'engine = "local"\n',
+        'policy = "openai"\nmemories = "strategyhub"\nrewards = ["utility", { name = "format", weight = "ramp:1" }]',
+        'policy = { name = "openai", settings = { apis = { null = true }, price = { prompt = 1, sampled = 2 } } }',
+        'tools = ["./mine.py", { name = "acme:mcp", settings = { any = 1 } }]\nhorizon = { null = true }',
+    ]
+    wrong = [
+        'polcy = "openai"',
+        'policy = "opnai"',
+        "seed = 1.5",
+        'policy = { name = "openai", settings = { retries = -1 } }',
+        'policy = { name = "openai", settings = { price = { promt = 1 } } }',
+        'environment = { name = "inbox", settings = { rat = 1 } }',
+        'rewards = [{ name = "utility", weigt = 1 }]',
+    ]
+    assert [text for text in right if not checked.is_valid(tomllib.loads(text))] == []
+    assert [text for text in wrong if checked.is_valid(tomllib.loads(text))] == []
 
 
 def test_what_is_shown_of_a_component_has_types_bounds_and_nested_keys(agentfw: Agentfw) -> None:

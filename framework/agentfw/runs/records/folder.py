@@ -39,10 +39,10 @@ from typing import Any, Self
 from ...boundary.secrets import strike
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, disk_fix
+from ...host.origin import changed_origins, changed_plugins
 from ...host.trust import allow_spec, of_run
 from .damage import damage, journals_of, rewind
 from .journal import Journal, read_journal, sealed, unsealed, write_whole
-from .package import changed_origins, changed_plugins
 from .play_records import Records, State, reasons
 from .run_index import newest_first
 

@@ -1,17 +1,14 @@
-"""What a run was played with: what each distribution is exactly, and a lock, so that it can be played again elsewhere.
-
-A version says little of a plugin that is being worked on: its files change, and the version stays. So run.json has the
-origin of each distribution whose components take part:
-
-    origin_of("agentfw-notes", ("agentfw_notes",))
-    # {"version": "0.1.0", "source": "/home/ada/notes", "commit": "4f2c...", "changed": True, "files": "9d1e...",
-    #  "requires": {"httpx": "0.28.1"}}
-
-The run's folder has a package, with the lock and the plugins that no distribution has:
+"""What a run folder holds so that the run can be played elsewhere: a lock, and the code that no index has.
 
     RUNS/2026-11-21-inbox-7f3a19c4/package/
-        lock.json           the machine, and each distribution that took part or whose code was imported
-        our_tools.py        a plugin that is a single file
+        lock.json                                   the machine, and each distribution that took part
+        agentfw_notes-0.1.0-py3-none-any.whl        one that was installed from a folder, as it was then
+        our_tools.py                                a plugin that is a single file
+
+A distribution takes part if the run has a component of it, or if one of those needs it and its code was imported. An
+index can give an installed version again, so the lock has its version and a digest of its files. What was installed
+from a folder (`pip install -e .`), or put there by hand, has no version that says what it is, so it is packed as a
+wheel. A package of more than 50 MB, or for which there is no room, is left out, and the lock says so.
 
     pack(folder.path, folder.about["distributions"], {"networkx"})
     read_lock(folder.path).differences(lock_of(names))
@@ -19,129 +16,30 @@ The run's folder has a package, with the lock and the plugins that no distributi
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Set
+import zipfile
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...boundary.metadata import direct_url, normalise, source_tree, version_of
+from ...boundary.metadata import normalise
 from ...errors import RunFolderError, StorageError
 from ...host.trust import allow_folder
 from .journal import make_folder, write_whole
 
-Origins = Mapping[str, Mapping[str, Any]]
-"""The origin of each distribution, by its name."""
-
-
-@cache
-def origin_of(name: str, modules: tuple[str, ...]) -> dict[str, Any]:
-    """The origin of an installed distribution with these top-level modules. What isn't known is left out.
-
-    It is looked at once: code that was imported stays as it was.
-    """
-    try:
-        installed = distribution(name)
-    except PackageNotFoundError:
-        return {"version": ""}
-    found: dict[str, Any] = {"version": installed.version, "files": _digest(modules), "requires": _requires(installed)}
-    tree = source_tree(name)
-    if tree is not None:
-        found |= {"source": str(tree), **_git(tree)}
-    elif origin := direct_url(name):
-        commit = dict(origin.get("vcs_info", {})).get("commit_id")
-        found |= {"source": origin.get("url"), **({"commit": commit, "changed": False} if commit else {})}
-    return found
-
-
-def changed_plugins(one: Mapping[str, str], other: Mapping[str, str], when: str, then: str) -> list[str]:
-    """The plugins of `one` that were others, or missing, in `other`; `when` and `then` say which is which."""
-    gone = "not there"
-    return [
-        f"plugin {name} was {source} {when} and is {other.get(name, gone)} {then}"
-        for name, source in one.items()
-        if other.get(name) != source
-    ]
-
-
-def changed_origins(one: Origins, other: Origins, when: str, then: str) -> list[str]:
-    """What differs in the distributions that two runs have in common; `when` and `then` say which run is which."""
-    lines = []
-    for name in one.keys() & other.keys():
-        before, after = one[name], other[name]
-        if before.get("version") == after.get("version") and before.get("files") != after.get("files"):
-            lines.append(f"{name} has other files {when}{_commit(before)} than {then}{_commit(after)}, in one version")
-        needs, needs_now = before.get("requires", {}), after.get("requires", {})
-        lines += [
-            f"{need}, which {name} needs, was {needs[need]} {when} and is {needs_now[need]} {then}"
-            for need in needs.keys() & needs_now.keys()  # of the others, one run has imported no code
-            if needs[need] != needs_now[need]
-        ]
-    return sorted(lines)
-
-
-def _commit(origin: Mapping[str, Any]) -> str:
-    if "commit" not in origin:
-        return ""
-    return f" ({origin['commit'][:10]}{', changed' if origin.get('changed') else ''})"
-
-
-def _requires(installed: Distribution) -> dict[str, str]:
-    """The installed versions of what it names as dependencies. Of its extras, those whose code was imported."""
-    names = set()
-    for line in installed.requires or ():
-        name = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
-        if "extra ==" not in line or name.replace("-", "_") in sys.modules:
-            names.add(name)
-    return {name: version for name in sorted(names) if (version := version_of(name))}
-
-
-def _digest(modules: Iterable[str]) -> str:
-    """A digest of all files of these modules that aren't made by Python itself."""
-    digest = hashlib.sha256()
-    for module in modules:
-        for name, file in _files(module):
-            digest.update(f"{name}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:32]
-
-
-def _files(module: str) -> Iterator[tuple[str, Path]]:
-    try:
-        spec = find_spec(module)
-    except (ImportError, ValueError):
-        return
-    folders = [Path(place) for place in (spec.submodule_search_locations or ())] if spec is not None else []
-    for folder in folders:
-        for file in sorted(folder.rglob("*.py")):
-            yield f"{module}/{file.relative_to(folder).as_posix()}", file
-    if spec is not None and not folders and spec.origin and Path(spec.origin).is_file():
-        yield module, Path(spec.origin)
-
-
-def _git(tree: Path) -> dict[str, Any]:
-    """The commit of a source tree, and whether anything in the tree differs from it."""
-    try:
-        status = subprocess.run(
-            ["git", "-C", str(tree), "status", "--porcelain=v2", "--branch", "--", "."],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        ).stdout.splitlines()
-    except (OSError, subprocess.SubprocessError):  # no git, or no repository
-        return {}
-    commit = next((line.split()[2] for line in status if line.startswith("# branch.oid ")), "")
-    return {"commit": commit, "changed": any(not line.startswith("#") for line in status)} if commit else {}
+_LARGEST = 50_000_000
+"""The largest package that is packed, in bytes of its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +48,11 @@ class Locked:
 
     version: str
     digest: str = ""
-    """Of its files. Empty where nobody knows which they are."""
+    """Of its files. Empty where the installation doesn't list them."""
+    wheel: str = ""
+    """The file beside the lock that installs it, for one that was installed from a folder."""
+    left_out: str = ""
+    """Why there is no such file, although no index has this distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,31 +92,33 @@ class Lock:
                 lines.append(f"the plugin {name} has another content here")
         return lines
 
-    def requirements(self, origins: Origins) -> list[str]:
-        """The lines of a requirements file for pip. What was installed from a folder is named with its commit."""
+    def requirements(self, folder: Path) -> list[str]:
+        """The lines of a requirements file for pip, with wheels by their path in this folder."""
         return [
-            f"# {name} {locked.version} was installed from {source}{_commit(origins[name])}"
-            if (source := origins.get(name, {}).get("source"))
-            else f"{name}=={locked.version}"
+            str(folder / locked.wheel) if locked.wheel else f"{name}=={locked.version}"
             for name, locked in self.distributions.items()
         ]
 
 
-def pack(folder: Path, origins: Origins, modules: Set[str]) -> None:
+def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]], modules: Set[str]) -> None:
     """Write the package of a run, or add to it what was imported since. What it had from the start stays.
 
     `modules` are those that its components need, of which some may never be imported.
     """
     place = folder / "package"
-    before = read_lock(folder).distributions if (place / "lock.json").exists() else {}
+    before = read_lock(folder) if (place / "lock.json").exists() else None
     now = lock_of(origins, modules)
-    if before and now.distributions.keys() <= before.keys():
+    if before is not None and now.distributions.keys() <= before.distributions.keys():
         return
     make_folder(place)
+    packed = dict[str, Locked]() if before is None else dict(before.distributions)
+    for name, locked in now.distributions.items():
+        if name not in packed:
+            packed[name] = _with_wheel(name, locked, place)
     for name, origin in _single_files(origins):
         if not (place / name).exists():
             shutil.copyfile(origin, place / name)
-    lock = replace(now, distributions=dict(sorted({**now.distributions, **before}.items())))
+    lock = Lock(now.python, now.system, now.processor, dict(sorted(packed.items())), now.files)
     write_whole(place / "lock.json", json.dumps(asdict(lock), indent=2) + "\n")
     with suppress(StorageError):  # where nothing is remembered, `agentfw reproduce` asks
         allow_folder(place)
@@ -235,7 +139,7 @@ def read_lock(folder: Path) -> Lock:
         raise RunFolderError(f"{file} can't be read: {error}", fix="restore it from a copy") from None
 
 
-def lock_of(origins: Origins, modules: Set[str] = frozenset()) -> Lock:
+def lock_of(origins: Mapping[str, Mapping[str, Any]], modules: Set[str] = frozenset()) -> Lock:
     """The installation of this process, as far as a run with these distributions needs it."""
     found, seen = dict[str, Locked](), set[str]()
     waiting, needed = list(origins), {normalise(name) for name in origins}
@@ -255,9 +159,10 @@ def lock_of(origins: Origins, modules: Set[str] = frozenset()) -> Lock:
         if name not in needed and not loaded & tops:
             continue
         seen.add(name)
-        lines = _UNPACKED.findall(installed.read_text("RECORD") or "")
-        listed = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
-        found[name] = Locked(installed.version, origins.get(name, {}).get("files", listed))
+        lines = [_record_line(path, file.read_bytes()) for path, file in _from_folder(installed)]
+        lines = lines or _UNPACKED.findall(installed.read_text("RECORD") or "")
+        digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
+        found[name] = Locked(installed.version, digest)
         for line in installed.requires or ():
             need = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
             needed |= set() if "extra ==" in line else {need}
@@ -267,11 +172,101 @@ def lock_of(origins: Origins, modules: Set[str] = frozenset()) -> Lock:
     return Lock(platform.python_version(), system, _processor(), dict(sorted(found.items())), copies)
 
 
-_UNPACKED = re.compile(r"^(?!\.\.|/)(?!.*\.dist-info/)(?!.*\.(?:pyc|pth),).+$", re.MULTILINE)
+def _with_wheel(name: str, locked: Locked, place: Path) -> Locked:
+    """The distribution, packed beside the lock if it was installed from a folder."""
+    try:
+        installed = distribution(name)
+    except (PackageNotFoundError, ValueError):
+        return locked
+    files = dict(_from_folder(installed))
+    if not files:
+        return locked
+    if (size := sum(file.stat().st_size for file in files.values())) > _LARGEST:
+        return Locked(locked.version, locked.digest, left_out=f"its files have {size / 1e6:.0f} MB")
+    wheel = f"{name.replace('-', '_')}-{installed.version}-py3-none-any.whl"
+    kept = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "agentfw" / "wheels"
+    made = kept / locked.digest / wheel
+    try:
+        if not made.exists():
+            make_folder(made.parent)
+            own = made.with_name(f"{wheel}.{os.getpid()}")
+            _write_wheel(own, installed, files)
+            own.replace(made)
+        os.link(made, place / wheel)  # a copy would take its room once for each run
+    except OSError:  # there may be no place for a cache, or only on another disk
+        try:
+            _write_wheel(place / wheel, installed, files)
+        except OSError as error:
+            (place / wheel).unlink(missing_ok=True)
+            return Locked(locked.version, locked.digest, left_out=f"it couldn't be written: {error.strerror or error}")
+    return Locked(locked.version, locked.digest, wheel)
+
+
+def _write_wheel(path: Path, installed: Distribution, files: Mapping[str, Path]) -> None:
+    info = f"{normalise(installed.name).replace('-', '_')}-{installed.version}.dist-info"
+    texts = {
+        "METADATA": installed.read_text("METADATA") or "",
+        "entry_points.txt": installed.read_text("entry_points.txt") or "",
+        "WHEEL": "Wheel-Version: 1.0\nGenerator: agentfw\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    contents = {name: file.read_bytes() for name, file in files.items()}
+    contents |= {f"{info}/{name}": text.encode() for name, text in texts.items() if text}
+    lines = []
+    path.touch(mode=0o600)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for name, content in contents.items():
+            lines.append(f"{_record_line(name, content)}\n")
+            wheel.writestr(name, content, compresslevel=1)
+        wheel.writestr(f"{info}/RECORD", "".join([*lines, f"{info}/RECORD,,\n"]))
+
+
+_UNPACKED = re.compile(r"^(?!\.\.|/)(?!.*\.dist-info/)(?!.*\.pyc,).+$", re.MULTILINE)
 """The lines of a RECORD that are the same in each installation: not scripts, and not what Python compiles."""
 
 
-def _single_files(origins: Origins) -> Iterator[tuple[str, Path]]:
+def _record_line(path: str, content: bytes) -> str:
+    """The line that a wheel has for a file, in its RECORD."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    return f"{path},sha256={digest},{len(content)}"
+
+
+def _from_folder(installed: Distribution) -> Iterator[tuple[str, Path]]:
+    """The files of a distribution that is imported from the folder of its sources (`pip install -e`).
+
+    Or of one that was put there by hand, and so has no list of its files.
+    """
+    origin = json.loads(installed.read_text("direct_url.json") or "{}")
+    if dict(origin.get("dir_info", {})).get("editable"):
+        root = Path(str(origin["url"]).removeprefix("file://"))
+    elif installed.read_text("RECORD") is None:
+        root = Path(str(installed.locate_file("")))
+    else:
+        return
+    places = [Path(module) for module in _top_modules(installed, root)]
+    for entry in {entry.module.partition(".")[0] for entry in installed.entry_points}:
+        with suppress(ImportError, ValueError):
+            spec = find_spec(entry)
+            if spec is not None and spec.origin and Path(spec.origin).is_relative_to(root):
+                places.append(Path((spec.submodule_search_locations or [spec.origin])[0]))
+    for place in sorted(set(places)):
+        if place.is_file():
+            yield place.name, place
+        for folder, below, names in os.walk(place):
+            below[:] = set(below) - {"__pycache__"}
+            for name in names:
+                yield os.path.relpath(os.path.join(folder, name), place.parent), Path(folder, name)
+
+
+def _top_modules(installed: Distribution, root: Path) -> Iterator[Path]:
+    """The packages below the folders that it adds to the path. The root of a project has other folders, too."""
+    for file in installed.files or ():
+        if file.suffix == ".pth" and Path(str(file.locate())).is_file():
+            for folder in map(Path, file.read_text("utf-8").splitlines()):
+                if folder.is_dir() and folder != root:
+                    yield from (below.parent for below in folder.glob("*/__init__.py"))
+
+
+def _single_files(origins: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Path]]:
     for origin in origins.values():
         source = Path(str(origin.get("source", "")))
         if source.suffix == ".py" and source.is_file():

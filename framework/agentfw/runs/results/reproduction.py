@@ -17,17 +17,19 @@ from __future__ import annotations
 
 import hashlib
 import math
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import UsageError
+from ...errors import EndpointError, RunFolderError, UsageError
 from ...host import Host
 from ...host.trust import of_run, require_trusted, require_trusted_folder
 from ..records.folder import RunFolder
-from ..records.journal import read_journal
-from ..records.package import lock_of, read_lock
+from ..records.journal import read_journal, write_whole
+from ..records.package import Lock, lock_of, read_lock
 from ..run import Run
 from ..spec.resolution import from_json
 from ..spec.run_spec import parse_spec
@@ -159,8 +161,51 @@ def _with_copies(value: Any, folder: RunFolder) -> Any:
     )
 
 
-def installation_differences(folder: RunFolder, again: RunFolder) -> list[str]:
+def installation_differences(folder: RunFolder) -> list[str]:
     """What this installation has in another form than the run, and with what else the run was resumed."""
     lock = read_lock(folder.path)
-    now = lock_of({**{name: {} for name in lock.distributions}, **again.about["distributions"]})
+    origins = dict(folder.about.get("distributions", {}))
+    here = lock_of({**{name: {} for name in lock.distributions}, **origins})
+    copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _copies(folder, lock)}
+    now = Lock(here.python, here.system, here.processor, here.distributions, {**copies, **here.files})
     return lock.differences(now) + [f"the run was resumed with something else, {line}" for line in folder.segments]
+
+
+def _copies(folder: RunFolder, lock: Lock) -> Iterator[tuple[str, Path]]:
+    for name in lock.files:
+        if (file := folder.path / "package" / name).is_file():
+            yield name, file
+
+
+def environment_of(folder: RunFolder, root: Path) -> Path:
+    """A virtual environment with what the run was played with, made below `root` if it isn't there."""
+    lock = read_lock(folder.path)
+    if left_out := [f"{name}: {locked.left_out}" for name, locked in lock.distributions.items() if locked.left_out]:
+        raise RunFolderError(
+            f"the run's package lacks {'; '.join(left_out)}", fix="install it by hand, and leave --env out"
+        )
+    lines = "\n".join(lock.requirements(folder.path.resolve() / "package")) + "\n"
+    known = [lock.python, *(f"{name} {one.version} {one.digest}" for name, one in lock.distributions.items())]
+    home = root / ".environments" / hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
+    python = home / "bin" / "python"
+    if (home / "complete").exists():
+        return python
+    if lock.python.rpartition(".")[0] != ".".join(map(str, sys.version_info[:2])):
+        raise UsageError(
+            f"the run was played with Python {lock.python}, and this is {sys.version.partition(' ')[0]}",
+            fix=f"start agentfw with Python {lock.python.rpartition('.')[0]}",
+        )
+    require_trusted_folder(folder.path / "package")
+    home.mkdir(parents=True, exist_ok=True)
+    write_whole(home / "requirements.txt", lines)
+    install = [str(python), "-m", "pip", "install", "--quiet", "--requirement", str(home / "requirements.txt")]
+    for command in ([sys.executable, "-m", "venv", str(home)], install):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")] or [done.stderr[-300:]]
+            raise EndpointError(
+                f"the run's environment can't be made: {errors[-1].removeprefix('ERROR: ').strip()}",
+                fix=f"see what it needs: {home / 'requirements.txt'}",
+            )
+    write_whole(home / "complete", "")
+    return python

@@ -1,20 +1,24 @@
-"""The settings of components as rows for people, made from the JSON schema of their models.
+"""What may be written in a spec, with all that is installed: as a JSON schema for editors, and as rows for people.
 
+Path("spec.schema.json").write_text(json.dumps(spec_schema(host)))
 setting_rows(host.settings_model("policy", "openai"))[0].kind      # "text"
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 
 from ...boundary.settings_input import input_key, models_in
-from ...errors import in_words
+from ...errors import AgentfwError, in_words
+from ...host import Host
 from .resolution import to_json
+from .run_spec import COMPONENTS, SINGULAR, RunSpec
 
 _TYPES = {
     "integer": "integer",
@@ -92,3 +96,69 @@ def value_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str
 
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else str(value)
+
+
+def spec_schema(host: Host) -> dict[str, Any]:
+    """The JSON schema of a spec file, with the components that are installed and their settings.
+
+    Nothing is required, because the command line and the defaults of a project may add to a file.
+    """
+    schema = RunSpec.model_json_schema(schema_generator=_Schema)
+    definitions = schema["$defs"]
+    for key, kind in COMPONENTS.items():
+        field = RunSpec.model_fields[key]
+        (form,) = models_in(field.annotation)
+        place = f"{kind} {form.__name__}"
+        if place not in definitions:
+            definitions[place] = {"anyOf": list(_forms(host, kind, definitions[form.__name__], definitions))}
+        one = {"$ref": f"#/$defs/{quote(place)}"}
+        written = [one, {"type": "array", "items": one}] if key in SINGULAR else [one]
+        schema["properties"][key] = {"description": field.description, "anyOf": written}
+    schema["properties"]["engine"] = {"anyOf": [{"type": "string"}, schema["properties"]["engine"]]}
+    schema.pop("required", None)
+    definitions["null"] = {"const": {"null": True}, "description": "No value: { null = true }"}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_as_written(schema)}
+
+
+def _forms(host: Host, kind: str, choice: Mapping[str, Any], definitions: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What may stand in the place of a component: its name, or a table with its settings."""
+    offers = {offer.component.name: offer.component.summary for offer in host.components(kind)}
+    elsewhere = {"type": "string", "pattern": r"(:|\.py$)"}
+    yield {"enum": list(offers)}
+    yield elsewhere
+    yield {**choice, "properties": {**choice["properties"], "name": elsewhere}}
+    for name, summary in offers.items():
+        place = f"{kind}.{name}"
+        if place not in definitions:
+            definitions[place] = _settings_schema(host, kind, name, place)
+        own = {"name": {"const": name, "description": summary}, "settings": {"$ref": f"#/$defs/{place}"}}
+        yield {**choice, "title": place, "description": summary, "properties": {**choice["properties"], **own}}
+
+
+def _settings_schema(host: Host, kind: str, name: str, place: str) -> dict[str, Any]:
+    try:
+        model = host.settings_model(kind, name)
+    except AgentfwError:  # a plugin is broken, or two have this name: whoever selects it is told
+        return {"type": "object"}
+    if model is None:
+        return {"type": "object", "maxProperties": 0}
+    schema = model.model_json_schema(schema_generator=_Schema, ref_template=f"#/$defs/{place}/$defs/{{model}}")
+    schema.pop("required", None)
+    return schema
+
+
+def _as_written(schema: Any) -> Any:
+    """The schema of what stands in a TOML file: null and secrets have forms of their own there."""
+    if isinstance(schema, list):
+        return [_as_written(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "null":
+        return {"$ref": "#/$defs/null"}
+    written = {
+        key: value if key in ("default", "enum", "const") else _as_written(value) for key, value in schema.items()
+    }
+    if schema.get("format") == "password":
+        variable = {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"]}
+        return {"anyOf": [written, variable]}
+    return written
