@@ -197,13 +197,13 @@ def _show_settings(name: str, host: Host, out: Out) -> None:
     ]
     for layer in reversed(host.layers):
         effect = {key: value for key, value in layer.effect().items() if key != "defaults"}
-        rows += [{"key": key, "value": value, "from": str(layer.path)} for key, value in effect.items()]
+        rows += [{"key": key, "value": value, "from": layer.title} for key, value in effect.items()]
     if out.json:
         out.data(rows)
         return
     shown = [[row["key"], "null" if (value := row["value"]) is None else str(value), row["from"]] for row in rows]
     out.table(["setting", "value", "from"], [[key, _shown("", value), source] for key, value, source in shown])
-    out.note("later layers win: your own file, project, spec, environment variables, command line")
+    out.note("later layers win: distributions, your own file, project, spec, environment variables, command line")
     note_problems(host, out)
 
 

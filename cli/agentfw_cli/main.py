@@ -297,11 +297,19 @@ def _allowed(arguments: list[str]) -> Any:
 
 def _unexpected(error: BaseException, out: Out) -> int:
     """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
+    from agentfw.boundary.metadata import blame
     from agentfw.errors import disk_fix, in_words, is_failure
+    from agentfw.host.names import mend_of
 
     if isinstance(error, SystemExit) or not is_failure(error):
         raise error
-    ours = "that is a bug, of agentfw or of a plugin; --debug shows where"
+    distribution, place = blame(error)
+    if distribution:
+        out.error(
+            in_words(error), f"it comes from {distribution} ({place}); {mend_of(distribution)}; --debug shows where"
+        )
+        return 3
+    ours = "this is a bug in agentfw; --debug shows where"
     out.error(in_words(error), disk_fix(error) if isinstance(error, OSError) and error.errno else ours)
     return 1
 

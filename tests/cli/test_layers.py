@@ -1,4 +1,4 @@
-"""Defaults in layers: of the user and the project, then spec, environment variables, command line."""
+"""Defaults in layers: of a distribution, the user and the project, then spec, environment variables, command line."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ def agentfw_specs(): return [NamedSpec("depot", str(Path(__file__).parent / "dep
 @hookimpl
 def agentfw_known_plugins(): return [KnownPlugin("depot-more", {"environment": ["warehouse"]})]
 """
-ENTRY_POINTS = "[agentfw]\ndepot = agentfw_depot\n"
+ENTRY_POINTS = "[agentfw]\ndepot = agentfw_depot\n[agentfw.defaults]\ndepot = depot_agents\n"
 SPEC = 'environment = "guessing"\npolicy = "hashing"\nepisodes = 2\nretries = 4\nrecall = 4\nmax_turns = 4\n'
-OWN = """
+SHIPPED = """
 default = "depot"
 [defaults]
-horizon = 2
-window = 2
-retries = 2
-recall = 2
-max_turns = 2
+seed = 1
+horizon = 1
+window = 1
+retries = 1
+recall = 1
+max_turns = 1
 updates = 9
 [plugins]
 package_index = "https://packages.depot.example/simple"
@@ -43,14 +44,14 @@ package_index = "https://packages.depot.example/simple"
 
 @pytest.fixture
 def depot(agentfw: Agentfw, install: Install, tmp_path: Path) -> Path:
-    """The user's agentfw.toml, beside a team's package that ships a spec."""
+    """The folder of a team's package, which ships a spec and defaults."""
     install("agentfw-depot", ENTRY_POINTS, DEPOT)
     folder = tmp_path / "site" / "depot_agents"
     folder.mkdir()
+    (folder / "__init__.py").write_text("raise SystemExit('imported')\n")
     (folder / "depot.toml").write_text(SPEC)
-    own = tmp_path / "config" / "agentfw" / "agentfw.toml"
-    write(own, OWN)
-    return own
+    (folder / "agentfw.toml").write_text(SHIPPED)
+    return folder
 
 
 def write(file: Path, text: str) -> None:
@@ -63,7 +64,12 @@ def spec_of(answer: Any) -> Any:
     return json.loads((Path(answer.json["folder"]) / "run.json").read_text())["spec"]
 
 
-def test_each_layer_wins_over_those_before_it(agentfw: Agentfw, depot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("depot")
+def test_each_layer_wins_over_those_before_it(
+    agentfw: Agentfw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = tmp_path / "config" / "agentfw" / "agentfw.toml"
+    write(user, "[defaults]\nhorizon = 2\nwindow = 2\nretries = 2\nrecall = 2\nmax_turns = 2\n")
     write(Path("agentfw.toml"), "[defaults]\nwindow = 3\nretries = 3\nrecall = 3\nmax_turns = 3\n")
     monkeypatch.setenv("AGENTFW_RECALL", "5")
     monkeypatch.setenv("AGENTFW_MAX_TURNS", "5")
@@ -71,18 +77,37 @@ def test_each_layer_wins_over_those_before_it(agentfw: Agentfw, depot: Path, mon
     spec = spec_of(agentfw("run", "--set", "max_turns=6", "--json"))
     origins = {row["key"]: (row["value"], row["from"]) for row in agentfw("doctor", "--settings", "--json").json}
 
-    wanted = {"horizon": 2, "window": 3, "retries": 4, "recall": 5, "max_turns": 6}
+    wanted = {"seed": 1, "horizon": 2, "window": 3, "retries": 4, "recall": 5, "max_turns": 6}
     assert {key: spec[key] for key in wanted} == wanted
-    assert origins["horizon"] == (2, str(depot))
+    assert origins["seed"] == (1, "agentfw.toml of agentfw-depot")
+    assert origins["horizon"] == (2, str(user))
     assert origins["window"] == (3, str(Path("agentfw.toml").absolute()))
     assert origins["retries"] == (4, "spec depot")
     assert origins["recall"] == (5, "AGENTFW_RECALL")
     assert "updates" not in origins  # this is no training
 
 
+@pytest.mark.usefixtures("depot")
+def test_a_plugin_that_is_left_out_sets_no_defaults(agentfw: Agentfw) -> None:
+    rows = agentfw("doctor", "--settings", "--no-plugin", "agentfw-depot", "--json").json
+
+    assert {row["from"] for row in rows} == {"spec default"}
+
+
+def test_defaults_that_cannot_be_used_are_a_problem_of_their_distribution(agentfw: Agentfw, depot: Path) -> None:
+    (depot / "agentfw.toml").write_text('runs = "/theirs"\n[plugins]\nallow = []\n')
+
+    listed = agentfw("plugins", "list")
+
+    assert listed.code == 0
+    assert "plugin depot of agentfw-depot 1.0.0 ships defaults that can't be used" in listed.err
+    assert "runs: no such key" in listed.err
+    assert "plugins.allow: no such key" in listed.err
+
+
 def test_a_default_of_a_component_holds_beside_what_the_spec_says_of_it(agentfw: Agentfw, depot: Path) -> None:
     hashing = '[defaults.policy]\nname = "hashing"\nsettings = { pause = 0.001, user = "depot" }\n'
-    depot.write_text("[defaults.sampling]\ntop_p = 0.5\n" + hashing)
+    (depot / "agentfw.toml").write_text("[defaults.sampling]\ntop_p = 0.5\n" + hashing)
     write(Path("my.toml"), SPEC + "[sampling]\ntemperature = 0.0\n")
 
     rows = {row["key"]: row["value"] for row in agentfw("doctor", "--settings", "my.toml", "--json").json}
@@ -113,12 +138,12 @@ def test_a_variable_sets_the_component_that_is_chosen_on_the_command_line(
 def test_a_wrong_value_says_which_layer_it_comes_from(
     agentfw: Agentfw, depot: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    depot.write_text("[defaults]\nseed = 1.5\n")
+    (depot / "agentfw.toml").write_text("[defaults]\nseed = 1.5\n")
     monkeypatch.setenv("AGENTFW_POLICY__PAUS", "1")
 
     answer = agentfw("run", "depot", "--set", "episodes=0")
 
-    assert f"seed: must be a whole number (got 1.5), from {depot}" in answer.err
+    assert "seed: must be a whole number (got 1.5), from agentfw.toml of agentfw-depot" in answer.err
     assert 'policy.paus: no such key; did you mean "pause"?, from AGENTFW_POLICY__PAUS' in answer.err
     assert "episodes: must be at least 1 (got 0)\n" in answer.err
 
@@ -129,7 +154,7 @@ def test_a_private_plugin_is_only_ever_looked_for_in_the_teams_index(agentfw: Ag
 
     known = agentfw("run", "warehouse")
     wanted = agentfw("run", "--plugin", "depot-gates>=2")
-    depot.write_text("")
+    (depot / "agentfw.toml").write_text("")
     nowhere = agentfw("run", "warehouse")
 
     assert f"pip install {index} depot-more" in known.err

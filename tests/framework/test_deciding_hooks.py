@@ -123,6 +123,14 @@ def test_a_hook_that_can_not_be_called_so_is_told(make_plugin: MakePlugin, code:
     assert MISUSED[code] in note
 
 
+def test_an_order_that_means_nothing_is_told(make_plugin: MakePlugin) -> None:
+    make_plugin("agentfw-odd", "@hookimpl(tryfirst=True)\ndef agentfw_tools(): return []")
+
+    assert any(
+        "marks agentfw_tools with tryfirst or trylast, which means nothing" in note for note in Host.load().notes
+    )
+
+
 def test_older_plugins_are_supported_for_one_version(make_plugin: MakePlugin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hookspecs, "PLUGIN_API", 3)
     monkeypatch.setattr(hookspecs, "OLDEST_PLUGIN_API", 2)

@@ -70,3 +70,21 @@ def test_an_unrelated_distribution_that_is_broken_is_not_ours(install: Install) 
 
     assert [found.name for found in result.entry_points] == ["whole"]
     assert result.problems == []
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(f"[{GROUP}]\nnotes\n", "is malformed"), (f"[{GROUP}]\nnotes = ".encode() + b"\xff\xfe\n", "is not UTF-8 text")],
+)
+def test_a_plugin_whose_file_is_broken_is_reported_and_the_others_are_read(
+    install: Install, content: str | bytes, complaint: str
+) -> None:
+    install("Broken-1.0", content, folder="one")
+    install("whole-1.0", f"[{GROUP}]\nwhole = whole\n", folder="two")
+
+    result = scan(GROUP)
+
+    assert [found.name for found in result.entry_points] == ["whole"]
+    (problem,) = result.problems
+    assert (problem.distribution, problem.version) == ("broken", "1.0")
+    assert complaint in problem.text

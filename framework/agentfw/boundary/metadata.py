@@ -28,6 +28,7 @@ __all__ = [
     "EntryPoint",
     "MetadataProblem",
     "Scan",
+    "blame",
     "direct_url",
     "entry_points",
     "normalise",
@@ -86,6 +87,8 @@ class MetadataProblem(NamedTuple):
     distribution: str
     version: str
     text: str
+    fix: str = ""
+    """What to do about it, if that isn't to install it again."""
 
 
 class Scan(NamedTuple):
@@ -133,6 +136,11 @@ def scan(*groups: str) -> Scan:
         # Only the names of those that mention a group are read: parsing all METADATA files would take a second.
         if hidden or not _mentions(installed, groups):
             continue
+        if file.startswith("~"):
+            problems.append(
+                MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", "delete that folder")
+            )
+            continue
         file = "METADATA"
         try:
             parsed = installed.metadata
@@ -174,3 +182,19 @@ def source_of(name: str, folder: str, *, beside: str) -> str:
     if tree is not None and (tree / folder / "pyproject.toml").is_file():
         return shlex.quote(str(tree / folder))
     return name
+
+
+def blame(error: BaseException) -> tuple[str, str]:
+    """The distribution of the plugin whose code an unexpected error comes from, and the place. Empty if there is none.
+
+    This is for what is raised outside of the calls that a guard knows.
+    """
+    found = [entry for group in ("agentfw", "agentfw.commands") for entry in entry_points(group)]
+    homes = {entry.module.partition(".")[0]: entry.distribution for entry in found if entry.distribution != "agentfw"}
+    trace, who = error.__traceback__, ("", "")
+    while trace is not None:
+        name = trace.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+        if name in homes:
+            who = homes[name], f"{trace.tb_frame.f_code.co_name}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return who

@@ -31,6 +31,7 @@ from ..component import KINDS, Component
 from ..errors import (
     DuplicateComponentError,
     PluginError,
+    SettingsError,
     UnknownNameError,
     UsageError,
     nearest,
@@ -54,13 +55,15 @@ from .plugin_loading import (
     ALL,
     FileEntryPoint,
     PluginRecord,
+    Problem,
     Registered,
     Selection,
     file_entry_point,
+    is_left_out,
     load_plugins,
     unreadable,
 )
-from .project import ProjectFile, find_user_file, read_project
+from .project import DEFAULTS_GROUP, ProjectFile, find_user_file, read_project, read_shipped
 from .trust import SHIPPED
 
 if TYPE_CHECKING:
@@ -152,7 +155,7 @@ class Host:
         self.notes = manager.notes
         """One line for each problem, for stderr."""
         self.layers: list[ProjectFile] = []
-        """The agentfw.toml files in effect, the most important first: of the project and the user."""
+        """The agentfw.toml files in effect, the most important first: of the project, the user, and distributions."""
         self.secrets = Secrets()
         """The secrets of the settings that were checked here. They are struck out of everything that leaves a run."""
         self.options, self._manager = options, manager
@@ -174,13 +177,22 @@ class Host:
         options = HostOptions.from_environment() if options is None else options
         if entry_points is None:
             send_prints_to_stderr()
-        scan = metadata.scan(GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
+        scan = metadata.scan(GROUP, DEFAULTS_GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
         layers = [file for file in (options.project, options.user) if file is not None]
         selection = _selection(options, layers)
+        shipped, wrong = _shipped([entry for entry in scan.entry_points if entry.group == DEFAULTS_GROUP], selection)
+        layers += shipped
+        selection = _selection(options, layers)
         manager = HookManager([], traces=options.trace, strict=options.strict)
-        plugins = load_plugins(scan.entry_points, manager, selection)
+        offered = [entry for entry in scan.entry_points if entry.group != DEFAULTS_GROUP]
+        plugins = load_plugins(offered, manager, selection)
         plugins += [unreadable(problem, selection) for problem in scan.problems]
+        named = {record.distribution for record in plugins}
+        plugins += [PluginRecord(entry) for entry, _ in wrong if entry.distribution not in named]
         plugins.sort(key=lambda record: (record.distribution, record.name))
+        for entry, error in wrong:
+            problem = Problem(f"ships defaults that can't be used: {error.message}", error.fix)
+            next(record for record in plugins if record.distribution == entry.distribution).problems.append(problem)
         answers = ask(plugins, manager)
         SHIPPED.update(os.path.realpath(offer.item.path) for offer in answers.specs)
         answers.specs.extend(offer for file in layers for offer in specs_of(file))
@@ -373,7 +385,9 @@ class Host:
         The name alone would let pip take whatever somebody has put under that name into the public index.
         """
         source = metadata.source_of(known.name, known.folder, beside=beside)
-        index = self.package_index
+        index = next(
+            (file.package_index for file in self.layers if file.package_index and file.shipped_by in ("", beside)), ""
+        )
         if index or source != known.name or beside == OWN_DISTRIBUTION:
             return pip_install(source, "" if source != known.name else index)
         return (
@@ -528,6 +542,20 @@ def _selection(options: HostOptions, files: Sequence[ProjectFile]) -> Selection:
         package_index=next((file.package_index for file in files if file.package_index), ""),
         slow_import_seconds=options.slow_import_seconds,
     )
+
+
+def _shipped(
+    entries: Iterable[EntryPoint], selection: Selection
+) -> tuple[list[ProjectFile], list[tuple[EntryPoint, SettingsError]]]:
+    """The defaults that distributions ship, and the files of theirs that can't be used."""
+    files, wrong = [], []
+    for entry in entries:
+        if not is_left_out(PluginRecord(entry), selection):
+            try:
+                files.append(read_shipped(entry))
+            except SettingsError as error:
+                wrong.append((entry, error))
+    return files, wrong
 
 
 def _check_kind(kind: str) -> None:

@@ -33,7 +33,7 @@ from ..boundary.gate import SLOW_SECONDS, ImportFailed, function_at, let_in
 from ..boundary.metadata import EntryPoint, MetadataProblem, normalise
 from ..component import KINDS, Component
 from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
-from ..hookspecs import hookimpl
+from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
 from .hook_calls import HookManager, HookOwner, misused
 from .names import (
     OWN_DISTRIBUTION,
@@ -288,7 +288,7 @@ def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
     """The record for a distribution whose entry_points.txt had to be skipped; it stands for all plugins in there."""
     record = PluginRecord(EntryPoint(problem.distribution, "", problem.distribution, problem.version))
     if not is_left_out(record, selection):
-        record.stop("failed", f"can't be read: {one_line(problem.text)}", reinstall(record))
+        record.stop("failed", f"can't be read: {one_line(problem.text)}", problem.fix or reinstall(record))
     return record
 
 
@@ -398,6 +398,11 @@ def _check_functions(plugin: object, record: PluginRecord, manager: HookManager)
     for caller, implementation in marked:
         if wrong := misused(implementation, caller.name):
             record.stop("failed", f"has a hook that isn't a plain function: {wrong}", tell_authors(record))
+        if caller.name in hookspecs.HOOKS[: -len(LIFECYCLE_HOOKS + DECIDING_HOOKS)] and (
+            implementation.tryfirst or implementation.trylast
+        ):
+            text = f"marks {caller.name} with tryfirst or trylast, which means nothing where all answers are joined"
+            record.problems.append(Problem(text, tell_authors(record)))
         if not caller.has_spec() and not implementation.optionalhook:
             guess = _nearest_hook(caller.name)
             meant = f'; did you mean "{guess}"?' if guess else ""

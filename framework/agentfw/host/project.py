@@ -1,8 +1,10 @@
-"""Reads agentfw.toml: the settings of a project or of a user.
+"""Reads agentfw.toml: the settings of a project, of a user, or of everybody who has installed a distribution.
 
 The nearest file from the current folder upwards is the project's. The user's is in the folder for configuration of
-their system; what the project says wins. A mistake in a file is an error before anything is loaded, with its location
-and the nearest valid key. Paths are relative to the file, not to the current directory.
+their system. A distribution names a package of its own in the entry-point group `agentfw.defaults`; the file in that
+package holds for whoever has installed it, and nothing is imported. What a user says wins over a distribution, and a
+project over both. A mistake in a file is an error before anything is loaded, with its location and the nearest valid
+key. Paths are relative to the file, not to the current directory.
 
     # agentfw.toml
     default = "spec.toml"              # spec that `agentfw run` without arguments runs here: a file or a spec's name
@@ -28,13 +30,17 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ..boundary.metadata import normalise
+from ..boundary.metadata import EntryPoint, normalise
 from ..errors import SettingsError, nearest
 from .trust import OF_ANOTHER_USER, is_of_another_user, require_trusted, user_folder
 
 FILE_NAME = "agentfw.toml"
+DEFAULTS_GROUP = "agentfw.defaults"
 TOP_KEYS = ("default", "runs", "specs", "defaults", "plugins")
 PLUGINS_KEYS = ("allow", "disabled", "package_index")
+SHIPPED_KEYS = ("default", "defaults", "plugins")
+"""What a distribution may say. Which plugins are loaded, and where runs are, is up to those who install it."""
+SHIPPED_PLUGINS_KEYS = ("package_index",)
 
 
 class Pin(NamedTuple):
@@ -58,6 +64,12 @@ class ProjectFile(NamedTuple):
     defaults: Mapping[str, Any] = MappingProxyType({})
     package_index: str = ""
     """The URL of the index of packages that plugins are installed from."""
+    shipped_by: str = ""
+    """The distribution that ships the file. Empty for a user's and a project's."""
+
+    @property
+    def title(self) -> str:
+        return f"{FILE_NAME} of {self.shipped_by}" if self.shipped_by else str(self.path)
 
     def effect(self) -> dict[str, str]:
         """What the file changes, in words."""
@@ -100,6 +112,17 @@ def find_user_file() -> ProjectFile | None:
     return read_project(file) if file.is_file() else None
 
 
+def read_shipped(entry: EntryPoint) -> ProjectFile:
+    """The file in the package that an entry point of a distribution names."""
+    folder = entry.folder()
+    if folder is None or not (folder / FILE_NAME).is_file():
+        raise SettingsError(
+            f"{entry.distribution} {entry.version} has its defaults in {entry.value}, and there is no {FILE_NAME}",
+            fix=f"put {FILE_NAME} into that package, or leave it out with --no-plugin {entry.distribution}",
+        )
+    return read_project(folder / FILE_NAME, shipped_by=entry.distribution)
+
+
 def runs_directory(given: Path | str | None) -> Path:
     """The directory of runs: as given, as the project's or the user's agentfw.toml says, or `runs`.
 
@@ -117,7 +140,7 @@ def runs_directory(given: Path | str | None) -> Path:
     return project.path.parent / "runs" if project is not None else Path("runs").absolute()
 
 
-def read_project(path: Path) -> ProjectFile:
+def read_project(path: Path, *, shipped_by: str = "") -> ProjectFile:
     """Read and validate one file. The SettingsError lists everything that is wrong with it."""
     import tomllib
 
@@ -130,12 +153,12 @@ def read_project(path: Path) -> ProjectFile:
         raise SettingsError(f"{path} isn't UTF-8 text: {error.reason}", fix="save the file as UTF-8") from error
     except OSError as error:
         raise SettingsError(f"{path} can't be read: {error.strerror}", fix="make the file readable") from error
-    problems = _unknown_keys(table, TOP_KEYS, "")
+    problems = _unknown_keys(table, SHIPPED_KEYS if shipped_by else TOP_KEYS, "")
     plugins = table.get("plugins", {})
     if not isinstance(plugins, dict):
         problems.append("plugins: must be a table: [plugins]")
         plugins = {}
-    problems += _unknown_keys(plugins, PLUGINS_KEYS, "plugins.")
+    problems += _unknown_keys(plugins, SHIPPED_PLUGINS_KEYS if shipped_by else PLUGINS_KEYS, "plugins.")
     allow = None
     if "allow" in plugins:
         allow = _read_pins(plugins["allow"], problems)
@@ -158,7 +181,7 @@ def read_project(path: Path) -> ProjectFile:
     if problems:
         raise SettingsError(f"{path}:\n  " + "\n  ".join(problems), fix=f"fix {path}")
     place = path.parent / runs if runs else None
-    return ProjectFile(path, allow, default, place, disabled, specs, defaults, package_index)
+    return ProjectFile(path, allow, default, place, disabled, specs, defaults, package_index, shipped_by)
 
 
 def _unknown_keys(table: Mapping[str, object], known: tuple[str, ...], prefix: str) -> list[str]:

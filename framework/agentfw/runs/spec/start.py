@@ -359,7 +359,7 @@ def with_defaults(values: SpecValues, host: Host) -> SpecValues:
             for key, default in given.items()
             if key not in unused
         }
-        values = values.then(str(file.path), {**values, **filled})
+        values = values.then(file.title, {**values, **filled})
     return values
 
 
