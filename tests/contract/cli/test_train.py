@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,18 +114,6 @@ def test_a_training_is_listed_shown_resumed_reported_and_compared(agentfw: Agent
         assert words in page
     compared = agentfw("compare", first.name, "last", "--json").json
     assert [row["figure"] for row in compared][:3] == ["missed", "missed after 0", "missed after 2"]
-
-
-@pytest.mark.slow
-def test_the_page_compares_the_last_evaluation_of_a_training_with_the_first(
-    agentfw: Agentfw, view_of: Callable[[Path, str], str]
-) -> None:
-    folder = Path(agentfw(*SMALL, "--set", "evaluation.every=1", "--json").json["folder"])
-
-    page = view_of(folder.parent, "/runs")
-
-    sides = [f"{folder.name}, evaluation {number}" for number in (0, 2)]
-    assert re.findall('<option value="([^"]+)" selected>', page) == sides
 
 
 @pytest.mark.slow
