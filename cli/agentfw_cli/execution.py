@@ -104,12 +104,17 @@ def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
 def play(run: Run, out: Out, *, samples: bool = False) -> Summary:
     """Execute a run with a live picture. Whatever stops it, a line says how to resume."""
     from agentfw.errors import AgentfwError
-    from agentfw_cli.interrupts import Interrupted, run_until_interrupted
+    from agentfw_cli.interrupts import Interrupted, end_process, run_until_interrupted
     from agentfw_cli.live import watch
+
+    def give_up(error: AgentfwError) -> None:
+        _say_how_to_resume(run, error)
+        out.error(error.message, error.fix)
+        end_process(error.exit_code)
 
     try:
         with watch(run.info, out, samples=samples) as observer:
-            return run_until_interrupted(run.execute(observer), lambda why: _tell_interrupted(run, why, out))
+            return run_until_interrupted(run.execute(observer, give_up), lambda why: _tell_interrupted(run, why, out))
     except AgentfwError as error:
         _say_how_to_resume(run, error)
         raise

@@ -1,8 +1,8 @@
 """Runs a coroutine that Ctrl-C or SIGTERM ends in good order.
 
 The first signal cancels the run, which closes what it has opened. What doesn't end by then, because a plugin keeps the
-event loop busy or holds on to being cancelled, is left behind: after two seconds, or at the second signal. Nothing that
-was acknowledged is lost by this, because it is on disk.
+event loop busy or holds on to being cancelled, is named and left behind: after two seconds, or at the second signal.
+Nothing that was acknowledged is lost by this, because it is on disk.
 
     summary = run_until_interrupted(run.execute(observer), take_leave)
 """
@@ -16,9 +16,10 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from agentfw.boundary.coroutines import use_daemon_threads
+from agentfw.boundary.plugin_calls import hanging
 from agentfw.errors import Interruption, PluginError
 
 Result = TypeVar("Result")
@@ -46,10 +47,9 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callabl
 
     def leave() -> None:
         take_leave(came[0])
-        if sys.stderr.isatty():
-            sys.stderr.write("\x1b[?25h")  # a live picture may have hidden the cursor
-        sys.stderr.flush()
-        os._exit(came[0].exit_code)
+        for line in hanging():
+            sys.stderr.write(f"left behind: {line}\n")
+        end_process(came[0].exit_code)
 
     timer = threading.Timer(_PATIENCE, leave)
     timer.daemon = True
@@ -82,6 +82,14 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callabl
         ) from None
     finally:
         timer.cancel()
+
+
+def end_process(code: int) -> NoReturn:
+    """End the process now. Nothing that was acknowledged is lost: it is on disk."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\x1b[?25h")  # a live picture may have hidden the cursor
+    sys.stderr.flush()
+    os._exit(code)
 
 
 @contextmanager

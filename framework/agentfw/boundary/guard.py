@@ -12,6 +12,7 @@ Who is to blame is decided by the call in progress and not by the traceback, whi
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterable
 from itertools import islice
@@ -19,8 +20,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ..errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
+from .plugin_calls import IN_PROGRESS, PluginCall, current_task
 
 Item = TypeVar("Item")
+
+_UNLIMITED = ("learner", "optimizer")
+"""The kinds whose calls may take as long as they need."""
 
 
 class CallCounts:
@@ -80,28 +85,32 @@ class Guard:
         return Calling(self, call, episode, False, passes)
 
 
-class Calling:
+class Calling(PluginCall):
     """A call of a component, in progress within its `with` block.
 
     A class and no generator: a run enters it several times for each turn of an agent.
     """
 
-    __slots__ = ("_began", "_counted", "_number", "_passes", "call", "episode", "guard")
+    __slots__ = ("_began", "_counted", "_number", "_passes", "guard")
 
     def __init__(
         self, guard: Guard, call: str, episode: str, counted: bool, passes: type[BaseException] | tuple[()] = ()
     ) -> None:
         """`counted` adds the call and its seconds to the record also if it succeeds."""
-        self.guard, self.call, self.episode = guard, call, episode
-        self._counted, self._passes = counted, passes
+        self.title, self.call, self.episode = guard.title, call, episode
+        self.mend = "" if guard.kind in _UNLIMITED else guard.mend
+        self.guard, self._counted, self._passes = guard, counted, passes
 
     def __enter__(self) -> None:
+        self.thread, self.task = threading.get_ident(), current_task()
+        IN_PROGRESS[self] = None
         self._began = time.monotonic() if self._counted else 0.0
         self._number = self.guard.row.begin(self.call or "an episode", self.episode)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        IN_PROGRESS.pop(self, None)
         seconds = time.monotonic() - self._began if self._counted else None
         if error is None or isinstance(error, self._passes):
             self.guard.row.end(self._number, seconds=seconds)
@@ -116,23 +125,10 @@ class Calling:
                 error.args = (error.message,)
             error.has_culprit = True
         elif isinstance(error, asyncio.CancelledError):
-            task = _current_task()
-            if task is None or not task.cancelling():  # else it is the run that is cancelled
+            if self.task is None or not self.task.cancelling():  # else it is the run that is cancelled
                 raise self.guard.error(f"failed in {self.where}: it was cancelled from inside") from error
         elif is_failure(error):
             raise self.guard.error(f"failed in {self.where}: {in_words(error)}") from error
-
-    @property
-    def where(self) -> str:
-        """The call, and the episode that it belongs to."""
-        return ", ".join(filter(None, (self.call, f"episode {self.episode}" if self.episode else "")))
-
-
-def _current_task() -> asyncio.Task[Any] | None:
-    try:
-        return asyncio.current_task()
-    except RuntimeError:  # no event loop runs here
-        return None
 
 
 def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int | None = None) -> list[Item]:

@@ -23,6 +23,7 @@ from pluggy import HookCaller, HookImpl, PluginManager, PluginValidationError
 
 from .. import hookspecs
 from ..boundary.coroutines import not_awaitable
+from ..boundary.plugin_calls import PluginCall
 from ..errors import AgentfwError, PluginError, UnknownNameError, in_words, is_failure, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 
@@ -142,7 +143,8 @@ class HookManager(PluginManager):
         if owner.silenced:
             return
         try:
-            answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
+            with PluginCall(owner.title, f"{hook}()", owner.fix):
+                answer: object = not_awaitable(implementation.function(*_given(implementation, arguments)))
         except BaseException as error:
             if not is_failure(error):
                 raise
@@ -186,12 +188,13 @@ class HookManager(PluginManager):
     ) -> Any:
         limit: asyncio.Timeout | None = None
         try:
-            answer = call()
-            if inspect.isawaitable(answer):
-                if hook == "agentfw_record":
-                    not_awaitable(answer)  # raises: a record is written at once
-                async with asyncio.timeout(self._deadline) as limit:
-                    answer = await answer
+            with PluginCall(owner.title, f"{hook}()", owner.fix):
+                answer = call()
+                if inspect.isawaitable(answer):
+                    if hook == "agentfw_record":
+                        not_awaitable(answer)  # raises: a record is written at once
+                    async with asyncio.timeout(self._deadline) as limit:
+                        answer = await answer
         except TimeoutError as error:
             if limit is None or not limit.expired():
                 raise PluginError(f"{owner.title} failed in {hook}(): {in_words(error)}", fix=owner.fix) from error

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..boundary.output import struck_logs
+from ..boundary.plugin_calls import GiveUp, watched
 from ..errors import UsageError
 from ..host import Host
 from ..printing.out import counted
@@ -99,8 +100,12 @@ class Run:
         """Whether nothing is left to do, also of what was added to its plan."""
         return self.folder.state == "done" and self.spec.planned_updates <= self.folder.planned_updates
 
-    async def execute(self, observer: Observer | None = None) -> Summary:
-        """Do what is missing, and summarize. A run that is done is not started again."""
+    async def execute(self, observer: Observer | None = None, give_up: GiveUp | None = None) -> Summary:
+        """Do what is missing, and summarize. A run that is done is not started again.
+
+        `give_up` is called from another thread when a plugin has blocked the event loop until the deadline. Without it,
+        the run only tells whose code that is.
+        """
         self.folder.lock()
         try:
             if self.is_done and (done := self.folder.summary()):
@@ -111,7 +116,7 @@ class Run:
                 self.folder.rewrite(changed_record(self.folder.about, self.spec))
             self.folder.note_segment(segment_of(self.spec, self.host))
             assembly, self._assembly = self._assembly or assemble(self.spec, self.host), None
-            with struck_logs():
+            with watched(self.spec.deadline, give_up), struck_logs():
                 return await self._execute(assembly, observer or Observer())
         finally:
             self.folder.unlock()

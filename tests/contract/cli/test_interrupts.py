@@ -154,6 +154,8 @@ def test_one_signal_ends_a_run_with_a_memory_that_holds_on(start: Start, memory:
 
     assert process.returncode == 130, told
     assert "resume with: agentfw runs resume" in told
+    assert f'left behind: memory "{memory}" of agentfw-busy 1.0.0, busy with recall()' in told
+    assert ", agentfw_busy.py, line " in told
     assert "Traceback" not in told
 
 
@@ -165,3 +167,17 @@ def test_a_tool_that_hangs_keeps_a_run_from_ending_no_longer_than_its_timeout(st
 
     assert process.returncode == 0, told
     assert "report.html" in table
+
+
+@pytest.mark.slow
+def test_a_world_that_blocks_until_the_deadline_ends_the_run(start: Start) -> None:
+    process = start("run", "blocking", "--policy", "random", "--set", "deadline=1")
+
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 3
+    assert 'environment "blocking" of agentfw-busy' in told
+    place = "has kept the run from going on for {} s: begin(), agentfw_busy.py, line "
+    assert all(place.format(seconds) in " ".join(told.split()) for seconds in ("0.5", "1")), told
+    assert "--set deadline=SECONDS" in told
+    assert "Traceback" not in told
