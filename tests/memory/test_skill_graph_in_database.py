@@ -146,7 +146,7 @@ def test_what_one_process_adds_another_recalls_at_once(postgres_database: Databa
 def add_many_alike(graph: SkillGraph) -> Skill:
     """A shared skill, and forty thousand copies of it that were imported with it."""
     first = graph.add(owner="ana", text="the marmalade is in the cellar", visibility="shared", valid_from=1e9)
-    graph._store._run(  # type: ignore[attr-defined]
+    graph._store._run(
         "INSERT INTO skillgraph.live (tenant, number, changed, owner, shared, digest, vector, words, valid_from) "
         "SELECT tenant, n, changed, owner, 1, n::text, vector, words, valid_from "
         "FROM skillgraph.live, generate_series(1001, 41000) AS n WHERE number = ?",
