@@ -51,7 +51,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    options = Options(__doc__, kinds=[*KINDS]).parse_args(arguments)
+    options = Options(__doc__, kinds=[*KINDS, "plugin", "command"]).parse_args(arguments)
     return tell(measure(options.kinds), options.json, show)
 
 

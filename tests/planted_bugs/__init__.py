@@ -43,7 +43,19 @@ GOOD: list[tuple[str, Callable[[], Any]]] = [
     ("tracker", watching.Table),
     ("tracker", watching.Timing),
     ("hook", watching.Sundays),
+    ("plugin", watching.Diary),
+    ("command", lambda: watching.count),
 ]
+
+
+def _given(command: object) -> Callable[[], Any]:
+    """A factory of what is there already."""
+
+    def make() -> Any:
+        return command
+
+    make.__name__ = str(getattr(command, "name", None) or getattr(command, "__name__", ""))
+    return make
 
 
 _BUGS: dict[str, list[tuple[Callable[[], Any], str, str]]] = {
@@ -83,6 +95,7 @@ _BUGS: dict[str, list[tuple[Callable[[], Any], str, str]]] = {
             "it_keeps_to_the_limit",
         ),
         (acting.Scribbling, "appends to the request", "the_request_stays_as_it_is"),
+        (acting.BackInTime, "an answer takes less than no time", "its_time_is_a_time"),
     ],
     "tool": [
         (acting.Empty, "a box without tools", "it_opens_into_tools"),
@@ -128,6 +141,7 @@ _BUGS: dict[str, list[tuple[Callable[[], Any], str, str]]] = {
         (learning.Elsewhere, "scores another episode", "scores_can_be_used"),
         (learning.OffTrack, "a track that doesn't exist", "scores_can_be_used"),
         (learning.Moody, "other scores each time", "the_same_gets_the_same"),
+        (learning.Comparing, "division by zero for a single sample", "a_group_of_one_will_do"),
         (learning.FirstTurn, "fails for an episode without turns", "odd_episodes_will_do"),
         (learning.EmptyAnswers, "division by zero for an empty answer", "odd_episodes_will_do"),
         (learning.Announcing, "announces other components", "its_components_are_those_announced"),
@@ -182,6 +196,21 @@ _BUGS: dict[str, list[tuple[Callable[[], Any], str, str]]] = {
         (watching.Permissive, "allows a call with True", "it_decides_on_requests_and_calls"),
         (watching.FirstMessageOnly, "records the first message alone", "it_keeps_records_whole"),
         (watching.NeedsUsage, "adds up tokens that no policy counted", "it_watches_a_whole_run"),
+    ],
+    "plugin": [
+        (watching.MisspeltHook, "a hook that doesn't exist", "it_loads"),
+        (watching.WrongArgument, "an argument that its hook doesn't have", "it_loads"),
+        (watching.DividesByLosses, "raises after an update", "its_hooks_do_not_raise"),
+        (watching.StartsOnce, "fails when a run is resumed", "a_resumed_run_may_tell_it_again"),
+        (watching.WritesIntoRecords, "writes into the records", "records_stay_as_they_are"),
+        (watching.SetsVariables, "sets an environment variable", "the_process_stays_as_it_is"),
+    ],
+    "command": [
+        (_given(watching.no_command), "a function that is no command", "it_is_a_command"),
+        (_given(watching.undescribed), "an option without help", "it_says_what_it_does"),
+        (_given(watching.only_words), "no --json", "it_speaks_json"),
+        (_given(watching.traceback), "a traceback for a missing file", "wrong_arguments_are_usage_errors"),
+        (_given(watching.takes_anything), "takes options that don't exist", "wrong_arguments_are_usage_errors"),
     ],
 }
 

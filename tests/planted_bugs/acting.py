@@ -232,6 +232,11 @@ class FirstTurnOnly(Parrot):
         return await super().generate(request)
 
 
+class BackInTime(Parrot):
+    def generation_time(self, generation: Generation, time_per_token: float) -> float:
+        return time_per_token - 0.2
+
+
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 

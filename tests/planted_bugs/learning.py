@@ -47,6 +47,11 @@ class Moody(Turns):
         return replace(super().score_of(episode), value=random.random())
 
 
+class Comparing(Turns):
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        return [replace(self.score_of(group[0]), value=stdev(len(episode.turns) for episode in group))]
+
+
 class FirstTurn(Turns):
     def score_of(self, episode: Episode) -> Score:
         return replace(super().score_of(episode), value=float(episode.turns[0].count))

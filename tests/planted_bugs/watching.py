@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from agentfw import Tracker, hookimpl
-from agentfw.episode import Call, Turn
+from agentfw.episode import Call, Episode, Turn
 from agentfw.hookspecs import Hook, Verdict
+from agentfw.scores import Score
 from agentfw.tracker import Operation, PolicyCall
 
 
@@ -116,6 +120,64 @@ class TracesSuccess(Lines):
 # -- hooks -------------------------------------------------------------------------------------------------------------
 
 
+class Diary:
+    """Writes a line for each episode."""
+
+    @hookimpl
+    def agentfw_run_started(self, run: Any) -> None:
+        self.path = run.folder.path / "diary.txt"
+        self.path.touch()
+
+    @hookimpl
+    def agentfw_episode_done(self, run: Any, episode: Episode) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"{episode.id}\n")
+
+    @hookimpl
+    def agentfw_scored(self, run: Any, scores: Sequence[Score]) -> None:
+        self.latest = len(scores)
+
+
+class MisspeltHook(Diary):
+    @hookimpl
+    def agentfw_episode_finished(self, run: Any) -> None:
+        pass
+
+
+class WrongArgument(Diary):
+    @hookimpl
+    def agentfw_turn(self, run: Any, answer: Any) -> None:
+        pass
+
+
+class DividesByLosses(Diary):
+    @hookimpl
+    def agentfw_updated(self, run: Any, version: str, metrics: Mapping[str, float]) -> None:
+        1 / (metrics["loss"] - 0.5)
+
+
+class StartsOnce(Diary):
+    @hookimpl
+    def agentfw_run_started(self, run: Any) -> None:
+        super().agentfw_run_started(run)
+        (run.folder.path / "diary").mkdir()
+
+
+class WritesIntoRecords(Diary):
+    @hookimpl
+    def agentfw_episode_done(self, run: Any, episode: Episode) -> None:
+        for file in run.folder.path.rglob("metrics.jsonl"):
+            with file.open("a", encoding="utf-8") as lines:
+                lines.write('{"note": "done"}\n')
+
+
+class SetsVariables(Diary):
+    @hookimpl
+    def agentfw_run_started(self, run: Any) -> None:
+        super().agentfw_run_started(run)
+        os.environ["DIARY_OF"] = run.id
+
+
 class Sundays(Hook):
     """Refuses calls on Sundays, and marks what was recorded on one."""
 
@@ -148,3 +210,48 @@ class NeedsUsage(Sundays):
     @hookimpl
     def agentfw_turn(self, turn: Turn) -> None:
         self.sampled = 0 + turn.usage.sampled  # type: ignore[operator]
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True))
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+def count(path: str, as_json: bool) -> None:
+    """Count the lines of a file."""
+    lines = len(Path(path).read_text("utf-8").splitlines())
+    click.echo(f'{{"lines": {lines}}}' if as_json else lines)
+
+
+def no_command(path: str) -> None:
+    """Count the lines of a file."""
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True))
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+@click.option("--deep", is_flag=True)
+def undescribed(path: str, as_json: bool, deep: bool) -> None:
+    """Count the lines of a file."""
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True))
+def only_words(path: str) -> None:
+    """Count the lines of a file."""
+
+
+@click.command()
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+def traceback(path: str, as_json: bool) -> None:
+    """Count the lines of a file."""
+    click.echo(len(Path(path).read_text("utf-8").splitlines()))
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("path", required=False, nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+def takes_anything(path: str, as_json: bool) -> None:
+    """Count the lines of a file."""

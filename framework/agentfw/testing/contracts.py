@@ -84,8 +84,8 @@ class _Contract(NamedTuple):
     """Where a kind's checks are and what its components must be."""
 
     modules: tuple[str, ...]
-    protocol: str
-    """The class that they derive from."""
+    protocol: str = ""
+    """The class that they derive from; empty where it is no component but something else of a plugin."""
 
 
 _CONTRACTS = {
@@ -98,6 +98,8 @@ _CONTRACTS = {
     "learner": _Contract(("learners",), "learner:Learner"),
     "tracker": _Contract(("trackers",), "tracker:Tracker"),
     "hook": _Contract(("hooks",), "hookspecs:Hook"),
+    "plugin": _Contract(("plugins",)),
+    "command": _Contract(("commands",)),
 }
 
 
@@ -119,6 +121,8 @@ def contract(kind: str) -> tuple[CheckFunction, ...]:
     where = _of(kind)
     modules = [importlib.import_module(f".{name}", __package__) for name in where.modules]
     found = [check for module in modules for check in _checks_in(module)]
+    if not where.protocol:
+        return tuple(found)
     return (_can_be_made(kind), its_settings_are_explained, *found)
 
 
@@ -189,6 +193,7 @@ def check_component(
 ) -> list[CheckResult]:
     """Check what a factory makes. What can't be made, or hangs, is not checked any further.
 
+    `kind` is a kind of component, or `plugin` for a whole plugin that watches runs, or `command` for a click command.
     `examples` are arguments for calls of a tool, such as `[{"city": "Nantes"}]`, that succeed and do no harm.
     """
     material = sample_episodes() if episodes is None else episodes

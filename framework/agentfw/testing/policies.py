@@ -156,6 +156,15 @@ async def the_request_stays_as_it_is(subject: Policies) -> None:
         require(one == two, f"it altered the {name} of the request")
 
 
+async def its_time_is_a_time(subject: Policies) -> None:
+    """How long an answer takes in the world's time is never below zero."""
+    async with _open(subject) as policy:
+        answer = await policy.generate(_request())
+        for time_per_token in (0.0, 0.5):
+            takes = policy.generation_time(answer, time_per_token)
+            require(math.isfinite(takes) and takes >= 0, f"an answer can't take {takes}")
+
+
 def _check_types(answer: object) -> None:
     require(isinstance(answer, Generation), f"it answers with a {type(answer).__name__}")
     assert isinstance(answer, Generation)

@@ -1,0 +1,105 @@
+"""The contract of plugins that watch runs with hooks: they are told of a small run that has records in its folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ..episode import Message, Task, Usage
+from ..request import Request
+from ..scores import Score
+from .checks import Subject, require
+from .samples import sample_episode
+
+Plugins = Subject[Any]
+
+_RECORDS = ("episodes.jsonl", "metrics.jsonl")
+
+
+def _told(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
+    """What a host notes of a plugin that it tells of runs. What it does to environment variables is undone."""
+    before = dict(os.environ)
+    try:
+        return _tell(plugin, *runs, starts=starts)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _tell(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
+    """Tell it of runs, in the order of a training. A resumed one starts again."""
+    from .contracts import fresh_host
+
+    host = fresh_host(plugin, strict=False)
+    episode = sample_episode(Task(0, seed=7))
+    scores = [Score(episode.id, "tips", 1.0)]
+    request, usage = Request([Message("user", "Which tea?")], task=episode.task), Usage(12, 0, 3)
+    spec = SimpleNamespace(environment=SimpleNamespace(name="sample"), policy=SimpleNamespace(name="sample"), models=())
+    for folder in runs:
+        folder.mkdir()
+        for name in _RECORDS:
+            (folder / name).write_text("{}\n", "utf-8")
+        run = SimpleNamespace(id=folder.name, folder=SimpleNamespace(path=folder), spec=spec)
+        for _ in range(starts):
+            host.call("agentfw_run_started", run=run)
+        for turn in episode.turns:
+            host.call("agentfw_answered", run=run, request=request, model="sample", usage=usage, counted=True)
+            host.call("agentfw_turn", run=run, episode_id=episode.id, turn=turn)
+        host.call("agentfw_episode_done", run=run, episode=episode)
+        for _ in range(starts):
+            host.call("agentfw_scored", run=run, scores=scores)
+        host.call("agentfw_updated", run=run, version="v1", metrics={"loss": 0.5})
+        host.call("agentfw_run_finished", run=run, summary=SimpleNamespace(figures={}, episodes=1))
+    return host.notes
+
+
+def it_loads(subject: Plugins) -> None:
+    """It loads without a complaint: every hook has a known name and takes known arguments."""
+    _require_none(_told(subject.make()), "loading it")
+
+
+def its_hooks_do_not_raise(subject: Plugins) -> None:
+    """In a training from its beginning to its end, and in a second one, none of its hooks raises."""
+    notes = _told(subject.make(), subject.folder / "first", subject.folder / "second")
+    _require_none(notes, "in two trainings with it")
+
+
+def a_resumed_run_may_tell_it_again(subject: Plugins) -> None:
+    """It takes what a resumed run tells a second time: the start, and the scores of a group."""
+    _require_none(_told(subject.make(), subject.folder / "run", starts=2), "telling it a second time")
+
+
+def records_stay_as_they_are(subject: Plugins) -> None:
+    """The records of a run are the same with it and without it."""
+    folder = subject.folder / "run"
+    _told(subject.make(), folder)
+    for name in _RECORDS:
+        same = (folder / name).is_file() and (folder / name).read_text("utf-8") == "{}\n"
+        require(same, f"with it, {name} differs; write to files of its own")
+
+
+def the_process_stays_as_it_is(subject: Plugins) -> None:
+    """It leaves the process alone: the working directory, environment variables, standard output and signals."""
+    before = _process()
+    _tell(subject.make(), subject.folder / "run")
+    for name, is_now in _process().items():
+        require(is_now == before[name], f"after a run with it, {name} changed; put back what it changes")
+
+
+def _require_none(notes: Sequence[str], when: str) -> None:
+    require(not notes, f"{when}, the host notes: {'; '.join(notes)}")
+
+
+def _process() -> dict[str, object]:
+    return {
+        "the working directory": os.getcwd(),
+        "os.environ": dict(os.environ),
+        "sys.stdout": sys.stdout,
+        "sys.excepthook": sys.excepthook,
+        "the handler of SIGINT": signal.getsignal(signal.SIGINT),
+    }
