@@ -40,11 +40,17 @@ def runs_commands(page: Path) -> bool:
     return any(one.language in ("sh", "console") and not one.not_run for one in snippets(page))
 
 
-CASES = [
-    pytest.param(page, id=name(page), marks=[pytest.mark.slow] if runs_commands(page) else [])
-    for page in PAGES
-    if snippets(page)
-]
+FIRST = {"README", "guides/getting-started", "guides/plugins"}
+"""What a newcomer reads first. The commands of the other pages are run at night."""
+
+
+def marks(page: Path) -> list[pytest.MarkDecorator]:
+    if not runs_commands(page):
+        return []
+    return [pytest.mark.slow if name(page) in FIRST else pytest.mark.nightly]
+
+
+CASES = [pytest.param(page, id=name(page), marks=marks(page)) for page in PAGES if snippets(page)]
 
 
 @pytest.mark.parametrize("page", CASES)
