@@ -75,7 +75,7 @@ def test_options_of_several_commands_are_explained_once(pages: Pages) -> None:
 
     assert commands.count("Directory of runs. Default: ./runs.") == 1
     assert "All of them have `--store` and `--tenant`." in commands.partition("## agentfw memory\n")[2]
-    assert "Also: `-k`, `--where` ([above](#agentfw-memory))." in recall
+    assert "Also: `--where` ([above](#agentfw-memory))." in recall
     assert "  --why " in recall
     assert "  --store" not in recall
 

@@ -66,7 +66,7 @@ def circle(killable: Start, agentfw: Command, tmp_path: Path) -> Circle:
     return Circle(killable, agentfw, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_learned_from_removed_feedback_is_not_served_also_if_it_is_removed_during_the_training(
     circle: Circle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
