@@ -223,7 +223,7 @@ def test_an_engine_is_named_in_a_spec() -> None:
 # -- Ray ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_actor_does_what_a_process_does(tmp_path: Path) -> None:
     """In a process of its own: Ray leaves threads and a signal handler behind, which may end this one much later."""
     pytest.importorskip("ray")

@@ -15,7 +15,7 @@ pytest.importorskip("peft")
 RESULTS = Path(__file__).parents[3] / "docs" / "results" / "gpu.md"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_rows_run_in_small_without_a_card() -> None:
     rows = {row.pop("row"): row for row in examine(["card", "copies", "flex", "train"], "cpu", "small")}
 

@@ -91,7 +91,9 @@ def test_two_processes_learn_what_one_learns(learner_of: Make, make_batch: MakeB
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("precision", "within"), [("fp32", 1e-4), ("nf4", 5e-4)])
+@pytest.mark.parametrize(
+    ("precision", "within"), [("fp32", 1e-4), pytest.param("nf4", 5e-4, marks=pytest.mark.nightly)]
+)
 def test_a_divided_base_learns_what_a_whole_one_learns(
     learner_of: Make, make_batch: MakeBatch, precision: str, within: float
 ) -> None:
@@ -112,7 +114,7 @@ def test_four_processes_in_bf16_with_a_divided_base_stay_near_one(learner_of: Ma
     assert norms[0] == pytest.approx(norms[1], rel=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_divided_training_goes_on_with_another_number_of_processes(
     learner_of: Make, make_batch: MakeBatch, tmp_path: Path
 ) -> None:
