@@ -144,7 +144,7 @@ def test_a_run_stops_at_its_budget_and_goes_on_with_a_higher_one(command: Any) -
         changes = {"budget__tokens": 660, "budget__money": "null", "policy__price__sampled": 80}
         code, out, _ = command("runs", "resume", run.name, **changes)
         assert code == 0
-    assert "600 prompt, 60 sampled, cost 0.00312" in out, "two answers at the new price: one of this user was kept"
+    assert "600 prompt, 60 sampled, cost 0.00384" in out, "three answers at the new price: one of them was kept"
     assert len(set(server.answered)) == len(server.answered) == 6, "no answer was paid for twice"
 
 
