@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _HOSTS = ("localhost", "127.0.0.1")
 _RUNS = 12
 """Runs that the first page lists. The filter has all."""
+_SUGGESTED = 20
+"""The newest runs among which two are looked for that can be compared."""
 _ALONE = (
     "sandbox allow-scripts; frame-ancestors 'none'; default-src 'none'; "
     "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -171,7 +173,9 @@ class Viewer:
         with self.index.reading() as rows:
             names = _sides(rows)
             chosen = [request.query_params.get(name, "") for name in ("left", "right")]
-            sides = [_side(rows, name, names) for name in chosen] if all(chosen) else []
+            if not all(chosen):
+                chosen = _suggested(rows, names, chosen)
+            sides = [_side(rows, name, names) for name in chosen]
         pairs = pairs_of(*sides) if len(sides) == 2 else []
         left, right = sides if len(sides) == 2 else (Side("", []), Side("", []))
         return self._html(pages.runs(left, right, pairs, names, seen))
@@ -260,6 +264,36 @@ def _sides(rows: sqlite3.Connection) -> list[str]:
         " ORDER BY r.began DESC, p.number DESC"
     )
     return [f"{name}, {stage} {number}" if stage else name for name, stage, number in found]
+
+
+def _suggested(rows: sqlite3.Connection, names: list[str], chosen: list[str]) -> list[str]:
+    """The two newest that have played a task in common, with the one that was chosen if one was.
+
+    Of a training, these are the first evaluation and the last.
+    """
+    wanted = chosen[1] or chosen[0]
+    if wanted and wanted not in names:
+        return []
+    since = names.index(wanted) if wanted else 0
+    near = [(name, _tasks(rows, name)) for name in names[since : since + _SUGGESTED]]
+    for place, (right, played) in enumerate(near[:1] if wanted else near):
+        older, run = near[place + 1 :], right.partition(", ")[0]
+        for left, tasks in [*(one for one in reversed(older) if one[0].startswith(f"{run}, ")), *older]:
+            if played & tasks:
+                return [left, right]
+    return []
+
+
+def _tasks(rows: sqlite3.Connection, name: str) -> set[tuple[str, str]]:
+    run, _, stage = name.partition(", ")
+    stage, _, number = stage.partition(" ")
+    found = rows.execute(
+        "SELECT DISTINCT e.environment, e.task FROM episodes e JOIN places p ON p.id = e.place"
+        " JOIN runs r ON r.id = e.run WHERE r.name = ? AND p.stage = ? AND (? = '' OR p.number = ?)"
+        " AND e.task IS NOT NULL",
+        (run, stage, number, number),
+    )
+    return {(environment, task) for environment, task in found}
 
 
 def _side(rows: sqlite3.Connection, name: str, names: list[str]) -> Side:
