@@ -117,6 +117,18 @@ def test_a_training_is_listed_shown_resumed_reported_and_compared(agentfw: Agent
 
 
 @pytest.mark.slow
+def test_the_page_compares_the_last_evaluation_of_a_training_with_the_first(
+    agentfw: Agentfw, view_of: Callable[[Path, str], str]
+) -> None:
+    folder = Path(agentfw(*SMALL, "--set", "evaluation.every=1", "--json").json["folder"])
+
+    page = view_of(folder.parent, "/runs")
+
+    sides = [f"{folder.name}, evaluation {number}" for number in (0, 2)]
+    assert re.findall('<option value="([^"]+)" selected>', page) == sides
+
+
+@pytest.mark.slow
 def test_specs_of_trainings_are_trained_and_compared(agentfw: Agentfw) -> None:
     Path("slow.toml").write_text(SPEC)
     Path("fast.toml").write_text(SPEC.replace("rate = 3.0", "rate = 30.0"))
