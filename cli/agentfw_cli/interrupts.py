@@ -30,7 +30,7 @@ _PATIENCE = 2.0
 
 
 class Interrupted(Interruption):
-    """A signal came."""
+    """Ctrl-C or SIGTERM ended the run."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

@@ -57,7 +57,7 @@ class PluginCall:
 
     @property
     def has_the_turn(self) -> bool:
-        """Whether its event loop runs it now, and nothing else; for other threads than that of the loop."""
+        """Whether the event loop is running this call right now. Meant to be read from another thread."""
         return self.task is not None and asyncio.current_task(self.task.get_loop()) is self.task
 
     @property
@@ -79,7 +79,7 @@ def current_task() -> asyncio.Task[Any] | None:
 
 
 def hanging() -> list[str]:
-    """What a run that doesn't end waits for, in words: the call that has the turn, or all the innermost ones."""
+    """What a run that doesn't end is waiting for, one line for each call."""
     innermost = list({call.task or call.thread: call for call in list(IN_PROGRESS)}.values())
     waiting = [call for call in innermost if call.has_the_turn] or innermost
     # An environment's call lasts as long as the episode: it waits for the others.
@@ -92,7 +92,7 @@ def hanging() -> list[str]:
 
 @contextmanager
 def watched(deadline: float, give_up: GiveUp | None) -> Iterator[None]:
-    """Name the call that keeps this event loop from going on, and end the run where it does so until the deadline."""
+    """Report a call that blocks this event loop for ten seconds, and end the run if it does so until the deadline."""
     loop, done = asyncio.get_running_loop(), threading.Event()
     noted = min(_NOTED_SECONDS, deadline / 2)
 

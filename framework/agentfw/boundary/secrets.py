@@ -108,10 +108,6 @@ class Secrets:
         """All of them, for a process that is to strike them, too."""
         return frozenset(self._values)
 
-    def occur_in(self, text: str) -> bool:
-        """Whether one of them is in a text, in any form."""
-        return any(spelling.strike(text) != text for spelling in self.spellings)
-
 
 _alive: tuple[weakref.ref[Secrets], ...] = ()
 

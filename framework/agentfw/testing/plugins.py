@@ -22,7 +22,7 @@ _RECORDS = ("episodes.jsonl", "metrics.jsonl")
 
 
 def _told(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
-    """What a host notes of a plugin that it tells of runs. What it does to environment variables is undone."""
+    """Call the plugin's hooks, return what the host complained of, and restore the environment variables."""
     before = dict(os.environ)
     try:
         return _tell(plugin, *runs, starts=starts)
@@ -32,7 +32,7 @@ def _told(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
 
 
 def _tell(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
-    """Tell it of runs, in the order of a training. A resumed one starts again."""
+    """Call its hooks in the order of a training. A run with two `starts` was resumed."""
     from .contracts import fresh_host
 
     host = fresh_host(plugin, strict=False)

@@ -152,4 +152,4 @@ def test_a_secret_is_struck_wherever_the_stream_is_cut(
     told = [pieces.feed(text[start:end]) for start, end in pairwise(places)] + [pieces.end()]
 
     assert "".join(told) == strike(text) == around[0] + MASK + around[1]
-    assert known.occur_in(text)
+    assert any(spelling.strike(text) != text for spelling in known.spellings)
