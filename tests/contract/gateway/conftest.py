@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
@@ -94,6 +94,10 @@ class Gateway:
         answer = self.request("GET", f"/memory?user={of}", key)
         assert answer.status_code == 200, answer.text
         return [str(item["text"]) for item in reversed(answer.json()["items"])]
+
+    def has_heard(self, *users: str) -> bool:
+        """Whether the memory has heard all that users have said."""
+        return not any(self.request("GET", f"/memory?user={of}").json()["waiting"] for of in users)
 
     def waiting(self) -> float:
         """Number of requests that wait for a place, as /metrics says."""
@@ -263,8 +267,21 @@ def killable(tmp_path: Path) -> Iterator[Start]:
 def killed_now(gateway: Gateway, copy: Path) -> Path:
     """A copy of the gateway's run as `kill -9` would leave it at this moment."""
     copied = copy / gateway.folder.name
-    shutil.copytree(gateway.folder, copied, ignore=shutil.ignore_patterns("lock", "*.lock"))
-    return copied
+    while True:  # until nothing was written meanwhile: the files have to be of one moment
+        before = _written(gateway.folder)
+        with suppress(shutil.Error):  # a file that went meanwhile
+            shutil.copytree(gateway.folder, copied, ignore=shutil.ignore_patterns("lock", "*.lock"))
+            if _written(gateway.folder) == before:
+                return copied
+        shutil.rmtree(copied)
+
+
+def _written(folder: Path) -> dict[Path, tuple[int, int]]:
+    found = dict[Path, tuple[int, int]]()
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            found[path] = path.stat().st_size, path.stat().st_mtime_ns
+    return found
 
 
 def command(*words: str) -> Any:

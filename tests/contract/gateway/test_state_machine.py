@@ -180,6 +180,8 @@ class Gateways(RuleBasedStateMachine):
         running, stack = self.running[gateway]
         run, self.copies = running.folder, self.copies + 1
         if kill:
+            if self.shared:  # what a gateway says to the store after its folder was copied can't be taken back
+                until(lambda: running.has_heard(*USERS))
             run = killed_now(running, self.folder / f"copy-{self.copies}")
         stack.close()
         self.running[gateway] = self.start(run.parent, resume=str(run))
