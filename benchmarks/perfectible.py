@@ -64,11 +64,12 @@ def sums(count: int, seed: int) -> list[dict[str, Any]]:
     ]
 
 
+UNTRAINED = {"policy.model": "tiny-sums", "policy.batch": 128}
+
+
 def settings_of(folder: Path) -> dict[str, Any]:
     return {
         "environment.tasks": str(folder / "{split}.jsonl"),
-        "policy.model": "tiny-sums",
-        "policy.batch": 128,
         "sampling.temperature": 1.0,
         "sampling.max_tokens": 80,
         "concurrency": 128,
@@ -86,12 +87,12 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "train.jsonl").read_text("utf-8").splitlines()]
 
 
-def solved(folder: Path, seed: int, **chosen: Any) -> list[float]:
-    """The share of its tries in which each task is solved."""
+def solved(folder: Path, seed: int, policy: str = "tiny") -> list[float]:
+    """The share of its tries in which each task is solved, by the untrained model or by a training's."""
     rows, count = read(folder), len((folder / "test.jsonl").read_text("utf-8").splitlines())
-    settings = settings_of(folder) | chosen
+    settings = settings_of(folder) | (UNTRAINED if policy == "tiny" else {})
     played = agentfw.run(
-        "questions", policy="tiny", reward=correct, episodes=count, seed=seed, settings=settings, runs=folder / "runs"
+        "questions", policy=policy, reward=correct, episodes=count, seed=seed, settings=settings, runs=folder / "runs"
     )
     shares = [0.0] * len(rows)
     for episode in played.episodes:
@@ -113,6 +114,7 @@ def measured(name: str, folder: Path, options: Any) -> dict[str, Any]:
             updates=options.updates,
             seed=options.seed,
             settings=settings_of(folder)
+            | UNTRAINED
             | {
                 "tasks": options.tasks,
                 "samples": options.samples,
@@ -122,7 +124,7 @@ def measured(name: str, folder: Path, options: Any) -> dict[str, Any]:
             | {"learner.weights": "all", "learner.learning_rate": options.rate, "learner.tokens": 16384},
             runs=folder / "runs",
         )
-        after = solved(folder, options.seed + 1, **{"policy.adapter": str(training.path)})
+        after = solved(folder, options.seed + 1, str(training.path))
         kept.write_text(json.dumps(after), "utf-8")
     return {"optimizer": name, "after": json.loads(kept.read_text("utf-8"))}
 

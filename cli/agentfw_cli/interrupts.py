@@ -1,10 +1,12 @@
-"""Runs a coroutine that Ctrl-C or SIGTERM ends in good order.
+"""Runs a coroutine that Ctrl-C or SIGTERM ends in good order, and tells of what plugins leave behind in the process.
 
 The first signal cancels the run, which closes what it has opened. What doesn't end by then, because a plugin keeps the
 event loop busy or holds on to being cancelled, is named and left behind: after two seconds, or at the second signal.
 Nothing that was acknowledged is lost by this, because it is on disk.
 
+    tell_of_leftovers()
     summary = run_until_interrupted(run.execute(observer), take_leave)
+    leave_soon(0)
 """
 
 from __future__ import annotations
@@ -14,19 +16,23 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 from agentfw.boundary.coroutines import use_daemon_threads
+from agentfw.boundary.metadata import blame
 from agentfw.boundary.plugin_calls import hanging
-from agentfw.errors import Interruption, PluginError
+from agentfw.errors import Interruption, PluginError, in_words
 
 Result = TypeVar("Result")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 2.0
 """Seconds that everything may take to end by itself after a signal."""
+_LEAVING = 10.0
+"""Seconds that Python may take to end: it waits for threads of plugins, and for what they registered for the end."""
 
 
 class Interrupted(Interruption):
@@ -58,6 +64,7 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callabl
         use_daemon_threads()
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
+        loop.set_exception_handler(_tell_of_task)
 
         def interrupt(number: int, frame: object) -> None:
             came.append(Interrupted(number))
@@ -82,6 +89,43 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callabl
         ) from None
     finally:
         timer.cancel()
+
+
+def tell_of_leftovers() -> None:
+    """Make one line of an exception in a thread or a `__del__` of a plugin, where nobody can catch it."""
+    sys.unraisablehook = lambda left: _told(left.exc_value) or sys.__unraisablehook__(left)
+    threading.excepthook = lambda left: _told(left.exc_value) or threading.__excepthook__(left)
+
+
+def _tell_of_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    if not _told(context.get("exception")):
+        loop.default_exception_handler(context)
+
+
+def _told(error: BaseException | None) -> bool:
+    """Whether an exception comes from a plugin. A line says so then."""
+    if error is None or sys.unraisablehook is sys.__unraisablehook__:  # --debug shows the traceback
+        return False
+    distribution, place = blame(error)
+    if distribution:
+        sys.stderr.write(f"{distribution} raised where nobody can catch it ({place}): {in_words(error)}\n")
+    return bool(distribution)
+
+
+def leave_soon(code: int) -> None:
+    """End the process if Python doesn't end in time, and say which threads it waits for."""
+
+    def leave() -> None:
+        threading.main_thread().join()
+        time.sleep(_LEAVING if code < 128 else 0.3)
+        frames = sys._current_frames()
+        for thread in threading.enumerate():
+            if not thread.daemon and (frame := frames.get(thread.ident or 0)):
+                place = f"{frame.f_code.co_filename}, line {frame.f_lineno}"
+                sys.stderr.write(f"left behind: the thread {thread.name}, {place}\n")
+        end_process(code)
+
+    threading.Thread(target=leave, name="agentfw-leaving", daemon=True).start()
 
 
 def end_process(code: int) -> NoReturn:

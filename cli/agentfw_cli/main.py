@@ -204,8 +204,18 @@ def main(arguments: list[str] | None = None) -> None:
     _take_descriptors()
     from agentfw.boundary.output import data_kept, struck_streams
 
+    debug, name = "--debug" in arguments, next((word for word in arguments if not word.startswith("-")), "")
+    plays = is_process and (name in ("run", "train", "compare", "reproduce") or arguments[:2] == ["runs", "resume"])
+    if plays and not debug:
+        from agentfw_cli.interrupts import tell_of_leftovers
+
+        tell_of_leftovers()
     with struck_streams(), data_kept(for_good=is_process):
-        code = _guarded(arguments, debug="--debug" in arguments)
+        code = _guarded(arguments, debug=debug)
+    if plays:
+        from agentfw_cli.interrupts import leave_soon
+
+        leave_soon(code)
     sys.exit(code)
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 from chat_server import Reply, completion, serving
 
-for _library in ("openai", "starlette", "snowballstemmer", "hatchling", "transformers"):
+for _library in ("openai", "starlette", "snowballstemmer", "hatchling", "editables", "transformers"):
     pytest.importorskip(_library)
 
 ROOT = Path(__file__).parents[2]

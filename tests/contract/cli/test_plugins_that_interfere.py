@@ -72,6 +72,53 @@ def test_a_thread_that_prints_beside_hooks_ends_no_run_and_gets_into_no_data(
         assert "an episode" in ended.stderr
 
 
+LEFTOVERS = """
+import asyncio, threading, time
+from agentfw import hookimpl
+
+class Handle:
+    def __del__(self):
+        raise SystemExit(3)
+
+def fall():
+    raise ValueError("spilt")
+
+async def fall_later():
+    fall()
+
+def hold_on():
+    time.sleep(10_000)
+
+@hookimpl
+def agentfw_turn(turn):
+    Handle()
+    threading.Thread(target=fall).start()
+    asyncio.get_running_loop().create_task(fall_later())
+    threading.Thread(target=hold_on).start()
+"""
+
+
+@pytest.mark.slow
+def test_what_a_plugin_leaves_behind_is_a_line_and_holds_up_no_run(
+    install: Install, tmp_path: Path, quick: tuple[str, ...]
+) -> None:
+    install("agentfw-leftovers", "[agentfw]\nleftovers = agentfw_leftovers\n", LEFTOVERS)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(SITE)])}
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "agentfw", *quick, "--json"],
+        capture_output=True, text=True, env=environment, cwd=tmp_path, check=False, timeout=300,
+    )  # fmt: skip
+
+    assert ended.returncode == 0, ended.stderr[-1000:]
+    assert json.loads(ended.stdout)["episodes"] == 3
+    raised = "agentfw-leftovers raised where nobody can catch it"
+    assert f"{raised} (__del__, line 7): SystemExit: 3\n" in ended.stderr
+    assert ended.stderr.count(f"{raised} (fall, line 10): ValueError: spilt\n") >= 2
+    assert "agentfw_leftovers.py, line 16" in ended.stderr.partition("left behind: ")[2]
+    assert "Traceback" not in ended.stderr
+
+
 HOOK = """
 from agentfw import hookimpl
 
