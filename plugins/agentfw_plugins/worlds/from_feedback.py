@@ -73,15 +73,16 @@ def read_examples(runs: Sequence[Path], good: float, metric: str = "") -> list[E
 
     `good` is the minimum feedback of a good answer. A bad one has at most minus that. `metric` is what it is about.
     """
-    looked = Metric.read(metric)
-    found = {_mark(example): example for run in runs for example in _of_run(run, good, looked)}
+    looked, cut_off = Metric.read(metric), list[Turn]()
+    found = {_mark(example): example for run in runs for example in _of_run(run, good, looked, cut_off)}
     begun = {_begin(example) for example in found.values() if example.wanted}
     if len(begun) < LEAST:
-        bad = sum(not example.wanted for example in found.values())
+        bad, cut = sum(not example.wanted for example in found.values()), len(cut_off)
         raise UsageError(
             f"answers with good feedback or a correction are in {counted(len(begun), 'conversation')}, and {LEAST} are "
             f"needed, so that a version can be tested on some that are held out; {counted(bad, 'answer')} with bad "
-            "feedback alone say what to avoid, not what to reach",
+            "feedback alone say what to avoid, not what to reach"
+            + (f"; cut off at the limit of tokens: {counted(cut, 'rated answer')}" if cut else ""),
             fix="rate more answers: agentfw feedback SESSION good --turn N, or --correction TEXT",
         )
     return [found[mark] for mark in sorted(found)]
@@ -105,15 +106,15 @@ def _begin(example: Example) -> bytes:
     return blake2b(first.encode(errors="replace"), digest_size=16).digest()
 
 
-def _of_run(run: Path, good: float, metric: Metric) -> Iterator[Example]:
+def _of_run(run: Path, good: float, metric: Metric, cut_off: list[Turn]) -> Iterator[Example]:
     folder = RunFolder.open(run)
     ended = {episode.id: episode for episode in folder.episodes()}
     going_on = {episode.id: episode for episode in read_sessions(run)}
     for episode in {**going_on, **ended}.values():
-        yield from _of_episode(with_annotations(episode, run), good, metric)
+        yield from _of_episode(with_annotations(episode, run), good, metric, cut_off)
 
 
-def _of_episode(episode: Episode, good: float, metric: Metric) -> Iterator[Example]:
+def _of_episode(episode: Episode, good: float, metric: Metric, cut_off: list[Turn]) -> Iterator[Example]:
     newest: dict[int | None, tuple[float, str]] = {}
     for about, value, correction in feedback_of(episode, metric):
         newest[about] = value, correction
@@ -129,6 +130,8 @@ def _of_episode(episode: Episode, good: float, metric: Metric) -> Iterator[Examp
         value, correction = rated
         if correction:
             yield _example(episode, turn, correction, 1.0, corrected=True)
+        if turn.finish == "length" and not correction:
+            cut_off.append(turn)
         whole = turn.finish == "stop" and turn.text and not turn.failures
         if whole and (value <= -good or (value >= good and not correction)):
             yield _example(episode, turn, turn.text, value)

@@ -89,9 +89,21 @@ def test_a_policy_answers_with_the_end_and_the_limit_of_the_recorded_requests(ho
     assert {(turn.stop, turn.max_tokens) for turn in turns} == {(("\n",), 5)}
 
 
-def test_too_little_feedback_is_an_error_that_says_what_to_do(recorded: Path) -> None:
-    with pytest.raises(UsageError, match="are needed"):
-        read_examples([], 0.5)
+def test_too_little_feedback_is_an_error_that_says_why_and_what_to_do(host: Host, tmp_path: Path) -> None:
+    async def record() -> Path:
+        policy = {"name": "tiny", "settings": {"model": "tiny-sums"}}
+        async with LiveRun.create(parse_spec(SPEC | {"policy": policy}), host, tmp_path) as live:
+            session = live.begin("s", user="ada")
+            await session.answer([Message("user", "What is 2 + 3?")], [], Sampling(max_tokens=1))
+            session.feedback(1.0, turn=0)
+            await live.keep(session)
+            return live.folder.path
+
+    run = asyncio.run(record())
+
+    with pytest.raises(UsageError, match="are needed") as caught:
+        read_examples([run], 0.5)
+    assert "cut off at the limit of tokens: 1 rated answer" in caught.value.message
 
 
 @pytest.mark.slow
