@@ -247,41 +247,6 @@ def test_every_term_of_the_objective_can_be_switched_off_and_matters(term: str) 
     assert not same(whole, less)
 
 
-@pytest.mark.slow
-def test_a_killed_training_goes_on_to_the_same_model(tmp_path: Path) -> None:
-    settings = replace(SETTINGS, contrast_users=16)
-    given: dict[str, Any] = {"items": ITEMS, "settings": settings, "encoder": "hash", "checkpoints": tmp_path}
-    whole = PreferenceModel.fit(likes(), **given)
-
-    def interrupted(progress: Progress) -> None:
-        if progress.epoch == 7:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        PreferenceModel.fit(likes(), progress=interrupted, **given)
-    with pytest.raises(FileRefusedError, match="checkpoint of another training"):
-        PreferenceModel.fit(likes(1), **given)
-    epochs: list[int] = []
-    resumed = PreferenceModel.fit(likes(), progress=lambda one: epochs.append(one.epoch), **given)
-
-    assert epochs[0] == 8
-    assert same(whole, resumed)
-    assert resumed.history == whole.history
-    assert not list(tmp_path.iterdir())
-
-
-def test_reports_say_what_was_learned(model: PreferenceModel) -> None:
-    one = model.report("u2")
-    assert one.user == "u2"
-    assert sum("jazz" in each.text for each in one.interests[:5]) >= 4
-    assert 0 <= one.interest_share <= 1
-    assert "share of interest" in one.table()
-    everybody = model.report()
-    assert sum(everybody.interest_shares) == len(PROFILES)
-    assert "contradictions" in everybody.table()
-    assert json.loads(json.dumps(model.report("newcomer").as_dict()))["conforming_likes"] is None
-
-
 def test_what_was_settled_while_reading_is_said() -> None:
     rows = [("ana", "zoo"), ("ana", "zoo"), ("ana", "sea"), ("ana", "sea", 0), ("bob", "sea"), ("bob", "inn")]
     model = PreferenceModel.fit(rows, items={"zoo": "animals", "sea": "swimming"}, settings=SETTINGS, encoder="hash")
@@ -301,7 +266,6 @@ def test_what_was_settled_while_reading_is_said() -> None:
         (lambda model: model.score("nobody", JAZZ, profile={}), "the profile is empty"),
         (lambda model: model.score_items(["u1"], ["i999"]), 'unknown item "i999"'),
         (lambda model: model.recommend("u1", by="luck"), 'unknown ranking method "luck"'),
-        (lambda model: model.report("nobody"), "unknown user"),
         (lambda model: PreferenceModel.fit([]), "contain no like"),
         (lambda model: PreferenceModel.fit([("ana", "zoo", 0)]), "contain no like"),
         (lambda model: PreferenceModel.fit([("ana", "zoo")]), "only one item"),
