@@ -100,17 +100,6 @@ def test_naming_anothers_private_skill_uses_and_rates_nothing(where: str, open_g
     assert {edge.kind for edge in graph.history(shared).edges} == {"OWNS", "EXECUTED", "SHOWN"}
 
 
-def test_the_same_text_of_two_users_is_two_skills(where: str, open_graph: OpenGraph) -> None:
-    graph = open_graph(where)
-    hers, his = (graph.add(owner=owner, text="serve green tea") for owner in ("ana", "ben"))
-    again = graph.add(owner="ana", text="serve green tea", tools=["kettle"])
-
-    assert hers.id != his.id
-    assert (again.id, again.owner, again.tools) == (hers.id, "ana", ("kettle",))
-    assert graph.get(his.id).tools == ()
-    assert [hit.skill.id for hit in graph.recall("tea", user="ben")] == [his.id]
-
-
 def test_commands_show_a_user_what_is_theirs_and_a_tenant_what_is_its_own(
     memory_command: Callable[..., Any], tmp_path: Path
 ) -> None:
