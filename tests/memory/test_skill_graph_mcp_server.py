@@ -13,13 +13,6 @@ from agentfw_memory import SkillGraph
 
 mcp = pytest.importorskip("mcp")
 
-STDIO = """
-import sys
-from agentfw_memory import SkillGraph
-from agentfw_memory.graph.exchange.mcp_server import serve_stdio
-with SkillGraph.open(sys.argv[1], tenant="team", embedder="hash") as graph:
-    serve_stdio(graph)
-"""
 TRIP = {"id": "t1", "user": "ana", "query": "move it", "outcome": "Ana prefers mornings."}
 
 
@@ -67,10 +60,16 @@ async def exchange(client: Any) -> None:
 
 @pytest.mark.slow
 def test_over_pipes(tmp_path: Path) -> None:
+    with SkillGraph.open(tmp_path / "a.db", tenant="another", embedder="hash") as graph:
+        theirs = [graph.add(owner="ben", text=f"The earliest slot {n}", visibility="shared").id for n in range(9)][-1]
+    words = ["-m", "agentfw_cli.main", "memory", "serve", "--store", str(tmp_path / "a.db"), "--tenant", "team"]
+
     async def talk() -> None:
-        parameters = mcp.StdioServerParameters(command=sys.executable, args=["-c", STDIO, str(tmp_path / "a.db")])
+        parameters = mcp.StdioServerParameters(command=sys.executable, args=[*words, "--embedder", "hash"])
         async with mcp.Client(mcp.stdio_client(parameters)) as client:
             await exchange(client)
+            answer = await client.call_tool("history", {"skill": theirs})
+            assert answer.is_error, "it is another tenant's"
 
     asyncio.run(asyncio.wait_for(talk(), 120))
     with SkillGraph.open(tmp_path / "a.db", tenant="team") as graph:

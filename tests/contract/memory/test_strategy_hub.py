@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw_memory import HubRefusal, StrategyHubs
@@ -71,6 +71,7 @@ def test_an_update_that_changes_nothing_leaves_no_trace_in_the_history() -> None
         assert [change.round for change in hub.history()] == [1]
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(), max_size=12))
 def test_any_text_is_kept_or_refused_and_never_crashes(strategies: list[str]) -> None:
     with StrategyHubs.open(":memory:") as hubs:
