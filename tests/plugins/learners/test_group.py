@@ -113,9 +113,9 @@ def test_a_divided_base_learns_what_a_whole_one_learns(
     if precision == "nf4":
         pytest.importorskip("bitsandbytes")
 
-    divided = learned(learner_of(workers=2, sharded=True, precision=precision), make_batch)
+    divided = learned(learner_of(workers=2, sharded=True, precision=precision), make_batch, updates=1)
 
-    assert_alike(divided, learned(learner_of(precision=precision), make_batch), within=within)
+    assert_alike(divided, learned(learner_of(precision=precision), make_batch, updates=1), within=within)
 
 
 @pytest.mark.nightly
