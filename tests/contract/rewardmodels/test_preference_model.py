@@ -219,6 +219,8 @@ def test_training_ends_when_the_held_out_likes_are_found_no_better() -> None:
     assert len(metrics) < 200
     assert metrics.index(max(metrics)) == len(metrics) - 3
     assert [one.epoch for one in seen] == list(range(1, len(metrics) + 1))
+    at_the_best = PreferenceModel.fit(likes(), settings=replace(settings, epochs=len(metrics) - 2))
+    assert model.recommend("u2", 20) == at_the_best.recommend("u2", 20), "the weights of the best epoch are kept"
 
 
 @pytest.mark.parametrize("branches", ["interest", "conformity"])
