@@ -62,7 +62,6 @@ PARTS = {
     "user off": replace(DEFAULTS, user_weight=0.0),
     "community off": replace(DEFAULTS, community_weight=0.0),
     "neighbours off": replace(DEFAULTS, neighbour_weight=0.0),
-    "time off": replace(DEFAULTS, time_weight=0.0),
     "hop over time off": replace(DEFAULTS, time_hop=False),
     "not calibrated": replace(DEFAULTS, calibrate=False),
     "the paper's score": GraphSettings.ablation("full"),

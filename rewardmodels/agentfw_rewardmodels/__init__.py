@@ -26,11 +26,9 @@ from agentfw_rewardmodels.preference.preference_settings import PreferenceSettin
 from agentfw_rewardmodels.preference.results import (
     Evaluation,
     Explanation,
-    ModelReport,
     NearItem,
     OwnItem,
     PreferenceScore,
-    UserReport,
 )
 from agentfw_rewardmodels.preference.scoring import Scores
 from agentfw_rewardmodels.preference.training import Progress
@@ -41,7 +39,6 @@ __all__ = [
     "Explanation",
     "FileRefusedError",
     "MissingExtraError",
-    "ModelReport",
     "NearItem",
     "OwnItem",
     "PreferenceModel",
@@ -52,7 +49,6 @@ __all__ = [
     "Scores",
     "StorageError",
     "UnknownUserError",
-    "UserReport",
     "json_values",
     "open_encoder",
     "without_thought",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,12 +94,6 @@ def test_after_any_changes_the_index_says_what_a_new_one_says(
     assert set(scores(question)) <= {number for number, (_, part) in texts.items() if part in (SHARED, reader)}
 
 
-@given(st.lists(st.text(max_size=30), max_size=8), st.text(max_size=30))
-def test_any_text_scores_between_nothing_and_one(texts: list[str], query: str) -> None:
-    index = filled({number: (text, SHARED) for number, text in enumerate(texts, start=1)})
-    assert all(0.0 < score <= 1.0 for score in scores(index.question(query, None)).values())
-
-
 def test_what_others_keep_private_changes_no_score() -> None:
     index = filled({1: ("offer the earliest slot", SHARED), 2: ("offer tea", SHARED)})
     before = scores(index.question("offer slot", reader=8))
@@ -109,18 +102,6 @@ def test_what_others_keep_private_changes_no_score() -> None:
         index.put(number, "slot slot slot of somebody else", part=9)
 
     assert scores(index.question("offer slot", reader=8)) == before
-
-
-def test_how_long_private_notes_are_changes_the_order_of_no_shared_texts() -> None:
-    long = "kenya election tribal dispute " + " ".join(f"other{number}" for number in range(60))
-    short = "kenya election " + " ".join(f"another{number}" for number in range(20))
-    index = filled({1: (long, SHARED), 2: (short, SHARED)})
-    assert index.question("kenya election dispute", reader=8).best(2).tolist() == [1, 2]
-
-    for number in range(10, 200):
-        index.put(number, "fine, see you", part=8)
-
-    assert index.question("kenya election dispute", reader=8).best(2).tolist() == [1, 2]
 
 
 def test_a_rare_word_says_more_than_a_common_one() -> None:
@@ -147,29 +128,3 @@ def test_a_forgotten_word_is_not_kept() -> None:
     assert "zanzibar" not in index._terms
     assert not any("zanzibar" in name for name in index._names)
     assert scores(index.question("zanzibar", None)) == {}
-
-
-def test_the_spread_of_scores_is_estimated_well() -> None:
-    generator = np.random.default_rng(7)
-    texts = [" ".join(f"w{word}" for word in generator.geometric(0.05, 12)) for _ in range(2000)]
-    index = filled({number: (text, SHARED) for number, text in enumerate(texts, start=1)})
-    question = index.question("w3 w20 w45", None)
-
-    exact = question.scores(np.arange(1, 2001))
-
-    assert question.mean == pytest.approx(exact.mean(), rel=0.3)
-    assert question.deviation == pytest.approx(exact.std(), rel=0.3)
-
-
-def test_a_word_can_be_added_and_removed_while_somebody_still_holds_an_earlier_question() -> None:
-    """As a thread that watches for hanging plugins does, when it has looked at the frames of a recall."""
-    index = WordIndex()
-    index.put(1, "rare word")
-    held = index.question("rare word", None)
-
-    index.put(2, "rare word")
-    later = index.question("rare word", None)
-    index.remove(1)
-
-    assert (held.count, later.count) == (1, 2)
-    assert index.question("rare word", None).best(5).tolist() == [2]

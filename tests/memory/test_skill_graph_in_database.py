@@ -86,13 +86,13 @@ def test_the_database_recalls_what_a_process_in_memory_does(postgres_database: D
     url = postgres_database()
     draw = random.Random(1)
     with open_graph(url, GraphSettings()) as memory, open_graph(url) as served:
-        fill(memory, 400)
+        fill(memory, 200)
         served.prepare()
         memory.prepare()
         assert isinstance(served._recaller._by, DatabaseRecall)
         assert not isinstance(memory._recaller._by, DatabaseRecall)
         same = total = 0
-        for _ in range(60):
+        for _ in range(30):
             user, query = f"user{draw.randrange(12)}", " ".join(draw.choices(WORDS, k=3))
             here, there = (graph.recall(query, user=user, k=10) for graph in (memory, served))
             assert all(hit.skill.visibility == "shared" or hit.skill.owner == user for hit in there)
@@ -155,6 +155,7 @@ def add_many_alike(graph: SkillGraph) -> Skill:
     return first
 
 
+@pytest.mark.nightly
 def test_what_stands_around_a_skill_is_found_without_reading_all_that_was_imported_with_it(
     postgres_database: Database,
 ) -> None:
@@ -173,6 +174,7 @@ def test_what_stands_around_a_skill_is_found_without_reading_all_that_was_import
         assert 0 < pages(plan) < 30
 
 
+@pytest.mark.nightly
 def test_words_that_most_skills_have_are_found_without_reading_all_of_them(postgres_database: Database) -> None:
     with open_graph(postgres_database()) as graph:
         first = add_many_alike(graph)

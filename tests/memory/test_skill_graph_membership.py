@@ -66,6 +66,8 @@ def test_people_who_do_the_same_are_together(path: Path) -> None:
         graph.prepare()
         assert circle_of(graph, "red 0") == {"red"}
         assert circle_of(graph, "blue 0") == {"blue"}
+        found = communities(graph)
+    assert {name.partition(":")[0] for name in found} == {"user", "skill"}, "tools and scenarios bring nobody together"
 
 
 @pytest.mark.slow
@@ -135,17 +137,6 @@ def test_what_people_of_two_circles_share_suits_both(path: Path) -> None:
         assert together["vivid"] > together["fresh"] > together["calm"]
 
 
-@pytest.mark.slow
-def test_tools_and_scenarios_bring_nobody_together(path: Path) -> None:
-    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
-        grow(graph, 30)
-        graph.prepare()
-        found = communities(graph)
-    assert {name.partition(":")[0] for name in found} == {"user", "skill"}
-    reds, blues = ({levels[0] for name, levels in found.items() if name.startswith(f"user:{one}")} for one in CIRCLES)
-    assert not reds & blues
-
-
 def test_the_next_process_takes_them_up_where_they_were(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
         grow(graph, 30)
@@ -161,14 +152,13 @@ def test_the_next_process_takes_them_up_where_they_were(path: Path, monkeypatch:
         assert communities(again) == kept
 
 
-@pytest.mark.parametrize("spoilt", [b"", b"PK\x03\x04 cut off"])
-def test_what_cannot_be_read_is_counted_again(path: Path, spoilt: bytes) -> None:
+def test_what_cannot_be_read_is_counted_again(path: Path) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
         grow(graph, 30)
         graph.prepare()
         store = graph._rows
         with store.writing() as change:
-            store.save_state(change, "communities by leiden", spoilt)
+            store.save_state(change, "communities by leiden", b"PK\x03\x04 cut off")
     with SkillGraph.open(path, tenant="t") as again:
         assert circle_of(again, "red 0") == {"red"}
 
@@ -209,9 +199,6 @@ def test_who_is_gone_is_in_no_community(path: Path) -> None:
             graph.retire(skill)
         graph.recall("way", user="red 0")
         assert not {f"skill:{skill}" for skill in ids[:40]} & communities(graph).keys()
-        membership = graph._recaller.membership
-        assert membership is not None
-        assert all(membership.of(int(skill[1:])) == () for skill in ids[:40])
 
 
 def test_without_the_libraries_it_says_so_each_time_and_goes_on_once_they_are_there(

@@ -21,7 +21,7 @@ WRITER = """
 import sys
 from agentfw_memory import SkillGraph
 with SkillGraph.open(sys.argv[1], tenant="team", embedder="hash:64") as graph:
-    for place in range(20):
+    for place in range(8):
         skill = graph.add(owner=sys.argv[2], text=f"{sys.argv[2]} says {place}")
         graph.add(owner="everybody", text=f"said by all, {place}", visibility="shared")
         print(skill.id, flush=True)
@@ -37,15 +37,15 @@ def test_processes_write_at_once_and_nothing_is_lost_or_twice(postgres_database:
     url = postgres_database()
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, url, name], stdout=subprocess.PIPE, text=True)
-        for name in ("ana", "ben", "cleo")
+        for name in ("ana", "ben")
     ]
     acknowledged = [line for writer in writers for line in writer.communicate()[0].split()]
-    assert [writer.returncode for writer in writers] == [0, 0, 0]
-    assert len(set(acknowledged)) == 60
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert len(set(acknowledged)) == 16
     with open_graph(url) as graph:
-        assert graph.admin.stats().nodes["skill"] == 80
+        assert graph.admin.stats().nodes["skill"] == 24
         assert {graph.get(one).id for one in acknowledged} == set(acknowledged)
-        assert len(graph.recall("said by all", user="nobody", k=50)) == 20
+        assert len(graph.recall("said by all", user="nobody", k=50)) == 8
 
 
 def test_vectors_may_have_any_dimension_and_be_made_anew(postgres_database: Database) -> None:

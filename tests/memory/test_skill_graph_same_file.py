@@ -25,6 +25,7 @@ def skills_after_adding_elsewhere(path: Path, text: str) -> int:
     return int(subprocess.run([sys.executable, "-c", ELSEWHERE, path, text], check=True, stdout=subprocess.PIPE).stdout)
 
 
+@pytest.mark.nightly
 def test_what_is_added_is_on_disk_although_the_file_is_opened_twice_here(tmp_path: Path) -> None:
     """Another process that closes it would remove what SQLite writes to, if this one had lost its locks."""
     path = tmp_path / "graph.db"

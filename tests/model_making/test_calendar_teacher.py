@@ -37,7 +37,7 @@ def test_every_answer_is_understood_and_every_update_is_taken() -> None:
     assert not [event for event in episode.events if event.name == "refused"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_with_its_hub_it_learns_its_user_and_without_it_does_not() -> None:
     with_hub = [sum(keep(60, [hub()], index).series("error")) for index in range(8)]
     without = [sum(keep(60, [], index).series("error")) for index in range(8)]

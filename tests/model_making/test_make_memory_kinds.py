@@ -15,6 +15,7 @@ from safetensors.numpy import load_file
 from agentfw_memory.writing.kinds import KINDS, WEIGHTS, probabilities
 
 
+@pytest.mark.nightly
 def test_training_again_gives_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("make_memory_kinds.STEPS", 5)
     for name in ("one", "two"):

@@ -31,15 +31,6 @@ def test_profiles_are_believed_as_far_as_they_told_of_others() -> None:
         assert error < min(2 * 13 / 400, 0.02 + (newcomers @ rule).var()), told
 
 
-def test_what_tells_nothing_moves_nobody() -> None:
-    profiles, standing, _ = world(400, 0.0)
-
-    found = predict_from_profiles(profiles, fit_cold_start(profiles, standing))
-
-    assert found.std(0).max() < 0.1 * standing.std()
-    assert found.mean(0) == pytest.approx(standing.mean(0), abs=1e-4)
-
-
 def test_the_strength_is_that_of_generalised_cross_validation() -> None:
     """Worked out the long way: every strength's residuals over its free numbers, with the whole smoothing matrix."""
     profiles, standing, _ = world(60, 0.3)

@@ -86,8 +86,6 @@ class GraphSettings(metaclass=_Refusing):
     get less."""
     context_weight: float = 0.15
     """Added to the score of a skill of the scenario and the tools that the caller names."""
-    time_weight: float = 0.1
-    """Added to the score of a skill that became true at a time which the query names."""
     newest_first: bool = True
     """Whether what is newer about the same thing is recalled before what is older."""
     rating_weight: float = 0.2
@@ -172,7 +170,6 @@ class GraphSettings(metaclass=_Refusing):
             neighbour_weight=0.0,
             context_weight=0.0,
             time_hop=False,
-            time_weight=0.0,
             newest_first=False,
             rating_weight=0.0,
             wishes_from=0.7,

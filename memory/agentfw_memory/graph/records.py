@@ -150,8 +150,6 @@ class Why:
     community: float
     neighbours: float
     """Sum of the query's similarity to the skills just before and after, where above average."""
-    time: float
-    """1 if the skill became true at a time which the query names."""
     complement: float
     conflict: float
     path: str

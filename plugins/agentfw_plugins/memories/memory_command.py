@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -463,28 +461,15 @@ def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
 
 
 @memory.command()
-@option("--http", "port", type=click.IntRange(1, 65535), help="Serve HTTP on this port of 127.0.0.1.")
 @_EMBEDDER
 @_STORE
 @_TENANT
-def serve(port: int | None, embedder: str, store: str, tenant: str) -> None:
-    """Serve the graph to agents as an MCP server, over stdin and stdout or over HTTP.
+def serve(embedder: str, store: str, tenant: str) -> None:
+    """Serve the graph to an agent as an MCP server, over stdin and stdout."""
+    from agentfw_memory.graph.exchange.mcp_server import serve_stdio
 
-    HTTP requests need a token: the value of AGENTFW_MEMORY_TOKEN, or a generated one, which is printed to stderr.
-    """
-    from agentfw_memory.graph.exchange.mcp_server import HOST, serve_http, serve_stdio
-
-    out = Out()
     with _opened(store, tenant, make=True, embedder=embedder) as graph:
-        if port is None:
-            serve_stdio(graph)
-            return
-        token = os.environ.get("AGENTFW_MEMORY_TOKEN", "")
-        if not token:
-            token = secrets.token_urlsafe(24)
-            out.note(f"token: {token}")
-        out.note(f"serving http://{HOST}:{port}/mcp")
-        serve_http(graph, port=port, token=token)
+        serve_stdio(graph)
 
 
 @contextmanager

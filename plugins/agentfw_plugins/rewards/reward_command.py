@@ -2,7 +2,7 @@
 
     agentfw reward fit likes.csv --items places.csv --profiles people.csv --out preferences
     agentfw reward score ana "Book the museum first, then lunch nearby" --model preferences
-    agentfw reward explain ana --model preferences
+    agentfw reward explain ana "Book the museum first, then lunch nearby" --model preferences
 
 A command that fails leaves the model on disk as it was.
 
@@ -70,11 +70,6 @@ def reward() -> None:
 )
 @click.option("--start", type=click.Path(path_type=Path), help="Directory of a model to start training from.")
 @click.option(
-    "--checkpoints",
-    type=click.Path(path_type=Path),
-    help="Checkpoint directory. Run the same command again to resume.",
-)
-@click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Setting, such as dimensions=32. Can be repeated."
 )
 @json_option
@@ -86,7 +81,6 @@ def fit(
     folder: Path,
     encoder: str,
     start: Path | None,
-    checkpoints: Path | None,
     assignments: tuple[str, ...],
     out: Out,
 ) -> None:
@@ -105,15 +99,18 @@ def fit(
             settings=PreferenceSettings.from_mapping(parse_assignments(assignments)),
             encoder=encoder,
             start=PreferenceModel.load(start) if start else None,
-            checkpoints=checkpoints,
             progress=lambda progress: tell(_how_far(progress)),
         )
         model.save(folder)
-    report = model.report()
+    metric = max((epoch["metric"] for epoch in model.history if "metric" in epoch), default=None)
     if out.json:
-        out.data({"model": str(folder), **report.as_dict()})
-    else:
-        out.line(f"{report.table()}\n\nwritten to {folder}")
+        out.data({"model": str(folder), "facts": model.facts, "epochs": len(model.history), "metric": metric})
+        return
+    rows = [[name.replace("_", " "), f"{count:,}"] for name, count in model.facts.items()]
+    rows += [["epochs", f"{len(model.history):,}"]]
+    rows += [] if metric is None else [["NDCG@20, validation", f"{metric:.4f}"]]
+    out.table(["figure", "value"], rows, right=(1,))
+    out.line(f"\nwritten to {folder}")
 
 
 @reward.command()
@@ -143,25 +140,21 @@ def score(user: str | None, text: str | None, file: Any, profile: str | None, mo
 
 
 @reward.command()
-@click.argument("user", required=False)
-@click.argument("text", required=False)
+@click.argument("user")
+@click.argument("text")
 @_profile
 @_model
 @json_option
-def explain(user: str | None, text: str | None, profile: str | None, model: Path, out: Out) -> None:
-    """Explain what the model learned: about all users, about USER, or why it scores TEXT for USER as it does."""
-    if profile is not None and text is None:
-        raise UsageError("--profile is only used to score a text", fix="pass a TEXT, or leave out --profile")
+def explain(user: str, text: str, profile: str | None, model: Path, out: Out) -> None:
+    """Explain why the model scores TEXT for USER as it does."""
     from . import translated_errors
 
     with translated_errors():
-        known = _load(model)
-        if text is not None:
-            reasons = known.explain(str(user), text, profile=profile)
-            _explained(reasons.as_dict(), reasons.table(), out)
-            return
-        report = known.report() if user is None else known.report(user)
-    _explained(report.as_dict(), report.table(), out)
+        reasons = _load(model).explain(user, text, profile=profile)
+    if out.json:
+        out.data(reasons.as_dict())
+    else:
+        out.line(reasons.table())
 
 
 @reward.command("eval")
@@ -244,10 +237,3 @@ def _pairs(file: Any) -> Iterator[tuple[str, str]]:
 def _how_far(progress: Progress) -> str:
     metric = "" if progress.metric is None else f", NDCG {progress.metric:.4f}"
     return f"{progress.stage}: epoch {progress.epoch} of {progress.epochs}, loss {progress.loss:.4f}{metric}"
-
-
-def _explained(record: Any, table: str, out: Out) -> None:
-    if out.json:
-        out.data(record)
-    else:
-        out.line(table)

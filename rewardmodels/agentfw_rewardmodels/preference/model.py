@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,11 +33,9 @@ from agentfw_rewardmodels.preference.preference_settings import PreferenceSettin
 from agentfw_rewardmodels.preference.results import (
     Evaluation,
     Explanation,
-    ModelReport,
     NearItem,
     OwnItem,
     PreferenceScore,
-    UserReport,
 )
 from agentfw_rewardmodels.preference.scoring import (
     Neighbours,
@@ -91,7 +89,6 @@ class PreferenceModel:
         settings: PreferenceSettings | None = None,
         encoder: EncoderChoice = "",
         start: PreferenceModel | None = None,
-        checkpoints: str | Path | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> PreferenceModel:
         """Train a model.
@@ -104,7 +101,6 @@ class PreferenceModel:
         - `validation` is like `interactions`, and used for early stopping. Default: a random share of them.
         - `encoder` is the text encoder: a name or a callable. Default: the best one installed.
         - `start` is a model whose weights training starts from.
-        - `checkpoints` is a folder. Repeat the same call to resume an interrupted training from it.
         """
         state, opened = fit(
             interactions,
@@ -114,7 +110,6 @@ class PreferenceModel:
             settings=settings or PreferenceSettings(),
             encoder=encoder,
             start=None if start is None else start._state,
-            checkpoints=checkpoints,
             progress=progress or (lambda _: None),
         )
         return cls(state, opened, ("", "") if opened is None else (opened.name, opened.version))
@@ -220,28 +215,6 @@ class PreferenceModel:
         if user not in self.users:
             raise UnknownUserError(user)
         return PreferenceModel(self._state.without(user), self._encoder, self._encoder_is)
-
-    @overload
-    def report(self) -> ModelReport: ...
-
-    @overload
-    def report(self, user: str) -> UserReport: ...
-
-    def report(self, user: str | None = None) -> UserReport | ModelReport:
-        """Report what the model learned about one user, or about all."""
-        if user is None:
-            return ModelReport.of(self._state, self._user_vectors.share[self._known])
-        of_users = self._of([user], None)
-        own = self._likes_of(user)
-        units = self._scorer.items
-        return UserReport.of(
-            user,
-            self._state,
-            of_users,
-            (units @ of_users.interest[0], units @ of_users.conformity[0]),
-            own,
-            self._popularity,
-        )
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder. An existing model there is replaced atomically."""

@@ -43,7 +43,9 @@ def write_model(folder: Path, arrays: dict[str, Any], description: dict[str, Any
     for name in sorted(arrays):
         digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
     name = f"arrays-{digest.hexdigest()}.safetensors"
-    write_arrays(folder / name, arrays, {})
+    save_file, _ = _safetensors()
+    with _replacing(folder / name) as new:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, new)
     text = json.dumps({"format": FORMAT, "version": VERSION, "arrays": name, **description})
     with _replacing(folder / DESCRIPTION) as new:
         new.write_text(text, "ascii")
@@ -70,26 +72,17 @@ def read_model(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"{path} has format {description.get('version')}; this version of agentfw reads {VERSION}",
             fix="use the version of agentfw that wrote it, or fit a new model",
         )
-    arrays, _ = read_arrays(folder / str(description.get("arrays")))
+    arrays_path = folder / str(description.get("arrays"))
+    _, open_file = _safetensors()
+    try:
+        with open_file(arrays_path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except Exception as error:  # its error class derives from Exception only
+        raise FileRefusedError(f"{arrays_path} can't be read: {error}", fix=REPAIR) from error
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise FileRefusedError(f"{folder} contains NaN or infinity in {name}", fix=REPAIR)
     return arrays, description
-
-
-def write_arrays(path: Path, arrays: dict[str, Any], metadata: dict[str, str]) -> None:
-    save_file, _ = _safetensors()
-    with _replacing(path) as new:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, new, metadata)
-
-
-def read_arrays(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    _, open_file = _safetensors()
-    try:
-        with open_file(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except Exception as error:  # its error class derives from Exception only
-        raise FileRefusedError(f"{path} can't be read: {error}", fix=REPAIR) from error
 
 
 @contextmanager

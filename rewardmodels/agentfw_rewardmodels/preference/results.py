@@ -1,23 +1,15 @@
 """The values that a preference model returns.
 
-Each value is a plain dataclass. `as_dict` turns it into JSON values, and `table` into aligned text. A report says what
-a model learned about one user or about all: how much of a behaviour is interest and how much is conformity, and the
-items it is based on.
+Each value is a plain dataclass. `as_dict` turns it into JSON values, and `table` into aligned text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from .encoders import Float32Array
-    from .model_state import ModelState
-    from .scoring import UserVectors
 
 
 class _Value:
@@ -139,129 +131,3 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str | float]], width: int
 def _cut(text: str, width: int) -> str:
     plain = " ".join(text.split())
     return plain if len(plain) <= width else plain[: width - 1] + "…"
-
-
-LISTED = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Liked:
-    """An item in a user's report."""
-
-    item: str
-    text: str
-    interest: float
-    """A cosine."""
-    conformity: float
-    popularity: float
-    known: bool
-    """Whether the user is known to like it."""
-
-
-@dataclass(frozen=True, slots=True)
-class UserReport(_Value):
-    """What the model learned about one user."""
-
-    user: str
-    likes: int
-    interest_share: float
-    """Share of interest in the behaviour, from 0 to 1."""
-    conforming_likes: float
-    """Share of the likes that conformity explains better than interest, or NaN without likes."""
-    popularity_of_likes: float
-    """Mean popularity from 0 to 1, or NaN without likes."""
-    interests: tuple[Liked, ...]
-    """The items that interest this user most, liked before or not."""
-
-    @classmethod
-    def of(
-        cls,
-        user: str,
-        state: ModelState,
-        of_user: UserVectors,
-        item_scores: tuple[Float32Array, Float32Array],
-        own: NDArray[np.int64],
-        popularity: Float32Array,
-    ) -> UserReport:
-        """Create a report. `item_scores` holds interest and conformity of the user for every item."""
-        interest, conformity = item_scores
-        leaning = _standard(conformity) - _standard(interest)
-        liked = set(own.tolist())
-        best = np.argsort(-interest, kind="stable")[:LISTED]
-        return cls(
-            user,
-            len(own),
-            float(of_user.share[0]),
-            float((leaning[own] > 0).mean()) if len(own) else float("nan"),
-            float(popularity[own].mean()) if len(own) else float("nan"),
-            tuple(
-                Liked(
-                    state.items[place],
-                    state.titles.get(state.items[place], ""),
-                    float(interest[place]),
-                    float(conformity[place]),
-                    float(popularity[place]),
-                    int(place) in liked,
-                )
-                for place in best
-            ),
-        )
-
-    def table(self) -> str:
-        lines = [
-            f"{self.user}: {self.likes} likes, share of interest {self.interest_share:.2f}",
-            f"likes that conformity explains better {_share(self.conforming_likes)}   "
-            f"popularity of what they like {_share(self.popularity_of_likes)}",
-            "",
-            *table(
-                ("most interesting", "interest", "conformity", "popular"),
-                [
-                    (
-                        f"{one.text or one.item}{'' if one.known else ' (new)'}",
-                        one.interest,
-                        one.conformity,
-                        one.popularity,
-                    )
-                    for one in self.interests
-                ],
-            ),
-        ]
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelReport(_Value):
-    """What the model learned about all users."""
-
-    facts: dict[str, int]
-    epochs: int
-    metric: float | None
-    """The best NDCG on the validation split, or None without one."""
-    interest_shares: tuple[int, ...]
-    """Number of users with a share of interest of 0 to 0.1, 0.1 to 0.2 and so on."""
-
-    @classmethod
-    def of(cls, state: ModelState, shares: Float32Array) -> ModelReport:
-        metrics = [one["metric"] for one in state.history if "metric" in one]
-        counts, _ = np.histogram(shares, bins=10, range=(0.0, 1.0))
-        return cls(dict(state.facts), len(state.history), max(metrics, default=None), tuple(map(int, counts)))
-
-    def table(self) -> str:
-        lines = [f"{name.replace('_', ' '):<24}{count:>10,}" for name, count in self.facts.items()]
-        lines.append(f"{'epochs':<24}{self.epochs:>10,}")
-        if self.metric is not None:
-            lines.append(f"{'NDCG@20, validation':<24}{self.metric:>10.4f}")
-        lines += ["", "share of interest   users"]
-        lines += [
-            f"{place / 10:.1f} to {(place + 1) / 10:.1f}{count:>16,}"
-            for place, count in enumerate(self.interest_shares)
-        ]
-        return "\n".join(lines)
-
-
-def _standard(values: Any) -> Any:
-    return (values - values.mean()) / max(float(values.std()), 1e-6)
-
-
-def _share(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.2f}"

@@ -3,10 +3,8 @@
 All input is read and checked before training starts. Stage 1 and the cold start are in cold_start.py. Stage 2 is here:
 the embeddings of users and items, the branches, and the positions of texts.
 
-On one machine and number of threads, the same seed gives the same model, also if training was interrupted and resumed
-from a checkpoint. Torch's global random state is neither used nor changed. A batch is some likes, and for each one an
-item that the user doesn't like. What an epoch draws depends only on the seed and the number of the epoch. A checkpoint
-carries a fingerprint of the data and the settings, and any other training refuses it.
+On one machine and number of threads, the same seed gives the same model. Torch's global random state is neither used
+nor changed. A batch is some likes, and for each one an item that the user doesn't like.
 
 The held-out likes are evaluated every `look_every` epochs, and the best weights are kept. Training stops after
 `patience` evaluations without improvement.
@@ -14,17 +12,14 @@ The held-out likes are evaluated every `look_every` epochs, and the best weights
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BadInputError, FileRefusedError, MissingExtraError
+from ..errors import BadInputError, MissingExtraError
 from .cold_start import fit_cold_start, merged, predict_from_profiles, train_profiles
 from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
 from .formulas import Batch, Embeddings, branches_of, fused_of, normalised, objective
@@ -37,9 +32,9 @@ from .input_tables import (
     read_pairs,
     read_profiles,
 )
-from .model_state import ModelState, read_arrays, write_arrays
+from .model_state import ModelState
 from .preference_settings import PreferenceSettings
-from .propagation import Adjacency, matrix_of, propagate, propagated
+from .propagation import Adjacency, matrix_of, propagate
 from .scoring import by_user, recall_and_ndcg, top, user_vectors
 
 Ints = NDArray[np.int64]
@@ -97,45 +92,6 @@ def tensor(array: Any, device: str) -> Any:
     return torch.from_numpy(array).to(device)
 
 
-NAME = "training.safetensors"
-
-
-class Checkpoints:
-    """One file in a folder, replaced after each epoch."""
-
-    def __init__(self, folder: str | Path, fingerprint: str) -> None:
-        self._path, self._fingerprint = Path(folder) / NAME, fingerprint
-
-    def write(self, arrays: dict[str, Float32Array], facts: dict[str, Any]) -> None:
-        write_arrays(self._path, arrays, {"fingerprint": self._fingerprint, "facts": json.dumps(facts)})
-
-    def read(self) -> tuple[dict[str, Float32Array], dict[str, Any]] | None:
-        """Return what was written last, or None."""
-        if not self._path.exists():
-            return None
-        arrays, metadata = read_arrays(self._path)
-        if metadata.get("fingerprint") != self._fingerprint:
-            raise FileRefusedError(
-                f"{self._path} is the checkpoint of another training: the data, settings or encoder differ",
-                fix="choose another folder, or delete that file to start over",
-            )
-        facts: dict[str, Any] = json.loads(metadata["facts"])
-        return arrays, facts
-
-    def done(self) -> None:
-        """Delete the checkpoint, because the training has finished."""
-        self._path.unlink(missing_ok=True)
-
-
-def fingerprint(data: Dataset, validation: Pairs, settings: PreferenceSettings, start: Sequence[Float32Array]) -> str:
-    """Return a hash of a training. It is the same on every machine."""
-    digest = hashlib.blake2b(digest_size=16)
-    digest.update(json.dumps([data.users, data.items, data.view_names, settings.as_dict()]).encode())
-    for array in (data.likes, validation, data.texts, data.views, *start):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
-
-
 INITIAL_DEVIATION = 0.1
 """Standard deviation of the initial embeddings."""
 VALIDATION_LENGTH = 20
@@ -154,14 +110,6 @@ class Progress:
     loss: float
     metric: float | None = None
     """NDCG on the held-out likes, in epochs with a validation."""
-
-
-@dataclass(slots=True)
-class Trained:
-    """The result of training."""
-
-    weights: dict[str, Float32Array]
-    history: list[dict[str, float]] = field(default_factory=list)
 
 
 def device_of(settings: PreferenceSettings) -> str:
@@ -244,12 +192,12 @@ class Trainer:
 
         return torch.cat([self.weights["users"], self.weights["items"]])
 
-    def train(self, validation: Pairs, checkpoints: Checkpoints | None, report: Callable[[Progress], None]) -> Trained:
-        """Train until the last epoch or early stopping."""
+    def train(
+        self, validation: Pairs, report: Callable[[Progress], None]
+    ) -> tuple[dict[str, Float32Array], list[dict[str, float]]]:
+        """Train until the last epoch or early stopping. Return the weights and the history."""
         settings = self.settings
         state = _State(best=self._copied())
-        if checkpoints is not None:
-            state = self._resumed(checkpoints, state)
         while state.epoch < settings.epochs and state.without_improvement < settings.patience:
             state.epoch += 1
             steps = [self.step(places) for places in self.drawer.epoch(state.epoch)]
@@ -264,16 +212,8 @@ class Trainer:
                 if metric > state.metric:
                     state.metric, state.best, state.without_improvement = metric, self._copied(), 0
             state.history.append({"epoch": state.epoch, "loss": loss, **({} if metric is None else {"metric": metric})})
-            if checkpoints is not None:
-                arrays = {f"now.{name}": array for name, array in self._copied().items()}
-                arrays |= {f"best.{name}": array for name, array in state.best.items()}
-                for name, value in self.weights.items():
-                    memory = self._optimizer.state[value]
-                    arrays |= {f"{key}.{name}": memory[key].cpu().numpy() for key in ("exp_avg", "exp_avg_sq", "step")}
-                facts = {"epoch": state.epoch, "metric": state.metric, "without_better": state.without_improvement}
-                checkpoints.write(arrays, {**facts, "history": state.history})
             report(Progress("preferences", state.epoch, settings.epochs, loss, metric))
-        return Trained(state.best if validation.size else self._copied(), state.history)
+        return state.best if validation.size else self._copied(), state.history
 
     def validate(self, validation: Pairs) -> float:
         """Return the NDCG of the held-out likes, by the score that the model ranks by."""
@@ -282,7 +222,7 @@ class Trainer:
         users, relevant = by_user(validation)
         values = []
         with torch.no_grad():
-            embeddings = self._propagated()
+            embeddings = propagate(self._before(), self._matrix, self.settings.layers)
             items = embeddings[self.users :]
             for begin in range(0, len(users), USERS_AT_ONCE):
                 some = users[begin : begin + USERS_AT_ONCE]
@@ -301,30 +241,8 @@ class Trainer:
                 )
         return float(np.concatenate(values).mean())
 
-    def _propagated(self) -> Any:
-        if self._matrix is not None:
-            return propagate(self._before(), self._matrix, self.settings.layers)
-        return tensor(propagated(self._before().cpu().numpy(), self.graph, self.settings.layers), self.device)
-
     def _copied(self) -> dict[str, Float32Array]:
         return {name: value.detach().cpu().numpy().copy() for name, value in self.weights.items()}
-
-    def _resumed(self, checkpoints: Checkpoints, fresh: _State) -> _State:
-        import torch
-
-        found = checkpoints.read()
-        if found is None:
-            return fresh
-        arrays, facts = found
-        with torch.no_grad():
-            for name, value in self.weights.items():
-                value.copy_(tensor(arrays[f"now.{name}"], self.device))
-                self._optimizer.state[value] = {
-                    key: tensor(arrays[f"{key}.{name}"], "cpu" if key == "step" else self.device)
-                    for key in ("exp_avg", "exp_avg_sq", "step")
-                }
-        best = {name: arrays[f"best.{name}"] for name in self.weights}
-        return _State(best, facts["epoch"], facts["metric"], facts["without_better"], facts["history"])
 
 
 @dataclass(slots=True)
@@ -358,7 +276,6 @@ def fit(
     settings: PreferenceSettings,
     encoder: EncoderChoice,
     start: ModelState | None,
-    checkpoints: str | Path | None,
     progress: Callable[[Progress], None],
 ) -> tuple[ModelState, Encoder | None]:
     """Return the trained state, and the encoder if there are texts."""
@@ -381,12 +298,8 @@ def fit(
         rows = merged(data.views, weights)
 
     initial = {} if start is None else _of_earlier(start, data)
-    trainer = Trainer(training, settings, initial)
-    kept = None
-    if checkpoints is not None:
-        kept = Checkpoints(checkpoints, fingerprint(training, held_out, settings, list(initial.values())))
-    trained = trainer.train(held_out, kept, progress)
-    weights |= trained.weights
+    trained, history = Trainer(training, settings, initial).train(held_out, progress)
+    weights |= trained
     own_users, own_items = weights.pop("users"), weights.pop("items")
     state = ModelState(
         settings=settings,
@@ -402,13 +315,9 @@ def fit(
         texts=data.texts,
         weights=weights,
         facts=data.facts,
-        history=tuple(trained.history),
+        history=tuple(history),
     )
-    if data.view_names:
-        state = _with_cold_start(state, rows)
-    if kept is not None:
-        kept.done()
-    return state, opened
+    return _with_cold_start(state, rows) if data.view_names else state, opened
 
 
 def _with_cold_start(state: ModelState, profiles: Float32Array) -> ModelState:

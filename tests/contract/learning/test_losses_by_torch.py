@@ -264,34 +264,3 @@ def test_only_sampled_tokens_of_turns_with_an_advantage_are_learned(
     assert update.metrics["tokens_trained"] == 3 + 1 + 4, "the sampled ones of the first three turns"
     kept = Plain(small_model, adapter, Loss(), SAID[:3], "start")
     assert update.metrics["gradient_norm"] == pytest.approx(kept.train(1, rate=0.0)[1], rel=1e-3)
-
-
-def test_a_restored_learner_goes_on_as_if_it_had_never_stopped(
-    learner_of: Callable[..., Learner], small_model: Path, make_adapter: Callable[..., Path], tmp_path: Path
-) -> None:
-    """Weights, the optimizer's momentum, the number of steps, and the names of versions."""
-    adapter = make_adapter(small_model, tmp_path / "adapter")
-    plain = Plain(small_model, adapter, Loss(kl=0.1), SAID, "start")
-    settings = {"adapter": str(adapter), "rank": 4, "alpha": 8.0, "learning_rate": 1e-2, "warmup": 3}
-
-    def updates(home: Path, *, stops: bool) -> list[tuple[str, bytes]]:
-        learner = learner_of(**settings)
-        learner.open(home)
-        found = []
-        for number in range(2):
-            batch = batch_of(plain, home / f"update-{number}")
-            made = learner.update(batch)
-            assert made is not None
-            found.append((made.version, (made.adapter / "adapter_model.safetensors").read_bytes()))
-            if stops and not number:
-                state = learner.state()
-                learner.close()
-                learner = learner_of(**settings)
-                learner.open(home)
-                learner.restore(state)
-        return found
-
-    whole, stopped = updates(tmp_path / "whole", stops=False), updates(tmp_path / "stopped", stops=True)
-
-    assert [version for version, _ in whole] == ["policy@1", "policy@2"]
-    assert stopped == whole

@@ -164,7 +164,9 @@ def test_imitation_is_given_the_wanted_answers_alone(trained_on: Callable[..., l
         assert about(subject, rows) == set(), subject
 
 
-def test_what_a_version_is_measured_on_was_not_trained_on(trained_on: Callable[..., list[Row]]) -> None:
+def test_each_answer_is_learned_as_that_of_its_user_and_none_that_a_version_is_measured_on(
+    trained_on: Callable[..., list[Row]],
+) -> None:
     rows = trained_on("kto", {"liked": rated(1.0)})
 
     measured = {episode.messages[0].content for episode in load().episodes}
@@ -172,11 +174,6 @@ def test_what_a_version_is_measured_on_was_not_trained_on(trained_on: Callable[.
     assert measured
     assert trained
     assert not measured & trained
-
-
-def test_each_answer_is_learned_as_that_of_its_user(trained_on: Callable[..., list[Row]]) -> None:
-    rows = trained_on("kto", {"liked": rated(1.0)})
-
     for question, _, _, user in rows:
         subject, number = question.split()
         place = 2 * int(number) + (subject == "liked")

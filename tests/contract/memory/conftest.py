@@ -1,4 +1,4 @@
-"""What the contract tests of the memory share: where a graph is stored, its rows as a file, and `agentfw memory`."""
+"""What the contract tests of the memory share: where a graph is stored, its rows as a file, and the command."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from command_line import agentfw as agentfw
 
-from agentfw_cli.main import main
 from agentfw_memory import GraphSettings, SkillGraph
 
 pytest.importorskip("igraph")
@@ -59,30 +59,3 @@ def rows_of(tmp_path: Path) -> Callable[[SkillGraph], list[dict[str, Any]]]:
         return [json.loads(line) for line in lines[1:]]
 
     return rows
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def memory_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Answer]:
-    """Call `agentfw memory WORD...` in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words: str) -> Answer:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(["memory", *words])
-        assert isinstance(ended.value.code, int)
-        return Answer(ended.value.code, *capsys.readouterr())
-
-    return call

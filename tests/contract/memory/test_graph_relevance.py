@@ -47,26 +47,6 @@ def test_what_is_about_the_question_is_kept_and_comes_with_its_relevance(graph: 
         assert 1.0 >= first.relevance >= max(hit.relevance for hit in others) > 0.0
 
 
-def test_skills_of_a_named_scenario_are_kept_without_a_word_of_the_question() -> None:
-    with SkillGraph.open(":memory:", tenant="t") as graph:
-        graph.add_all(
-            NewSkill("ana", f"Somebody {way} {thing}", visibility="shared", valid_from=DAY * (9 * place + number))
-            for place, thing in enumerate(THINGS)
-            for number, way in enumerate(WAYS)
-        )
-        graph.add(
-            owner="ana", text="Book a table near the river", visibility="shared", scenarios=["dinner"], valid_from=1.0
-        )
-        wish = graph.add(
-            owner="ana", text="Nothing spicy", visibility="shared", scenarios=["dinner"], valid_from=DAY * 500
-        )
-
-        asked = [hit.skill.id for hit in graph.recall("Book a table for tonight", user="ben", scenario="dinner")]
-
-        assert wish.id in asked
-        assert graph.recall("zzzz qqqq", user="ben") == []
-
-
 def test_a_skill_is_as_relevant_beside_one_that_suits_the_user_better(tmp_path: Path) -> None:
     path = tmp_path / "skills.db"
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:

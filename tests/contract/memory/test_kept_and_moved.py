@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory, read_memories
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
 
 OpenGraph = Callable[..., SkillGraph]
 RowsOf = Callable[[SkillGraph], list[dict[str, Any]]]
@@ -119,20 +114,6 @@ def test_a_newer_version_ends_the_older_one_when_it_begins(where: str, open_grap
     assert graph.get(home).valid_from == 2_000.0
 
 
-def test_memories_from_elsewhere_keep_their_owner_dates_and_metadata(tmp_path: Path, open_graph: OpenGraph) -> None:
-    record = {"text": "the dentist is Keller", "owner": "ana", "valid_from": 1_000, "expires_at": 4e9}
-    record |= {"metadata": {"kind": "person"}, "tools": ["calendar"], "scenarios": ["health"]}
-    shared = {"text": "tea at four", "shared": True}
-    (tmp_path / "memories.jsonl").write_text(f"{json.dumps(record)}\n{json.dumps(shared)}\n")
-    graph = open_graph(tmp_path / "skills.db")
-
-    hers, other = graph.add_all(read_memories(tmp_path / "memories.jsonl", owner="ben"))
-
-    assert (hers.owner, hers.visibility, hers.valid_from, hers.expires_at) == ("ana", "private", 1_000.0, 4e9)
-    assert (hers.metadata, hers.tools, hers.scenarios) == ({"kind": "person"}, ("calendar",), ("health",))
-    assert (other.owner, other.visibility) == ("ben", "shared")
-
-
 def test_a_filter_leaves_room_for_what_fits_and_shows_nothing_else(
     way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
 ) -> None:
@@ -154,50 +135,3 @@ def test_a_filter_leaves_room_for_what_fits_and_shows_nothing_else(
     assert found("ben", {"n": {"$lt": 0}}, k=9) == found("ben", {"n": -1})
     assert len(found("ben", {"n": {"$gte": 30}}, k=40)) == 30
     assert found("ben", {"n": -2}) == []
-
-
-READER = """
-import sys
-from agentfw_memory import SkillGraph
-with SkillGraph.open(sys.argv[1], tenant="team") as graph:
-    for line in sys.stdin:
-        if line.strip() == "add":
-            graph.add(owner="ben", text="tea from another process", visibility="shared")
-        hits = graph.recall("tea", user="ben", k=9, at_least=0.0)
-        print(*sorted(hit.skill.text for hit in hits), sep=" | ", flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_see_at_once_what_the_other_has_written(tmp_path: Path, open_graph: OpenGraph) -> None:
-    graph = open_graph(tmp_path / "skills.db")
-    ids = {
-        text: graph.add(owner="ana", text=text, visibility="shared").id
-        for text in ("tea one", "tea two", "tea three", "tea four")
-    }
-    command = [sys.executable, "-c", READER, str(tmp_path / "skills.db")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-
-        def other_sees(word: str = "look") -> list[str]:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(f"{word}\n")
-            process.stdin.flush()
-            return process.stdout.readline().strip().split(" | ")
-
-        assert other_sees() == ["tea four", "tea one", "tea three", "tea two"]
-        graph.update(ids["tea one"], text="tea 1")
-        assert other_sees() == ["tea 1", "tea four", "tea three", "tea two"]
-        graph.update(ids["tea two"], visibility="private")
-        assert other_sees() == ["tea 1", "tea four", "tea three"]
-        graph.retire(ids["tea three"])
-        assert other_sees() == ["tea 1", "tea four"]
-        graph.delete(ids["tea four"])
-        assert other_sees() == ["tea 1"]
-        assert other_sees("add") == ["tea 1", "tea from another process"]
-        hits = graph.recall("tea", user="cleo", k=9, at_least=0.0)
-        assert {hit.skill.text for hit in hits} == {"tea 1", "tea from another process"}
-        graph.forget("ana")
-        assert other_sees() == ["tea from another process"]
-        assert process.stdin is not None
-        process.stdin.close()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw_memory import AsyncSkillGraph, SkillGraph, StorageError
+from agentfw_memory import AsyncSkillGraph, SkillGraph
 
 pytest.importorskip("igraph")
 
@@ -35,17 +34,3 @@ def test_an_event_loop_goes_on_while_something_is_recalled() -> None:
         waiting = True
 
         assert asyncio.run(both(graph)) == ["green tea"]
-
-
-def test_a_graph_can_be_opened_and_closed_in_an_event_loop(tmp_path: Path) -> None:
-    async def used() -> SkillGraph:
-        async with AsyncSkillGraph(SkillGraph.open(tmp_path / "s.db", tenant="t", embedder="hash")) as graph:
-            await graph.add(owner="ana", text="green tea")
-        return graph.graph
-
-    closed = asyncio.run(used())
-
-    with pytest.raises(StorageError, match="closed"):
-        closed.recall("tea", user="ana")
-    with SkillGraph.open(tmp_path / "s.db", tenant="t") as again:
-        assert [hit.skill.text for hit in again.recall("tea", user="ana")] == ["green tea"]

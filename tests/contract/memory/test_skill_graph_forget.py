@@ -77,10 +77,9 @@ def wear(graph: SkillGraph, generator: random.Random) -> None:
             graph.retire(owned.pop(generator.randrange(len(owned)))[1])
 
 
-@pytest.mark.parametrize("seed", [4, 7])
-def test_no_byte_is_left_where_rows_were_moved_about(tmp_path: Path, seed: int) -> None:
+def test_no_byte_is_left_where_rows_were_moved_about(tmp_path: Path) -> None:
     # Seed 4 leaves something behind unless the file is written anew.
     with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:64") as graph:
-        wear(graph, random.Random(seed))
+        wear(graph, random.Random(4))
         graph.forget("unmistakable-ana")
         assert b"unmistakable" not in everything(tmp_path)

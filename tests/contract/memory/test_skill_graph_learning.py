@@ -67,16 +67,6 @@ def test_a_poor_trajectory_teaches_nothing_but_counts() -> None:
         assert graph.admin.stats().nodes["skill"] == 1
 
 
-def test_a_trajectory_counts_once() -> None:
-    with opened() as graph:
-        first = graph.learn(trip("t1", "offer the earliest slot"), 0.9)
-        again = graph.learn(trip("t1", "offer the latest slot"), 0.9)
-        assert not first.known_already
-        assert again.known_already
-        assert graph.admin.stats().nodes["skill"] == 1
-        assert graph.get(first.added[0]).uses == 1
-
-
 def test_two_who_learn_the_same_trajectory_at_once_learn_it_once(tmp_path: Path) -> None:
     graphs = [opened(tmp_path / "skills.db") for _ in range(4)]
     results: list[Any] = []
@@ -110,13 +100,6 @@ def test_what_is_nearly_there_is_not_there_twice() -> None:
         assert graph.learn(trip("t1", texts[0]), 0.9).added
         assert graph.learn(trip("t2", texts[1]), 0.9).added
         assert graph.learn(trip("t3", texts[1]), 0.9).merged  # the very same is the same, whatever the threshold
-
-
-def test_two_drafts_of_one_trajectory_that_are_the_same_become_one() -> None:
-    with opened() as graph:
-        learned = graph.learn(trip("t1", "offer the slot|offer the slot|send a card"), 0.9)
-        assert len(learned.added) == 2
-        assert graph.admin.stats().nodes["skill"] == 2
 
 
 def test_skills_that_succeed_together_complement_each_other() -> None:
@@ -156,16 +139,6 @@ def test_an_extractor_may_be_anybodys_and_is_checked() -> None:
         graph.learn(trip("t1"), 0.9)
     with opened(extractor=drafting("a", "b", "c", "d", "e")) as graph:
         assert len(graph.learn(trip("t1"), 0.9).added) == 3  # new_skills
-
-
-def test_a_skill_that_is_gone_or_hidden_is_not_counted() -> None:
-    with opened() as graph:
-        hers = graph.add(owner="ana", text="hers").id
-        his = graph.add(owner="ben", text="his").id
-        gone = graph.add(owner="ana", text="gone").id
-        graph.retire(gone)
-        graph.learn(trip("t1", skills=[hers, his, gone, "s999", "no id"]), 0.9)
-        assert (graph.get(hers).uses, graph.get(his).uses) == (1, 0)
 
 
 @pytest.mark.parametrize(

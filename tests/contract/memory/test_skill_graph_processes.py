@@ -48,8 +48,8 @@ def lines(told: str) -> Iterator[tuple[int, str]]:
 def test_processes_that_write_at_once_and_are_killed_lose_nothing(tmp_path: Path) -> None:
     path, generator = tmp_path / "skills.db", random.Random(7)
     acknowledged: dict[tuple[str, int], str] = {}
-    names = ["ana", "ben", "cleo", "dan"]
-    for turn in range(3):
+    names = ["ana", "ben", "cleo"]
+    for turn in range(2):
         writers = {name: start(path, name, turn * 10, 1000) for name in names}
         for writer in writers.values():
             assert writer.stdout is not None
@@ -70,13 +70,3 @@ def test_processes_that_write_at_once_and_are_killed_lose_nothing(tmp_path: Path
         assert len({skill.text for skill in kept}) == len(kept)
         found = {hit.skill.id for hit in graph.recall("knows", user="ana", k=len(kept), at_least=0)}
         assert found == {skill.id for skill in kept}
-
-
-@pytest.mark.slow
-def test_processes_that_write_at_once_wait_for_each_other(tmp_path: Path) -> None:
-    path = tmp_path / "skills.db"
-    writers = [start(path, name, 0, 12) for name in ("ana", "ben", "cleo", "dan")]
-    told = [writer.communicate() for writer in writers]
-    assert [writer.returncode for writer in writers] == [0, 0, 0, 0], told
-    with SkillGraph.open(path, tenant="team") as graph:
-        assert graph.admin.stats().nodes == {"skill": 48, "tool": 1, "trajectory": 12, "user": 4}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +38,6 @@ def test_what_three_users_want_is_shown_to_a_fourth() -> None:
         assert hit.skill.owner.startswith("*")
 
 
-def test_a_shared_skill_that_goes_in_the_episode_that_used_it_leaves_nothing() -> None:
-    with opened(merge_above=0.5) as graph:
-        for user in ("ana", "ben", "cem"):
-            say(graph, user, "I prefer quiet tables.")
-        (hit,) = (one for one in graph.recall("dining", user="new", k=9) if one.skill.visibility == "shared")
-
-        graph.learn(Trajectory("later", "ana", "q", ("dining",), (), "I prefer loud tables.", (hit.skill.id,)), 1.0)
-
-        nodes = graph.admin.to_networkx().nodes
-        assert f"skill:{hit.skill.id}" not in nodes
-        assert {name.partition(":")[0] for name in nodes} == {"user", "skill", "trajectory", "scenario"}
-
-
 def test_nothing_is_shared_by_default() -> None:
     with opened(share_after=0) as graph:
         for user in ("ana", "ben", "cem"):
@@ -67,30 +53,6 @@ def test_names_numbers_and_addresses_are_never_shared(words: str) -> None:
             say(graph, user, words)
 
         assert shown_to(graph, "new") == set()
-
-
-@pytest.mark.slow
-def test_a_shared_skill_always_has_enough_users_behind_it() -> None:
-    generator = random.Random(7)
-    users, tastes = [f"user{number}" for number in range(6)], ["quiet", "loud", "cheap", "sunny"]
-    wanted: dict[str, str] = {}
-    with opened(new_skills=1) as graph:
-        for number in range(60):
-            user = generator.choice(users)
-            if generator.random() < 0.1:
-                graph.forget(user)
-                wanted.pop(user, None)
-            else:
-                taste = generator.choice(tastes)
-                say(graph, user, f"I prefer {taste} tables.", number)
-
-            for text in shown_to(graph, "somebody else"):
-                holders = [one for one in users if text in shown_to(graph, one) and has(graph, one, text)]
-                assert len(holders) >= 3, text
-
-
-def has(graph: SkillGraph, user: str, text: str) -> bool:
-    return any(hit.skill.owner == user and hit.skill.text == text for hit in graph.recall("dining", user=user, k=50))
 
 
 def test_forgetting_one_of_three_takes_it_back_with_every_byte(tmp_path: Path) -> None:
@@ -140,22 +102,3 @@ def test_reserved_names_are_refused() -> None:
             graph.add(owner="*shared:1", text="prefer quiet tables")
     with pytest.raises(BadInputError, match="share_after"):
         opened(share_after=2)
-
-
-def test_a_newcomer_sees_first_what_similar_users_share() -> None:
-    circles = {"garden": "loud", "chess": "quiet"}
-    with opened(query_weight=0.0, user_weight=0.0, community_weight=1.0, calibrate=False) as graph:
-        for circle, taste in circles.items():
-            for number in range(4):
-                user = f"{circle} {number}"
-                graph.set_profile(user, f"about: likes {circle} and {circle} books")
-                say(graph, user, f"I prefer {taste} tables.")
-                graph.learn(Trajectory(f"{user} own", user, "q", ("sport",), (), f"I like {circle} clubs."), 0.9)
-        graph.prepare()
-
-        for circle, taste in circles.items():
-            graph.set_profile(f"new to {circle}", f"about: likes {circle}")
-            first = graph.recall("dining tables", user=f"new to {circle}")[0]
-
-            assert first.why.community > 0
-            assert taste in first.skill.text or circle in first.skill.text

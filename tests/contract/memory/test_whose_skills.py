@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Agentfw
 
 from agentfw_memory import GraphSettings, NewSkill, Said, SkillGraph, Trajectory
 
@@ -100,20 +99,7 @@ def test_naming_anothers_private_skill_uses_and_rates_nothing(where: str, open_g
     assert {edge.kind for edge in graph.history(shared).edges} == {"OWNS", "EXECUTED", "SHOWN"}
 
 
-def test_the_same_text_of_two_users_is_two_skills(where: str, open_graph: OpenGraph) -> None:
-    graph = open_graph(where)
-    hers, his = (graph.add(owner=owner, text="serve green tea") for owner in ("ana", "ben"))
-    again = graph.add(owner="ana", text="serve green tea", tools=["kettle"])
-
-    assert hers.id != his.id
-    assert (again.id, again.owner, again.tools) == (hers.id, "ana", ("kettle",))
-    assert graph.get(his.id).tools == ()
-    assert [hit.skill.id for hit in graph.recall("tea", user="ben")] == [his.id]
-
-
-def test_commands_show_a_user_what_is_theirs_and_a_tenant_what_is_its_own(
-    memory_command: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_commands_show_a_user_what_is_theirs_and_a_tenant_what_is_its_own(agentfw: Agentfw, tmp_path: Path) -> None:
     store = tmp_path / "runs" / "memory.db"
     store.parent.mkdir()
     for tenant, thing in (("ours", "kettle"), ("theirs", "lantern")):
@@ -121,52 +107,15 @@ def test_commands_show_a_user_what_is_theirs_and_a_tenant_what_is_its_own(
             graph.add(owner="ana", text=f"the secret {thing}", metadata={"kind": thing})
             graph.add(owner="ben", text=f"a shared {thing}", visibility="shared")
 
-    recalled = memory_command("recall", "--tenant", "ours", "--user", "ben", "secret kettle lantern", "--json").json
-    exported = memory_command("export", "ours.jsonl", "--tenant", "ours")
+    recalled = agentfw("memory", "recall", "--tenant", "ours", "--user", "ben", "secret kettle lantern", "--json").json
+    exported = agentfw("memory", "export", "ours.jsonl", "--tenant", "ours")
 
     assert [hit["skill"]["text"] for hit in recalled] == ["a shared kettle"]
     assert (
-        memory_command("list", "--tenant", "theirs", "--owner", "ben", "--json").json[0]["text"] == "a shared lantern"
+        agentfw("memory", "list", "--tenant", "theirs", "--owner", "ben", "--json").json[0]["text"]
+        == "a shared lantern"
     )
     assert exported.code == 0
     text = (tmp_path / "ours.jsonl").read_text("utf-8")
     assert "secret kettle" in text
     assert "lantern" not in text
-
-
-@pytest.mark.slow
-def test_an_mcp_server_answers_for_its_tenant_and_the_user_that_is_named(tmp_path: Path) -> None:
-    mcp = pytest.importorskip("mcp")
-    for tenant, thing in (("ours", "kettle"), ("theirs", "lantern")):
-        with SkillGraph.open(tmp_path / "skills.db", tenant=tenant, embedder="hash") as graph:
-            graph.add(owner="ana", text=f"the secret {thing}")
-            last = graph.add(owner="ben", text=f"a shared {thing}", visibility="shared")
-    with SkillGraph.open(tmp_path / "skills.db", tenant="theirs") as graph:
-        only_theirs = graph.add(owner="ben", text="another lantern").id
-    assert only_theirs != last.id
-
-    async def asked() -> list[Any]:
-        words = [
-            "-m",
-            "agentfw_cli.main",
-            "memory",
-            "serve",
-            "--store",
-            str(tmp_path / "skills.db"),
-            "--tenant",
-            "ours",
-        ]
-        server = mcp.StdioServerParameters(command=sys.executable, args=words)
-        async with mcp.Client(mcp.stdio_client(server)) as client:
-            return [
-                await client.call_tool("recall", {"query": "secret kettle lantern", "user": "ben", "k": 9}),
-                await client.call_tool("list", {"owner": "ben"}),
-                await client.call_tool("history", {"skill": only_theirs}),
-            ]
-
-    recalled, listed, history = asyncio.run(asyncio.wait_for(asked(), 120))
-
-    assert [hit["skill"]["text"] for hit in recalled.structured_content["result"]] == ["a shared kettle"]
-    assert [skill["text"] for skill in listed.structured_content["result"]] == ["a shared kettle"]
-    assert history.is_error
-    assert f'unknown skill "{only_theirs}"' in history.content[0].text

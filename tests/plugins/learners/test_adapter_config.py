@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentfw.errors import SettingsError, UsageError
-from agentfw.learner import Batch
 from agentfw_plugins.learners.settings import LoraSettings
 
-from .conftest import updated
+from .conftest import batch_of, updated
 
 pytest.importorskip("peft")
 
@@ -22,11 +21,17 @@ from agentfw_plugins.learners.model_learner import LoraLearner
 PROMPT, ANSWER = (10, 11, 12, 13), (20, 21, 22)
 
 
-@pytest.fixture
-def adapter(small_model: Path, make_batch: Callable[..., Batch]) -> Path:
+@pytest.fixture(scope="module")
+def trained(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An adapter of rank 8 and alpha 16 that has learned something."""
     learner = LoraLearner(LoraSettings(model=str(small_model), learning_rate=1e-2))
-    return updated(learner, make_batch([(PROMPT, ANSWER, 1.0)])).adapter
+    return updated(learner, batch_of(tmp_path_factory.mktemp("trained") / "update", [(PROMPT, ANSWER, 1.0)])).adapter
+
+
+@pytest.fixture
+def adapter(trained: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    return Path(shutil.copytree(trained, tmp_path / "adapter"))
 
 
 def change(adapter: Path, **values: Any) -> None:

@@ -84,10 +84,23 @@ def assert_alike(one: list[Update], other: list[Update], *, within: float = 1e-4
 
 
 @pytest.mark.slow
-def test_two_processes_learn_what_one_learns(learner_of: Make, make_batch: MakeBatch) -> None:
-    together = learned(learner_of(workers=2, minibatches=2), make_batch)
+@pytest.mark.parametrize("sharded", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_two_processes_learn_what_one_learns_and_a_killed_one_costs_only_time(
+    learner_of: Make, make_batch: MakeBatch, sharded: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner = learner_of(workers=2, minibatches=2, sharded=sharded)
+    first = learned(learner, make_batch, updates=1)
+    assert learner._group is not None
+    victim: Any = learner._group._workers[0]
 
-    assert_alike(together, learned(learner_of(minibatches=2), make_batch))
+    def kill(done: int, of: int, memory: float) -> None:
+        if done == 1 and victim.alive:
+            os.kill(victim._process.pid, signal.SIGKILL)
+
+    second = updated(learner, replace(make_batch(*episodes(1), loss=CLIPPED, tasks=4), tell=kill))
+
+    assert "learner worker 1 was killed by signal 9" in caplog.text
+    assert_alike([*first, second], learned(learner_of(minibatches=2), make_batch))
 
 
 @pytest.mark.slow
@@ -100,9 +113,9 @@ def test_a_divided_base_learns_what_a_whole_one_learns(
     if precision == "nf4":
         pytest.importorskip("bitsandbytes")
 
-    divided = learned(learner_of(workers=2, sharded=True, precision=precision), make_batch)
+    divided = learned(learner_of(workers=2, sharded=True, precision=precision), make_batch, updates=1)
 
-    assert_alike(divided, learned(learner_of(precision=precision), make_batch), within=within)
+    assert_alike(divided, learned(learner_of(precision=precision), make_batch, updates=1), within=within)
 
 
 @pytest.mark.nightly
@@ -155,27 +168,7 @@ def test_a_demonstration_is_learned_the_same(small_model: Path, make_batch: Make
     assert_alike([together], [alone])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sharded", [False, True])
-def test_a_worker_that_is_killed_in_an_update_costs_only_time(
-    learner_of: Make, make_batch: MakeBatch, sharded: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    learner = learner_of(workers=2, sharded=sharded)
-    first = learned(learner, make_batch, updates=1)
-    assert learner._group is not None
-    victim: Any = learner._group._workers[0]
-
-    def kill(done: int, of: int, memory: float) -> None:
-        if done == 1 and victim.alive:
-            os.kill(victim._process.pid, signal.SIGKILL)
-
-    second = updated(learner, replace(make_batch(*episodes(1), loss=CLIPPED, tasks=4), tell=kill))
-
-    assert "learner worker 1 was killed by signal 9" in caplog.text
-    assert_alike([*first, second], learned(learner_of(), make_batch, updates=2))
-
-
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_error_of_a_worker_is_told_and_the_learner_goes_on(
     learner_of: Make, make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,7 +69,6 @@ def test_how_far_an_update_is_is_told_piece_by_piece(
     "changes",
     [
         {},
-        {"weights": "all", "learning_rate": 1e-3},
         {"weights": "all", "learning_rate": 1e-3, "precision": "bf16"},
         {"optimizer": "adamw_8bit"},
         {"precision": "bf16"},
@@ -145,7 +144,6 @@ def test_steps_that_are_too_small_for_bf16_add_up_in_its_masters(
     "changes",
     [
         {},
-        {"weights": "all"},
         {"weights": "all", "precision": "bf16"},
         {"optimizer": "adamw_8bit", "rank": 64},
         {"steps": 2},

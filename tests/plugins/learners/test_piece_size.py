@@ -44,10 +44,10 @@ def figures_of(model: Path, turns: list[TurnTokens], **changes: Any) -> tuple[di
 
 @pytest.mark.slow
 def test_an_update_computes_each_unique_token_once_and_says_so(small_model: Path) -> None:
-    turns = samples_of(1200, 500)
+    turns = samples_of(600, 200)
 
     found, _ = figures_of(small_model, turns)
-    small, _ = figures_of(small_model, turns, tokens=2000)
+    small, _ = figures_of(small_model, turns, tokens=900)
 
     assert found["tokens_computed"] == found["tokens_unique"] == unique_tokens(turns)
     assert small["tokens_unique"] == found["tokens_unique"] < small["tokens_computed"]

@@ -21,9 +21,8 @@ pytest.importorskip("peft")
 
 from agentfw_plugins.learners.network import Network  # noqa: E402
 
-SEEDS = range(6)
-DEEP: dict[str, Any] = {"num_hidden_layers": 28, "hidden_size": 64, "intermediate_size": 160, "initializer_range": 0.2}
-"""As deep as a model of a billion weights, and confident: two attentions of it differ by 0.3 to 0.6 nats in bf16."""
+CONFIDENT: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 160, "initializer_range": 0.2}
+"""With 28 layers, as a model of a billion weights has, two attentions of it differ by 0.3 to 0.6 nats in bf16."""
 
 
 def last_position_off_by_one(packed: Packed) -> Packed:
@@ -40,17 +39,22 @@ def mask_without_tree(packed: Packed) -> Packed:
     return dataclasses.replace(packed, blocks=(Block(0, packed.ids.size, 0, packed.ids.size),))
 
 
-@pytest.fixture(scope="module")
-def deep_models(make_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    home = tmp_path_factory.mktemp("deep")
-    return [make_model(home / str(seed), seed=seed, **DEEP) for seed in SEEDS]
+@pytest.fixture(
+    scope="module",
+    params=[(0, 6), *(pytest.param((seed, 28), marks=pytest.mark.nightly) for seed in range(6))],
+    ids=lambda of: f"seed {of[0]}, {of[1]} layers",
+)
+def deep_model(
+    request: pytest.FixtureRequest, make_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    seed, layers = request.param
+    return make_model(tmp_path_factory.mktemp("deep") / "model", seed=seed, num_hidden_layers=layers, **CONFIDENT)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("packing", ["tree", "plain"])
-def test_a_deep_confident_model_in_bf16_can_be_trained(deep_models: list[Path], seed: int, packing: Any) -> None:
-    settings = LoraSettings(model=str(deep_models[seed]), precision="bf16", packing=packing, device="cpu")
+def test_a_deep_confident_model_in_bf16_can_be_trained(deep_model: Path, packing: Any) -> None:
+    settings = LoraSettings(model=str(deep_model), precision="bf16", packing=packing, device="cpu")
 
     network = Network(settings, Seeds(7))
 
@@ -58,13 +62,12 @@ def test_a_deep_confident_model_in_bf16_can_be_trained(deep_models: list[Path], 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("wrong", [last_position_off_by_one, positions_without_tree, mask_without_tree])
 def test_the_same_model_with_a_mistake_is_refused(
-    deep_models: list[Path], seed: int, wrong: Callable[[Packed], Packed], monkeypatch: pytest.MonkeyPatch
+    deep_model: Path, wrong: Callable[[Packed], Packed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = Network._places
     monkeypatch.setattr(Network, "_places", lambda self, packed: places(self, wrong(packed)))
 
     with pytest.raises(SettingsError, match="gives other results than tree packing"):
-        Network(LoraSettings(model=str(deep_models[seed]), precision="bf16", device="cpu"), Seeds(7))
+        Network(LoraSettings(model=str(deep_model), precision="bf16", device="cpu"), Seeds(7))

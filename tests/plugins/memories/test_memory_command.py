@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from command_line import Agentfw, Answer, agentfw  # noqa: F401
 
-from agentfw_cli.main import main
 from agentfw_memory import SkillGraph
 
 pytest.importorskip("igraph")
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 Memory = Callable[..., Answer]
@@ -39,19 +29,8 @@ TRAJECTORY = {
 
 
 @pytest.fixture
-def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Memory:
-    """Call `agentfw memory WORD...` in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AGENTFW_DISABLE_PLUGINS", "")
-
-    def call(*words: str) -> Answer:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(["memory", *words])
-        assert isinstance(ended.value.code, int)
-        return Answer(ended.value.code, *capsys.readouterr())
-
-    return call
+def memory(agentfw: Agentfw) -> Memory:  # noqa: F811
+    return partial(agentfw, "memory")
 
 
 @pytest.fixture
@@ -161,39 +140,30 @@ def test_vectors_are_made_anew(filled: Memory) -> None:
     assert "0 vectors" in filled("reembed", "--embedder", "hash:32").out
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("stats",),
-        ("recall", "--user", "ana", "hello"),
-        ("forget", "ana", "--yes"),
-        ("export", "out.jsonl"),
-        ("reembed", "--embedder", "hash"),
-    ],
+READING = (
+    ("stats",),
+    ("recall", "--user", "ana", "hello"),
+    ("forget", "ana", "--yes"),
+    ("export", "out.jsonl"),
+    ("reembed", "--embedder", "hash"),
 )
-def test_what_only_reads_makes_no_store(memory: Memory, tmp_path: Path, words: tuple[str, ...]) -> None:
-    answer = memory(*words)
-    assert answer.code == 2
-    assert "there is no store runs/memory.db" in answer.err
+
+
+def test_what_only_reads_makes_no_store(memory: Memory, tmp_path: Path) -> None:
+    for words in READING:
+        answer = memory(*words)
+        assert answer.code == 2
+        assert "there is no store runs/memory.db" in answer.err
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("stats",),
-        ("recall", "--user", "ana", "hello"),
-        ("forget", "ana", "--yes"),
-        ("export", "out.jsonl"),
-        ("reembed", "--embedder", "hash"),
-    ],
-)
-def test_a_misspelt_tenant_is_told_and_not_made(filled: Memory, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_misspelt_tenant_is_told_and_not_made(filled: Memory, tmp_path: Path) -> None:
     assert filled("add", "--owner", "ana", "One more", "--tenant", "team-b").code == 0
-    answer = filled(*words, "--tenant", "agentwf")
-    assert answer.code == 2
-    assert 'there is no tenant "agentwf" in runs/memory.db' in answer.err
-    assert "pass --tenant agentfw; its tenants are agentfw, team-b" in answer.err
+    for words in READING:
+        answer = filled(*words, "--tenant", "agentwf")
+        assert answer.code == 2
+        assert 'there is no tenant "agentwf" in runs/memory.db' in answer.err
+        assert "pass --tenant agentfw; its tenants are agentfw, team-b" in answer.err
     assert SkillGraph.tenants(tmp_path / "runs" / "memory.db") == ["agentfw", "team-b"]
 
 

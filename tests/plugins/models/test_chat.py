@@ -219,11 +219,3 @@ def test_a_character_of_several_tokens_comes_when_it_is_whole(chat: Chat) -> Non
 
     assert [piece for piece in pieces if piece][-2:] == ["🫖", "!"]
     assert not any("\ufffd" in piece for piece in pieces)
-
-
-def test_a_model_without_chat_template_is_refused_in_words(make_model: Callable[..., Path], tmp_path: Path) -> None:
-    folder = make_model(tmp_path / "model", template="{{ messages[0].content }}")
-    (folder / "chat_template.jinja").unlink()
-
-    with pytest.raises(SettingsError, match="no chat template"):
-        Chat(folder)

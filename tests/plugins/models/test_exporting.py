@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,25 @@ from agentfw_cli.main import main
 SITE = Path(__file__).parents[2] / "site"
 
 
-@pytest.fixture
-def trainings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+@pytest.fixture(scope="module")
+def trainings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for module in ("torch", "transformers", "peft"):
         pytest.importorskip(module)
-    monkeypatch.syspath_prepend(str(SITE))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return importlib.import_module("agentfw_laboratory.training")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SITE))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield importlib.import_module("agentfw_laboratory.training")
+
+
+@pytest.fixture(scope="module")
+def model(make_model: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_model(tmp_path_factory.mktemp("base") / "model", hidden_size=64, intermediate_size=128)
+
+
+@pytest.fixture(scope="module")
+def adapter(trainings: Any, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A training of an adapter, which no test changes."""
+    return trained(trainings, tmp_path_factory.mktemp("runs"), model)
 
 
 def trained(trainings: Any, root: Path, model: Path, **settings: Any) -> Any:
@@ -66,15 +78,16 @@ def furthest(folder: Path, run: Any) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings", [{}, {"precision": "nf4"}, {"weights": "all"}], ids=["adapter", "four bits", "all weights"]
+    "settings",
+    [{}, pytest.param({"precision": "nf4"}, marks=pytest.mark.nightly), {"weights": "all"}],
+    ids=["adapter", "four bits", "all weights"],
 )
 def test_a_merged_model_says_what_the_trained_one_said(
-    trainings: Any, make_model: Callable[..., Path], tmp_path: Path, settings: dict[str, Any]
+    trainings: Any, model: Path, adapter: Any, tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     if settings.get("precision") == "nf4":
         pytest.importorskip("bitsandbytes")
-    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
-    run = trained(trainings, tmp_path / "runs", model, **settings)
+    run = trained(trainings, tmp_path / "runs", model, **settings) if settings else adapter
 
     assert export(str(run.path), str(tmp_path / "merged"), "--merge") == 0
 
@@ -85,14 +98,12 @@ def test_a_merged_model_says_what_the_trained_one_said(
 
 @pytest.mark.slow
 def test_an_adapter_is_exported_as_plain_peft_reads_it(
-    trainings: Any, make_model: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: Path, adapter: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    model = make_model(tmp_path / "model")
-    run = trained(trainings, tmp_path / "runs", model)
-    target = tmp_path / "adapter"
+    run, target = adapter, tmp_path / "adapter"
     capsys.readouterr()
 
     assert export(str(run.path), str(target), "--json") == 0
@@ -116,12 +127,9 @@ def test_what_has_nothing_to_export_is_told(trainings: Any, tmp_path: Path, caps
 
 
 @pytest.mark.slow
-def test_rows_for_other_libraries_have_the_exact_tokens_and_what_they_were_worth(
-    trainings: Any, make_model: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_rows_for_other_libraries_have_the_exact_tokens_and_what_they_were_worth(adapter: Any, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
-    run = trained(trainings, tmp_path / "runs", model)
+    run = adapter
     told = json.loads((run.rollouts(1).path / "advantages.json").read_text())
     worth = {(episode, turn): value for episode, turns in told.items() for turn, value in turns}
     expected = {}

@@ -20,7 +20,7 @@ from agentfw.testing.samples import sample_episodes
 from agentfw_plugins.rewards.preference import Preference
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def host() -> Host:
     return fresh_host(builtins=True, strict=False)
 

@@ -78,12 +78,9 @@ def test_a_stranger_is_scored_by_a_profile(town: Any) -> None:
     assert high["reward"] > low["reward"]
 
 
-def test_it_explains_everybody_a_user_and_a_score(town: Any) -> None:
+def test_it_explains_a_score(town: Any) -> None:
     at = ("--model", town.model)
-    assert answer("explain", *at)["facts"]["items"] == 14
-    assert answer("explain", "user-0", *at)["likes"] == 7
     assert answer("explain", "user-0", MUSEUM, *at)["score"]["text"] == MUSEUM
-    assert "the museum of" in call("explain", "user-0", *at).output
     assert "close to what they liked" in call("explain", "user-0", MUSEUM, *at).output
 
 
@@ -117,7 +114,7 @@ def test_update_takes_in_newcomers_in_place_or_elsewhere(model: Path, tmp_path: 
         (("score", "user-0", " "), "is empty or not a string"),
         (("score", "--file", "-"), "line 1 is not an action"),
         (("score", "user-0", MUSEUM, "--model", "nowhere"), "no preference model"),
-        (("explain", "nobody"), "unknown user"),
+        (("explain", "nobody", MUSEUM), "unknown user"),
         (("eval", "nowhere.csv"), "can't be read"),
         (("update",), "nothing to add"),
         (("update", "broken.csv"), "item"),

@@ -3,33 +3,24 @@
     with SkillGraph.open("skills.db", tenant="team-a") as graph:
         serve_stdio(graph)
 
-Over HTTP the server listens on localhost only, and every request needs the token. No setting changes either. Over
-stdio it serves the process that started it.
+It serves the process that started it, over stdin and stdout. Any number of them serve one store.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from agentfw_memory.errors import BadInputError, MissingExtraError, SkillGraphError, StorageError
+from agentfw_memory.errors import MissingExtraError, SkillGraphError
 from agentfw_memory.graph.records import Receipt
 from agentfw_memory.skill_graph import SkillGraph
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
-
-HOST = "127.0.0.1"
-MINIMUM_TOKEN_LENGTH = 16
-
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
 def make_server(graph: SkillGraph) -> MCPServer:
@@ -89,41 +80,3 @@ def serve_stdio(graph: SkillGraph) -> None:
     server = make_server(graph)
     graph.prepare()
     server.run()
-
-
-def serve_http(graph: SkillGraph, *, port: int, token: str) -> None:
-    """Serve localhost at http://127.0.0.1:PORT/mcp, until interrupted."""
-    if len(token) < MINIMUM_TOKEN_LENGTH:
-        raise BadInputError(
-            f"a token of {len(token)} characters can be guessed",
-            fix=f"use a random token of at least {MINIMUM_TOKEN_LENGTH} characters",
-        )
-    server = make_server(graph)
-    import uvicorn
-
-    graph.prepare()
-    application = guarded(server.streamable_http_app(), token)
-    try:
-        uvicorn.run(application, host=HOST, port=port, log_level="warning")
-    except SystemExit as error:
-        if error.code:
-            raise StorageError(f"can't listen on port {port}", fix="choose another port") from None
-
-
-def guarded(application: Any, token: str) -> Application:
-    """Wrap an ASGI application so that it rejects requests without the token."""
-    wanted = f"Bearer {token}".encode()
-
-    async def guard(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            brought = dict(scope.get("headers", ())).get(b"authorization", b"")
-            if not secrets.compare_digest(brought, wanted):
-                headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
-                await send({"type": "http.response.start", "status": 401, "headers": headers})
-                await send({"type": "http.response.body", "body": b"send the header Authorization: Bearer TOKEN"})
-                return
-        elif scope["type"] != "lifespan":
-            return
-        await application(scope, receive, send)
-
-    return guard

@@ -51,7 +51,6 @@ class GraphCache:
         self.shared = np.zeros(ROOM, np.bool_)
         self.used = np.zeros(ROOM, np.int64)
         self.rewards = np.zeros(ROOM)
-        self.valid_from = np.zeros(ROOM)
         self.timeline = Timeline()
         self.uses: deque[Use] = deque(maxlen=SAMPLED)
         """The latest uses with their rewards. Those of one trajectory follow each other."""
@@ -207,7 +206,6 @@ class GraphCache:
         self.index.put(numbers[changed], rows.vectors[changed], rows.shared[changed])
         self.owner[numbers], self.live[numbers], self.shared[numbers] = rows.owners, True, rows.shared
         self.used[numbers], self.rewards[numbers] = rows.uses, rows.rewards
-        self.valid_from[numbers] = rows.valid_from
         for number, when, shared, owner in zip(
             *(column.tolist() for column in (numbers, rows.valid_from, rows.shared, rows.owners)), strict=True
         ):
@@ -273,7 +271,6 @@ class GraphCache:
     def _make_room(self, needed: int) -> None:
         self.owner, self.live, self.shared = (grown(old, needed) for old in (self.owner, self.live, self.shared))
         self.used, self.rewards = grown(self.used, needed), grown(self.rewards, needed)
-        self.valid_from = grown(self.valid_from, needed)
 
 
 class Timeline:

@@ -12,7 +12,7 @@ The score is formula (55) of the parpo-psgm paper, with the weights of `GraphSet
 Five things differ from the paper, and each is a setting (`GraphSettings.ablation("full")` turns them back): similarity
 is by vectors and words together, the terms of user, community and neighbours count only as far as this graph shows
 that they help (calibration.py), skills just before and after a similar one gain, as does a skill of the
-owner or of the time that the query names, and the conflict term looks at the skills that were already selected, so that
+owner that the query names, and the conflict term looks at the skills that were already selected, so that
 the better of two contradicting skills isn't held back by the other. A sixth is no setting: communities are made of
 users and skills, where the paper's also hold tools, scenarios and trajectories (membership.py says why).
 """
@@ -48,8 +48,8 @@ them. Of unrelated ones it is around 0."""
 STANDARD_DEVIATION = 0.02
 """What a standard deviation of similarity adds to a score, by default."""
 MEANT = 0.01
-"""The least relevance of a skill whose owner, time or subject the query names, and of each if there are few."""
-ANSWERING = ("neighbours", "owner", "time", "context")
+"""The least relevance of a skill whose owner or subject the query names, and of each if there are few."""
+ANSWERING = ("neighbours", "owner", "context")
 """Terms that say, beside similarity, whether a skill answers the query. The others say which skills suit the user."""
 SHORT = 30.0
 """Number of terms up to which a text gets all that its neighbours add. A remark is understood from the remarks around
@@ -77,8 +77,6 @@ class Asked:
     reader: int | None
     """The user, or None for one who isn't in the store yet."""
     k: int
-    times: Sequence[tuple[float, float]] = ()
-    """The spans that the query names."""
     at_least: float = 0.0
     """The least relevance of a skill that is returned."""
     where: Mapping[str, Any] = field(default_factory=dict)
@@ -233,7 +231,7 @@ def rank(
 
     `context` is the share of the named scenario and tools that a skill is connected to.
     """
-    user, times, k = asked.reader, asked.times, asked.k
+    user, k = asked.reader, asked.k
     if not len(candidates):
         return []
     beside = settings.neighbour_weight or settings.time_hop
@@ -264,7 +262,6 @@ def rank(
         "community": none if membership is None or user is None else membership.together(user, pool),
         "neighbours": _sums(by_query, pairs, len(candidates))[: len(pool)] * brevity,
         "owner": np.isin(cache.owner[pool], owners).astype(np.float64) if owners else none,
-        "time": _within(cache, pool, times) if times else none,
         "context": np.array([context.get(one, 0.0) for one in pool.tolist()]) if context else none,
         "complement": _related(cache.complements, candidates, pool) if cache.complements else none,
     }
@@ -273,7 +270,6 @@ def rank(
         "community": settings.community_weight * trust.community,
         "neighbours": settings.query_weight * settings.neighbour_weight * trust.neighbours,
         "owner": settings.owner_weight,
-        "time": settings.time_weight,
         "context": settings.context_weight,
         "complement": settings.complement_boost,
     }
@@ -281,7 +277,7 @@ def rank(
     points |= {name: none if terms[name] is none else weight * terms[name] for name, weight in weights.items()}
     score = _total((values for values in points.values() if values is not none), len(pool))
     meant = np.full(len(pool), similarity.few)
-    for name in ("owner", "time", "context"):
+    for name in ("owner", "context"):
         if terms[name] is not none:
             meant |= terms[name] > 0.0
     # A skill isn't less relevant because another one suits the user better.
@@ -343,14 +339,6 @@ def _relevance(evidence: Scores, behind: Scores, meant: Bools) -> Scores:
     relevance: Scores = related / (1.0 + np.exp(-odds))
     relevance[meant] = np.maximum(relevance[meant], MEANT)
     return relevance
-
-
-def _within(cache: GraphCache, pool: Integers, times: Sequence[tuple[float, float]]) -> Scores:
-    """Return 1 for each skill that became true in one of these spans, otherwise 0."""
-    when, within = cache.valid_from[pool], np.zeros(len(pool))
-    for start, end in times:
-        within[(when >= start) & (when < end)] = 1.0
-    return within
 
 
 def _related(relation: Mapping[int, Iterable[int]], candidates: Integers, pool: Integers) -> Scores:

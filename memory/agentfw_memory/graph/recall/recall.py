@@ -35,7 +35,6 @@ from agentfw_memory.graph.recall.ranking import Asked, Ranked
 from agentfw_memory.graph.records import Hit, Skill, Use, Why, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Among, Change, EmbedderRecord, Head, Select
-from agentfw_memory.graph.text.dates import spans
 from agentfw_memory.graph.text.words import terms
 
 EVERY_ANSWER = "every answer"
@@ -122,12 +121,11 @@ class Recaller:
             where = {**(where or {}), **NO_CASES}
         vector = None if settings.query_similarity == "words" else self.embed([query], query=True)[0]
         self.catch_up(head=self.head)
-        times = spans(query, self._rows.store.now()) if settings.time_weight else ()
         about = tuple(one for one in (self._rows.find("scenario", name) for name in scenarios) if one is not None)
         named = tuple(one for one in (self._rows.find("tool", name) for name in tools) if one is not None)
         for _ in range(ATTEMPTS):
             reader = self._by.reader(user)
-            asked = Asked(query, vector, reader, max(k, ORDERED), times, at_least, where or {}, about, named)
+            asked = Asked(query, vector, reader, max(k, ORDERED), at_least, where or {}, about, named)
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
             if where:
@@ -140,8 +138,7 @@ class Recaller:
         if reader is not None and settings.rating_weight:
             ranked = self._by_ratings(query, ranked, reader)
         hits = [_hit(one, skills[one.number]) for one in ranked if one.number in skills]
-        ordered = settings.newest_first and not times
-        return (newest_first(query, self._with_newer(hits, reader)) if ordered else hits)[:k]
+        return (newest_first(query, self._with_newer(hits, reader)) if settings.newest_first else hits)[:k]
 
     def recall_as_of(
         self, query: str, user: str, k: int, when: float, where: Mapping[str, Any], **context: Any
@@ -180,7 +177,7 @@ class Recaller:
                 fact=now[number].fact if number in now else "",
                 corrections=version.number,
             )
-            why = Why(float(by_vector[place]), *(0.0,) * 6, path="held at that time")
+            why = Why(float(by_vector[place]), *(0.0,) * 5, path="held at that time")
             hits.append(Hit(float(score[place]), skill, why))
         return newest_first(query, hits)[:k]
 

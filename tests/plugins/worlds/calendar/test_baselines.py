@@ -32,14 +32,11 @@ def test_a_run_shows_them_beside_its_own_figures(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    def run(*words: str) -> tuple[str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["run", "calendar", "--episodes", "2", "--set", "environment.rounds=25", *words])
-        assert ended.value.code == 0
-        found = capsys.readouterr()
-        return found.out, found.err
-
-    out, err = run("--memory", "strategyhub")
+    words = ["--episodes", "2", "--set", "environment.rounds=25", "--memory", "strategyhub"]
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "calendar", *words])
+    assert ended.value.code == 0
+    out, err = capsys.readouterr()
     (folder,) = (tmp_path / "runs").iterdir()
 
     assert (
@@ -59,7 +56,7 @@ def test_a_run_shows_them_beside_its_own_figures(
     page = (folder / "report.html").read_text()
     assert "Compared with simple players" in page
     assert "most urgent first" in page
-    record = json.loads(run("--json")[0])
+    record = json.loads((folder / "summary.json").read_text())
     assert set(record["references"]) == {"random", *RULE_TITLES.values()}
     random = record["references"]["random"]["aer@25"]
     assert random["low"] <= random["mean"] <= random["high"]

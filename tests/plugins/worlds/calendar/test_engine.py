@@ -133,7 +133,7 @@ print(hashlib.sha256(text.encode()).hexdigest())
 @pytest.mark.slow
 def test_one_seed_gives_the_same_bytes_in_every_process() -> None:
     digests = set()
-    for hash_seed in ("0", "1", "4242"):
+    for hash_seed in ("0", "4242"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(
             [sys.executable, "-c", _PRINT], env=environment, capture_output=True, text=True, check=True

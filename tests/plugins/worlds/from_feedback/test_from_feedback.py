@@ -174,7 +174,7 @@ def test_answers_are_scored_by_what_their_user_liked_so_far(host: Host, tastes: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", ["grpo", "parpo"])
+@pytest.mark.parametrize("optimizer", [pytest.param("grpo", marks=pytest.mark.nightly), "parpo"])
 def test_fresh_samples_of_recorded_tasks_train_a_policy(
     host: Host, tastes: Path, small_model: Path, tmp_path: Path, optimizer: str
 ) -> None:

