@@ -116,13 +116,6 @@ def test_fewer_updates_are_refused(laboratory: Any, stopped: Run) -> None:
         Run.open(stopped.folder, laboratory.host(), {"updates": 3})
 
 
-def test_what_changes_results_is_refused_by_name(laboratory: Any, stopped: Run) -> None:
-    with pytest.raises(UsageError, match=r"learner\.rate, samples can't be changed when a run is resumed") as caught:
-        Run.open(stopped.folder, laboratory.host(), {"learner": {"rate": 1.0}, "samples": 3})
-
-    assert {"updates", "deadline", "keep"} <= set(caught.value.fix.rpartition(": ")[2].split(", "))
-
-
 # -- what can't change results -----------------------------------------------------------------------------------------
 
 

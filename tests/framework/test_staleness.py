@@ -64,17 +64,12 @@ def test_rollouts_are_played_ahead_and_no_turn_is_older_than_allowed(laboratory:
     assert any(means)
     assert max(means) <= 2
     assert all(line["served"]["proven"] == 1 for line in folder.updates())
-
-
-@pytest.mark.slow
-def test_evaluations_play_the_newest_version_while_rollouts_go_on(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path, staleness=2, policy=PAUSED).folder
-
+    # Evaluations play the newest version while rollouts go on.
     versions = {
         number: {turn.version for episode in records.episodes() for turn in episode.turns}
         for number, records in folder.evaluations().items()
     }
-    assert versions == {0: {"base"}, 2: {"bias@2"}, 4: {"bias@4"}}
+    assert versions == {0: {"base"}, 2: {"bias@2"}, 4: {"bias@4"}, 6: {"bias@6"}}
 
 
 @pytest.fixture
@@ -125,24 +120,6 @@ def test_a_learner_that_cannot_be_loaded_ends_the_training_before_the_evaluation
 
 
 @pytest.mark.slow
-def test_the_learner_resumes_from_the_last_update(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.create(tmp_path, staleness=1, policy=PAUSED)
-
-    class Stop(Observer):
-        def updated(self, line: Any) -> None:
-            if line["update"] == 2:
-                raise RuntimeError("stop here")
-
-    with pytest.raises(RuntimeError, match="stop here"):
-        asyncio.run(training.execute(Stop()))
-    laboratory.resume(training.folder)
-
-    versions = [line["version"] for line in training.folder.updates()]
-    assert versions == ["bias@1", "bias@2", "bias@3", "bias@4"], "a new learner would count from 1 again"
-    assert training.folder.state == "done"
-
-
-@pytest.mark.slow
 def test_a_learner_that_fails_in_its_process_is_named(laboratory: Any, tmp_path: Path) -> None:
     training = laboratory.create(
         tmp_path, staleness=1, learner={"name": "bias", "settings": {"fault": "version"}}, updates=2
@@ -175,7 +152,8 @@ def test_a_training_resumes_after_the_learners_process_has_died(
         asyncio.run(training.execute(Kill()))
     laboratory.resume(training.folder)
 
-    assert [line["update"] for line in training.folder.updates()] == [1, 2, 3, 4]
+    versions = [line["version"] for line in training.folder.updates()]
+    assert versions == ["bias@1", "bias@2", "bias@3", "bias@4"], "a new learner would count from 1 again"
 
 
 @pytest.mark.slow

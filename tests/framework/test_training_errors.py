@@ -182,12 +182,6 @@ def test_samples_at_the_policys_own_temperature_0_are_refused_at_the_first_turn(
     assert list(training.folder.rollouts(1).episodes()) == []
 
 
-def test_evaluations_may_be_greedy(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.train(tmp_path, updates=1, evaluation={"tasks": 2, "sampling": {"temperature": 0}})
-
-    assert training.folder.state == "done"
-
-
 def test_neither_optimizer_nor_learner_can_change_what_was_recorded(
     laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,7 @@ def test_a_policy_learns_what_is_liked(laboratory: Any, tmp_path: Path) -> None:
 
 
 def test_every_evaluation_plays_the_same_with_the_newest_version(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path).folder
+    folder = laboratory.train(tmp_path, keep=3).folder
 
     tasks, versions = zip(
         *(
@@ -56,6 +56,7 @@ def test_every_evaluation_plays_the_same_with_the_newest_version(laboratory: Any
 
     assert tasks[0] == tasks[1] == tasks[2]
     assert versions == ({"base"}, {"bias@2"}, {"bias@4"})
+    assert sorted(path.name for path in (folder.path / "learner").iterdir()) == ["00002", "00003", "00004"]
 
 
 def test_a_group_that_the_optimizer_leaves_out_does_not_reach_the_learner(
@@ -257,12 +258,6 @@ def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluatio
     assert len({*first, *middle, *last}) == 3
     assert [len(each) for each in learned] == [3, 3, 3, 3], "after each group"
     assert middle <= learned[2], "the third update begins with what the evaluation saw"
-
-
-def test_only_the_newest_versions_are_kept(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path, keep=3).folder
-
-    assert sorted(path.name for path in (folder.path / "learner").iterdir()) == ["00002", "00003", "00004"]
 
 
 def test_a_teacher_plays_and_the_student_is_evaluated(laboratory: Any, tmp_path: Path) -> None:

@@ -67,14 +67,12 @@ def moved(run: Path) -> Path:
 @pytest.mark.parametrize(
     "words",
     [
-        ("run", "guessing", "--policy", "hashing", "--episodes", "4"),
         ("run", "inbox", "--episodes", "2"),
-        ("run", "inbox", "--interface", "polling:30", "--episodes", "2"),
         ("run", "guessing", "--policy", "hashing", "--episodes", "3", "--memory", "scratch"),
         ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--set", "samples=3"),
         TRAIN,
     ],
-    ids=["rounds", "inbox", "polling", "memory", "groups", "training"],
+    ids=["inbox", "memory", "groups", "training"],
 )
 def test_a_run_that_was_copied_elsewhere_is_equal_when_it_is_played_again(
     agentfw: Agentfw, words: tuple[str, ...]
