@@ -13,7 +13,7 @@ from collections import Counter
 
 import pytest
 from damaging import NAMES, OUTPUTS, PIECES, damaged
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw.agent import Agent, Decision
@@ -95,6 +95,7 @@ def desk() -> Desk:
     return Desk(0)
 
 
+@settings(max_examples=25)
 @given(st.lists(st.one_of(st.text(), st.sampled_from(PIECES + OUTPUTS)), max_size=12))
 def test_any_text_at_all(desk: Desk, parts: list[str]) -> None:
     check("".join(parts), desk)

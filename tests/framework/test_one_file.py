@@ -51,6 +51,7 @@ def played(folder: Path, **more: object) -> Run:
         "tools": [written(folder, "weather.py", WEATHER)],
         "rewards": [{"name": written(folder, "brief.py", BRIEF), "weight": 0.5}],
         "episodes": 2,
+        "max_turns": 4,
         **more,
     }
     run = Run.create(parse_spec(values), host, folder / "runs")

@@ -84,7 +84,7 @@ def test_a_training_that_begins_with_an_adapter_plays_with_it_from_the_start(lab
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("steps", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
     laboratory: Any, tmp_path: Path, steps: int
 ) -> None:
@@ -137,7 +137,7 @@ def trained(laboratory: Any, root: Path, policy: str, learner: str, **optimizer:
     ).folder
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_four_bits_on_both_sides_are_one_model(laboratory: Any, tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes")
 
