@@ -35,9 +35,9 @@ def tool(*arguments: str, folder: Path, path: str = "") -> subprocess.CompletedP
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A package of each kind, with the longest name that there may be."""
+    """A package of each kind, with about the longest name that there may be."""
     root = tmp_path_factory.mktemp("packages")
-    names = {kind: f"agentfw-{kind}-long-".ljust(50, "x") for kind in ALL}
+    names = {kind: f"agentfw-{kind}-long-".ljust(49, "x") for kind in ALL}
     for kind, name in names.items():
         scaffold(name, kind, root, host=NOBODY)
     return {kind: root / name for kind, name in names.items()}
