@@ -170,7 +170,6 @@ def describe_run(spec: RunSpec, assembly: Assembly) -> dict[str, Any]:
         "columns": assembly.environment.columns,
         "meanings": assembly.environment.meanings,
         "time_unit": assembly.environment.time_unit,
-        "inspector": assembly.environment.inspector,
         "gpus": assembly.engine.plan.words() if spec.learner is not None else "",
         "spec": as_given(spec),
         "settings": in_force(spec),
