@@ -10,14 +10,6 @@ import pytest
 
 from agentfw.runs.results.comparison import compare_runs
 
-SITE = Path(__file__).parents[1] / "site"
-
-
-@pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SITE))
-    return importlib.import_module("agentfw_laboratory.playing")
-
 
 def test_the_headline_comes_first_and_the_first_run_has_no_difference(laboratory: Any, tmp_path: Path) -> None:
     first = laboratory.play(tmp_path, episodes=8).folder

@@ -12,14 +12,6 @@ from agentfw.errors import PluginError
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.summary import Summary, beside
 
-SITE = Path(__file__).parents[1] / "site"
-
-
-@pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SITE))
-    return importlib.import_module("agentfw_laboratory.playing")
-
 
 @pytest.mark.parametrize("concurrency", [1, 3, 100])
 def test_without_a_memory_it_does_not_matter_how_many_play_at_once(
