@@ -196,7 +196,3 @@ def test_what_is_wrong_around_a_command_is_told(
         monkeypatch.setenv(name, value)
 
     check(agentfw(*words.split()), told)
-
-
-def test_there_are_a_hundred() -> None:
-    assert len(SLIPS) + len(SETTINGS) + len(SITUATIONS) >= 100
