@@ -100,10 +100,6 @@ class Environment:
     """Short explanations of figures whose names don't explain themselves. They are printed below the table."""
     time_unit: str = ""
     """What a unit of time is, such as `hours`. Timelines say it."""
-    inspector: str = ""
-    """A page of its own for a run of this world, as `module:function`. `agentfw view` shows it. The function takes the
-    run's folder, the host and the id of an episode to begin with, which may be empty, and returns the page: HTML with
-    everything in it, such as `agentfw.report.web_page` makes."""
     demonstrate: Callable[[Moment], Iterable[Intervention | str]] | None = None
     """A simple rule for this world, usually a method: what to do at a moment. The policy `scripted` follows it, and
     `agentfw run ENVIRONMENT` plays it where the world ships no spec."""

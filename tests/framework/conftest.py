@@ -11,14 +11,31 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 HEAD = "from agentfw import Component, hookimpl\nfrom agentfw.hookspecs import NamedSpec\n"
 _numbers = itertools.count()
 
+SITE = Path(__file__).parents[1] / "site"
+
 MakePlugin = Callable[..., str]
 """make_plugin(distribution, code, *, name, version, value, entry_points, files) -> the name of the plugin's module."""
+
+
+@pytest.fixture
+def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Plays runs; the plugin agentfw-laboratory is installed."""
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.playing")
+
+
+@pytest.fixture
+def trainings(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Trains, and says what a training left; the plugin agentfw-laboratory is installed."""
+    monkeypatch.syspath_prepend(str(SITE))
+    return importlib.import_module("agentfw_laboratory.training")
 
 
 @pytest.fixture

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentfw.runs.results.comparison import compare_runs
-
-SITE = Path(__file__).parents[1] / "site"
-
-
-@pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SITE))
-    return importlib.import_module("agentfw_laboratory.playing")
 
 
 def test_the_headline_comes_first_and_the_first_run_has_no_difference(laboratory: Any, tmp_path: Path) -> None:
@@ -59,11 +50,3 @@ def test_tasks_that_share_a_seed_are_kept_apart(
     (row,) = compare_runs([laboratory.play(tmp_path).folder for _ in range(2)], ["error"])
 
     assert row.intervals[0].count == 4
-
-
-def test_runs_of_one_episode_give_plain_json(laboratory: Any, tmp_path: Path) -> None:
-    rows = compare_runs([laboratory.play(tmp_path, episodes=1).folder for _ in range(2)])
-
-    for row in rows:
-        written = json.dumps(row.to_record(), allow_nan=False)
-        assert json.loads(written)["figure"] == row.figure

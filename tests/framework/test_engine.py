@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentfw.engine import Engine, EngineSettings, LocalEngine, Remote, RemoteDiedError, Resources, make_engine
+from agentfw.engine import EngineSettings, LocalEngine, Remote, RemoteDiedError, Resources, make_engine
 from agentfw.engine.local import Devices
 from agentfw.errors import EndpointError, PluginError, SettingsError, UsageError
 from agentfw.runs.spec.run_spec import parse_spec
@@ -21,51 +21,50 @@ OBJECTS = Path(__file__).parent / "engine_objects"
 Start = Callable[..., Remote]
 
 
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    made = LocalEngine()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def start(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    monkeypatch.syspath_prepend(str(OBJECTS))
+@pytest.fixture(scope="module")
+def start() -> Iterator[Start]:
     started: list[Remote] = []
+    engine = LocalEngine()
 
     def begin(*arguments: Any, **resources: Any) -> Remote:
         remote = engine.start("remote_counter:Counter", arguments, name="counter 0", resources=Resources(**resources))
         started.append(remote)
         return remote
 
-    yield begin
+    with pytest.MonkeyPatch.context() as changed:
+        changed.syspath_prepend(str(OBJECTS))
+        yield begin
     for remote in started:
         remote.kill()
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def counter(start: Start) -> Remote:
+    """One that many tests may call, since none of them ends it."""
+    return start(10, cpus=3, environment={"COLOUR": "green"})
 
 
 def wait(remote: Remote, method: str, *arguments: Any) -> Any:
     return remote.submit(method, *arguments).result(60)
 
 
-def test_it_keeps_its_state_between_calls(start: Start) -> None:
-    counter = start(10)
-
+def test_it_keeps_its_state_between_calls(counter: Remote) -> None:
     answers = [wait(counter, "add", number) for number in (1, 2, 3)]
 
     assert answers == [11, 13, 16]
 
 
-def test_values_cross_unchanged(start: Start) -> None:
+def test_values_cross_unchanged(counter: Remote) -> None:
     value = {"text": "zwölf ✓ \ud800", "numbers": [0.1, -1e-300, 2**60, None, True], "weights": bytes(range(256)) * 99}
 
-    found = wait(start(), "echo", value)
+    found = wait(counter, "echo", value)
 
     assert found == value
 
 
 @pytest.mark.slow
-def test_many_calls_are_in_progress_at_once(start: Start) -> None:
-    counter = start()
+def test_many_calls_are_in_progress_at_once(counter: Remote) -> None:
     counter.ready.result(60)
     began = time.monotonic()
 
@@ -75,24 +74,24 @@ def test_many_calls_are_in_progress_at_once(start: Start) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_its_process_has_the_resources_it_was_given(start: Start) -> None:
-    pid, threads, colour = wait(start(cpus=3, environment={"COLOUR": "green"}), "process")
+def test_its_process_has_the_resources_it_was_given(counter: Remote) -> None:
+    pid, threads, colour = wait(counter, "process")
 
     assert pid != os.getpid()
     assert (threads, colour) == ("3", "green")
 
 
-def test_an_error_keeps_its_class_and_its_fix(start: Start) -> None:
+def test_an_error_keeps_its_class_and_its_fix(counter: Remote) -> None:
     with pytest.raises(SettingsError, match="limit is 0") as caught:
-        wait(start(), "refuse")
+        wait(counter, "refuse")
 
     assert caught.value.fix == "set limit to 1 or more"
     assert caught.value.exit_code == 2
 
 
-def test_an_unexpected_exception_names_the_object_and_brings_its_traceback(start: Start) -> None:
+def test_an_unexpected_exception_names_the_object_and_brings_its_traceback(counter: Remote) -> None:
     with pytest.raises(PluginError, match=r"counter 0 failed in fail: KeyError: 'no such user'") as caught:
-        wait(start(), "fail")
+        wait(counter, "fail")
 
     assert any("remote_counter.py" in note for note in caught.value.__notes__)
 
@@ -126,8 +125,7 @@ def test_it_is_closed_when_it_is_stopped(start: Start, tmp_path: Path) -> None:
     assert not counter.alive
 
 
-def test_a_cancelled_call_is_cancelled_there_too(start: Start) -> None:
-    counter = start()
+def test_a_cancelled_call_is_cancelled_there_too(counter: Remote) -> None:
     sleeping = counter.submit("sleep", 60)
     counter.ready.result(60)
     wait(counter, "add", 0)
@@ -147,9 +145,7 @@ def test_what_it_prints_disturbs_no_answer_and_it_reads_no_input(
     assert capfd.readouterr() == ("", "hello\n")
 
 
-def test_an_answer_that_is_not_plain_is_an_error(start: Start) -> None:
-    counter = start()
-
+def test_an_answer_that_is_not_plain_is_an_error(counter: Remote) -> None:
     with pytest.raises(PluginError, match="can't be sent: object is not a plain value"):
         wait(counter, "strange")
 

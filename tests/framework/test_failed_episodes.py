@@ -19,20 +19,16 @@ from agentfw.runs.records.play_records import reasons
 from agentfw.runs.results.run_report import write_report
 from agentfw.scores import Score
 
-SITE = Path(__file__).parents[1] / "site"
-
 DOWN = EndpointError("the server answers 503", fix="start it")
 
 
-@pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SITE))
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(play, "_PAUSE", 0.0)
-    return importlib.import_module("agentfw_laboratory.training")
 
 
 @pytest.fixture
-def failing(laboratory: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+def failing(trainings: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Let the policy fail in the tasks that `fails` names, at most `times` times each. Returns where it has."""
     bandit = importlib.import_module("agentfw_laboratory.bandit")
     answer = bandit.Biased.generate
@@ -63,14 +59,14 @@ def any_rollout(task: Any) -> bool:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_down_for_a_moment_changes_nothing(laboratory: Any, failing: Any, tmp_path: Path) -> None:
-    expected = laboratory.left(laboratory.train(tmp_path / "a").folder)
+def test_a_server_that_is_down_for_a_moment_changes_nothing(trainings: Any, failing: Any, tmp_path: Path) -> None:
+    expected = trainings.left(trainings.train(tmp_path / "a").folder)
     failed = failing(lambda task: task.index % 2 == 0, times=2)
 
-    training = laboratory.train(tmp_path / "b")
+    training = trainings.train(tmp_path / "b")
 
     assert len(failed) > 10
-    assert laboratory.left(training.folder) == expected
+    assert trainings.left(training.folder) == expected
     assert training.folder.summary()["failed"] == {}
 
 
@@ -79,11 +75,11 @@ def test_a_server_that_is_down_for_a_moment_changes_nothing(laboratory: Any, fai
     [(DOWN, 3), (RequestRefusedError("the server refuses this text"), 1), (AgentfwError("the prompt is too long"), 1)],
 )
 def test_an_episode_that_keeps_failing_is_left_out_and_counted(
-    error: AgentfwError, tries: int, laboratory: Any, failing: Any, tmp_path: Path
+    error: AgentfwError, tries: int, trainings: Any, failing: Any, tmp_path: Path
 ) -> None:
     failed = failing(rollout("00001-2"), error)
 
-    folder = laboratory.train(tmp_path).folder
+    folder = trainings.train(tmp_path).folder
 
     assert failed == ["train 00001-2"] * tries
     number = next(number for number in range(1, 5) if folder.rollouts(number).failed())
@@ -98,16 +94,16 @@ def test_an_episode_that_keeps_failing_is_left_out_and_counted(
 
 
 def test_a_wrong_setting_that_shows_in_an_episode_is_not_an_episode_that_fails(
-    laboratory: Any, failing: Any, tmp_path: Path
+    trainings: Any, failing: Any, tmp_path: Path
 ) -> None:
     failing(rollout("00001-2"), UsageError("no such mode", fix="choose another"))
 
     with pytest.raises(UsageError, match="no such mode"):
-        laboratory.train(tmp_path, max_failed=0.9)
+        trainings.train(tmp_path, max_failed=0.9)
 
 
-def test_a_run_stops_when_too_many_fail_and_says_why(laboratory: Any, failing: Any, tmp_path: Path) -> None:
-    training = laboratory.create(tmp_path, retries=0, max_failed=0.25)
+def test_a_run_stops_when_too_many_fail_and_says_why(trainings: Any, failing: Any, tmp_path: Path) -> None:
+    training = trainings.create(tmp_path, retries=0, max_failed=0.25)
     failing(any_rollout, DOWN, AgentfwError("episode 17 is too long", fix="shorten it"))
 
     with pytest.raises(AgentfwError) as caught:
@@ -129,24 +125,24 @@ def test_reasons_that_differ_in_numbers_are_counted_together() -> None:
 
 @pytest.mark.slow
 def test_a_run_that_stopped_because_the_server_was_down_plays_all_when_it_is_up(
-    laboratory: Any, failing: Any, tmp_path: Path
+    trainings: Any, failing: Any, tmp_path: Path
 ) -> None:
-    expected = laboratory.left(laboratory.train(tmp_path / "a").folder)
-    training = laboratory.create(tmp_path / "b")
+    expected = trainings.left(trainings.train(tmp_path / "a").folder)
+    training = trainings.create(tmp_path / "b")
     failing(any_rollout)
     with pytest.raises(EndpointError, match="the server answers 503"):
         asyncio.run(training.execute())
     assert training.folder.rollouts(1).failed()
 
     failing(lambda task: False)
-    laboratory.resume(training.folder)
+    trainings.resume(training.folder)
 
-    assert laboratory.left(training.folder) == expected
+    assert trainings.left(training.folder) == expected
     assert training.folder.failed() == []
 
 
 def test_a_judge_that_is_unreachable_leaves_a_group_out(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rewards = importlib.import_module("agentfw_laboratory.rewards")
     score = rewards.Varied.score
@@ -159,7 +155,7 @@ def test_a_judge_that_is_unreachable_leaves_a_group_out(
         return await score(self, group)
 
     monkeypatch.setattr(rewards.Varied, "score", judge)
-    folder = laboratory.train(tmp_path, tasks=5, updates=1, rewards=["varied"]).folder
+    folder = trainings.train(tmp_path, tasks=5, updates=1, rewards=["varied"]).folder
 
     assert asked == ["00001-0"] * 3
     assert {line["stage"] for line in folder.rollouts(1).failed()} == {"score"}
@@ -168,19 +164,19 @@ def test_a_judge_that_is_unreachable_leaves_a_group_out(
 
 
 def test_an_evaluation_is_complete_without_the_episodes_that_failed(
-    laboratory: Any, failing: Any, tmp_path: Path
+    trainings: Any, failing: Any, tmp_path: Path
 ) -> None:
     failing(lambda task: task.split == "validation" and task.index == 2)
 
-    folder = laboratory.train(tmp_path, updates=2).folder
+    folder = trainings.train(tmp_path, updates=2).folder
 
     assert {number: len(records) for number, records in folder.stages().items()} == {0: 5, 2: 5}
     assert folder.state == "done"
 
 
-@pytest.mark.parametrize(("value", "tasks"), [(float("nan"), 8), (float("nan"), 2), (1e200, 8), (float("-inf"), 8)])
+@pytest.mark.parametrize(("value", "tasks"), [(float("nan"), 2), (1e200, 8)])
 def test_one_impossible_score_drops_its_group_and_not_the_training(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float, tasks: int
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float, tasks: int
 ) -> None:
     rewards = importlib.import_module("agentfw_laboratory.rewards")
 
@@ -189,12 +185,12 @@ def test_one_impossible_score_drops_its_group_and_not_the_training(
         return [Score(each.id, "faulty", value if each.id in broken else each.utility) for each in group]
 
     monkeypatch.setattr(rewards.Faulty, "score", score)
-    folder = laboratory.train(tmp_path, rewards=["faulty"], tasks=tasks, updates=2).folder
+    folder = trainings.train(tmp_path, rewards=["faulty"], tasks=tasks, updates=2).folder
 
     assert [line["stage"] for line in folder.failed()] == ["score"] * 4
     assert sorted(line["rollouts"]["groups"] for line in folder.updates()) == [tasks - 1, tasks]
 
 
-def test_a_score_that_is_always_impossible_ends_the_training(laboratory: Any, tmp_path: Path) -> None:
+def test_a_score_that_is_always_impossible_ends_the_training(trainings: Any, tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="gave nan"):
-        laboratory.train(tmp_path, rewards=["faulty"], tasks=1)
+        trainings.train(tmp_path, rewards=["faulty"], tasks=1)

@@ -1,4 +1,4 @@
-"""A hundred thousand damaged model outputs: each is calls, or failures in words, or plain text, and nothing raises.
+"""Ten thousand damaged model outputs: each is calls, or failures in words, or plain text, and nothing raises.
 
 What is read out of them is carried out in an inbox: each call is accepted or refused, and whatever comes of it can be
 written down as JSON.
@@ -13,7 +13,7 @@ from collections import Counter
 
 import pytest
 from damaging import NAMES, OUTPUTS, PIECES, damaged
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw.agent import Agent, Decision
@@ -76,18 +76,18 @@ def check(text: str, desk: Desk) -> str:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_damaged_outputs() -> None:
+def test_ten_thousand_damaged_outputs() -> None:
     generator = random.Random(7)
     fates: Counter[str] = Counter()
-    for batch in range(100):
+    for batch in range(10):
         desk = Desk(batch)
         for _ in range(1000):
             fates[check(damaged(generator), desk)] += 1
         desk.close()
-    assert sum(fates.values()) == 100_000
+    assert sum(fates.values()) == 10_000
     # All of it must be there, or the damage is of the wrong kind to find anything.
     for fate in ("accepted", "refused", "failure", "plain text", "accepted+failure"):
-        assert fates[fate] > 500, fates
+        assert fates[fate] > 50, fates
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +95,7 @@ def desk() -> Desk:
     return Desk(0)
 
 
+@settings(max_examples=25)
 @given(st.lists(st.one_of(st.text(), st.sampled_from(PIECES + OUTPUTS)), max_size=12))
 def test_any_text_at_all(desk: Desk, parts: list[str]) -> None:
     check("".join(parts), desk)
-
-
-# -- dialogues and their annotations -----------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import agentfw
 from agentfw.errors import (
     MissingExtraError,
     PluginError,
-    UnknownNameError,
     UsageError,
 )
 from agentfw.host import Host, HostOptions
@@ -233,24 +232,6 @@ def test_a_missing_extra_is_seen_without_importing_and_named_when_made(make_plug
         host.create("tool", "dice", {})
     assert "no_such_module_here" in caught.value.message
     assert caught.value.fix == 'pip install "agentfw-dice[fast]"'
-
-
-def spec_code(name: str, path: Path) -> str:
-    return f"@hookimpl\ndef agentfw_specs(): return [NamedSpec({name!r}, {str(path)!r}, 'Text')]\n"
-
-
-def test_specs_of_plugins(make_plugin: MakePlugin, tmp_path: Path) -> None:
-    file = tmp_path / "default.toml"
-    file.touch()
-    make_plugin("agentfw-one", spec_code("default", file))
-    make_plugin("agentfw-two", spec_code("other", file))
-
-    host = Host.load()
-
-    assert list(host.specs()) == ["default", "other"]
-    assert host.find_spec("default").path == str(file)
-    with pytest.raises(UnknownNameError, match='did you mean "default"'):
-        host.find_spec("defualt")
 
 
 def test_tracing_prints_calls_with_arguments_and_answers(

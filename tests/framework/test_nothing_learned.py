@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,8 @@ from agentfw.runs import RunFolder
 from agentfw.runs.results.run_report import write_report
 from agentfw_cli.progress import progress_of
 
-SITE = Path(__file__).parents[1] / "site"
 EQUAL = {"environment": {"name": "bandit", "settings": {"favourite": "wine"}}, "updates": 2}
 """A world that pays for a word that nobody says."""
-
-
-@pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SITE))
-    return importlib.import_module("agentfw_laboratory.training")
 
 
 def shown(training: Any) -> list[str]:
@@ -38,8 +30,8 @@ def reported(training: Any) -> str:
     return (folder.path / "report.html").read_text("utf-8")
 
 
-def test_equal_rewards_are_told_on_the_screen_and_in_the_report(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.train(tmp_path, **EQUAL)
+def test_equal_rewards_are_told_on_the_screen_and_in_the_report(trainings: Any, tmp_path: Path) -> None:
+    training = trainings.train(tmp_path, **EQUAL)
 
     lines = training.folder.updates()
     assert [line["rollouts"]["groups_learned"] for line in lines] == [0, 0]
@@ -51,23 +43,23 @@ def test_equal_rewards_are_told_on_the_screen_and_in_the_report(laboratory: Any,
     assert "2 of 2 updates: nothing learned: all rewards of 3 groups are equal." in reported(training)
 
 
-def test_a_training_that_learns_says_nothing_of_it(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.train(tmp_path, tasks=5)
+def test_a_training_that_learns_says_nothing_of_it(trainings: Any, tmp_path: Path) -> None:
+    training = trainings.train(tmp_path, tasks=5)
 
     assert all(line["rollouts"]["groups_learned"] for line in training.folder.updates())
     assert not any("learned" in words for words in shown(training))
     assert "nothing learned" not in reported(training)
 
 
-def test_an_optimizer_that_gives_no_advantage_is_told_from_equal_rewards(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}}, updates=1)
+def test_an_optimizer_that_gives_no_advantage_is_told_from_equal_rewards(trainings: Any, tmp_path: Path) -> None:
+    training = trainings.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}}, updates=1)
 
     assert "nothing learned: the optimizer gave 3 groups no advantage" in shown(training)[-1]
 
 
-def test_the_components_of_the_reward_are_figures_of_each_update(laboratory: Any, tmp_path: Path) -> None:
+def test_the_components_of_the_reward_are_figures_of_each_update(trainings: Any, tmp_path: Path) -> None:
     rewards = [{"name": "utility", "weight": 2.0}, {"name": "format", "weight": 0.5}]
-    training = laboratory.train(tmp_path, rewards=rewards, updates=2)
+    training = trainings.train(tmp_path, rewards=rewards, updates=2)
 
     for line in training.folder.updates():
         figures = line["rollouts"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentfw.episode import Task
 from agentfw.errors import PluginError, UsageError
 from agentfw.host import Host, HostOptions
 from agentfw.host.from_functions import FunctionPolicy
@@ -19,7 +20,7 @@ from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.runs.spec.values import apply_assignments, read_spec
 from agentfw.scaffold import scaffold_file
-from agentfw.testing import fresh_host
+from agentfw.testing import fresh_host, sample_episode
 from agentfw.tool import Toolbox
 
 WEATHER = 'def weather(city: str) -> str:\n    "Today\'s weather."\n    return "sunny in " + city\n'
@@ -50,6 +51,7 @@ def played(folder: Path, **more: object) -> Run:
         "tools": [written(folder, "weather.py", WEATHER)],
         "rewards": [{"name": written(folder, "brief.py", BRIEF), "weight": 0.5}],
         "episodes": 2,
+        "max_turns": 4,
         **more,
     }
     run = Run.create(parse_spec(values), host, folder / "runs")
@@ -161,8 +163,8 @@ def test_a_policy_of_a_function_can_return_a_generation() -> None:
     assert asyncio.run(FunctionPolicy(lambda request: found).generate(Request([]))) is found
 
 
-def test_a_reward_of_a_function_that_returns_no_number_is_an_error(tmp_path: Path) -> None:
-    episode = next(iter(played(tmp_path).folder.episodes()))
+def test_a_reward_of_a_function_that_returns_no_number_is_an_error() -> None:
+    episode = sample_episode(Task(0, seed=7))
 
     with pytest.raises(TypeError, match="not a number"):
         asyncio.run(FunctionReward(lambda episode: "good", "brief").score([episode]))

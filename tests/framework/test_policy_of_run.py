@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,49 +19,52 @@ from agentfw_cli.main import main
 SITE = Path(__file__).parents[1] / "site"
 
 
-@pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+@pytest.fixture(scope="module")
+def laboratory() -> Iterator[Any]:
     for module in ("torch", "transformers", "peft"):
         pytest.importorskip(module)
-    monkeypatch.syspath_prepend(str(SITE))
-    return importlib.import_module("agentfw_laboratory.training")
+    with pytest.MonkeyPatch.context() as changed:
+        changed.syspath_prepend(str(SITE))
+        yield importlib.import_module("agentfw_laboratory.training")
 
 
-@pytest.fixture
-def model(laboratory: Any, tmp_path: Path) -> str:
-    return str(importlib.import_module("agentfw_laboratory.models").make_model(tmp_path / "model"))
+SMALL: dict[str, Any] = {
+    "optimizer": "grpo",
+    "rewards": ["varied"],
+    "tasks": 2,
+    "samples": 2,
+    "updates": 1,
+    "max_turns": 2,
+    "sampling": {"max_tokens": 12},
+    "evaluation": {"every": 1, "tasks": 2, "sampling": {"temperature": 0, "max_tokens": 12}},
+}
 
 
-def trained(laboratory: Any, root: Path, model: str, **learner: Any) -> Any:
+@pytest.fixture(scope="module")
+def trained(laboratory: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The folder of a training of one update, whose model was given to the policy alone."""
+    root = tmp_path_factory.mktemp("trained")
+    model = str(importlib.import_module("agentfw_laboratory.models").make_model(root / "model"))
     return laboratory.train(
-        root,
+        root / "runs",
         policy={"name": "transformers", "settings": {"model": model}},
-        optimizer="grpo",
-        rewards=["varied"],
-        learner={"name": "lora", "settings": {"learning_rate": 0.05, **learner}},
-        tasks=2,
-        samples=2,
-        updates=1,
-        max_turns=2,
-        sampling={"max_tokens": 12},
-        evaluation={"every": 1, "tasks": 2, "sampling": {"temperature": 0, "max_tokens": 12}},
+        learner={"name": "lora", "settings": {"learning_rate": 0.05}},
+        **SMALL,
     ).folder
 
 
 @pytest.mark.slow
 def test_a_run_names_the_newest_version_of_its_training(
-    laboratory: Any, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The model was given to the policy alone: the learner trained the same, and the version answers on it."""
+    """The learner trained the policy's model, and the version answers on it."""
     from agentfw_plugins.gateway.live import opened
 
-    folder = trained(laboratory, tmp_path / "runs", model)
-    host = importlib.import_module("agentfw_laboratory.playing").host()
+    folder, playing = trained, importlib.import_module("agentfw_laboratory.playing")
+    host, model = playing.host(), folder.about["spec"]["policy"]["settings"]["model"]
+    playing.play(folder.path.parent, episodes=1)  # a later run that is no training
 
-    playing = importlib.import_module("agentfw_laboratory.playing")
-    playing.play(tmp_path / "runs", episodes=1)  # a later run that is no training
-
-    policy = policy_of_run(host, "last", tmp_path / "runs")
+    policy = policy_of_run(host, "last", folder.path.parent)
 
     assert folder.about["spec"]["learner"]["settings"]["model"] == model
     assert policy == {"name": "transformers", "settings": {"model": model, "adapter": str(newest_version(folder))}}
@@ -84,25 +88,17 @@ def test_a_run_names_the_newest_version_of_its_training(
 
 
 @pytest.mark.slow
-def test_a_training_begins_where_another_ended(laboratory: Any, model: str, tmp_path: Path) -> None:
+def test_a_training_begins_where_another_ended(laboratory: Any, trained: Any, tmp_path: Path) -> None:
     """The version is given to the policy alone, and the learner starts from it."""
-    first = trained(laboratory, tmp_path / "first", model)
     host = importlib.import_module("agentfw_laboratory.playing").host()
-    policy = policy_of_run(host, str(first.path), tmp_path)
+    policy = policy_of_run(host, str(trained.path), tmp_path)
     assert not isinstance(policy, str)
 
     second = laboratory.train(
         tmp_path / "second",
         policy=policy,
-        optimizer="grpo",
-        rewards=["varied"],
         learner={"name": "lora", "settings": {"learning_rate": 0.01}},
-        tasks=2,
-        samples=2,
-        updates=1,
-        max_turns=2,
-        sampling={"max_tokens": 12},
-        evaluation={"every": 1, "tasks": 2},
+        **SMALL,
     ).folder
 
     assert second.about["spec"]["learner"]["settings"]["adapter"] == policy["settings"]["adapter"]

@@ -21,7 +21,7 @@ from agentfw.report import (
     sparkline,
 )
 from agentfw.report.axis import ellipsis, nice_axis, number_labels, text_width
-from agentfw.report.canvas import FAINT, SERIES
+from agentfw.report.canvas import DARK, FAINT, INK, MUTED, SERIES, SURFACE
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
@@ -194,3 +194,48 @@ def test_values_whose_order_means_nothing_are_points_that_no_line_joins() -> Non
 
     assert not curves(chart, FAINT)
     assert len(curves(chart, SERIES[0])) == 1
+
+
+# --- the canvas
+
+
+@pytest.mark.parametrize(
+    "text", ["</text><script>alert(1)</script>", 'a & b < c > d "e"', "\x00\x08 control", "half \ud800"]
+)
+def test_any_text_is_escaped_and_the_file_stays_readable(text: str) -> None:
+    canvas = Canvas(100, 20, label=text)
+    with canvas.group(title=text):
+        canvas.text(0, 10, text)
+        canvas.circle(5, 5, 2)
+    svg = canvas.to_svg()
+    root = ElementTree.fromstring(svg.encode())
+    assert "<script>" not in svg
+    if text.isprintable():
+        assert root.find(f".//{NAMESPACE}text").text == text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_numbers_that_are_no_place_are_refused_at_once(bad: float) -> None:
+    canvas = Canvas(10, 10)
+    with pytest.raises(ValueError, match="finite"):
+        canvas.line([(0, 0), (bad, 1)])
+    with pytest.raises(ValueError, match="finite"):
+        canvas.circle(1, bad, 2)
+    with pytest.raises(ValueError, match="width and a height"):
+        Canvas(0, 10)
+
+
+def contrast(colour: str, ground: str) -> float:
+    def luminance(text: str) -> float:
+        parts = [value / 255 for value in bytes.fromhex(text[1:])]
+        linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    brighter, darker = sorted((luminance(colour), luminance(ground)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("colour", [INK, MUTED, *SERIES])
+def test_every_colour_that_text_has_can_be_read_on_its_card_in_light_and_dark(colour: str) -> None:
+    assert contrast(colour, SURFACE) >= 4.5
+    assert contrast(DARK[colour], DARK[SURFACE]) >= 4.5

@@ -8,17 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentfw.errors import AgentfwError, PluginError, SettingsError, UnknownNameError
+from agentfw.errors import PluginError
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.summary import Summary, beside
-
-SITE = Path(__file__).parents[1] / "site"
-
-
-@pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SITE))
-    return importlib.import_module("agentfw_laboratory.playing")
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 100])
@@ -125,42 +117,6 @@ def test_bad_references_are_the_plugins_fault_and_the_episodes_are_kept(
 
     (path,) = tmp_path.iterdir()
     assert len(RunFolder.open(path).metrics()) == 2
-
-
-@pytest.mark.parametrize(
-    ("values", "error"),
-    [
-        ({"policy": "hashin"}, UnknownNameError),
-        ({"memories": ["ledger"]}, SettingsError),
-        ({"environment": {"name": "guessing", "settings": {"rounds": 0}}}, SettingsError),
-        ({"rewards": [{"name": "rank", "settings": {"a": 1}}]}, SettingsError),
-    ],
-)
-def test_whatever_is_wrong_with_a_spec_is_told_before_there_is_a_folder(
-    values: dict[str, Any], error: type[AgentfwError], laboratory: Any, tmp_path: Path
-) -> None:
-    with pytest.raises(error):
-        laboratory.create(tmp_path / "runs", **values)
-
-    assert not (tmp_path / "runs").exists()
-
-
-def test_memories_learn_only_where_the_spec_says_so(laboratory: Any, tmp_path: Path) -> None:
-    told: dict[str, Any] = {"memories_learn": False}
-
-    ends = [
-        {
-            line
-            for episode in laboratory.play(tmp_path, memories=["scratch"], episodes=6, **values).folder.episodes()
-            for message in episode.messages
-            for line in message.content.splitlines()
-            if "chain" in line
-        }
-        for values in ({}, told)
-    ]
-
-    assert len(ends[0]) == 3, "concurrency is 2: three batches"
-    assert ends[1] == {"- the chain ends in nothing"}
 
 
 def test_what_a_run_cost_is_summed_up_as_far_as_it_is_known(laboratory: Any, tmp_path: Path) -> None:

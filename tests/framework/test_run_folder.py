@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -16,7 +15,6 @@ import pytest
 from agentfw.errors import RunFolderError, StorageError, UnknownNameError
 from agentfw.runs.records.folder import RunFolder, find_run, list_runs
 
-SITE = Path(__file__).parents[1] / "site"
 ABOUT: dict[str, Any] = {
     "headline": "error",
     "episodes": 4,
@@ -28,12 +26,6 @@ ABOUT: dict[str, Any] = {
         "interface": "event_driven",
     },
 }
-
-
-@pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SITE))
-    return importlib.import_module("agentfw_laboratory.playing")
 
 
 def make(root: Path, environment: str = "guessing") -> RunFolder:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-import agentfw.report.statistics
 from agentfw.errors import UsageError
 from agentfw.report.statistics import Interval, bootstrap, bootstrap_ratio, paired_difference
 
@@ -22,10 +20,6 @@ def coverage(draw: Callable[[np.random.Generator], Interval], truth: float) -> f
         interval = draw(np.random.default_rng(repetition))
         hits += interval.low <= truth <= interval.high
     return hits / REPETITIONS
-
-
-def test_the_example_in_the_docstring_runs() -> None:
-    assert doctest.testmod(agentfw.report.statistics).failed == 0
 
 
 @pytest.mark.parametrize("count", [10, 30, 100])

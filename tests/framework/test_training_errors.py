@@ -19,14 +19,6 @@ from agentfw.errors import (
 )
 from agentfw.runs.records.play_records import State
 
-SITE = Path(__file__).parents[1] / "site"
-
-
-@pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SITE))
-    return importlib.import_module("agentfw_laboratory.training")
-
 
 def fault(name: str, fault: str) -> dict[str, Any]:
     return {"name": name, "settings": {"fault": fault}}
@@ -47,10 +39,10 @@ def fault(name: str, fault: str) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_be_trained_is_told_before_there_is_a_folder(
-    values: dict[str, Any], error: type[AgentfwError], words: str, laboratory: Any, tmp_path: Path
+    values: dict[str, Any], error: type[AgentfwError], words: str, trainings: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(error) as caught:
-        laboratory.create(tmp_path / "runs", **values)
+        trainings.create(tmp_path / "runs", **values)
 
     assert words in str(caught.value)
     assert caught.value.fix
@@ -58,20 +50,20 @@ def test_what_cannot_be_trained_is_told_before_there_is_a_folder(
 
 
 def test_too_few_tasks_are_told_before_there_is_a_folder(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bandit = importlib.import_module("agentfw_laboratory.bandit")
     before = bandit.Bandit.tasks
     monkeypatch.setattr(bandit.Bandit, "tasks", lambda self, count, seed, split: before(self, 2, seed, split))
 
     with pytest.raises(UsageError, match="needs 3 tasks, but the split has 2"):
-        laboratory.create(tmp_path / "runs")
+        trainings.create(tmp_path / "runs")
 
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_nan_reward_names_its_component_and_nothing_is_learned(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.create(tmp_path, rewards=["utility", fault("faulty", "nan")])
+def test_a_nan_reward_names_its_component_and_nothing_is_learned(trainings: Any, tmp_path: Path) -> None:
+    training = trainings.create(tmp_path, rewards=["utility", fault("faulty", "nan")])
 
     with pytest.raises(PluginError, match=r'"faulty" of agentfw-laboratory 1.0.0 gave nan for episode .* as "faulty"'):
         asyncio.run(training.execute())
@@ -79,8 +71,8 @@ def test_a_nan_reward_names_its_component_and_nothing_is_learned(laboratory: Any
     assert list((training.folder.path / "learner").iterdir()) == []
 
 
-def test_a_group_of_one_is_an_error_before_the_step(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.create(tmp_path, samples=1, optimizer="grpo")
+def test_a_group_of_one_is_an_error_before_the_step(trainings: Any, tmp_path: Path) -> None:
+    training = trainings.create(tmp_path, samples=1, optimizer="grpo")
 
     with pytest.raises(UsageError, match="nothing to compare an episode with: samples is 1"):
         asyncio.run(training.execute())
@@ -88,8 +80,8 @@ def test_a_group_of_one_is_an_error_before_the_step(laboratory: Any, tmp_path: P
     assert list((training.folder.path / "learner").iterdir()) == []
 
 
-def test_a_policy_that_serves_its_base_model_stops_the_training(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.create(tmp_path, policy=fault("biased", "base"))
+def test_a_policy_that_serves_its_base_model_stops_the_training(trainings: Any, tmp_path: Path) -> None:
+    training = trainings.create(tmp_path, policy=fault("biased", "base"))
 
     with pytest.raises(AgentfwError) as caught:
         asyncio.run(training.execute())
@@ -100,11 +92,11 @@ def test_a_policy_that_serves_its_base_model_stops_the_training(laboratory: Any,
 
 @pytest.mark.slow
 def test_after_an_error_the_training_goes_on_where_it_was(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = laboratory.left(laboratory.train(tmp_path / "whole").folder)
+    expected = trainings.left(trainings.train(tmp_path / "whole").folder)
     bandit = importlib.import_module("agentfw_laboratory.bandit")
-    training = laboratory.create(tmp_path / "broken")
+    training = trainings.create(tmp_path / "broken")
     before, updates = bandit.Bias.update, []
 
     def full(self: Any, batch: Any) -> Any:
@@ -119,31 +111,31 @@ def test_after_an_error_the_training_goes_on_where_it_was(
     with pytest.raises(AgentfwError, match="out of memory"):
         asyncio.run(training.execute())
 
-    laboratory.resume(training.folder)
+    trainings.resume(training.folder)
 
-    assert laboratory.left(training.folder) == expected
+    assert trainings.left(training.folder) == expected
 
 
 @pytest.mark.slow
 def test_a_state_that_cannot_be_written_down_is_the_plugins_error(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bandit = importlib.import_module("agentfw_laboratory.bandit")
     monkeypatch.setattr(bandit.Bias, "state", lambda self: {"bias": {1, 2}})
-    training = laboratory.create(tmp_path)
+    training = trainings.create(tmp_path)
 
     with pytest.raises(PluginError, match="state of the learner or the optimizer can't be stored"):
         asyncio.run(training.execute())
 
 
-def test_a_kill_between_state_and_figures_loses_no_line(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path).folder
+def test_a_kill_between_state_and_figures_loses_no_line(trainings: Any, tmp_path: Path) -> None:
+    folder = trainings.train(tmp_path).folder
     expected = folder.updates()
     file = folder.path / "updates.jsonl"
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
     (folder.path / "summary.json").unlink()
 
-    laboratory.resume(folder)
+    trainings.resume(folder)
 
     assert folder.updates() == expected
     assert json.loads((folder.path / "state.json").read_text())["line"] == expected[-1]
@@ -153,17 +145,17 @@ def test_a_kill_between_state_and_figures_loses_no_line(laboratory: Any, tmp_pat
     ("sampling", "words"), [({"temperature": 0.0}, "at temperature 0"), ({"top_p": 0.9}, "with top_p 0.9")]
 )
 def test_samples_whose_probabilities_are_unknown_are_refused_before_there_is_a_folder(
-    sampling: dict[str, float], words: str, laboratory: Any, tmp_path: Path
+    sampling: dict[str, float], words: str, trainings: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match=words) as caught:
-        laboratory.create(tmp_path / "runs", sampling=sampling)
+        trainings.create(tmp_path / "runs", sampling=sampling)
 
     assert caught.value.fix == f"--set sampling.{next(iter(sampling))}=1"
     assert not (tmp_path / "runs").exists()
 
 
 def test_samples_at_the_policys_own_temperature_0_are_refused_at_the_first_turn(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bandit = importlib.import_module("agentfw_laboratory.bandit")
     answer = bandit.Biased.generate
@@ -174,7 +166,7 @@ def test_samples_at_the_policys_own_temperature_0_are_refused_at_the_first_turn(
         return generation
 
     monkeypatch.setattr(bandit.Biased, "generate", greedy)
-    training = laboratory.create(tmp_path, updates=1)
+    training = trainings.create(tmp_path, updates=1)
 
     with pytest.raises(UsageError, match=r'turn 0 of episode .* by "biased" is sampled at temperature 0'):
         asyncio.run(training.execute())
@@ -182,14 +174,8 @@ def test_samples_at_the_policys_own_temperature_0_are_refused_at_the_first_turn(
     assert list(training.folder.rollouts(1).episodes()) == []
 
 
-def test_evaluations_may_be_greedy(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.train(tmp_path, updates=1, evaluation={"tasks": 2, "sampling": {"temperature": 0}})
-
-    assert training.folder.state == "done"
-
-
 def test_neither_optimizer_nor_learner_can_change_what_was_recorded(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learning = importlib.import_module("agentfw_laboratory.bandit")
     advantages, update = learning.Centred.advantages, learning.Bias.update
@@ -209,9 +195,9 @@ def test_neither_optimizer_nor_learner_can_change_what_was_recorded(
         damage(batch.episodes)
         return found
 
-    honest = laboratory.train(tmp_path / "honest")
+    honest = trainings.train(tmp_path / "honest")
     monkeypatch.setattr(learning.Centred, "advantages", damaging)
     monkeypatch.setattr(learning.Bias, "update", damaging_too)
-    damaged = laboratory.train(tmp_path / "damaged")
+    damaged = trainings.train(tmp_path / "damaged")
 
-    assert laboratory.left(damaged.folder) == laboratory.left(honest.folder)
+    assert trainings.left(damaged.folder) == trainings.left(honest.folder)

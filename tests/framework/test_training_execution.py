@@ -17,18 +17,10 @@ from agentfw.runs.observers import Observer
 from agentfw.runs.records.summary import Summary
 from agentfw.runs.results.comparison import change
 
-SITE = Path(__file__).parents[1] / "site"
-
-
-@pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(SITE))
-    return importlib.import_module("agentfw_laboratory.training")
-
 
 @pytest.mark.slow
-def test_a_policy_learns_what_is_liked(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.train(tmp_path, updates=12, tasks=4, evaluation={"every": 6, "tasks": 20})
+def test_a_policy_learns_what_is_liked(trainings: Any, tmp_path: Path) -> None:
+    training = trainings.train(tmp_path, updates=12, tasks=4, evaluation={"every": 6, "tasks": 20})
 
     stages = training.folder.stages()
     missed = {number: sum(each["outcome"]["missed"] for each in records) / 20 for number, records in stages.items()}
@@ -40,8 +32,8 @@ def test_a_policy_learns_what_is_liked(laboratory: Any, tmp_path: Path) -> None:
     assert difference.difference.high < 0
 
 
-def test_every_evaluation_plays_the_same_with_the_newest_version(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path).folder
+def test_every_evaluation_plays_the_same_with_the_newest_version(trainings: Any, tmp_path: Path) -> None:
+    folder = trainings.train(tmp_path, keep=3).folder
 
     tasks, versions = zip(
         *(
@@ -56,10 +48,11 @@ def test_every_evaluation_plays_the_same_with_the_newest_version(laboratory: Any
 
     assert tasks[0] == tasks[1] == tasks[2]
     assert versions == ({"base"}, {"bias@2"}, {"bias@4"})
+    assert sorted(path.name for path in (folder.path / "learner").iterdir()) == ["00002", "00003", "00004"]
 
 
 def test_a_group_that_the_optimizer_leaves_out_does_not_reach_the_learner(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bandit = importlib.import_module("agentfw_laboratory.bandit")
     groups: list[set[int]] = []
@@ -71,7 +64,7 @@ def test_a_group_that_the_optimizer_leaves_out_does_not_reach_the_learner(
         return before(self, batch)
 
     monkeypatch.setattr(bandit.Bias, "update", update)
-    folder = laboratory.train(tmp_path, samples=2, tasks=5).folder
+    folder = trainings.train(tmp_path, samples=2, tasks=5).folder
 
     figures = [line["rollouts"] for line in folder.updates()]
     assert [line["groups_learned"] for line in figures] == [len(each) for each in groups]
@@ -79,9 +72,7 @@ def test_a_group_that_the_optimizer_leaves_out_does_not_reach_the_learner(
     assert any(line["groups_alike"] for line in figures)
 
 
-def test_policy_and_learner_never_work_at_once(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_policy_and_learner_never_work_at_once(trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One GPU has memory for one: the learner rests while episodes are played, and the policy while it learns."""
     bandit = importlib.import_module("agentfw_laboratory.bandit")
     seen: list[tuple[str, bool, bool]] = []
@@ -114,8 +105,8 @@ def test_policy_and_learner_never_work_at_once(
     watched(bandit.Bias, "update", "learner")
     watched(bandit.Bias, "logprobs", "learner")
 
-    training = laboratory.train(tmp_path, updates=2)
-    laboratory.resume(training.folder)
+    training = trainings.train(tmp_path, updates=2)
+    trainings.resume(training.folder)
 
     assert {name for name, _, _ in seen} == {"generate", "publish", "update", "logprobs"}
     assert not any(learner for name, _, learner in seen if name in ("generate", "publish"))
@@ -125,7 +116,7 @@ def test_policy_and_learner_never_work_at_once(
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"kl": 0.04}, {"kl": 0.0}, {"kl": 0.0, "skip": True}])
 def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
     bandit = importlib.import_module("agentfw_laboratory.bandit")
     reached: list[int] = []
@@ -136,7 +127,7 @@ def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
         return before(self, batch)
 
     monkeypatch.setattr(bandit.Bias, "update", update)
-    folder = laboratory.train(tmp_path, samples=2, tasks=5, optimizer={"name": "grpo", "settings": settings}).folder
+    folder = trainings.train(tmp_path, samples=2, tasks=5, optimizer={"name": "grpo", "settings": settings}).folder
 
     figures = [line["rollouts"] for line in folder.updates()]
     alike = [line["groups_alike"] for line in figures]
@@ -145,11 +136,11 @@ def test_groups_without_a_difference_are_kept_unless_the_optimizer_skips_them(
     assert [line["groups_learned"] for line in figures] == [5 - count for count in alike]
 
 
-def test_groups_that_say_nothing_are_replaced_by_others(laboratory: Any, tmp_path: Path) -> None:
+def test_groups_that_say_nothing_are_replaced_by_others(trainings: Any, tmp_path: Path) -> None:
     several = {"samples": 2, "tasks": 5, "updates": 2}
     dapo = {"name": "dapo", "settings": {"resample": 20}}
 
-    folder = laboratory.train(tmp_path, **several, optimizer=dapo).folder
+    folder = trainings.train(tmp_path, **several, optimizer=dapo).folder
 
     figures = [line["rollouts"] for line in folder.updates()]
     assert all(line["groups_learned"] == 5 for line in figures)
@@ -160,12 +151,12 @@ def test_groups_that_say_nothing_are_replaced_by_others(laboratory: Any, tmp_pat
 
 @pytest.mark.slow
 def test_a_training_that_was_cut_off_while_groups_were_replaced_goes_on_as_if_it_had_not(
-    laboratory: Any, tmp_path: Path
+    trainings: Any, tmp_path: Path
 ) -> None:
     several = {"samples": 2, "tasks": 5, "updates": 1}
     dapo = {"name": "dapo", "settings": {"resample": 20}}
-    folder = laboratory.train(tmp_path, **several, optimizer=dapo).folder
-    expected = laboratory.left(folder)
+    folder = trainings.train(tmp_path, **several, optimizer=dapo).folder
+    expected = trainings.left(folder)
     rollouts = folder.rollouts(1).path
     episodes, metrics = (
         (rollouts / f"{name}.jsonl").read_text("utf-8").splitlines(True) for name in ("episodes", "metrics")
@@ -183,13 +174,13 @@ def test_a_training_that_was_cut_off_while_groups_were_replaced_goes_on_as_if_it
         (folder.path / name).unlink()
     shutil.rmtree(folder.path / "states")
     shutil.rmtree(folder.path / "evaluations" / "00001")
-    laboratory.resume(folder)
+    trainings.resume(folder)
 
-    assert laboratory.left(folder) == expected
+    assert trainings.left(folder) == expected
 
 
-def test_an_update_without_any_lesson_makes_no_version(laboratory: Any, tmp_path: Path) -> None:
-    training = laboratory.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}})
+def test_an_update_without_any_lesson_makes_no_version(trainings: Any, tmp_path: Path) -> None:
+    training = trainings.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}})
 
     summary = Summary.from_record(training.folder.summary())
     assert (summary.updates, summary.version, summary.adapter) == (4, "", "")
@@ -198,7 +189,7 @@ def test_an_update_without_any_lesson_makes_no_version(laboratory: Any, tmp_path
 
 
 def test_weights_follow_the_training_and_optimizers_see_them(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bandit = importlib.import_module("agentfw_laboratory.bandit")
     seen: list[tuple[float, float]] = []
@@ -213,15 +204,15 @@ def test_weights_follow_the_training_and_optimizers_see_them(
         return before(self, groups)
 
     monkeypatch.setattr(bandit.Centred, "advantages", advantages)
-    folder = laboratory.train(tmp_path, rewards=[{"name": "utility", "weight": "stages:1,3"}]).folder
+    folder = trainings.train(tmp_path, rewards=[{"name": "utility", "weight": "stages:1,3"}]).folder
 
     assert set(seen) == {(0, 1), (1, 1), (2, 3), (3, 3)}
     for records in folder.evaluations().values():
         assert all(record["reward"] == 3 * record["utility"] for record in records.metrics()), "always those of the end"
 
 
-def test_memories_bring_what_they_have_and_learn_nothing(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path, memories=["scratch"]).folder
+def test_memories_bring_what_they_have_and_learn_nothing(trainings: Any, tmp_path: Path) -> None:
+    folder = trainings.train(tmp_path, memories=["scratch"]).folder
 
     messages = {
         message.content
@@ -246,9 +237,9 @@ def chain_ends(records: Any) -> set[str]:
 
 @pytest.mark.slow
 def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluations(
-    laboratory: Any, tmp_path: Path
+    trainings: Any, tmp_path: Path
 ) -> None:
-    folder = laboratory.train(tmp_path, memories=["scratch"], memories_learn=True, concurrency=2).folder
+    folder = trainings.train(tmp_path, memories=["scratch"], memories_learn=True, concurrency=2).folder
 
     first, middle, last = (chain_ends(folder.evaluation(number)) for number in (0, 2, 4))
     learned = [chain_ends(folder.rollouts(number)) for number in (1, 2, 3, 4)]
@@ -259,14 +250,8 @@ def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluatio
     assert middle <= learned[2], "the third update begins with what the evaluation saw"
 
 
-def test_only_the_newest_versions_are_kept(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(tmp_path, keep=3).folder
-
-    assert sorted(path.name for path in (folder.path / "learner").iterdir()) == ["00002", "00003", "00004"]
-
-
-def test_a_teacher_plays_and_the_student_is_evaluated(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.train(
+def test_a_teacher_plays_and_the_student_is_evaluated(trainings: Any, tmp_path: Path) -> None:
+    folder = trainings.train(
         tmp_path,
         teacher={"name": "scripted", "settings": {"replies": ['{"name": "say", "arguments": {"word": "juice"}}'] * 3}},
         optimizer="imitation",
@@ -284,7 +269,7 @@ def test_a_teacher_plays_and_the_student_is_evaluated(laboratory: Any, tmp_path:
 
 
 def test_hooks_and_watchers_are_told_of_each_update(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
 
@@ -295,7 +280,7 @@ def test_hooks_and_watchers_are_told_of_each_update(
         def updated(self, line: Mapping[str, Any]) -> None:
             told.append(line["version"])
 
-    training = laboratory.create(tmp_path, updates=2)
+    training = trainings.create(tmp_path, updates=2)
     monkeypatch.setattr(
         HookManager,
         "tell",

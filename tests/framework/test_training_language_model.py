@@ -9,24 +9,21 @@ from typing import Any
 
 import pytest
 
-SITE = Path(__file__).parents[1] / "site"
 REPORTED = "On policy: no clipping took part."
 ANSWER = '<tool_call>{"name": "say", "arguments": {"word": "juice"}}</tool_call>'
 
 
-@pytest.fixture
-def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
+@pytest.fixture(autouse=True)
+def with_torch() -> None:
     for module in ("torch", "transformers", "peft"):
         pytest.importorskip(module)
-    monkeypatch.syspath_prepend(str(SITE))
-    return importlib.import_module("agentfw_laboratory.training")
 
 
 @pytest.mark.slow
-def test_a_language_model_learns_an_answer_from_a_teacher(laboratory: Any, tmp_path: Path) -> None:
+def test_a_language_model_learns_an_answer_from_a_teacher(trainings: Any, tmp_path: Path) -> None:
     model = str(importlib.import_module("agentfw_laboratory.models").make_model(tmp_path / "model"))
 
-    folder = laboratory.train(
+    folder = trainings.train(
         tmp_path / "runs",
         environment={"name": "bandit", "settings": {"rounds": 2}},
         policy={"name": "transformers", "settings": {"model": model}},
@@ -50,13 +47,13 @@ def test_a_language_model_learns_an_answer_from_a_teacher(laboratory: Any, tmp_p
 
 
 @pytest.mark.slow
-def test_a_training_that_begins_with_an_adapter_plays_with_it_from_the_start(laboratory: Any, tmp_path: Path) -> None:
+def test_a_training_that_begins_with_an_adapter_plays_with_it_from_the_start(trainings: Any, tmp_path: Path) -> None:
     models = importlib.import_module("agentfw_laboratory.models")
     model = models.make_model(tmp_path / "model")
     adapter = models.make_adapter(model, tmp_path / "adapter", seed=1, scale=0.5)
     named = {"model": str(model)}
 
-    folder = laboratory.train(
+    folder = trainings.train(
         tmp_path / "runs",
         policy={"name": "transformers", "settings": named},
         optimizer={"name": "grpo", "settings": {"kl": 0.1}},
@@ -77,23 +74,23 @@ def test_a_training_that_begins_with_an_adapter_plays_with_it_from_the_start(lab
     for line in folder.updates():
         assert line["served"].get("probe_mismatch_most", 0) < 1e-3
         assert line["learner"].get("mismatch_largest", 0) < 1e-3, "sampler and trainer begin with the same adapter"
-    expected = laboratory.left(folder)
+    expected = trainings.left(folder)
     (folder.path / "summary.json").unlink()
-    laboratory.resume(folder)
-    assert laboratory.left(folder) == expected
+    trainings.resume(folder)
+    assert trainings.left(folder) == expected
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("steps", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
-    laboratory: Any, tmp_path: Path, steps: int
+    trainings: Any, tmp_path: Path, steps: int
 ) -> None:
     """Rollouts at 0.4, evaluations at 0.6 and top_p 0.9: neither is mistaken for another model."""
     from agentfw.runs.results.run_report import write_report
 
     model = str(importlib.import_module("agentfw_laboratory.models").make_model(tmp_path / "model"))
 
-    folder = laboratory.train(
+    folder = trainings.train(
         tmp_path / "runs",
         environment={"name": "bandit", "settings": {"rounds": 2}},
         policy={"name": "transformers", "settings": {"model": model}},
@@ -117,11 +114,11 @@ def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
     assert (REPORTED in (folder.path / "report.html").read_text()) == (steps == 1)
 
 
-def trained(laboratory: Any, root: Path, policy: str, learner: str, **optimizer: float) -> Any:
+def trained(trainings: Any, root: Path, policy: str, learner: str, **optimizer: float) -> Any:
     """A short training whose policy and learner have these precisions."""
     make_model = importlib.import_module("agentfw_laboratory.models").make_model
     model = str(make_model(root / "model", hidden_size=64, intermediate_size=128, initializer_range=0.15))
-    return laboratory.train(
+    return trainings.train(
         root / "runs",
         environment={"name": "bandit", "settings": {"rounds": 2}},
         policy={"name": "transformers", "settings": {"model": model, "precision": policy, "device": "cpu"}},
@@ -137,11 +134,11 @@ def trained(laboratory: Any, root: Path, policy: str, learner: str, **optimizer:
     ).folder
 
 
-@pytest.mark.slow
-def test_four_bits_on_both_sides_are_one_model(laboratory: Any, tmp_path: Path) -> None:
+@pytest.mark.nightly
+def test_four_bits_on_both_sides_are_one_model(trainings: Any, tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes")
 
-    lines = trained(laboratory, tmp_path, "nf4", "nf4").updates()
+    lines = trained(trainings, tmp_path, "nf4", "nf4").updates()
 
     assert all(line["learner"]["mismatch_largest"] < 1e-4 for line in lines)
     assert all(line["learner"]["importance_corrected"] == 0 for line in lines)
@@ -149,26 +146,26 @@ def test_four_bits_on_both_sides_are_one_model(laboratory: Any, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_sampler_without_the_four_bits_that_are_trained_is_an_error(laboratory: Any, tmp_path: Path) -> None:
+def test_a_sampler_without_the_four_bits_that_are_trained_is_an_error(trainings: Any, tmp_path: Path) -> None:
     from agentfw.errors import AgentfwError
 
     pytest.importorskip("bitsandbytes")
 
     with pytest.raises(AgentfwError, match="before anything was learned") as raised:
-        trained(laboratory, tmp_path, "fp32", "nf4")
+        trained(trainings, tmp_path, "fp32", "nf4")
 
     assert "set policy.model to learner.model, and policy.precision to the learner's" in raised.value.fix
 
 
 @pytest.mark.slow
 def test_a_sampler_that_differs_on_purpose_is_corrected_and_the_report_says_how_much(
-    laboratory: Any, tmp_path: Path
+    trainings: Any, tmp_path: Path
 ) -> None:
     from agentfw.runs.results.run_report import write_report
 
     pytest.importorskip("bitsandbytes")
 
-    folder = trained(laboratory, tmp_path, "fp32", "nf4", importance_cap=2.0)
+    folder = trained(trainings, tmp_path, "fp32", "nf4", importance_cap=2.0)
 
     figures = [line["learner"] for line in folder.updates()]
     assert all(each["mismatch"] > 0.1 and each["importance_corrected"] > 0.01 for each in figures)
@@ -179,7 +176,7 @@ def test_a_sampler_that_differs_on_purpose_is_corrected_and_the_report_says_how_
 
 @pytest.mark.slow
 def test_logprobs_that_are_recorded_wrongly_are_an_error(
-    laboratory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The policy answers the probe correctly. What it records of its own samples is of another temperature."""
     from agentfw.errors import AgentfwError
@@ -193,4 +190,4 @@ def test_logprobs_that_are_recorded_wrongly_are_an_error(
     monkeypatch.setattr(TransformersPolicy, "_answer", answer)
 
     with pytest.raises(AgentfwError, match="the rollouts were recorded with and the learner's differ"):
-        trained(laboratory, tmp_path, "fp32", "fp32")
+        trained(trainings, tmp_path, "fp32", "fp32")

@@ -90,15 +90,13 @@ class Canvas:
         *,
         colour: str = INK,
         width: float = 1,
-        dash: Point | None = None,
         opacity: float = 1,
     ) -> None:
-        """Draw a line through two or more points, with round ends and joins. `dash` is the length of dash and gap."""
+        """Draw a line through two or more points, with round ends and joins."""
         placed = list(points)
         look: _Values = {
             "stroke": colour,
             "stroke-width": width,
-            "stroke-dasharray": f"{_number(dash[0])} {_number(dash[1])}" if dash else None,
             "stroke-opacity": _visible(opacity),
         }
         if len(placed) == 2:

@@ -66,7 +66,7 @@ class RunEnvironment:
             self.headline, self.lower_is_better = environment.headline, bool(environment.lower_is_better)
             self.columns = {str(name): str(title) for name, title in dict(environment.columns).items()}
             self.meanings = {str(word): str(meaning) for word, meaning in dict(environment.meanings).items()}
-            self.inspector, self.time_unit = str(environment.inspector), str(environment.time_unit)
+            self.time_unit = str(environment.time_unit)
             guard.require(isinstance(self.headline, str), f"has a headline of type {type(self.headline).__name__}")
 
     def tasks(self, count: int, split: str) -> list[Task]:

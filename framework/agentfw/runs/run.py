@@ -9,6 +9,7 @@ the same policy as an uninterrupted run.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -139,8 +140,10 @@ class Run:
             assembly.spending.count(*total_usage(self.folder.played()))
             packed = self.folder.path, self.folder.about["distributions"], modules_needed(self.spec, self.host)
             pack(*packed)
+            imported = set(sys.modules)
             await execution.finish()
-            pack(*packed)  # with what was imported since
+            if sys.modules.keys() - imported:
+                pack(*packed)
             references = assembly.environment.references(assembly.measured_tasks())
             summary = summarize(self.folder, time.monotonic() - began, references)
             if self.folder.headline not in summary.figures:
@@ -167,7 +170,6 @@ def describe_run(spec: RunSpec, assembly: Assembly) -> dict[str, Any]:
         "columns": assembly.environment.columns,
         "meanings": assembly.environment.meanings,
         "time_unit": assembly.environment.time_unit,
-        "inspector": assembly.environment.inspector,
         "gpus": assembly.engine.plan.words() if spec.learner is not None else "",
         "spec": as_given(spec),
         "settings": in_force(spec),

@@ -16,7 +16,7 @@ from .annotations import Marks, Target, annotate, read_annotations
 from .difference import Side, pairs_of
 from .episode_view import EpisodeView
 from .index import Index, Seen
-from .pages import Links, Pages, inspection
+from .pages import Links, Pages
 from .rating_queue import add_task, next_unrated, rated_runs, save_filter, saved_filters
 from .search import Filter, choices, episode_at, find, of_task, run_at, run_rows, select, stage_rows
 
@@ -38,11 +38,6 @@ _RUNS = 12
 """Runs that the first page lists. The filter has all."""
 _SUGGESTED = 20
 """The newest runs among which two are looked for that can be compared."""
-_ALONE = (
-    "sandbox allow-scripts; frame-ancestors 'none'; default-src 'none'; "
-    "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-)
-"""For a page of a plugin, which has a stricter policy in itself that this can't widen."""
 _WITHIN = re.compile(r"[\w.~%-][\w./~%-]*(\?[\w.~%+=&/:-]*)?(#[\w-]*)?|(\?[\w.~%+=&/:-]*)?")
 """An address below these pages."""
 _PRIVATE = {
@@ -65,7 +60,6 @@ class Viewer:
             "/record/{name:path}": self._record,
             "/pair": self._pair,
             "/runs": self._runs,
-            "/inspect": self._inspect,
             "/rate": self._rate,
             "/run/{name:path}": self._run,
             "/news": self._news,
@@ -179,16 +173,6 @@ class Viewer:
         pairs = pairs_of(*sides) if len(sides) == 2 else []
         left, right = sides if len(sides) == 2 else (Side("", []), Side("", []))
         return self._html(pages.runs(left, right, pairs, names, seen))
-
-    def _inspect(self, request: Request, pages: Pages) -> Response:
-        """The page that the environment of a run has for it. It can run scripts of its own, and reach nothing."""
-        self.index.look()
-        asked = request.query_params.get
-        with self.index.reading() as rows:
-            run = run_at(rows, asked("run", ""))
-        back = (pages.links.list(run=run["name"]), "← Episodes of this run")
-        page = inspection(self.index.root / run["folder"], self.host, asked("episode", ""), back)
-        return Response(page.encode("utf-8", "replace"), 200, {"content-security-policy": _ALONE}, "text/html")
 
     def _rate(self, request: Request, pages: Pages) -> Response:
         """The next answer that nobody has rated, among those of the filter, or one that is named."""

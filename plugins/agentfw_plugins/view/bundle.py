@@ -17,7 +17,7 @@ from agentfw.runs import make_folder, write_whole
 
 from .episode_view import EpisodeView
 from .index import Index
-from .pages import Links, Pages, before, inspection
+from .pages import Links, Pages, before
 from .search import Filter, Row, of_task, select
 
 
@@ -50,9 +50,6 @@ class _FileLinks(Links):
     def list(self, **values: str) -> str:
         return self.home
 
-    def inspection(self, row: Row, episode: str = "") -> str:
-        return quote(_inspection_name(row["run_folder"]))
-
 
 def write_bundle(
     index: Index,
@@ -72,7 +69,6 @@ def write_bundle(
         there = {row["id"] for row in found}
         make_folder(folder)
         tasks = {row["id"]: [one for one in of_task(rows, row) if one["id"] in there] for row in found}
-        inspected = set()
         for done, row in enumerate(found):
             tell(done, len(found))
             view = EpisodeView.read(index, row, rows)
@@ -83,17 +79,8 @@ def write_bundle(
                 _write(folder / _pair_name(earlier, row), pair)
             _write(folder / f"{_name(row)}.html", pages.episode(view, tasks[row["id"]]))
             _write(folder / f"{_name(row)}.jsonl", view.raw)
-            if view.about.get("inspector"):
-                inspected.add(str(row["run_folder"]))
-        for run in sorted(inspected):
-            page = inspection(index.root / run, host, "", (links.home, "← All episodes"))
-            _write(folder / _inspection_name(run), page)
         _write(folder / "index.html", pages.contents(found))
     return len(found)
-
-
-def _inspection_name(run: str) -> str:
-    return f"{run.replace('/', '~')}~inspect.html"
 
 
 def _pair_name(left: Row, right: Row) -> str:

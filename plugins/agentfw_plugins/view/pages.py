@@ -19,17 +19,12 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import agentfw
 from agentfw import Host
-from agentfw.boundary.gate import function_at
-from agentfw.errors import AgentfwError, MissingExtraError, UsageError
-from agentfw.host.trust import of_run, require_trusted
+from agentfw.errors import MissingExtraError
 from agentfw.report import page_policy, page_style, printable
 from agentfw.runs import RunFolder, figure_text, run_results, timeline_picture
 
@@ -181,11 +176,6 @@ class Links:
 
     def list(self, **values: str) -> str:
         return self.home + Filter.of(values).address()
-
-    def inspection(self, row: Row, episode: str = "") -> str:
-        """The page that the environment of a run has for it."""
-        values = {"run": str(row.get("run_folder") or row["folder"]), "episode": episode}
-        return self.at("/inspect?") + urlencode({name: value for name, value in values.items() if value})
 
 
 class Pages:
@@ -400,26 +390,3 @@ def _event_words(data: Mapping[str, Any]) -> str:
     text = data.get("text")
     rest = {name: value for name, value in data.items() if name not in ("text", "id", "call", "holds")}
     return str(text) if text else ", ".join(f"{name}: {value}" for name, value in rest.items())
-
-
-def inspection(path: Path, host: Host, episode: str, back: tuple[str, str]) -> str:
-    """The page that an environment has for its runs, with a link to where it came from: its address and its name.
-
-    What makes it is named by the environment and not by the run, which may be somebody else's.
-    """
-    folder = RunFolder.open(path)
-    require_trusted(path, of_run(folder.about))  # the environment may be a file that somebody else wrote
-    chosen = folder.about["spec"]["environment"]
-    environment = host.create("environment", chosen["name"], chosen["settings"])
-    if not isinstance(environment, agentfw.Environment) or not environment.inspector:
-        raise UsageError(f"{chosen['name']} has no page of its own for a run", fix="look at its episodes")
-    try:
-        page = str(function_at(environment.inspector, "inspector")(folder, host, episode))
-    except AgentfwError:
-        raise
-    except Exception as error:  # a plugin's, which must not end the server
-        raise UsageError(
-            f"the page of {chosen['name']} failed: {type(error).__name__}: {error}", fix="look at its episodes"
-        ) from error
-    address, name = map(escape, back)
-    return page.replace("<main>", f'<main>\n<p class="quiet"><a href="{address}">{name}</a></p>', 1)

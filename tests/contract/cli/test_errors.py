@@ -10,47 +10,6 @@ import pytest
 
 Agentfw = Callable[..., Any]
 
-USAGE = [
-    (["rnu"], 'no command is called "rnu"; did you mean "run"?'),
-    (["runs", "lst"], "No such command 'lst'. Did you mean 'list'?"),
-    (["run", "--episods", "3"], "No such option '--episods'. Did you mean '--episodes'?"),
-    (["run", "--episodes", "many"], "'many' is not a valid integer"),
-    (["run", "inbocks"], 'no environment is called "inbocks"; did you mean "inbox"?'),
-    (["run", "--policy", "scriptd"], 'no policy is called "scriptd"; did you mean "scripted"?'),
-    (["run", "--memory", "scrach"], 'no memory is called "scrach"; did you mean "scratch"?'),
-    (["run", "--reward", "utilty=2"], 'no reward model is called "utilty"; did you mean "utility"?'),
-    (["run", "--reward", "utility=heavy"], '"heavy" is not a weight'),
-    (["run", "inbox", "--set", "environment.rat=3"], 'environment.rat: no such key; did you mean "rate"?'),
-    (["run", "inbox", "--set", "environment.rate=fast"], 'environment.rate: must be a number (got "fast")'),
-    (["run", "--set", "episods=3"], 'episods: no such key; did you mean "episodes"?'),
-    (["run", "--set", "rate"], "isn't of the form KEY=VALUE"),
-    (["run", "--episodes", "0"], "error: episodes: must be at least 1 (got 0)"),
-    (["run", "--interface", "evnt_driven"], 'did you mean "event_driven"?'),
-    (["run", "--spec", "missing.toml"], "there is no spec file missing.toml"),
-    (["runs", "show", "nobody"], 'no run is called "nobody"'),
-    (["runs", "resume", "last"], 'no run is called "last"'),
-    (["report"], 'no run is called "last"'),
-    (["compare", "nobody", "last"], 'no run is called "nobody"'),
-    (["compare", "missing.toml", "other.toml"], "there is no spec file missing.toml"),
-    (["plugins", "show", "inbocks"], 'no component is called "inbocks"; did you mean "inbox"?'),
-    (["plugins", "show", "envrionment:inbox"], 'no kind is called "envrionment"; did you mean "environment"?'),
-    (["plugins", "list", "--kind", "memry"], 'no kind is called "memry"; did you mean "memory"?'),
-    (["plugins", "new", "agentfw-tea", "--kind", "memry"], 'no kind is called "memry"; did you mean "memory"?'),
-    (["plugins", "check", "nothing"], 'no component, plugin or distribution is called "nothing"'),
-]
-
-
-@pytest.mark.parametrize(("words", "told"), USAGE, ids=[" ".join(words) for words, _ in USAGE])
-def test_a_slip_ends_with_2_and_the_nearest_right_name(words: list[str], told: str, agentfw: Agentfw) -> None:
-    answer = agentfw(*words)
-
-    assert answer.code == 2
-    assert answer.out == ""
-    assert told in answer.err
-    assert "\n  fix: " in answer.err
-    assert "Traceback" not in answer.err
-    assert not Path("runs").exists(), "nothing is begun before everything is right"
-
 
 @pytest.mark.slow
 def test_a_figure_that_is_not_there_is_told(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
@@ -74,13 +33,10 @@ def test_a_run_is_not_compared_with_itself(agentfw: Agentfw, quick: tuple[str, .
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "module", ["raise ImportError('no such library')", "raise SystemExit(0)", "import missing_one"]
-)
 def test_a_broken_plugin_ends_with_3_once_it_is_selected(
-    module: str, agentfw: Agentfw, quick: tuple[str, ...], install: Callable[..., None]
+    agentfw: Agentfw, quick: tuple[str, ...], install: Callable[..., None]
 ) -> None:
-    install("agentfw-broken", "[agentfw]\nbroken = agentfw_broken\n", module)
+    install("agentfw-broken", "[agentfw]\nbroken = agentfw_broken\n", "raise SystemExit(0)")
 
     unselected = agentfw(*quick)
     selected = agentfw(*quick, "--plugin", "agentfw-broken")

@@ -126,9 +126,9 @@ def start(tmp_path: Path, install: Callable[..., None]) -> Iterator[Start]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", ["endless", "blocking"])
 @pytest.mark.parametrize(
-    ("number", "code", "label"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("world", "number", "code", "label"),
+    [("endless", signal.SIGINT, 130, "interrupted"), ("blocking", signal.SIGTERM, 143, "terminated")],
 )
 def test_one_signal_ends_a_run_whose_world_keeps_it_busy(
     start: Start, world: str, number: int, code: int, label: str

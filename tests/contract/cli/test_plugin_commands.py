@@ -47,22 +47,6 @@ def test_what_is_no_command_is_told(agentfw: Agentfw, install: Install) -> None:
     assert "is no click command but int" in answer.err
 
 
-def test_nobody_takes_the_place_of_our_commands(agentfw: Agentfw, install: Install, quick: tuple[str, ...]) -> None:
-    install("agentfw-thief", "[agentfw.commands]\nrun = agentfw_thief:run\n", "raise RuntimeError('stolen')")
-
-    assert agentfw(*quick).code == 0
-
-
-def test_two_of_one_name_are_told(agentfw: Agentfw, install: Install) -> None:
-    for name in ("agentfw-one", "agentfw-two"):
-        install(name, f"[agentfw.commands]\ntea = {name.replace('-', '_')}:tea\n", TEA)
-
-    answer = agentfw("tea")
-
-    assert answer.code == 3
-    assert "is offered twice: by agentfw-one 1.0.0 and agentfw-two 1.0.0" in answer.err
-
-
 def test_a_plugin_that_is_left_out_has_no_command(agentfw: Agentfw, install: Install, monkeypatch: Any) -> None:
     install("agentfw-bomb", "[agentfw.commands]\nbomb = agentfw_bomb:bomb\n", "raise RuntimeError('boom')")
 

@@ -216,7 +216,7 @@ def test_an_error_outside_of_all_guards_names_the_distribution_that_it_comes_fro
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize(("redirect", "code"), [("> /dev/full", 1), (">&-", 0), ("2> /dev/full", 0), ("2>&-", 0)])
+@pytest.mark.parametrize(("redirect", "code"), [("> /dev/full", 1), ("2>&-", 0)])
 def test_a_full_or_closed_output_is_no_bug(redirect: str, code: int) -> None:
     ended = subprocess.run(
         f"{sys.executable} -m agentfw doctor {redirect}", shell=True, capture_output=True, text=True, check=False

@@ -58,6 +58,13 @@ OTHERS = {
     "run --spec .": 'no run is called "."',
     "run inbox calendar": "unexpected extra argument (calendar)",
     "run --episodes": "requires an argument",
+    "run --episodes 0": "error: episodes: must be at least 1 (got 0)",
+    "run --reward utility=heavy": '"heavy" is not a weight',
+    "runs resume last": 'no run is called "last"',
+    "report": 'no run is called "last"',
+    "plugins show inbocks": 'no component is called "inbocks"; did you mean "inbox"?',
+    "plugins new agentfw-tea --kind memry": 'no kind is called "memry"; did you mean "memory"?',
+    "plugins check nothing": 'no component, plugin or distribution is called "nothing"',
     "run --episodes 1.5": "'1.5' is not a valid integer",
     "run --plugin agentfw-nothing": "agentfw-nothing",
     "train inbx": 'did you mean "inbox"?',
@@ -189,7 +196,3 @@ def test_what_is_wrong_around_a_command_is_told(
         monkeypatch.setenv(name, value)
 
     check(agentfw(*words.split()), told)
-
-
-def test_there_are_a_hundred() -> None:
-    assert len(SLIPS) + len(SETTINGS) + len(SITUATIONS) >= 100

@@ -130,18 +130,6 @@ def test_the_page_compares_the_last_evaluation_of_a_training_with_the_first(
 
 
 @pytest.mark.slow
-def test_specs_of_trainings_are_trained_and_compared(agentfw: Agentfw) -> None:
-    Path("slow.toml").write_text(SPEC)
-    Path("fast.toml").write_text(SPEC.replace("rate = 3.0", "rate = 30.0"))
-
-    answer = agentfw("compare", "slow.toml", "fast.toml", "--figure", "missed after 2", "--json")
-
-    assert answer.code == 0, answer.err
-    (row,) = answer.json
-    assert row["runs"][1]["difference"]["mean"] <= 0
-
-
-@pytest.mark.slow
 def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) -> None:
     failed = agentfw(*SMALL, "--set", "learner.fault=memory")
 

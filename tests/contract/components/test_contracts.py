@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +26,7 @@ NEEDS_MORE = {
     ("environment", "from_feedback"): "needs recorded runs: test_from_feedback.py has some",
     ("policy", "openai"): "needs a model server",
     ("policy", "vllm"): "needs vLLM: tests/plugins/policies/test_vllm.py runs the same checks with one",
-    ("tool", "mcp"): "needs an MCP server",
+    ("tool", "mcp"): "needs an MCP server: test_mcp_tools.py runs the same checks with one",
     ("tool", "skills"): "needs a folder that a person has allowed: test_agent_skills.py has one",
     ("environment", "verifiers"): "needs a taskset of the library: test_verifiers.py has some",
     ("reward", "preference"): "needs a fitted model",
@@ -46,9 +45,6 @@ SUMS.write_text("".join(f'{{"prompt": "{n}+1=", "answer": "{n + 1}"}}\n' for n i
 SETTINGS["environment", "questions"] = {"tasks": str(SUMS)}
 SETTINGS["hook", "approve"] = {"tools": ["pour"]}
 SETTINGS["tracker", "mirror"] = {"address": f"file://{tempfile.mkdtemp()}"}
-SERVER = PLUGINS / "tools" / "mcp_servers" / "tools.py"
-if SERVER.exists():
-    SETTINGS["tool", "mcp"] = {"command": sys.executable, "args": [str(SERVER)]}
 
 # What a component works without, but its checks don't.
 EXTRAS = {("memory", "skillgraph"): ("igraph",)}
@@ -57,8 +53,8 @@ EXTRAS = {("memory", "skillgraph"): ("igraph",)}
 NEEDS_A_MODEL = {("policy", "transformers"), ("learner", "lora"), ("learner", "sft")}
 
 # Measured: each of these takes 5 to 40 seconds for all its checks, most others a tenth of a second.
-SLOW = {("policy", "pool"), ("tool", "mcp"), ("memory", "skillgraph")}
-NIGHTLY = {("tracker", "mlflow"), ("tracker", "wandb"), *NEEDS_A_MODEL}
+SLOW = {("memory", "skillgraph")}
+NIGHTLY = {("policy", "pool"), ("tracker", "mlflow"), ("tracker", "wandb"), *NEEDS_A_MODEL}
 
 
 def judged(moment: Moment) -> Iterator[str]:

@@ -40,6 +40,8 @@ def test_a_declared_figure_is_everywhere(runs: list[Any], agentfw: Callable[...,
     compared = {row["figure"]: row for row in agentfw("compare", *(one.path.name for one in runs), "--json").json}
     assert compared["answer_tokens"]["runs"][0]["mean"] == pytest.approx(mean)
     assert agentfw("runs", "show", "last", "--json").json["summary"]["figures"]["answer_tokens"]["count"] == 3
+    assert [compared[name]["better"] for name in ("error", "reward", "answer_tokens")] == ["lower", "higher", None]
+    assert "the lower the error, the better" in agentfw("compare", *(one.path.name for one in runs)).err
 
 
 def test_what_no_episode_has_measured_is_nowhere() -> None:

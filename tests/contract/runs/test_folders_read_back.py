@@ -69,24 +69,6 @@ def test_a_run_is_found_by_its_path_its_name_its_end_and_as_the_last(run: Path) 
     assert [folder.id for folder in list_runs(Path("runs"))] == [run.name]
 
 
-def test_a_comparison_pairs_the_same_tasks(agentfw: Agentfw, run: Path) -> None:
-    agentfw(*RUN, "--set", "seed=8")
-    agentfw(*RUN)
-    last = framework.load().path.name
-    (other,) = {path.name for path in Path("runs").iterdir()} - {run.name, last}
-
-    same = agentfw("compare", run.name, last, "--json")
-    different = agentfw("compare", run.name, other, "--json")
-
-    assert (same.code, different.code) == (0, 0)
-    tasks = [{line["task"] for line in read(Path("runs") / name / "metrics.jsonl")} for name in (run.name, last, other)]
-    assert tasks[0] == tasks[1]
-    assert not tasks[0] & tasks[2]
-    assert '"difference"' in same.out
-    differences = json.dumps(same.json)
-    assert differences != json.dumps(different.json)
-
-
 def test_a_report_is_written_again_from_the_files(agentfw: Agentfw, run: Path) -> None:
     page = (run / "report.html").read_text("utf-8")
     (run / "report.html").unlink()
@@ -116,17 +98,3 @@ def test_a_line_that_was_cut_short_is_set_aside_and_played_again(agentfw: Agentf
     assert (run / "episodes.jsonl").read_bytes() == whole
     assert sorted(line["episode"] for line in read(run / "metrics.jsonl")) == sorted(one["episode"] for one in metrics)
     assert list(run.glob("*.torn"))
-
-
-def test_a_line_that_is_damaged_in_the_middle_is_an_error_that_names_it(agentfw: Agentfw, run: Path) -> None:
-    lines = (run / "episodes.jsonl").read_bytes().splitlines(keepends=True)
-    (run / "episodes.jsonl").write_bytes(lines[0] + lines[1][:30] + b"\n" + lines[2])
-    (run / "summary.json").unlink()
-    before = (run / "episodes.jsonl").read_bytes()
-
-    resumed = agentfw("runs", "resume", run.name)
-
-    assert resumed.code in (1, 2)
-    assert "line 2" in resumed.err
-    assert "episodes.jsonl" in resumed.err
-    assert (run / "episodes.jsonl").read_bytes() == before, "nothing is changed"

@@ -13,20 +13,6 @@ MOMENTS = st.one_of(st.integers(0, 10**12), st.floats(0, 1e12))
 
 
 @pytest.mark.slow
-@given(MOMENTS, st.booleans())
-def test_event_driven_and_reflex_show_things_at_once(now: float, busy: bool) -> None:
-    assert EventDriven().delivery(now, busy) == now
-    assert Reflex().delivery(now, busy) == now
-
-
-@pytest.mark.slow
-@given(MOMENTS)
-def test_the_step_loop_waits_until_nothing_holds_the_agent(now: float) -> None:
-    assert StepLoop().delivery(now, busy=True) is None
-    assert StepLoop().delivery(now, busy=False) == now
-
-
-@pytest.mark.slow
 @given(MOMENTS, st.one_of(st.integers(1, 10**6), st.floats(1e-300, 1e6)))
 def test_polling_looks_at_the_next_multiple_and_never_in_the_past(now: float, every: float) -> None:
     when = Polling(every).delivery(now, busy=True)

@@ -38,24 +38,28 @@ def test_kills_at_any_moment_change_nothing(case: str, expected: Any, tmp_path: 
 
 
 MOMENTS = [
-    ("rounds", "run_started", 1),
     ("rounds", "turn", 40),
+    ("groups", "scored", 3),
+    ("memory on disk", "learned", 9),
+    ("memory in process", "torn", 21),
+]
+MORE = [
+    ("rounds", "run_started", 1),
     ("rounds", "episode_done", 1),
     ("rounds", "scored", 7),
     ("rounds", "run_finished", 1),
     ("groups", "episode_done", 5),
-    ("groups", "scored", 3),
     ("groups", "fsync", 6),
     ("memory on disk", "learn", 9),
-    ("memory on disk", "learned", 9),
     ("memory on disk", "torn", 12),
     ("memory in process", "episode_done", 21),
-    ("memory in process", "torn", 21),
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("case", "point", "call"), MOMENTS)
+@pytest.mark.parametrize(
+    ("case", "point", "call"), [*MOMENTS, *(pytest.param(*moment, marks=pytest.mark.nightly) for moment in MORE)]
+)
 def test_a_kill_at_a_critical_moment_changes_nothing(
     case: str, point: str, call: int, expected: Any, tmp_path: Path
 ) -> None:

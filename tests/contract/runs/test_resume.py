@@ -94,27 +94,25 @@ def test_a_run_that_is_done_is_not_done_again(metered: Agentfw) -> None:
     assert {path.name: path.read_bytes() for path in run.glob("*.json*")} == before
 
 
-@pytest.mark.parametrize("stops", [("500",), ("300", "900")], ids=["once", "twice"])
-def test_a_run_that_stopped_ends_as_an_undisturbed_one(metered: Agentfw, stops: tuple[str, ...]) -> None:
+def test_a_run_that_stopped_twice_ends_as_an_undisturbed_one(metered: Agentfw) -> None:
     metered(*RUN, "--runs", "undisturbed")
-    metered(*RUN, "--set", f"budget.tokens={stops[0]}")
+    metered(*RUN, "--set", "budget.tokens=300")
     run = only_run()
 
-    codes = [metered("runs", "resume", run.name, "--set", f"budget.tokens={limit}").code for limit in stops[1:]]
+    second = metered("runs", "resume", run.name, "--set", "budget.tokens=900")
     last = metered("runs", "resume", run.name, "--set", "budget.tokens=null")
 
-    assert (codes, last.code) == ([1] * len(stops[1:]), 0)
+    assert (second.code, last.code) == (1, 0)
     assert left_by(run) == left_by(only_run("undisturbed"))
 
 
-@pytest.mark.parametrize("stops", [("400", "1300"), ("900", "2300")], ids=["early and late", "in two updates"])
-def test_a_training_that_stopped_twice_ends_as_an_undisturbed_one(metered: Agentfw, stops: tuple[str, str]) -> None:
+def test_a_training_that_stopped_in_two_updates_ends_as_an_undisturbed_one(metered: Agentfw) -> None:
     """The weights, the optimizer's and the learner's states, each version and each figure."""
     metered(*SMALL_TRAIN, "--runs", "undisturbed")
-    first = metered(*SMALL_TRAIN, "--set", f"budget.tokens={stops[0]}")
+    first = metered(*SMALL_TRAIN, "--set", "budget.tokens=900")
     run = only_run()
 
-    second = metered("runs", "resume", run.name, "--set", f"budget.tokens={stops[1]}")
+    second = metered("runs", "resume", run.name, "--set", "budget.tokens=2300")
     last = metered("runs", "resume", run.name, "--set", "budget.tokens=null")
 
     assert (first.code, second.code, last.code) == (1, 1, 0)

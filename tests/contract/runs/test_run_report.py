@@ -60,12 +60,21 @@ def test_rounds_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_rounds_the_episodes_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
-    page = report(laboratory.play(tmp_path, environment="inbox", policy="scripted", episodes=12).folder)
+def test_without_rounds_the_episodes_make_the_curve_of_the_headline_or_of_the_utility(
+    laboratory: Any, tmp_path: Path
+) -> None:
+    folder = laboratory.play(tmp_path, environment="inbox", policy="scripted").folder
+
+    page = report(folder)
 
     assert "Balanced by episode" in page
     assert "<td>reward = utility</td>" in page, "figures that are the same are one row"
     assert "utility: what the episode was worth" in page
+
+    file = folder.path / "run.json"
+    file.write_text(file.read_text().replace('"headline": "balanced"', '"headline": "glory"'))
+
+    assert "Utility by episode" in report(type(folder).open(folder.path)), "nobody measured the headline"
 
 
 def test_what_a_world_says_is_shown_and_never_obeyed(laboratory: Any, tmp_path: Path) -> None:
@@ -96,17 +105,6 @@ def test_without_an_episode_there_is_nothing_to_report(laboratory: Any, tmp_path
 
     with pytest.raises(UsageError, match="has no finished episode yet"):
         write_report(folder)
-
-
-@pytest.mark.slow
-def test_a_headline_that_nobody_measured_is_replaced_by_the_utility(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.play(tmp_path, environment="inbox", policy="scripted").folder
-    file = folder.path / "run.json"
-    file.write_text(file.read_text().replace('"headline": "balanced"', '"headline": "glory"'))
-
-    page = report(type(folder).open(folder.path))
-
-    assert "Utility by episode" in page
 
 
 def test_the_timeline_shows_what_was_put_aside(laboratory: Any, tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentfw.errors import SettingsError
-from agentfw.runs.spec.weights import Progress, by_round, constant, mix, parse_schedule, ramp, stages
-from agentfw.scores import Score
+from agentfw.runs.spec.weights import Progress, by_round, parse_schedule, ramp, stages
 
 WEIGHT = st.floats(-10, 10)
 
@@ -78,11 +77,3 @@ def test_what_is_no_weight_is_an_error_that_says_what_is(text: str | float) -> N
     with pytest.raises(SettingsError) as raised:
         parse_schedule(text)
     assert raised.value.fix
-
-
-@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.floats(-1e6, 1e6)), max_size=20))
-def test_a_reward_is_the_weighted_sum_of_what_has_a_weight(values: list[tuple[str, float]]) -> None:
-    scores = [Score("00000-0", name, value) for name, value in values]
-    weights = {"a": constant(2.0), "b": by_round(1.0, 3.0)}
-    expected = sum({"a": 2.0, "b": 2.0, "c": 0.0}[name] * value for name, value in values)
-    assert mix(scores, weights, Progress(round=1, rounds=2)) == pytest.approx(expected, abs=1e-6)

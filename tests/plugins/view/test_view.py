@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shutil
@@ -14,10 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agentfw import Component, Environment, Host, Run, Task, hookimpl
-from agentfw.environment import World
-from agentfw.runs import RunFolder, parse_spec
-from agentfw.testing import fresh_host
+from agentfw.runs import RunFolder
 from agentfw_plugins.view.index import Index
 
 from .conftest import HOST, NOTE, careless, play
@@ -243,42 +239,3 @@ def test_a_bundle_opens_from_disk(recorded: Path, tmp_path: Path, chromium: Call
     record = next((tmp_path / "site").glob("*.jsonl")).read_text("utf-8")
     assert json.loads(record)["environment"] == "inbox"
     assert browser.problems == []
-
-
-class Kettle(Environment):
-    """A world with a page of its own, which fails."""
-
-    inspector = f"{__name__}:no_page"
-
-    def begin(self, world: World, task: Task) -> None:
-        world.finish(utility=1.0)
-
-
-def no_page(folder: RunFolder, host: Host, episode: str) -> str:
-    raise RuntimeError(f"no {episode}")
-
-
-class KettlePlugin:
-    @hookimpl
-    def agentfw_environments(self) -> list[Component]:
-        return [Component("kettle", f"{__name__}:Kettle", "Water that boils")]
-
-
-def test_a_page_of_a_world_that_fails_is_told(tmp_path: Path) -> None:
-    from agentfw_plugins.view.app import Viewer
-
-    host = fresh_host(KettlePlugin(), builtins=True)
-    run = Run.create(parse_spec({"environment": "kettle", "policy": "random", "episodes": 1}), host, tmp_path)
-    asyncio.run(run.execute())
-    viewer = Viewer(Index(tmp_path), host)
-
-    async def asked(address: str) -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=viewer.app), base_url="http://localhost") as web:
-            return await web.get(address)
-
-    answer = asyncio.run(asked(f"/inspect?run={run.folder.id}&episode=3"))
-    missing = asyncio.run(asked("/inspect?run=other"))
-
-    assert (answer.status_code, missing.status_code) == (400, 404)
-    assert "The page of kettle failed: RuntimeError: no 3" in unescape(answer.text)
-    assert f"/inspect?run={run.folder.id}" in asyncio.run(asked("/")).text

@@ -155,11 +155,6 @@ class RunFolder:
         return str(self.about.get("time_unit", ""))
 
     @property
-    def inspector(self) -> str:
-        """What makes the page that the environment has for a run, or an empty text."""
-        return str(self.about.get("inspector", ""))
-
-    @property
     def plugins(self) -> dict[str, str]:
         """The plugins that took part, each with its distribution and version; agentfw itself is one."""
         return _sources(self.about)

@@ -28,7 +28,8 @@ import zipfile
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from functools import cache
+from importlib.metadata import Distribution, distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -111,10 +112,11 @@ def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]], modules: Set[st
     if before is not None and now.distributions.keys() <= before.distributions.keys():
         return
     make_folder(place)
+    places = _places()
     packed = dict[str, Locked]() if before is None else dict(before.distributions)
     for name, locked in now.distributions.items():
         if name not in packed:
-            packed[name] = _with_wheel(name, locked, place)
+            packed[name] = _with_wheel(name, locked, place, places.get(name))
     for name, origin in _single_files(origins):
         if not (place / name).exists():
             shutil.copyfile(origin, place / name)
@@ -141,46 +143,64 @@ def read_lock(folder: Path) -> Lock:
 
 def lock_of(origins: Mapping[str, Mapping[str, Any]], modules: Set[str] = frozenset()) -> Lock:
     """The installation of this process, as far as a run with these distributions needs it."""
-    found, seen = dict[str, Locked](), set[str]()
+    found, seen, places = dict[str, Locked](), set[str](), _places()
     waiting, needed = list(origins), {normalise(name) for name in origins}
     loaded = modules | {name.partition(".")[0] for name in sys.modules}
     while waiting:
         name = normalise(waiting.pop())
         if name in seen:
             continue
-        try:
-            installed = distribution(name)
-        except (PackageNotFoundError, ValueError):
+        if (place := places.get(name)) is None:
             if name in origins and "source" not in origins[name]:
                 found[name] = Locked("")
             seen.add(name)
-            continue
-        tops = {name.replace("-", "_"), *(installed.read_text("top_level.txt") or "").split()}
-        if name not in needed and not loaded & tops:
-            continue
-        seen.add(name)
-        lines = [_record_line(path, file.read_bytes()) for path, file in _from_folder(installed)]
-        lines = lines or _UNPACKED.findall(installed.read_text("RECORD") or "")
-        digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
-        found[name] = Locked(installed.version, digest)
-        for line in installed.requires or ():
-            need = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
-            needed |= set() if "extra ==" in line else {need}
-            waiting.append(need)
+        elif name in needed or loaded & _modules_of(name, place):
+            seen.add(name)
+            found[name], needs = _locked(name, place)
+            needed |= {need for need, always in needs.items() if always}
+            waiting += needs
     copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _single_files(origins)}
     system = f"{platform.system()} {platform.machine()}"
     return Lock(platform.python_version(), system, _processor(), dict(sorted(found.items())), copies)
 
 
-def _with_wheel(name: str, locked: Locked, place: Path) -> Locked:
+def _places() -> dict[str, str]:
+    """The folders that distributions were installed into, by name. Of two with one name the first is imported."""
+    found: dict[str, str] = {}
+    for installed in distributions():
+        metadata = Path(str(getattr(installed, "_path", "")))
+        found.setdefault(normalise(metadata.name.partition("-")[0].removesuffix(".egg")), str(metadata.parent))
+    return found
+
+
+@cache
+def _modules_of(name: str, place: str) -> frozenset[str]:
+    """The names that the code of a distribution is imported by."""
+    return frozenset({name.replace("-", "_"), *(distribution(name).read_text("top_level.txt") or "").split()})
+
+
+@cache
+def _locked(name: str, place: str) -> tuple[Locked, Mapping[str, bool]]:
+    """A distribution as it is, and what it needs: always, or only with an extra.
+
+    It is looked at once, as in `origin_of`: code that was imported stays as it was.
+    """
+    installed = distribution(name)
+    lines = [_record_line(path, file.read_bytes()) for path, file in _from_folder(name, place).items()]
+    lines = lines or _UNPACKED.findall(installed.read_text("RECORD") or "")
+    digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
+    needs: dict[str, bool] = {}
+    for line in installed.requires or ():
+        need = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
+        needs[need] = needs.get(need, False) or "extra ==" not in line
+    return Locked(installed.version, digest), needs
+
+
+def _with_wheel(name: str, locked: Locked, place: Path, source: str | None) -> Locked:
     """The distribution, packed beside the lock if it was installed from a folder."""
-    try:
-        installed = distribution(name)
-    except (PackageNotFoundError, ValueError):
+    if source is None or not (files := _from_folder(name, source)):
         return locked
-    files = dict(_from_folder(installed))
-    if not files:
-        return locked
+    installed = distribution(name)
     if (size := sum(file.stat().st_size for file in files.values())) > _LARGEST:
         return Locked(locked.version, locked.digest, left_out=f"its files have {size / 1e6:.0f} MB")
     wheel = f"{name.replace('-', '_')}-{installed.version}-py3-none-any.whl"
@@ -230,31 +250,35 @@ def _record_line(path: str, content: bytes) -> str:
     return f"{path},sha256={digest},{len(content)}"
 
 
-def _from_folder(installed: Distribution) -> Iterator[tuple[str, Path]]:
+@cache
+def _from_folder(name: str, place: str) -> Mapping[str, Path]:
     """The files of a distribution that is imported from the folder of its sources (`pip install -e`).
 
     Or of one that was put there by hand, and so has no list of its files.
     """
+    installed = distribution(name)
     origin = json.loads(installed.read_text("direct_url.json") or "{}")
     if dict(origin.get("dir_info", {})).get("editable"):
         root = Path(str(origin["url"]).removeprefix("file://"))
     elif installed.read_text("RECORD") is None:
-        root = Path(str(installed.locate_file("")))
+        root = Path(place)
     else:
-        return
+        return {}
     places = [Path(module) for module in _top_modules(installed, root)]
     for entry in {entry.module.partition(".")[0] for entry in installed.entry_points}:
         with suppress(ImportError, ValueError):
             spec = find_spec(entry)
             if spec is not None and spec.origin and Path(spec.origin).is_relative_to(root):
                 places.append(Path((spec.submodule_search_locations or [spec.origin])[0]))
-    for place in sorted(set(places)):
-        if place.is_file():
-            yield place.name, place
-        for folder, below, names in os.walk(place):
+    found: dict[str, Path] = {}
+    for top in sorted(set(places)):
+        if top.is_file():
+            found[top.name] = top
+        for folder, below, names in os.walk(top):
             below[:] = set(below) - {"__pycache__"}
-            for name in names:
-                yield os.path.relpath(os.path.join(folder, name), place.parent), Path(folder, name)
+            for file in names:
+                found[os.path.relpath(os.path.join(folder, file), top.parent)] = Path(folder, file)
+    return found
 
 
 def _top_modules(installed: Distribution, root: Path) -> Iterator[Path]:

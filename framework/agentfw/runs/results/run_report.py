@@ -328,8 +328,7 @@ def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequ
     notes = ["The episodes with the lowest, the median and the highest reward."] if len(shown) > 1 else []
     if len(shown) > len(_spread(records)):
         notes = ["Of the tasks whose samples differ most: those with the lowest, the median and the highest reward."]
-    more = f"; in more detail: agentfw view {folder.id}" if folder.inspector else ""
-    notes.append(f"Any other: agentfw runs show {folder.id} --episode ID{more}")
+    notes.append(f"Any other: agentfw runs show {folder.id} --episode ID")
     page.section("Transcripts", " ".join(notes))
     for episode in shown:
         record = next(record for record in records if record["episode"] == episode.id)

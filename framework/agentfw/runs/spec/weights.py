@@ -11,13 +11,12 @@ progress (the stages of proactor).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...errors import SettingsError
-from ...scores import Score
 
-__all__ = ["Progress", "Schedule", "by_round", "constant", "mix", "parse_schedule", "ramp", "stages"]
+__all__ = ["Progress", "Schedule", "by_round", "constant", "parse_schedule", "ramp", "stages"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +97,6 @@ def parse_schedule(text: str | float) -> Schedule:
         f'"{text}" is not a weight',
         fix="write a number, round:FIRST->LAST, stages:A,B,C, ramp:LAST or ramp:FIRST->LAST, with @SHARE if needed",
     )
-
-
-def mix(scores: Sequence[Score], weights: Mapping[str, Schedule], progress: Progress) -> float:
-    """Combine the scores of one episode, round or turn into one reward: the weighted sum of the components.
-
-    Scores must be finite: NaN makes the sum NaN. A run checks every score before it mixes them.
-    """
-    return math.fsum(weights[score.component](progress) * score.value for score in scores if score.component in weights)
 
 
 def _number(value: str | float, whole: str | float) -> float:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agentfw import Episode, RewardModel, Run, Score, Task
+from agentfw import Episode, RewardModel, Run, Task
 from agentfw.episode import Measure
 from agentfw.runs import parse_spec
-from agentfw.runs.spec.weights import Progress, mix, parse_schedule
+from agentfw.runs.spec.weights import Progress, parse_schedule
 from agentfw.testing import fresh_host
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
@@ -84,9 +84,8 @@ VALUES = {"proactive_ac": 0.5, "proactive_max_ac": 0.8, "proactive_pt": 0.4, "pr
 
 
 def reward(rule: str, update: int, updates: int = 99) -> float:
-    weights = {name: parse_schedule(weight) for name, weight in RULES[rule].items()}
-    scores = [Score("00000-0", name, value) for name, value in VALUES.items()]
-    return mix(scores, weights, Progress(update=update, updates=updates))
+    progress = Progress(update=update, updates=updates)
+    return sum(parse_schedule(weight)(progress) * VALUES[name] for name, weight in RULES[rule].items())
 
 
 @pytest.mark.parametrize(
