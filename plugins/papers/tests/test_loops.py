@@ -102,7 +102,7 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(tmp_
     assert not (tmp_path / "again" / "cells" / "P0-1" / "1-train").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_cells_side_by_side_have_the_same_table(tmp_path: Path, whole: tuple[Path, Result]) -> None:
     told: list[tuple[int, int]] = []
 

@@ -49,7 +49,8 @@ def test_a_clock_teaches_when_to_think_less_with_any_number_of_processes(capsys:
 @pytest.mark.slow
 def test_a_patrol_with_phases_ranks_its_controllers_also_as_modules(tmp_path: Path) -> None:
     size = ["--depth", "2", "--training", "400", "--episodes", "60", "--jobs", "1"]
-    plain, composed = (timeline_tables.main(["patrol", *size, "--tables", str(tmp_path), *more]) for more in ([], ["--modules"]))
+    words = ["patrol", *size, "--tables", str(tmp_path)]
+    plain, composed = (timeline_tables.main([*words, *more]) for more in ([], ["--modules"]))
 
     assert composed["rows"] == plain["rows"]
     returns = {row["controller"]: row["return"]["mean"] for row in plain["rows"]}

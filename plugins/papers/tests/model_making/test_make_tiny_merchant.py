@@ -13,7 +13,7 @@ from agentfw.turns.parsing import parse_calls
 from agentfw_papers.worlds.merchant.skills import SKILLS
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_same_command_makes_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     for name in ("one", "two"):
