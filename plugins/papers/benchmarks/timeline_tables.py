@@ -53,9 +53,8 @@ from agentfw_benchmarks import (
     shown,
     tell,
 )
-from agentfw_papers.tables.qtable import QTablePolicy
 from agentfw_papers.tables.table_training import play, train
-from agentfw_papers.tables.value_table import Table
+from agentfw_papers.tables.value_table import QTablePolicy, Table
 from agentfw_papers.worlds.deliberation.environment import Deliberation, DeliberationSettings
 from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
 from agentfw_papers.worlds.kitchen.kitchen_settings import CASES, DISHES, LESSONS

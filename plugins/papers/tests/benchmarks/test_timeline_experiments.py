@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import timeline_tables
 
-from agentfw_papers.tables.qtable import QTablePolicy, QTableSettings
 from agentfw_papers.tables.table_training import play
+from agentfw_papers.tables.value_table import QTablePolicy, QTableSettings
 from agentfw_papers.worlds.deliberation.environment import Deliberation
 
 pytestmark = pytest.mark.nightly

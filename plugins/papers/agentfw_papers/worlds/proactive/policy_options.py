@@ -69,7 +69,7 @@ def chosen_policy(policy: str, assignments: tuple[str, ...]) -> Chosen:
     from agentfw.runs import SamplingSettings
 
     from .asking import SAMPLING
-    from .checked_settings import checked_settings
+    from .phrases import checked_settings
 
     values = parse_assignments(assignments)
     if unknown := values.keys() - {"policy", "sampling"}:

@@ -18,8 +18,7 @@ from agentfw_cli.data import data
 from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
-from agentfw_papers.worlds.etapp.hard import brief_of, make_hard
-from agentfw_papers.worlds.etapp.hard_writers import PolicyWriter, write_by_template
+from agentfw_papers.worlds.etapp.hard import PolicyWriter, brief_of, make_hard, write_by_template
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 
 KILLED = """

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from agentfw import Episode, Interface
 from agentfw.interfaces import EventDriven, Polling
 from agentfw_papers.tables.table_training import play
-from agentfw_papers.worlds.machine.belief import Rates
-from agentfw_papers.worlds.machine.environment import Machine, MachineSettings
-from agentfw_papers.worlds.machine.planner import Plan
-from agentfw_papers.worlds.machine.rule_policy import MachineKeeper, MachineKeeperSettings
+from agentfw_papers.worlds.machine.environment import Machine, MachineSettings, Rates
+from agentfw_papers.worlds.machine.rule_policy import MachineKeeper, MachineKeeperSettings, Plan
 
 probabilities = st.floats(0.01, 0.99)
 rates = st.builds(Rates, probabilities, probabilities, probabilities)
