@@ -306,9 +306,8 @@ async def slow_server() -> None:
 async def streamed(url: str, number: int, seconds: int, cut: int | None = None) -> tuple[float, float]:
     """Seconds until the first byte of a stream, and until its end. With `cut`, hang up after so many bytes."""
     host, port = url.removeprefix("http://").partition("/")[0].split(":")
-    body = json.dumps(
-        {"model": "served", "stream": True, "messages": [{"role": "user", "content": f"{seconds}"}], "user": f"u{number}"}
-    ).encode()
+    said = {"role": "user", "content": f"{seconds}"}
+    body = json.dumps({"model": "served", "stream": True, "messages": [said], "user": f"u{number}"}).encode()
     path = "/" + url.removeprefix("http://").partition("/")[2]
     head = f"POST {path}/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     given = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
