@@ -184,14 +184,14 @@ def show_domain(name: str, style: str, data: Path | None, out: Out) -> None:
 @json_option
 def make(domain_name: str, dialogues: int, seed: int, assignments: tuple[str, ...], folder: Path, out: Out) -> None:
     """Generate dialogues with references from the workflows and phrases of a domain."""
-    from agentfw.boundary.settings_input import parse_assignments
+    from agentfw.boundary.settings_input import parse_assignments, validate
 
     from .dataset import SPLITS, generated, write_data
     from .domains import load_domain
-    from .phrases import checked_settings
     from .settings import GeneratorSettings
 
-    settings = checked_settings(GeneratorSettings, parse_assignments(assignments), "--set")
+    settings = validate(GeneratorSettings, parse_assignments(assignments), "--set")
+    assert isinstance(settings, GeneratorSettings)
     known = load_domain(domain_name)
     held_out = max(1, dialogues // 10)
     counts = dict(zip(SPLITS, (dialogues - 2 * held_out, held_out, held_out), strict=True))

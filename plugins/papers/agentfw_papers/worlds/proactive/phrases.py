@@ -21,37 +21,14 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
 from agentfw import Settings
-from agentfw.errors import SettingsError, nearest
+from agentfw.boundary.settings_input import validate
+from agentfw.errors import SettingsError
 from agentfw_papers.timing import Parameter
-
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
-def checked_settings(model: type[_Model], values: object, where: str) -> _Model:
-    """The settings, or a SettingsError with the first key that is wrong.
-
-    >>> from agentfw.runs import SamplingSettings
-    >>> checked_settings(SamplingSettings, {"temperatur": 0}, "sampling")
-    Traceback (most recent call last):
-    ...
-    agentfw.errors.SettingsError: sampling.temperatur: Extra inputs are not permitted; did you mean "temperature"?
-    """
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in (where, *first["loc"]))
-        message = f"{key}: {first['msg'].removeprefix('Value error, ')}"
-        unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
-        if unknown and (guess := nearest(str(first["loc"][0]), list(model.model_fields))):
-            message += f'; did you mean "{guess}"?'
-        raise SettingsError(message, fix=f"known keys: {', '.join(model.model_fields)}") from None
-
 
 Variants = Annotated[tuple[str, ...], Field(min_length=6)]
 _COMMON = Path(__file__).parent / "common_phrases.yaml"
@@ -121,7 +98,9 @@ class Phrases(Settings):
                 f'no dialogues can be generated for the domain "{domain}", because it has no phrases',
                 fix="add phrases.openings to its domain.yaml, or import dialogues",
             )
-        return checked_settings(cls, {**_common(), **given}, f'domain "{domain}": phrases')
+        phrases = validate(cls, {**_common(), **given}, f'domain "{domain}": phrases')
+        assert isinstance(phrases, cls)
+        return phrases
 
     def asks_for(self, text: str) -> bool:
         """Whether a sentence is one of those that ask for values."""
