@@ -191,7 +191,7 @@ class TeacherPolicy(Policy):
     was right and clear. What both have stands in its last answer. Chosen among such rules on training users.
 
     What it expects of a role before the first feedback are the weights that best explain what training users in that
-    role chose: `python benchmarks/tiny_policy.py --fit` makes the file.
+    role chose: `python benchmarks/calendar_players.py tiny --fit` makes the file.
     """
 
     is_program = True

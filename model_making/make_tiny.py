@@ -1,7 +1,7 @@
 """Makes the model of the policy `tiny` from scratch: lessons, tokenizer, training and the folder that ships.
 
 On one machine the same command makes the same folder. Measure the result on users that it has never seen:
-`python benchmarks/tiny_policy.py`.
+`python benchmarks/calendar_players.py tiny`.
 
     python model_making/make_tiny.py FOLDER
     python model_making/make_tiny.py FOLDER --steps 1000 --from tiny       # start from other weights

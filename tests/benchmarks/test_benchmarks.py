@@ -163,7 +163,7 @@ def test_the_guards_of_a_run_cost_little(capsys: pytest.CaptureFixture[str]) -> 
 def test_reward_beats_imitation_of_a_teacher_who_errs_and_not_of_one_who_shows_everything_right() -> None:
     rows = {
         (row["errs"], row["share"], row["demonstrations"]): row["difference"]
-        for row in load("imitation_or_reward").main(["--seeds", "1", "--json"])["rows"]
+        for row in load("calendar_players").imitation([1], "test")["rows"]
     }
 
     assert rows["by a rule", 0.25, 208]["high"] < 0

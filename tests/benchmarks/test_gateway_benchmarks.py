@@ -17,7 +17,7 @@ load = importlib.import_module
 
 def test_streams_at_once_and_hang_ups_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("uvicorn")
-    result = load("gateway_streams").main(["--streams", "5", "--seconds", "1", "--hangups", "20", "--json"])
+    result = load("gateway_speed").main(["streams", "--streams", "5", "--seconds", "1", "--hangups", "20", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     assert (result["places still taken"], result["of so many"]) == (0, 1000)
     assert 0 < result["last first byte, through the gateway"] < result["last end, through the gateway"]
@@ -64,7 +64,7 @@ def test_variants_that_differ_are_told_apart_more_often_than_equal_ones(capsys: 
 def test_what_a_gateway_adds_is_measured_beside_the_server_alone(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("uvicorn")
     size = ["--requests", "4", "--at-once", "5", "--turns", "2", "--rounds", "2", "--json"]
-    result = load("gateway_overhead").main(size)
+    result = load("gateway_speed").main(["overhead", *size])
     assert json.loads(capsys.readouterr().out) == result
     rows = {row["what"]: row for row in result["rows"]}
     assert {"a request", "until a stream's first token", "a request, 5 requests at once"} <= rows.keys()

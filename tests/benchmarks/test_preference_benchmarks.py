@@ -21,7 +21,7 @@ load = importlib.import_module
 @pytest.mark.slow
 def test_the_causes_of_likes_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--users", "120", "--items", "100", "--likes", "12", "--seeds", "2", "--epochs", "10"]
-    result = load("preference_causes").main([*small, "--json"])
+    result = load("preference").main(["causes", *small, "--json"])
     assert json.loads(capsys.readouterr().out) == result
     figures = {row["row"]: row["auc"]["mean"] for row in result["rows"]}
     assert figures["the truth"] > 0.9
@@ -41,7 +41,7 @@ def test_films_are_compared_on_every_split(tmp_path: Path, capsys: pytest.Captur
     )
     given = ["--data", str(tmp_path), "--name", "tiny", "--seeds", "2", "--epochs", "6"]
 
-    result = load("preference_movielens").main([*given, "--json"])
+    result = load("preference").main(["movielens", *given, "--json"])
 
     assert json.loads(capsys.readouterr().out) == result
     for split in ("usual", "intervened", "cold"):

@@ -1,4 +1,7 @@
-"""All sites build with broken links as errors, and whatever speaks of a page names one that is there."""
+"""All sites build with broken links as errors, and whatever speaks of a page names one that is there.
+
+The workflow builds the sites with each change; here they are built at night.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ FOR_PLUGINS = [
 """What the author of a plugin has to find in the reference."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("folder", [ROOT, *BESIDE.values()], ids=["agentfw", *BESIDE])
 def test_a_site_builds_without_a_broken_link(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
@@ -79,6 +82,20 @@ def test_the_links_of_a_page_beside_the_code_lead_somewhere(page: Path) -> None:
     found = LINK.findall(page.read_text("utf-8"))
 
     assert [link for link, anchor in found if not leads_somewhere(page.parent / link, anchor)] == []
+
+
+def test_the_links_between_pages_lead_somewhere() -> None:
+    """The reference and the table of the papers are written when the site is built."""
+    broken = {
+        f"{page.relative_to(ROOT)}: {link}#{anchor}"
+        for page in PAGES
+        if "docs" in page.parts
+        for link, anchor in LINK.findall(FENCED.sub("", page.read_text("utf-8")))
+        if not leads_somewhere(page.parent / link, anchor)
+        and ((page.parent / link).exists() or not ("reference" in (page.parent / link).parts or link == "papers.md"))
+    }
+
+    assert broken == set()
 
 
 def test_links_to_the_repository_lead_somewhere() -> None:

@@ -54,7 +54,7 @@ def forum(seed: int) -> list[Any]:
 
     Some have an eye for good answers and some don't, and an answer has words of its question by chance.
     """
-    program = importlib.import_module("learned_forum")
+    program = importlib.import_module("cases")
     draw, tags = random.Random(seed), [f"tag{place}" for place in range(12)]
     words = {tag: [f"{tag}w{place}" for place in range(25)] for tag in tags}
     askers = {f"asker{place}": draw.sample(tags, 2) for place in range(25)}
@@ -80,7 +80,7 @@ def forum(seed: int) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_learning_the_earlier_part_of_a_forum_never_finds_less_in_the_later_part(seed: int) -> None:
-    found = importlib.import_module("learned_forum").measure(forum(seed), "hash")
+    found = importlib.import_module("cases").forum(forum(seed), "hash")
 
     everybody = found["groups"]["all"]
     assert everybody["questions"] == 60
@@ -102,7 +102,7 @@ def test_a_dump_of_a_forum_is_read_and_measured(tmp_path: Path, capsys: pytest.C
     path = tmp_path / "Posts.xml"
     path.write_text("\n".join([*rows, "</posts>"]))
 
-    result = importlib.import_module("learned_forum").main(["--posts", str(path), "--embedder", "hash"])
+    result = importlib.import_module("cases").main(["--posts", str(path), "--embedder", "hash"])
 
     assert (result["questions"], result["replies"]) == (10, 10)
     assert result["groups"]["all"]["after"]["mean"] == 1.0

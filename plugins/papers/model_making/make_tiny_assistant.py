@@ -29,7 +29,7 @@ from agentfw.memory import Query, Recollection
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.card import NONE
 from agentfw_papers.worlds.assistant.card_teacher import CardTeacher, CardTeacherSettings, Habits, teach
-from agentfw_papers.worlds.assistant.domains import Scenario, load_domains
+from agentfw_papers.worlds.assistant.catalogue import Scenario, load_domains
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_plugins.models.making import ABOUT, Lesson, Recipe, save, train, word_tokenizer, write_folder
 

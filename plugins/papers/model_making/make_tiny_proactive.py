@@ -24,9 +24,9 @@ from agentfw.runs import read_spec
 from agentfw.seeds import Seeds
 from agentfw_papers.worlds import proactive
 from agentfw_papers.worlds.proactive.environment import Proactive
+from agentfw_papers.worlds.proactive.players import draw_manner, teach
 from agentfw_papers.worlds.proactive.prompting import write_answer
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
-from agentfw_papers.worlds.proactive.teacher import draw_manner, teach
 from agentfw_plugins.models.making import ABOUT, Lesson, Recipe, train, word_tokenizer, write_folder
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 

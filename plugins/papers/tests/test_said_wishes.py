@@ -25,9 +25,9 @@ def test_what_is_said_in_other_words_is_left_out() -> None:
 @pytest.mark.slow
 def test_a_merchant_whose_wishes_are_remembered_is_served_better(tmp_path: Path) -> None:
     """Merchants of whom nothing is known beforehand, by the policy and the memory that the world starts with."""
-    settings = {"environment.stated": 0.0, "environment.test_merchants": 24, "concurrency": 24}
+    few = {"environment.stated": 0.0, "environment.test_merchants": 6, "concurrency": 6}
     remembered, forgotten = (
-        agentfw.run("merchant", settings={**settings, "memory.skillgraph.evolve": evolve}, runs=tmp_path / str(evolve))
-        for evolve in (True, False)
+        agentfw.run("merchant", episodes=48, settings={**few, "memory.skillgraph.evolve": evolve}, runs=tmp_path / name)
+        for name, evolve in (("remembered", True), ("forgotten", False))
     )
     assert remembered.figures["score"].low > forgotten.figures["score"].estimate

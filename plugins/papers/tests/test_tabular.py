@@ -11,10 +11,8 @@ from agentfw.episode import Intervention, Task
 from agentfw.errors import SettingsError
 from agentfw.learner import Batch
 from agentfw.optimizer import Loss
-from agentfw_papers.tables.qtable import QTablePolicy, QTableSettings
 from agentfw_papers.tables.table_training import play, train
-from agentfw_papers.tables.tabular import TabularLearner
-from agentfw_papers.tables.value_table import Table
+from agentfw_papers.tables.value_table import QTablePolicy, QTableSettings, Table, TabularLearner
 
 
 class Corridor(Environment):

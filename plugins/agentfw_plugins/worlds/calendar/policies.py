@@ -2,7 +2,7 @@
 
 They learn only from what an episode shows: the tags of events and which of them the user kept. What `linear` expects of
 a user before the first round (settings.prior = "fitted") was fitted on the choices of 200 *training* users;
-`python benchmarks/calendar_honesty.py --fit` makes the file anew. With prior = "flat" it expects nothing.
+`python benchmarks/calendar_players.py honesty --fit` makes the file anew. With prior = "flat" it expects nothing.
 """
 
 from __future__ import annotations

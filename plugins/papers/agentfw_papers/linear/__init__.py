@@ -8,8 +8,7 @@ decisions of a turn into the turn's text, where `LinearLearner` finds them.
     return choices.generation(calls, version="start")
 """
 
-from .choices import Choices
-from .decision import Decision, read_decisions, read_weights, write_decisions
+from .decision import Choices, Decision, read_decisions, read_weights, write_decisions
 from .learner import LinearLearner, Trainable
 
 __all__ = ["Choices", "Decision", "LinearLearner", "Trainable", "read_decisions", "read_weights", "write_decisions"]

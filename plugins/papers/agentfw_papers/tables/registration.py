@@ -10,7 +10,7 @@ REGISTRATION = Registration(
     policies=[
         component(
             "qtable",
-            "tables.qtable:QTablePolicy",
+            "tables.value_table:QTablePolicy",
             "Follows a table of the value of each choice in each state",
             settings="QTableSettings",
         ),
@@ -18,7 +18,7 @@ REGISTRATION = Registration(
     learners=[
         component(
             "tabular",
-            "tables.tabular:TabularLearner",
+            "tables.value_table:TabularLearner",
             "Q-learning of a value table from recorded episodes; no torch",
             settings="TabularSettings",
         ),

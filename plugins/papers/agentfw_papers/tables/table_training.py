@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from agentfw import Engagement, Environment, Episode, Interface, Policy, PolicyAgent, Task
 
-from .qtable import QTablePolicy
-from .tabular import TabularSettings
-from .value_table import Choice, Table, learn
+from .value_table import Choice, QTablePolicy, Table, TabularSettings, learn
 
 _BATCHES = 100
 _FIRST, _LAST = 1.0, 0.05

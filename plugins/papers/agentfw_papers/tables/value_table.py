@@ -9,19 +9,34 @@ works with every environment that reports its state.
 
 It does Q-learning in continuous time (an SMDP): rewards between two choices are discounted by when they were paid, and
 the next state's best value by when that choice was due. The learning rate of a value falls with its number of visits.
+
+The policy `qtable` follows a table. Without a state in a moment, it does nothing. Exploration is seeded by the task, so
+a task is always played the same way.
+
+    agentfw run deliberation --policy qtable --set policy.table=table.json
+
+The table uses the state as it was observed. Interfaces that delay observations show old states.
+
+The adapter of the learner `tabular` is the full table. The learner uses what the environment paid and when, so it needs
+no advantages.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentfw import Episode, Intervention, Turn
+from pydantic import Field
+
+from agentfw import Episode, Generation, Intervention, Learner, Observation, Policy, Request, Settings, Turn
+from agentfw.episode import Call
 from agentfw.errors import SettingsError
+from agentfw.learner import Batch, Update
 from agentfw.runs import write_whole
+from agentfw.seeds import Seeds
 from agentfw.timeline import Time
 
 Choice = Intervention | None
@@ -157,3 +172,79 @@ def _shown(episode: Episode, seen: Sequence[int]) -> str | None:
 
 def _choice(turn: Turn) -> Choice:
     return Intervention(turn.calls[0].name, turn.calls[0].arguments) if turn.calls else None
+
+
+class QTableSettings(Settings):
+    table: str = Field(min_length=1, description="Path of the table, as the learner `tabular` writes it.")
+    explore: float = Field(0.0, ge=0, le=1, description="Probability of a random choice.")
+
+
+class QTablePolicy(Policy):
+    """Chooses the action with the highest value."""
+
+    is_program = True
+
+    def __init__(self, settings: QTableSettings) -> None:
+        self._follow(Table.load(Path(settings.table)), settings.explore, Path(settings.table).stem)
+
+    @classmethod
+    def of(cls, table: Table, explore: float = 0.0) -> QTablePolicy:
+        """Follow a table that is not in a file."""
+        policy = cls.__new__(cls)
+        policy._follow(table, explore, "table")
+        return policy
+
+    def _follow(self, table: Table, explore: float, version: str) -> None:
+        self.table, self.explore, self.version = table, explore, version
+
+    async def generate(self, request: Request) -> Generation:
+        assert request.moment is not None
+        told = [one for one in request.moment.observations if "state" in one.data]
+        if not told or not self.table.choices:
+            return Generation(version=self.version)
+        choice = self.table.choices[self._place(told[-1], request)]
+        calls = () if choice is None else (Call(choice.name, dict(choice.arguments)),)
+        return Generation(calls=calls, version=self.version)
+
+    def _place(self, told: Observation, request: Request) -> int:
+        if self.explore > 0:
+            # Seeded by the state, not by the order, so that a repeated episode is the same.
+            generator = Seeds(request.task.seed).random("explore", request.task.sample, told.time, told)
+            if generator.random() < self.explore:
+                return generator.randrange(len(self.table.choices))
+        return self.table.best(str(told.data["state"]))
+
+
+class TabularSettings(Settings):
+    table: str = Field("", description="Table to start from. Default: an empty one.")
+    discount: float = Field(0.99, gt=0, le=1, description="Discount factor per unit of time.")
+    decay: float = Field(
+        0.85,
+        gt=0.5,
+        le=1,
+        description="Exponent with which the learning rate of a value falls with its number of visits.",
+    )
+
+
+class TabularLearner(Learner):
+    """Q-learning of a value table."""
+
+    def __init__(self, settings: TabularSettings | None = None) -> None:
+        self.settings = settings or TabularSettings()
+        self.table = Table.load(Path(self.settings.table)) if self.settings.table else Table()
+        self._updates = 0
+
+    def update(self, batch: Batch) -> Update:
+        learned = learn(self.table, batch.episodes, discount=self.settings.discount, decay=self.settings.decay)
+        self._updates += 1
+        batch.folder.mkdir(parents=True, exist_ok=True)
+        path = batch.folder / "table.json"
+        self.table.save(path)
+        metrics = {"choices": float(learned), "states": float(len(self.table.values))}
+        return Update(f"table-{self._updates}", path, metrics)
+
+    def state(self) -> dict[str, Any]:
+        return {"updates": self._updates, "table": self.table.to_record()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._updates, self.table = int(state["updates"]), Table.from_record(state["table"])

@@ -11,12 +11,10 @@ The metrics are those of the ProActor paper (section 3.2, appendices C, D.3, K.4
 docs/reference/proactive-metrics.md.
 """
 
-from agentfw_papers.timing.actions import STATUSES, Input, Level, Opportunity, Status, TurnOpportunities
+from agentfw_papers.timing.actions import STATUSES, Input, Level, Opportunity, Status, TurnOpportunities, Windows
 from agentfw_papers.timing.alignment import AlignmentReport, Margin, early_ready, validate
-from agentfw_papers.timing.annotations import Annotation
-from agentfw_papers.timing.catalog import Action, Catalog, Parameter, Workflow
-from agentfw_papers.timing.dependencies import Dependencies
-from agentfw_papers.timing.dialogues import Dialogue, Speaker, Trigger, Turn
+from agentfw_papers.timing.catalog import Action, Catalog, Dependencies, Parameter, Workflow
+from agentfw_papers.timing.dialogues import Annotation, Dialogue, Speaker, Trigger, Turn
 from agentfw_papers.timing.domain import Domain, load_domain
 from agentfw_papers.timing.jsonl import (
     annotation_row,
@@ -35,7 +33,6 @@ from agentfw_papers.timing.reading import Answer, read_answer, read_value
 from agentfw_papers.timing.rule_annotator import annotate
 from agentfw_papers.timing.run_agreement import MetricAgreement, RunAgreement, run_agreement
 from agentfw_papers.timing.scoring import Estimate, ReadyActions, Report, SeedFigure, over_seeds, score, summarise
-from agentfw_papers.timing.windows import Windows
 
 __all__ = [
     "RATES",

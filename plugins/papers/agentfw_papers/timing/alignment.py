@@ -15,8 +15,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agentfw_papers.timing.actions import Windows
 from agentfw_papers.timing.dialogues import Trigger
-from agentfw_papers.timing.windows import Windows
 from agentfw_rewardmodels import BadInputError
 
 MARGINS = (0, 1, 2, 3, 4)

@@ -25,8 +25,7 @@ from typing import Any, TypeVar
 
 from agentfw.runs import make_private
 from agentfw_papers.timing.actions import Input, Opportunity, TurnOpportunities
-from agentfw_papers.timing.annotations import Annotation
-from agentfw_papers.timing.dialogues import Dialogue
+from agentfw_papers.timing.dialogues import Annotation, Dialogue
 from agentfw_papers.timing.reading import read_value
 from agentfw_rewardmodels import BadInputError, StorageError
 

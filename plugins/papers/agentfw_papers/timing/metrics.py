@@ -22,9 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from agentfw_papers.timing.actions import Opportunity, check_turn
+from agentfw_papers.timing.actions import Opportunity, Windows, check_turn
 from agentfw_papers.timing.matching import Canonical, agreements
-from agentfw_papers.timing.windows import Windows
 from agentfw_rewardmodels import BadInputError
 
 Counted = Literal["ready", "all"]

@@ -21,9 +21,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agentfw_papers.timing.actions import Input, Level, Opportunity, Status, TurnOpportunities, check_turn
-from agentfw_papers.timing.annotations import Annotation
 from agentfw_papers.timing.catalog import Action, Catalog, Parameter
-from agentfw_papers.timing.dialogues import Dialogue, Trigger, Turn
+from agentfw_papers.timing.dialogues import Annotation, Dialogue, Trigger, Turn
 from agentfw_papers.timing.matching import normalise
 from agentfw_rewardmodels import BadInputError
 

@@ -21,9 +21,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agentfw_papers.timing.actions import Opportunity, TurnOpportunities
-from agentfw_papers.timing.annotations import Annotation
-from agentfw_papers.timing.catalog import Catalog
-from agentfw_papers.timing.dependencies import Dependencies
+from agentfw_papers.timing.catalog import Catalog, Dependencies
+from agentfw_papers.timing.dialogues import Annotation
 from agentfw_papers.timing.metrics import RATES, Counted, TurnScores, score_turn
 from agentfw_papers.timing.questions import Encode, information_consistency
 from agentfw_papers.timing.ranking import Figures, difference

@@ -13,7 +13,7 @@ from make_tiny_assistant import lessons_of, main
 from agentfw import Engagement, PolicyAgent
 from agentfw.turns.parsing import parse_calls
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
-from agentfw_papers.worlds.assistant.domains import load_domains
+from agentfw_papers.worlds.assistant.catalogue import load_domains
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 

@@ -13,11 +13,11 @@ from agentfw.turns.parsing import parse_calls
 from agentfw_papers.worlds.merchant.skills import SKILLS
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_same_command_makes_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     for name in ("one", "two"):
-        size = ["--merchants", "4", "--days", "1", "--steps", "2"]
+        size = ["--merchants", "2", "--days", "1", "--steps", "2"]
         monkeypatch.setattr(sys, "argv", ["make_tiny_merchant.py", str(tmp_path / name), *size])
         assert main() == 0
 
@@ -27,7 +27,7 @@ def test_the_same_command_makes_the_same_model(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_lessons_are_cards_with_recalled_wishes_and_plans_of_few_tokens() -> None:
-    lessons = lessons_of(2, 12, 7)
+    lessons = lessons_of(2, 6, 7)
 
     cards = [messages[-1].content for messages, _ in lessons]
     assert any("You remember:" in card and "prefer products" in card for card in cards)

@@ -34,7 +34,7 @@ from agentfw import Generation, Policy, Request, Settings
 from agentfw.errors import SettingsError
 
 from .card import NONE
-from .domains import Domains, Scenario, load_domains
+from .catalogue import Domains, Scenario, load_domains
 
 _RECALLED = re.compile(r"^- s\d+: For .*?, prefer (.+?) \(.*?(; wish of several users)?\)$", re.MULTILINE)
 _DONE = re.compile(r"^done: (\S+) .+?(, in the calendar)?$", re.MULTILINE)

@@ -34,10 +34,9 @@ from .apps import LETTERS, Apps
 from .assistant_settings import AssistantSettings
 from .card import write_card
 from .catalogue import Item
-from .errands import Errand, Errands, Part
+from .errands import Errand, Errands, Part, react
 from .keypoints import Ending, Marks, keypoints_of, marks_of
 from .own_log import OwnLog
-from .reactions import react
 from .references import figures_of_players
 from .solver import Solver
 

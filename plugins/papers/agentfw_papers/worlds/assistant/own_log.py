@@ -24,8 +24,7 @@ from agentfw.errors import SettingsError
 from agentfw.seeds import Seeds
 
 from .assistant_settings import AssistantSettings
-from .catalogue import Item
-from .domains import Scenario
+from .catalogue import Item, Scenario
 from .errands import Errand, Errands, Part
 from .people import Person
 

@@ -21,8 +21,7 @@ from random import Random
 from agentfw.seeds import Seeds
 
 from .assistant_settings import AssistantSettings
-from .catalogue import Item
-from .domains import load_domains
+from .catalogue import Item, load_domains
 
 _SOCIAL = 0.15
 """Added to the weight of fame where guests come."""

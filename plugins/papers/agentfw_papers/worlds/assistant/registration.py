@@ -50,7 +50,7 @@ REGISTRATION = Registration(
         ),
         component(
             "assistant_preference",
-            "worlds.assistant.preference_reward:AssistantPreference",
+            "worlds.assistant.rewards:AssistantPreference",
             "How much the user likes the choices, by a preference model of the world's log",
             settings="rewards.log_preference:LogPreferenceSettings",
         ),

@@ -13,23 +13,71 @@ at the end of the text as <answer>42</answer>. A turn that neither answers nor c
 After the time-aware training of the engagement-process paper (section 5.3, appendix F). There budgets are counted in
 tokens; here they are times on the clock, a token as long as `time_per_token` says, so that tools take their time off
 them too.
+
+The reward `correct`: whether problems were solved, in time or not.
+
+It ignores the clock. The environment `budget` itself pays for being right in time, which is the reward `utility`.
+
+    agentfw train budget                              # utility: right, and within the budget
+    agentfw train budget --reward correct             # right
+
+How the demonstration solves sums: in one of four manners, from very thorough to answering at once.
+
+The manner is drawn independently of the budget. A model that learns from demonstrations therefore learns to solve sums,
+but nothing about time.
+
+    >>> write((3, 5, 6), "plain")
+    'so 3 5 8 6 14 <answer> 14</answer>'
+    >>> write((3, 5, 6), "thorough")
+    'add 3 + 5 = 8, 8 + 6 = 14; check back 6 + 5 = 11, 11 + 3 = 14 <answer> 14</answer>'
+
+With five numbers they take the model `tiny-sums` 80 tokens, 54, 14 and 4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from random import Random
 from statistics import fmean
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from agentfw import Environment, Intervention, Moment, Task, Turn, World, action
 from agentfw.timeline import Time
+from agentfw_plugins.rewards.measured import Measured
 
 from .budget_settings import BudgetSettings
-from .demonstration import draw_manner, write
 from .problems import Problem, draw_problem, same
+
+Manner = Literal["very thorough", "thorough", "plain", "at once"]
+
+MANNERS: dict[Manner, float] = {"very thorough": 0.2, "thorough": 0.6, "plain": 0.14, "at once": 0.06}
+"""Probability of each: mostly thorough, like models that were trained to be right."""
+
+
+def draw_manner(draw: Random) -> Manner:
+    return draw.choices(list(MANNERS), list(MANNERS.values()))[0]
+
+
+def write(terms: Sequence[int], manner: Manner) -> str:
+    """A sum solved in this manner, with its answer."""
+    parts: list[str] = []
+    if manner == "plain":
+        later = zip(terms[1:], list(accumulate(terms))[1:], strict=True)
+        parts = ["so", str(terms[0]), *(f"{term} {after}" for term, after in later)]
+    elif manner != "at once":
+        parts = ["add " + _steps(terms) + "; check back " + _steps(terms[::-1])]
+        if manner == "very thorough":
+            parts[0] += "; check again " + _steps(terms)
+    return " ".join([*parts, f"<answer> {sum(terms)}</answer>"])
+
+
+def _steps(terms: Sequence[int]) -> str:
+    sums = pairwise(accumulate(terms))
+    return ", ".join(f"{before} + {term} = {after}" for (before, after), term in zip(sums, terms[1:], strict=True))
 
 
 @dataclass(slots=True)
@@ -146,3 +194,9 @@ class Budget(Environment):
 def _means(attempts: list[_Attempt]) -> dict[str, float]:
     figures = [attempt.figures() for attempt in attempts]
     return {name: fmean(one[name] for one in figures) for name in figures[0]}
+
+
+class Correct(Measured):
+    """1 for a problem that was solved."""
+
+    component = measure = "correct"

@@ -16,6 +16,6 @@ REGISTRATION = Registration(
         ),
     ],
     rewards=[
-        component("correct", "worlds.budget.rewards:Correct", "Whether problems were solved, in time or not"),
+        component("correct", "worlds.budget.environment:Correct", "Whether problems were solved, in time or not"),
     ],
 )

@@ -25,7 +25,7 @@ _SHOWN = 40
 @json_option
 def check_etapp(folder: Path, out: Out) -> None:
     """Show what of a copy of ETAPP can be used, and what is missing or damaged."""
-    from .checking import check
+    from .copy_of_etapp import check
 
     facts = check(str(folder))
     if out.json:
@@ -78,8 +78,7 @@ def make_etapp_hard(
     from agentfw.boundary.settings_input import parse_assignments
 
     from .copy_of_etapp import load_copy
-    from .hard import make_hard, tasks_of
-    from .hard_writers import PolicyWriter, write_by_template
+    from .hard import PolicyWriter, make_hard, tasks_of, write_by_template
     from .rows import write_rows
 
     values = parse_assignments(assignments)

@@ -24,10 +24,9 @@ from agentfw.request import Action, Brief
 from agentfw.seeds import Seeds
 
 from .apps import Apps
-from .copy_of_etapp import Copy, Instruction, load_copy, request_text, views_for
+from .copy_of_etapp import Copy, Instruction, load_copy, request_text, shuffled, split_of, views_for
 from .etapp_settings import EtappSettings
 from .queries import search
-from .splits import shuffled, split_of
 
 _OFFERED = 8
 """Number of tools that a search for tools finds."""

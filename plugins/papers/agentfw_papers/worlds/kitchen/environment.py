@@ -24,14 +24,12 @@ from agentfw import Environment, Intervention, Moment, Observation, Policy, Task
 from agentfw.errors import InterventionRefused
 from agentfw.timeline import Scheduled, Time
 
-from .dishes import Dish, draw_case, draw_dishes
+from .dishes import Dish, Hands, draw_case, draw_dishes
 from .kitchen_settings import KitchenSettings
 from .observations import SIGNALS, goal_of, opening, shown, status
-from .simple_rule import decide
-from .tutor_seat import load_tutor
-from .tutoring import Lessons
+from .rule_policy import decide
+from .tutoring import Lessons, load_tutor
 from .tutoring_problems import draw_problems
-from .work_in_hand import Hands
 
 _REFLEX = "reflex of the kitchen"
 """Id of reflex calls, which go before the agent's requests."""

@@ -1,19 +1,29 @@
 """The environment `machine`: it breaks unseen, a noise may or may not mean something, and a repair costs.
 
 What the agent knows is a belief, and the world computes it: each observation has the probability that the machine is
-broken, given all that could be heard so far. So the best that an agent can do is known (`planner`), and what a learner
-that sees the belief reaches can be compared with it, and with one that only hears the noises.
+broken, given all that could be heard so far. So the best that an agent can do is known (`rule_policy`), and what a
+learner that sees the belief reaches can be compared with it, and with one that only hears the noises.
 
     agentfw run machine
     agentfw run machine --interface polling:10
 
 After appendix B of the engagement-process paper, which has formulas and no world. The world and its numbers are ours.
+
+What can be known of the machine: the probability that it is broken, from the noises and the silence between them.
+
+A belief changes at every tick, also when nothing is heard: a broken machine makes more noise than a sound one, so that
+silence is news as well. It is Bayes' rule, with nothing left out (appendix B.2 of the engagement-process paper).
+
+    rates = Rates(breaks=0.02, rattles=0.3, hums=0.1)
+    rates.after(0.0, noise=True)            # a noise one tick after a repair
+    rates.after_silence(0.5, ticks=10)
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -21,7 +31,40 @@ from pydantic import Field
 from agentfw import Environment, Settings, Task, World, action
 from agentfw.errors import InterventionRefused
 
-from .belief import Rates
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Probabilities, each of one tick."""
+
+    breaks: float
+    """A sound machine breaks."""
+    rattles: float
+    """A broken one makes a noise."""
+    hums: float
+    """A sound one makes a noise."""
+
+    def broken_next(self, belief: float) -> float:
+        """The belief one tick later, before anything is heard."""
+        return belief + (1 - belief) * self.breaks
+
+    def noise_next(self, belief: float) -> float:
+        """The probability that the next tick makes a noise."""
+        broken = self.broken_next(belief)
+        return broken * self.rattles + (1 - broken) * self.hums
+
+    def after(self, belief: float, *, noise: bool) -> float:
+        """The belief one tick later, with or without a noise."""
+        broken, likely = self.broken_next(belief), self.noise_next(belief)
+        if noise:
+            return broken * self.rattles / likely if likely else broken
+        return broken * (1 - self.rattles) / (1 - likely) if likely < 1 else broken
+
+    def after_silence(self, belief: float, ticks: int) -> float:
+        """The belief after so many ticks without a noise."""
+        for _ in range(ticks):
+            belief = self.after(belief, noise=False)
+        return belief
+
 
 _BINS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 

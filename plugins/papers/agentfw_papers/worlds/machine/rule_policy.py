@@ -7,19 +7,81 @@
     agentfw run machine --policy machine --set policy.rule=noise
 
 A plan is made for the machine that `policy.machine` describes, which need not be the one that is there.
+
+The plan is the best that can be done: a value for each belief and number of ticks that are left. It is made by
+Bellman's recursion over beliefs (appendix B.3), from the last tick to the first:
+
+    wait      V(b, n) = -loss b' + P(noise) V(b' after a noise, n - 1) + P(silence) V(b' after silence, n - 1)
+    repair    V(b, n) = -price - stopped takes + V(0, n - takes)
+
+A repair is an option in the sense of appendix B.5: nothing is decided until it ends. With `every`, decisions are only
+possible at every so many ticks, as under an interface that polls: the same world, and never a greater value.
+
+    Plan(MachineSettings()).worth(belief=0.0, left=200)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from agentfw import Generation, Intervention, Moment, Policy, Request, Settings
 
 from .environment import MachineSettings
-from .planner import Plan
+
+_BELIEFS = np.linspace(0.0, 1.0, 401)
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Plan:
+    """What waiting and repairing are worth."""
+
+    def __init__(self, settings: MachineSettings, every: int = 1) -> None:
+        self.settings, self.every = settings, every
+        rates = settings.rates
+        self._broken = np.array([rates.broken_next(belief) for belief in _BELIEFS])
+        self._noise = np.array([rates.noise_next(belief) for belief in _BELIEFS])
+        self._heard, self._silent = (
+            np.array([rates.after(belief, noise=noise) for belief in _BELIEFS]) for noise in (True, False)
+        )
+        # By the number of ticks that are left. What a repair is worth doesn't depend on the belief.
+        self._values, self._waiting, self._repairing = [np.zeros_like(_BELIEFS)], [np.zeros_like(_BELIEFS)], [0.0]
+        for left in range(1, settings.horizon + 1):
+            takes = min(settings.takes, left)
+            repairing = -settings.price - settings.stopped * takes + float(self._values[left - takes][0])
+            waiting = self._wait(self._values[-1])
+            self._waiting.append(waiting)
+            self._repairing.append(repairing)
+            self._values.append(np.maximum(waiting, repairing) if self._decides(left) else waiting)
+
+    def _decides(self, left: int) -> bool:
+        return (self.settings.horizon - left) % self.every == 0
+
+    def _wait(self, later: Array) -> Array:
+        after_noise, after_silence = (np.interp(belief, _BELIEFS, later) for belief in (self._heard, self._silent))
+        following: Array = self._noise * after_noise + (1 - self._noise) * after_silence
+        return following - self.settings.loss * self._broken
+
+    def worth(self, belief: float, left: int) -> float:
+        """The expected utility from here on, by the best decisions."""
+        return float(np.interp(belief, _BELIEFS, self._values[left]))
+
+    def repairs(self, belief: float, left: int) -> bool:
+        """Whether it is time for a repair."""
+        waiting = float(np.interp(belief, _BELIEFS, self._waiting[left]))
+        return self._decides(left) and self._repairing[left] > waiting
+
+    def patience(self, belief: float, left: int) -> int | None:
+        """In how many ticks to repair if nothing is heard until then; None if never."""
+        for ticks in range(1, left):
+            belief = self.settings.rates.after(belief, noise=False)
+            if self.repairs(belief, left - ticks):
+                return ticks
+        return None
 
 
 class MachineKeeperSettings(Settings):

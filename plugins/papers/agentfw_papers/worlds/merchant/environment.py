@@ -28,20 +28,15 @@ from agentfw.errors import InterventionRefused
 from agentfw.request import Brief
 from agentfw.seeds import Seeds
 
-from .analyses import Analyses
 from .cards import evidence_card, request_card
-from .engine import Engine, Results, carry_out
+from .engine import Analyses, Engine, Results, carry_out
 from .merchant_settings import MerchantSettings
-from .merchants import Merchants, Order
-from .plan import Step, check_plan
-from .plans import plan_of
-from .reactions import react
-from .references import figures_of_planners
-from .ruled_report import Report, make_report
-from .scoring import Scores, needless_steps, score_report
+from .merchants import Merchants, Order, react
+from .plan import Step, check_plan, plan_of
+from .scoring import Scores, figures_of_planners, needless_steps, score_report
 from .skills import SKILLS
 from .tastes import TASTES
-from .written_report import read_report, writing_task
+from .written_report import Report, make_report, read_report, writing_task
 
 _PLANS = 2
 """A plan and one revision."""

@@ -18,10 +18,9 @@ from agentfw import Generation, Intervention, Observation, Policy, Request, Sett
 from agentfw.settings import VERSION
 from agentfw_papers.linear import Choices, read_weights
 
-from .plans import plan_of
+from .plan import plan_of
 from .skills import SKILLS
-from .tastes import QUESTIONS
-from .wishes import recalled_wishes
+from .tastes import QUESTIONS, recalled_wishes
 
 PLANNER_WEIGHTS = ("topic", "other", "taste", "stated", "own", "shared", "link", "retry")
 _KEPT = 4096

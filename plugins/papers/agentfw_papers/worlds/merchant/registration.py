@@ -56,7 +56,7 @@ REGISTRATION = Registration(
         ),
         component(
             "merchant_preference",
-            "worlds.merchant.preference_reward:MerchantPreference",
+            "worlds.merchant.rewards:MerchantPreference",
             "How much the merchant likes the recommended product, by a preference model of the world's log",
             settings="rewards.log_preference:LogPreferenceSettings",
         ),

@@ -4,19 +4,27 @@ The visible view knows what the merchant has stated; rewards may read it. The tr
 for figures only. The other four scores are the same for every merchant.
 
 After the five scores of the parpo-psgm paper. There a language model gives them; here they are rules.
+
+Simple planners are measured too, so that a figure can be placed:
+
+- nothing planned: a report without any evidence
+- all analyses: every one, in two plans
+- fixed plan: the parts of the kind of task, and nothing of this merchant
+- stated profile: the parts, and an analysis for each wish that was stated
+- knows the truth: the parts, and an analysis for each true taste
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
-from .engine import Results
+from .engine import Analyses, Results, carry_out
 from .merchants import Merchants, Order
-from .plan import MOST_STEPS
-from .ruled_report import Claim, Report
+from .plan import MOST_STEPS, plan_of
 from .skills import SKILLS
-from .tastes import QUESTIONS
+from .tastes import QUESTIONS, TASTES
+from .written_report import Claim, Report, make_report
 
 SCALE = 4.0
 _FAMILIES = 5
@@ -137,3 +145,24 @@ def _depth(done: set[str], needless: int) -> float:
     families = len({SKILLS[skill].family for skill in done})
     deep = (1 - _NEW_FAMILY**families) / (1 - _NEW_FAMILY**_FAMILIES)
     return max(0.0, min(1.0, deep) - _NEEDLESS * needless)
+
+
+def figures_of_planners(order: Order, merchants: Merchants, analyses: Analyses) -> Mapping[str, Mapping[str, float]]:
+    """The figures of each planner in one task."""
+    parts = list(order.kind.parts.values())
+    planners: dict[str, Iterable[str]] = {
+        "nothing planned": (),
+        "all analyses": SKILLS,
+        "fixed plan": parts,
+        "stated profile": [*parts, *(TASTES[one].skill for one in order.merchant.stated.values())],
+        "knows the truth": [*parts, *(TASTES[one].skill for one in order.merchant.tastes.values())],
+    }
+    return {name: _figures(skills, order, merchants, analyses) for name, skills in planners.items()}
+
+
+def _figures(skills: Iterable[str], order: Order, merchants: Merchants, analyses: Analyses) -> Mapping[str, float]:
+    results, plan = Results(), plan_of(skills)
+    carry_out(plan, results, analyses, order.category, order.merchant)
+    report = make_report(order, results, merchants.fame[order.category])
+    scores = score_report(report, results, order, merchants, len(plan))
+    return scores.figures() | {"steps": float(len(plan)), "needless": float(len(needless_steps(results, order)))}

@@ -19,11 +19,9 @@ from pydantic import Field
 from agentfw import Generation, Policy, Request, Settings
 from agentfw_plugins.models.conversation import tagged
 
-from .plan import Step
-from .plans import plan_of
+from .plan import Step, plan_of
 from .skills import SKILLS
-from .tastes import QUESTIONS, TASTES
-from .wishes import recalled_wishes, stated_wishes
+from .tastes import QUESTIONS, TASTES, recalled_wishes, stated_wishes
 
 _LINE = re.compile(r"^(topics|done|failed|plans left): (.*)$", re.MULTILINE)
 _TOPICS = {skill.topic: skill.name for skill in SKILLS.values() if skill.topic}

@@ -37,7 +37,7 @@ from agentfw_papers.timing import (
 from agentfw_plugins.rewards import translated_errors
 
 from .generator import DialogueGenerator
-from .generator_settings import GeneratorSettings
+from .settings import GeneratorSettings
 
 SPLITS = ("train", "validation", "test")
 DIALOGUES, ANNOTATIONS, MANIFEST = "dialogues.jsonl.gz", "annotations.jsonl.gz", "MANIFEST.json"

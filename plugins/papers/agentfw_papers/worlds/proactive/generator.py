@@ -27,9 +27,8 @@ from agentfw_papers.timing import (
     annotate,
 )
 
-from .generator_settings import GeneratorSettings
-from .personas import Personas
-from .phrases import Phrases, SlotPhrases, in_split
+from .phrases import Personas, Phrases, SlotPhrases, in_split
+from .settings import GeneratorSettings
 
 _LEAST_TURNS = 6
 

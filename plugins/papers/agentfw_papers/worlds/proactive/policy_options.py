@@ -64,17 +64,17 @@ def chosen_policy(policy: str, assignments: tuple[str, ...]) -> Chosen:
     import json
 
     from agentfw import Host, Policy
-    from agentfw.boundary.settings_input import parse_assignments
+    from agentfw.boundary.settings_input import parse_assignments, validate
     from agentfw.errors import PluginError
     from agentfw.runs import SamplingSettings
 
     from .asking import SAMPLING
-    from .checked_settings import checked_settings
 
     values = parse_assignments(assignments)
     if unknown := values.keys() - {"policy", "sampling"}:
         raise UsageError(f'--set doesn\'t know "{sorted(unknown)[0]}"', fix="set policy.KEY or sampling.KEY")
-    sampling = checked_settings(SamplingSettings, SAMPLING.model_dump() | _table(values, "sampling"), "sampling")
+    sampling = validate(SamplingSettings, SAMPLING.model_dump() | _table(values, "sampling"), "sampling")
+    assert isinstance(sampling, SamplingSettings)
     settings = _table(values, "policy")
     host = Host.load()
     made = host.create("policy", policy, settings)

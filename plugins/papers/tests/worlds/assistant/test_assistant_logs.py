@@ -22,7 +22,7 @@ from agentfw_papers.rewards.log_preference import LogPreferenceSettings
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.catalogue import Catalogue
 from agentfw_papers.worlds.assistant.logs import write_logs
-from agentfw_papers.worlds.assistant.preference_reward import AssistantPreference
+from agentfw_papers.worlds.assistant.rewards import AssistantPreference
 
 EPOCHS = 16
 

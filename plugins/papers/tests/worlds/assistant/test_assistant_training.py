@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -22,11 +23,11 @@ def trained(folder: Path, **more: Any) -> Run:
         "environment": "assistant",
         "policy": "assistant-linear",
         "learner": "assistant-linear",
-        "updates": 6,
+        "updates": 4,
         "tasks": 12,
         "samples": 4,
         "rewards": ["assistant_base", "assistant_personal"],
-        "evaluation": {"every": 6, "tasks": 60},
+        "evaluation": {"every": 4, "tasks": 40},
         **more,
     }
     run = Run.create(parse_spec(spec), Host.load(), folder)
@@ -38,9 +39,7 @@ def trained(folder: Path, **more: Any) -> Run:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"optimizer": "parpo"},
-        {"optimizer": "parpo", "groups": "query", "tasks": 24},
-        {"optimizer": "empirical_bayes"},
+        {"optimizer": "parpo", "groups": "query"},
         {"optimizer": "empirical_bayes", "tasks": 48, "samples": 1},  # each request once, as a live product would
     ],
 )
@@ -48,11 +47,11 @@ def test_a_training_raises_what_users_get(tmp_path: Path, settings: dict[str, An
     run = trained(tmp_path, **settings)
 
     stages = run.folder.stages()
-    before, after = ([record["outcome"]["visible_judge"] for record in stages[update]] for update in (0, 6))
+    before, after = ([record["outcome"]["visible_judge"] for record in stages[update]] for update in (0, 4))
 
     gains = [late - early for early, late in zip(before, after, strict=True)]
-    error = math.sqrt(sum((gain - sum(gains) / 60) ** 2 for gain in gains) / 60 / 59)
-    assert sum(gains) / 60 > 2 * error
+    error = stdev(gains) / math.sqrt(len(gains))
+    assert fmean(gains) > 2 * error
 
 
 def rows(width: int) -> st.SearchStrategy[Any]:

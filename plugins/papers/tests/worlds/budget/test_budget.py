@@ -19,10 +19,8 @@ from agentfw.tool import tool
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.budget_settings import BudgetSettings
-from agentfw_papers.worlds.budget.demonstration import MANNERS, write
-from agentfw_papers.worlds.budget.environment import Budget
+from agentfw_papers.worlds.budget.environment import MANNERS, Budget, Correct, write
 from agentfw_papers.worlds.budget.problems import draw_problem, same, share_of
-from agentfw_papers.worlds.budget.rewards import Correct
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.rewards.measured import Utility
 

@@ -18,8 +18,7 @@ from agentfw_cli.data import data
 from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
-from agentfw_papers.worlds.etapp.hard import brief_of, make_hard
-from agentfw_papers.worlds.etapp.hard_writers import PolicyWriter, write_by_template
+from agentfw_papers.worlds.etapp.hard import PolicyWriter, brief_of, make_hard, write_by_template
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 
 KILLED = """
@@ -37,7 +36,7 @@ def append(journal, record, appended=hard._append, count=[]):
         os.kill(os.getpid(), signal.SIGKILL)
 
 hard._append = append
-CliRunner().invoke(data, ["make", "etapp-hard", sys.argv[1], "--out", sys.argv[2]])
+CliRunner().invoke(data, ["make", "etapp-hard", sys.argv[1], "--out", sys.argv[2], "--count", "60"])
 """
 
 
@@ -49,15 +48,15 @@ def make(*arguments: object) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_two_hundred_instructions_become_rows_and_the_same_ones_after_a_kill(copy_folder: Path, tmp_path: Path) -> None:
+def test_instructions_become_rows_and_the_same_ones_after_a_kill(copy_folder: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
 
-    made = make(copy_folder, "--out", whole)
+    made = make(copy_folder, "--out", whole, "--count", 60)
     stopped = subprocess.run([sys.executable, "-c", KILLED, str(copy_folder), str(killed)])
-    resumed = make(copy_folder, "--out", killed)
+    resumed = make(copy_folder, "--out", killed, "--count", 60)
 
-    assert made["instructions"] == 200
-    assert made["rows"] == {"train": 2880, "test": 320}
+    assert made["instructions"] == 60
+    assert made["rows"] == {"train": 864, "test": 96}
     assert stopped.returncode == -signal.SIGKILL
     assert resumed == made
     for name in ("instruction.json", "train.jsonl", "test.jsonl", "attempts.jsonl"):

@@ -12,20 +12,17 @@ import pytest
 
 from agentfw import Engagement, Episode, Intervention, Moment, Observation, PolicyAgent, Task
 from agentfw.errors import InterventionRefused
-from agentfw_papers.worlds.merchant.analyses import Analyses
-from agentfw_papers.worlds.merchant.engine import Results, carry_out
+from agentfw_papers.worlds.merchant.engine import Analyses, Results, carry_out
 from agentfw_papers.worlds.merchant.environment import MerchantMarket
 from agentfw_papers.worlds.merchant.linear_policy import PlannerPolicy, PlannerSettings
 from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
 from agentfw_papers.worlds.merchant.merchants import CAPACITIES, TIERS, Merchants
-from agentfw_papers.worlds.merchant.plan import MOST_STEPS, Step, check_plan
-from agentfw_papers.worlds.merchant.plans import plan_of
+from agentfw_papers.worlds.merchant.plan import MOST_STEPS, Step, check_plan, plan_of
 from agentfw_papers.worlds.merchant.rewards import MerchantBase, MerchantPersonal
-from agentfw_papers.worlds.merchant.ruled_report import make_report
 from agentfw_papers.worlds.merchant.scoring import needless_steps, score_report
-from agentfw_papers.worlds.merchant.skill import Evidence, Inputs
-from agentfw_papers.worlds.merchant.skills import SKILLS
+from agentfw_papers.worlds.merchant.skills import SKILLS, Evidence, Inputs
 from agentfw_papers.worlds.merchant.tastes import TASTES
+from agentfw_papers.worlds.merchant.written_report import make_report
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 
 

@@ -18,7 +18,7 @@ from agentfw_papers.loops import Loop, read_loop
 from agentfw_papers.rewards.log_preference import LogPreferenceSettings
 from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
 from agentfw_papers.worlds.merchant.merchants import Merchants
-from agentfw_papers.worlds.merchant.preference_reward import MerchantPreference
+from agentfw_papers.worlds.merchant.rewards import MerchantPreference
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from agentfw import Engagement, Episode, PolicyAgent
 from agentfw.request import Sampling
 from agentfw_papers.worlds.merchant.environment import MerchantMarket
 from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
-from agentfw_papers.worlds.merchant.plans import plan_of
+from agentfw_papers.worlds.merchant.plan import plan_of
 from agentfw_papers.worlds.merchant.skills import SKILLS
 from agentfw_papers.worlds.merchant.tastes import TASTES
 from agentfw_plugins.models import locate

@@ -12,7 +12,7 @@ import pytest
 from agentfw.errors import SettingsError, UsageError
 from agentfw_papers.worlds.proactive.domains import load_domain
 from agentfw_papers.worlds.proactive.generator import DialogueGenerator
-from agentfw_papers.worlds.proactive.generator_settings import GeneratorSettings
+from agentfw_papers.worlds.proactive.settings import GeneratorSettings
 
 PLUGINS = Path(__file__).parents[3] / "agentfw_papers"
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentfw_papers.timing import annotation_row, validate
 from agentfw_papers.worlds.proactive.dataset import SPLITS, Example, generated, with_placeholders
 from agentfw_papers.worlds.proactive.domains import domain_names, load_domain
-from agentfw_papers.worlds.proactive.generator_settings import GeneratorSettings
+from agentfw_papers.worlds.proactive.settings import GeneratorSettings
 
 each_domain = pytest.mark.parametrize("name", domain_names())
 

@@ -19,8 +19,7 @@ from agentfw.testing import fresh_host
 from agentfw_papers.worlds.proactive.asking import Asker
 from agentfw_papers.worlds.proactive.command import proactive
 from agentfw_papers.worlds.proactive.environment import read_turn
-from agentfw_papers.worlds.proactive.predictions import Predictions, read_predictions
-from agentfw_papers.worlds.proactive.proactiveness import Rater, Ratings
+from agentfw_papers.worlds.proactive.proactiveness import Predictions, Rater, Ratings, read_predictions
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 

@@ -6,7 +6,7 @@ import pytest
 
 from agentfw_papers.worlds.proactive.dataset import generated
 from agentfw_papers.worlds.proactive.domains import load_domain
-from agentfw_papers.worlds.proactive.teacher import MANNERS, Manner, teach
+from agentfw_papers.worlds.proactive.players import MANNERS, Manner, teach
 
 EXAMPLES = generated(load_domain("abcd"), "train", seed=7, count=30)
 

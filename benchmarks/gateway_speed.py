@@ -1,16 +1,21 @@
-"""What a gateway adds to the time of a request, beside a LiteLLM proxy.
+"""What a gateway adds to the time of a request beside a LiteLLM proxy, and how it stands many streams at once.
 
-    python benchmarks/gateway_overhead.py
-    python benchmarks/gateway_overhead.py --litellm LITELLM/bin/litellm
+    python benchmarks/gateway_speed.py overhead
+    python benchmarks/gateway_speed.py overhead --litellm LITELLM/bin/litellm
+    python benchmarks/gateway_speed.py streams                          # 100 streams of 16 seconds
+    python benchmarks/gateway_speed.py streams --streams 1000 --seconds 4
 
-The same client asks the same server directly, through `agentfw serve --policy openai`, and with `--litellm` through a
-LiteLLM proxy, in turns: one request after the other, whole and streamed, and 200 sessions at once. Required of agentfw:
-2 ms a request, alone and with 200 sessions at once, 3 ms until a stream's first token, and 0.3 of what LiteLLM adds.
+`overhead`: the same client asks the same server directly, through `agentfw serve --policy openai`, and with `--litellm`
+through a LiteLLM proxy, in turns: one request after the other, whole and streamed, and 200 sessions at once. Required
+of agentfw: 2 ms a request, alone and with 200 sessions at once, 3 ms until a stream's first token, and 0.3 of what
+LiteLLM adds. Server, gateway and proxy are processes of their own; each gateway is one. The server answers at once, and
+refuses the fields that OpenAI doesn't know. The client uses plain sockets. The proxy needs an environment of its own:
+python -m venv LITELLM && LITELLM/bin/pip install "litellm[proxy]"
 
-Server, gateway and proxy are processes of their own; each gateway is one. The server answers at once, and refuses the
-fields that OpenAI doesn't know. The client uses plain sockets.
-
-The proxy needs an environment of its own: python -m venv LITELLM && LITELLM/bin/pip install "litellm[proxy]"
+`streams`: how long does the slowest wait for its first byte, directly and through the gateway? Then clients hang up at
+random bytes, while other processes take all processors away. Do all places come back, and are the streams afterwards as
+fast? Required: the last first byte at most 1.5 s later than directly with 100 streams and 6 s with 1,000, and no place
+lost.
 """
 
 from __future__ import annotations
@@ -18,6 +23,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import multiprocessing
+import os
+import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +37,7 @@ from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import numpy as np
 
 from agentfw.report.statistics import Interval, bootstrap
@@ -106,15 +116,16 @@ WHOLE = json.dumps(
 REFUSAL = json.dumps({"error": {"message": "Unrecognized request argument: return_token_ids", "code": None}}).encode()
 
 
-async def serve() -> None:
+async def quick_server() -> None:
     server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", 0, backlog=1000)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 @contextmanager
-def upstream() -> Iterator[str]:
-    command = [sys.executable, "-c", "import asyncio, gateway_overhead as it; asyncio.run(it.serve())"]
+def server_of(name: str) -> Iterator[str]:
+    """The address of one of the two servers, in a process of its own."""
+    command = [sys.executable, "-c", f"import asyncio, gateway_speed as it; asyncio.run(it.{name}())"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent)
     try:
         assert process.stdout is not None
@@ -125,9 +136,9 @@ def upstream() -> Iterator[str]:
 
 
 @contextmanager
-def agentfw(address: str, folder: Path) -> Iterator[str]:
+def agentfw(address: str, folder: Path, *more: str) -> Iterator[str]:
     settings = (f"--set=policy.base_url={address}", "--set=policy.model=served", "--set=max_turns=1000000")
-    process, url, _ = gateways.serve(folder, "--policy", "openai", *settings)
+    process, url, _ = gateways.serve(folder, "--policy", "openai", *settings, *more)
     try:
         yield url
     finally:
@@ -229,10 +240,10 @@ def median(values: Any, axis: int | None = None) -> Any:
     return np.median(values, axis=axis)
 
 
-def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def overhead(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     times: Times = defaultdict(list)
     with ExitStack() as stack:
-        address = stack.enter_context(upstream())
+        address = stack.enter_context(server_of("quick_server"))
         ways = [Way("directly", address), Way("agentfw", stack.enter_context(agentfw(address, folder)))]
         if options.litellm:
             ways.append(Way("LiteLLM", stack.enter_context(litellm_proxy(options.litellm, address, address, folder))))
@@ -255,7 +266,132 @@ def bounded(found: Interval) -> list[float]:
     return [found.estimate, found.low, found.high]
 
 
-def show(found: dict[str, Any]) -> None:
+# Many streams at once
+
+
+async def slow_server() -> None:
+    """A server whose answers take as many seconds as they are asked to."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int((re.findall(rb"content-length: (\d+)", head.lower()) or [b"0"])[0])
+                if head.startswith(b"GET"):
+                    await reader.readexactly(length)
+                    writer.write(b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n")
+                    writer.write(b'{"data":[]}')
+                    continue
+                seconds = int(json.loads(await reader.readexactly(length))["messages"][-1]["content"])
+                writer.write(b"HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+                for second in range(seconds + 1):
+                    choice = {"index": 0, "delta": {"content": "on "}, "finish_reason": None}
+                    writer.write(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
+                    await writer.drain()
+                    await asyncio.sleep(1 if second < seconds else 0)
+                last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+                writer.write(b"data: " + json.dumps({"choices": [last]}).encode() + b"\n\ndata: [DONE]\n\n")
+                await writer.drain()
+                return
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=2000)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+async def streamed(url: str, number: int, seconds: int, cut: int | None = None) -> tuple[float, float]:
+    """Seconds until the first byte of a stream, and until its end. With `cut`, hang up after so many bytes."""
+    host, port = url.removeprefix("http://").partition("/")[0].split(":")
+    said = {"role": "user", "content": f"{seconds}"}
+    body = json.dumps({"model": "served", "stream": True, "messages": [said], "user": f"u{number}"}).encode()
+    path = "/" + url.removeprefix("http://").partition("/")[2]
+    head = f"POST {path}/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    given = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+    began = time.perf_counter()
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        writer.write(given if cut is None else given[:cut])
+        await writer.drain()
+        if cut is not None:
+            await reader.read(max(0, cut - len(given)))
+            return 0.0, 0.0
+        answered = await reader.readuntil(b"\r\n\r\n")
+        assert b" 200 " in answered.partition(b"\r\n")[0], answered
+        first, received = 0.0, b""
+        while b"[DONE]" not in received and (part := await reader.read(65536)):
+            first = first or time.perf_counter() - began
+            received = received[-10:] + part
+        assert b"[DONE]" in received
+        return first, time.perf_counter() - began
+    finally:
+        writer.close()
+
+
+@contextmanager
+def processors_taken() -> Iterator[None]:
+    """Let other processes compete for all processors."""
+    busy = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(2 * (os.cpu_count() or 1))]
+    for process in busy:
+        process.start()
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+def streams(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    async def many(url: str) -> list[float]:
+        each = (streamed(url, number, options.seconds) for number in range(options.streams))
+        times = await asyncio.gather(*each)
+        return [max(first for first, _ in times), max(end for _, end in times)]
+
+    async def hung_up(url: str) -> None:
+        draw, places = random.Random(options.seed), asyncio.Semaphore(50)
+
+        async def one(number: int) -> None:
+            async with places:
+                await streamed(url, number, 30, draw.randrange(700))
+
+        await asyncio.gather(*(one(number) for number in range(options.hangups)), return_exceptions=True)
+
+    def figures(url: str) -> dict[str, float]:
+        text = httpx.get(f"{url}/metrics", timeout=60).text
+        return {name: float(value) for name, value in re.findall(r"^agentfw_(\w+) ([\d.]+)$", text, re.MULTILINE)}
+
+    with server_of("slow_server") as address, agentfw(address, folder, "--memory", "none") as url:
+        asyncio.run(streamed(f"{url}/v1", 0, 0))
+        direct, through = asyncio.run(many(address)), asyncio.run(many(f"{url}/v1"))
+        with processors_taken():
+            asyncio.run(hung_up(f"{url}/v1"))
+        end = time.monotonic() + 60
+        while (left := figures(url))["answers_in_progress"] and time.monotonic() < end:
+            time.sleep(0.1)
+        after = asyncio.run(many(f"{url}/v1"))
+    return {
+        "streams": options.streams,
+        "seconds of each": options.seconds,
+        "last first byte, directly": direct[0],
+        "last first byte, through the gateway": through[0],
+        "last end, directly": direct[1],
+        "last end, through the gateway": through[1],
+        "clients that hung up": options.hangups,
+        "places still taken": left["answers_in_progress"],
+        "of so many": left["places"],
+        "last first byte afterwards": after[0],
+    }
+
+
+def show_overhead(found: dict[str, Any]) -> None:
     rows = []
     for row in found["rows"]:
         cells = [
@@ -266,15 +402,27 @@ def show(found: dict[str, Any]) -> None:
     print_markdown(["milliseconds", *list(found["rows"][0])[1:]], rows)
 
 
+def show_streams(found: dict[str, Any]) -> None:
+    for name, value in found.items():
+        print(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}")
+
+
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    options = Options(
+    parser = Options(
         __doc__,
         litellm=("", "the command litellm of an environment that has litellm[proxy]"),
         requests=(300, "requests of each way, one after the other, and as many streams"),
         at_once=(200, "sessions at once"),
         turns=(2, "requests of each of them in a round"),
         rounds=(5, "rounds of each way"),
-    ).parse_args(arguments)
+        streams=(100, "streams at once"),
+        seconds=(16, "of each stream"),
+        hangups=(2000, "clients that hang up"),
+        seed=7,
+    )
+    parser.add_argument("what", choices=("overhead", "streams"))
+    options = parser.parse_args(arguments)
+    measure, show = (overhead, show_overhead) if options.what == "overhead" else (streams, show_streams)
     with tempfile.TemporaryDirectory() as folder:
         return tell(measure(options, Path(folder)), options.json, show)
 

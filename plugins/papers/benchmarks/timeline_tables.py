@@ -1,0 +1,404 @@
+"""The worlds with explicit time, for their pages in docs/results/: how long to think, when to leave a task, two seats.
+
+    python plugins/papers/benchmarks/timeline_tables.py deliberation
+    python plugins/papers/benchmarks/timeline_tables.py deliberation --setting chain --tables tables --pictures FOLDER
+    python plugins/papers/benchmarks/timeline_tables.py patrol
+    python plugins/papers/benchmarks/timeline_tables.py patrol --depth 2 --tables tables --json
+    python plugins/papers/benchmarks/timeline_tables.py patrol --modules
+    python plugins/papers/benchmarks/timeline_tables.py kitchen --variant multi --json
+
+The paper's figures stand beside ours where its text still has them.
+
+`deliberation`: two tables learn from the same tasks, one in a world where thinking takes time and one where it doesn't.
+Each is then played in both worlds, on the same other tasks.
+
+`patrol`: all controllers patrol the same tasks with the same primitives. They differ in when they hear of an alarm and
+in how they decide. With `--modules`, walking and handling are a module with an engagement of its own; no figure may
+change.
+
+`kitchen`: one rule under each interface meets the same kitchens, so differences are taken kitchen by kitchen. With one
+dish: every family of dishes with every length of problem. With several: every case with 2 to 4 dishes, 2 to 4 problems
+and 1 or 2 burners. The paper's text has lost its numbers of these cells, so the sweep is ours. It has kept the order of
+its figures, which stands below each table.
+
+`--tables` saves the learned tables. A run follows one with:
+
+    agentfw run deliberation --set environment.setting=chain --policy qtable --set policy.table=TABLE
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import nan
+from pathlib import Path
+from typing import Any
+
+from agentfw import Episode, Interface, Intervention, Policy
+from agentfw.interfaces import EventDriven, StepLoop, parse_interface
+from agentfw.report import Canvas, Series, line_chart
+from agentfw.report.statistics import bootstrap, bootstrap_ratio, paired_difference
+from agentfw.runs import in_processes, usual_processes
+from agentfw_benchmarks import (
+    Figure,
+    Options,
+    Stopwatch,
+    beside,
+    bounds_of,
+    difference_of,
+    mean_of,
+    print_markdown,
+    shown,
+    tell,
+)
+from agentfw_papers.tables.table_training import play, train
+from agentfw_papers.tables.value_table import QTablePolicy, Table
+from agentfw_papers.worlds.deliberation.environment import Deliberation, DeliberationSettings
+from agentfw_papers.worlds.kitchen.environment import Kitchen, KitchenSettings
+from agentfw_papers.worlds.kitchen.kitchen_settings import CASES, DISHES, LESSONS
+from agentfw_papers.worlds.kitchen.rule_policy import KitchenController, KitchenControllerSettings
+from agentfw_papers.worlds.patrol.environment import Patrol, PatrolSettings
+from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController
+
+# How long to think
+
+THINKING = ("return", "success", "timeout", "deepest")
+WORLDS = ("event", "step")
+"""With a clock, and without one."""
+
+_MODES = [Intervention("think", {"mode": mode}) for mode in range(1, 6)]
+PAPER_ON_THINKING = {
+    ("single", "event", "event"): {"return": "+0.800", "success": "46.7%", "timeout": "0.0%", "deepest": "21.2%"},
+    ("single", "step", "event"): {"return": "negative", "timeout": "79.0%"},
+    ("chain", "event", "event"): {"return": "+10.07", "success": "50.1%", "timeout": "3.7%"},
+    ("chain", "step", "event"): {"return": "-14.98", "timeout": "88.9%"},
+}
+"""By setting, how it was trained, and in which world it was played."""
+
+Modes = dict[str, dict[str, list[int]]]
+"""By how a table was trained and by slack, how often each mode was chosen in the world with a clock."""
+
+
+def picture(setting: str, modes: Modes) -> Canvas:
+    """Which mode is chosen on average, by slack."""
+    series = []
+    for trained, by_slack in modes.items():
+        # "slack 3" is the fourth of the bins, whether or not the others were met.
+        places = sorted((int(slack.removeprefix("slack ")) + 1, counts) for slack, counts in by_slack.items())
+        chosen = [
+            bootstrap([mode for mode, count in enumerate(counts, start=1) for _ in range(count)])
+            for _, counts in places
+        ]
+        name = "trained with a clock" if trained == "event" else "trained without"
+        means, low, high = ([getattr(one, key) for one in chosen] for key in ("estimate", "low", "high"))
+        series.append(Series(name, means, x=[place for place, _ in places], low=low, high=high))
+    return line_chart(
+        series,
+        title=f"How deep it thinks, by slack ({setting})",
+        x_label="slack, from the least to the most",
+        y_label="mean mode, played with a clock; 5 is the slowest",
+        y_range=(1, 5),
+        width=880,
+    )
+
+
+def deliberation(
+    setting: str, *, training: int, episodes: int, seed: int, jobs: int | None = None
+) -> tuple[list[dict[str, Any]], dict[str, Table], Modes]:
+    """Train both tables and play each in both worlds."""
+    trainings = [(setting, world, training, seed) for world in WORLDS]
+    processes = jobs or usual_processes(len(trainings))
+    records = dict(zip(WORLDS, in_processes(_learn_to_think, trainings, processes), strict=True))
+    plays = [(setting, trained, played, records[trained], episodes, seed) for trained in WORLDS for played in WORLDS]
+    rows, modes = [], Modes()
+    for (_, trained, played, *_), (figures, chosen) in zip(plays, in_processes(_think, plays, processes), strict=True):
+        means = {name: mean_of(values) for name, values in zip(THINKING, figures, strict=True)}
+        rows.append({"setting": setting, "trained": trained, "played": played, **means})
+        if played == "event":
+            modes[trained] = chosen
+    return rows, {world: Table.from_record(record) for world, record in records.items()}, modes
+
+
+def _settings(setting: str, world: str) -> DeliberationSettings:
+    return DeliberationSettings.model_validate({"setting": setting, "instant": world == "step"})
+
+
+def _learn_to_think(job: tuple[str, str, int, int]) -> dict[str, Any]:
+    setting, world, episodes, seed = job
+    settings = _settings(setting, world)
+    return train(lambda: Deliberation(settings), _MODES, episodes=episodes, seed=seed).to_record()
+
+
+def _think(job: tuple[str, str, str, dict[str, Any], int, int]) -> tuple[list[list[float]], dict[str, list[int]]]:
+    """The figures, each over all episodes, and the modes chosen by slack."""
+    setting, _, world, record, count, seed = job
+    settings = _settings(setting, world)
+    tasks = Deliberation(settings).tasks(count, seed, "test")
+    figures: list[list[float]] = [[] for _ in THINKING]
+    chosen: dict[str, list[int]] = {}
+    for episode in play(lambda: Deliberation(settings), QTablePolicy.of(Table.from_record(record)), tasks):
+        for values, value in zip(
+            figures, (episode.utility, *(episode.outcome[name] for name in THINKING[1:])), strict=True
+        ):
+            values.append(value)
+        _count(episode, chosen)
+    return figures, chosen
+
+
+def _count(episode: Episode, chosen: dict[str, list[int]]) -> None:
+    """Add the modes that were chosen in an episode, by slack."""
+    state = ""
+    for event in episode.events:
+        if event.kind == "observation" and "state" in event.data:
+            state = str(event.data["state"]).partition(",")[0]
+        elif event.kind == "intervention":
+            chosen.setdefault(state, [0] * len(_MODES))[int(event.data["mode"]) - 1] += 1
+
+
+# When to leave what one is doing
+
+CONTROLLERS = ("learned", "patchpro", "patch", "loop", "greedy", "greedy loop")
+"""`learned`, the patches and `greedy` hear of alarms at once; the loops, between two pieces of work. `loop` responds to
+every alarm that is still active then; `greedy` and `greedy loop` to those that can be reached."""
+
+_PATCHES = ("patchpro", "patch")
+_CHOICES = [None, Intervention("respond")]
+PATROLLED = ("return", "difference", "resolved", "expired")
+PAPER_ON_PATROLS = {
+    (1, "learned"): {"return": "896.6", "resolved": "90.9%", "expired": "8.0%"},
+    (1, "loop"): {"resolved": "51.5%", "expired": "47.1%"},
+    (2, "learned"): {"return": "175.1", "resolved": "62.8%", "expired": "36.5%"},
+    (3, "learned"): {"return": "143.3", "resolved": "62.4%", "expired": "36.8%"},
+}
+"""By depth and controller."""
+
+
+def patrol(
+    depth: int, *, training: int, episodes: int, seed: int = 42, modules: bool = False, jobs: int | None = None
+) -> tuple[list[dict[str, Any]], Table]:
+    """Train the learned controller, and play all of them."""
+    names = [name for name in CONTROLLERS if depth > 1 or name not in _PATCHES]
+    settings = PatrolSettings.model_validate({"depth": depth, "modules": modules})
+    plays = [(settings, name, training, episodes, seed) for name in names]
+    found = in_processes(_patrol, plays, jobs or usual_processes(len(plays)))
+    rows: list[dict[str, Any]] = []
+    for name, one in zip(names, found, strict=True):
+        rows.append({"depth": depth, "controller": name, **_figures_of_patrols(one)})
+        if name != names[0]:
+            rows[-1]["difference"] = bounds_of(paired_difference(one.returns, found[0].returns).difference)
+    assert found[0].table is not None
+    return rows, found[0].table
+
+
+@dataclass(frozen=True, slots=True)
+class _Patrolled:
+    """One controller's episodes, figure by figure."""
+
+    returns: list[float]
+    outcomes: dict[str, list[float]]
+    table: Table | None
+
+
+def _figures_of_patrols(one: _Patrolled) -> dict[str, Figure]:
+    # Ratios of the totals, as in the paper: an episode with few alarms weighs little.
+    shares = {
+        name: bounds_of(bootstrap_ratio(one.outcomes[name], one.outcomes["alarms"])) for name in ("resolved", "expired")
+    }
+    return {"return": mean_of(one.returns), **shares}
+
+
+def _patrol(job: tuple[PatrolSettings, str, int, int, int]) -> _Patrolled:
+    settings, name, training, count, seed = job
+    table = train(lambda: Patrol(settings), _CHOICES, episodes=training, seed=seed) if name == "learned" else None
+    interface: Interface = StepLoop() if name.endswith("loop") else EventDriven()
+    policy: Policy
+    if table is not None:
+        policy = QTablePolicy.of(table)
+    else:
+        policy = PatrolController(ControllerSettings.model_validate({"controller": name.removesuffix(" loop")}))
+    returns: list[float] = []
+    outcomes: dict[str, list[float]] = {}
+    for episode in play(lambda: Patrol(settings), policy, Patrol(settings).tasks(count, seed, "test"), interface):
+        returns.append(episode.utility)
+        for key, value in episode.outcome.items():
+            outcomes.setdefault(key, []).append(value)
+    return _Patrolled(returns, outcomes, table)
+
+
+# A stove and a pupil on one clock
+
+PLAYERS = {
+    "step_loop": ("step_loop", False),
+    "step_loop, bounded": ("step_loop", True),
+    "polling:40": ("polling:40", False),  # as in the paper
+    "reflex": ("reflex", False),
+    "event_driven": ("event_driven", False),
+}
+"""The interface, and whether the rule tutors only up to the next signal that it expects; the paper has no such loop."""
+COOKED = ("utility", "dishes", "critical", "soft", "problems")
+COLUMNS = {
+    "one": ("utility", "difference", "dishes"),
+    "multi": ("utility", "difference", "critical", "soft", "problems"),
+}
+STRUCTURES = {"one": 40, "multi": 12}
+"""Kitchens a cell: 16 cells with one dish, 54 with several."""
+PAPER_ON_KITCHENS = {
+    "one": "utility: event-driven > reflex and polling, by little; the step loop far below",
+    "multi": "utility and critical dishes: event-driven > reflex, by little > polling > the step loop; "
+    "soft dishes fare well under polling",
+}
+
+
+Cell = tuple[dict[str, Any], str, int, int]
+"""The settings of a cell, the player, the number of kitchens and their seed."""
+
+
+def kitchen(
+    variant: str, structures: int, *, seed: int = 42, jobs: int | None = None
+) -> tuple[int, list[dict[str, Any]]]:
+    """Play `structures` kitchens of each cell under each interface. Returns the number of kitchens, and the rows."""
+    cells = list(_cells(variant))
+    # The cell's number is part of its seed: no two cells share a kitchen.
+    plays: list[Cell] = [
+        (settings, player, structures, seed + 1000 * number)
+        for number, (_, settings) in enumerate(cells)
+        for player in PLAYERS
+    ]
+    found = in_processes(_cook, plays, jobs or usual_processes(len(plays)))
+    families = [family for family, _ in cells for _ in PLAYERS]
+    rows = []
+    for family in ["", *dict.fromkeys(families)]:  # first all of them
+        played: dict[str, list[dict[str, float]]] = {}
+        for (_, player, *_), own, kitchens in zip(plays, families, found, strict=True):
+            if family in ("", own):
+                played.setdefault(player, []).extend(kitchens)
+        rows += [{"family": family, "player": player, **_figures_of_kitchens(player, played)} for player in PLAYERS]
+    return len(cells) * structures, rows
+
+
+def _cells(variant: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    if variant == "one":
+        for dish, lesson in product(DISHES, LESSONS):
+            yield dish, {"variant": "one", "dish": dish, "lesson": lesson}
+    else:
+        for case, dishes, problems, burners in product(CASES, (2, 3, 4), (2, 3, 4), (1, 2)):
+            yield case, {"case": case, "dishes": dishes, "problems": problems, "burners": burners}
+
+
+def _figures_of_kitchens(player: str, played: dict[str, list[dict[str, float]]]) -> dict[str, Figure]:
+    columns = {name: [one.get(name, nan) for one in played[player]] for name in COOKED}
+    figures = {name: mean_of(values) for name, values in columns.items() if any(value == value for value in values)}
+    if player != "event_driven":
+        best = [one["utility"] for one in played["event_driven"]]
+        figures["difference"] = difference_of(columns["utility"], best)
+    return figures
+
+
+def _cook(cell: Cell) -> list[dict[str, float]]:
+    given, player, structures, seed = cell
+    settings = KitchenSettings.model_validate(given)
+    interface, bounded = PLAYERS[player]
+    policy = KitchenController(KitchenControllerSettings(bounded=bounded))
+    tasks = Kitchen(settings).tasks(structures, seed, "test")
+    episodes = play(lambda: Kitchen(settings), policy, tasks, parse_interface(interface))
+    return [{**episode.outcome, "utility": episode.utility} for episode in episodes]
+
+
+# The command
+
+TRAINED = {"deliberation": (20_000, 3000), "patrol": (4000, 1000)}
+"""Episodes to learn from and to measure on."""
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    watch, rows = Stopwatch(), list[dict[str, Any]]()
+    if options.world == "kitchen":
+        tables = []
+        for variant in options.variant or ["one", "multi"]:
+            kitchens = options.structures or STRUCTURES[variant]
+            count, rows = kitchen(variant, kitchens, seed=options.seed, jobs=options.jobs)
+            tables.append({"variant": variant, "kitchens": count, "rows": rows})
+        return {"seed": options.seed, **watch.took(), "tables": tables}
+    training, episodes = TRAINED[options.world]
+    size = {"training": options.training or training, "episodes": options.episodes or episodes, "seed": options.seed}
+    learned: dict[str, Table] = {}
+    if options.world == "deliberation":
+        for setting in options.setting or ["single", "chain"]:
+            found, known, modes = deliberation(setting, **size, jobs=options.jobs)
+            rows += found
+            learned |= {f"deliberation-{setting}-{world}": table for world, table in known.items()}
+            if options.pictures is not None:
+                drawn = picture(setting, modes).to_svg()
+                (options.pictures / f"deliberation-{setting}.svg").write_text(drawn, "utf-8")
+    else:
+        for depth in options.depth or [1, 2, 3]:
+            found, learned[f"patrol-{depth}"] = patrol(depth, **size, modules=options.modules, jobs=options.jobs)
+            rows += found
+        size["modules"] = options.modules
+    if options.tables is not None:
+        options.tables.mkdir(parents=True, exist_ok=True)
+        for name, table in learned.items():
+            table.save(options.tables / f"{name}.json")
+    return {**size, **watch.took(), "rows": rows}
+
+
+def show(result: dict[str, Any]) -> None:
+    took = f"{result['seconds']:.0f} s, {result['cpu_seconds']:.0f} s of CPU time"
+    if "tables" in result:
+        print(f"seed {result['seed']}; means and 95% intervals; {took}; difference: in utility, to event_driven")
+        for table in result["tables"]:
+            variant = table["variant"]
+            print(f"\n{variant}: {table['kitchens']} kitchens")
+            _print_kitchens([row for row in table["rows"] if not row["family"]], COLUMNS[variant])
+            print(f"(the paper's order: {PAPER_ON_KITCHENS[variant]})\n")
+            _print_kitchens([row for row in table["rows"] if row["family"]], COLUMNS[variant], "family")
+        return
+    print(
+        f"{result['training']} episodes to learn from, {result['episodes']} to measure on, seed {result['seed']}; "
+        f"means and 95% intervals, the paper's figures in brackets; {took}"
+    )
+    thinks = "setting" in result["rows"][0]
+    names = ("setting", "trained", "played") if thinks else ("depth", "controller")
+    figures = THINKING if thinks else PATROLLED
+    paper: Any = PAPER_ON_THINKING if thinks else PAPER_ON_PATROLS
+    shapes = {"return": "+.2f" if thinks else ".1f", "difference": ".1f"}
+    table = []
+    for row in result["rows"]:
+        first = tuple(row[name] for name in names)
+        cells = [shown(row[name], shapes.get(name, ".1%")) if name in row else "" for name in figures]
+        table.append([*first, *map(beside, cells, map(paper.get(first, {}).get, figures))])
+    print_markdown([*names, *figures], table)
+
+
+def _print_kitchens(rows: Sequence[dict[str, Any]], figures: Sequence[str], *first: str) -> None:
+    table = []
+    for row in rows:
+        cells = [shown(row[name]) if name in row else "" for name in figures]
+        table.append([*(row[name] for name in first), row["player"], *cells])
+    print_markdown([*first, "interface", *figures], table)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    parser = Options(
+        __doc__,
+        training=(0, "episodes to learn from; default: 20,000 to think, 4,000 to patrol"),
+        episodes=(0, "episodes to measure on; default: 3,000 and 1,000"),
+        structures=(0, "kitchens a cell; default: 40 with one dish, 12 with several"),
+        seed=42,
+        modules=(False, "patrol: with modules"),
+    )
+    parser.add_argument("world", choices=("deliberation", "patrol", "kitchen"))
+    parser.add_argument("--setting", choices=("single", "chain"), action="append", help="of deliberation")
+    parser.add_argument("--depth", type=int, choices=(1, 2, 3), action="append", help="of a patrol")
+    parser.add_argument("--variant", choices=("one", "multi"), action="append", help="of the kitchen")
+    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--tables", type=Path, help="a folder for the tables")
+    parser.add_argument("--pictures", type=Path, help="a folder for the pictures of deliberation")
+    options = parser.parse_args(arguments)
+    return tell(measure(options), options.json, show)
+
+
+if __name__ == "__main__":
+    main()
