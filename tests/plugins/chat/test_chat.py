@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,8 @@ from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.errors import RunInUseError
 from agentfw.printing.out import Out
 from agentfw.runs import RunFolder, read_sessions
-from agentfw_plugins.chat.commands import LineScreen, obey
-from agentfw_plugins.chat.conversation import Conversation
+from agentfw_plugins.chat.commands import obey
+from agentfw_plugins.chat.conversation import Conversation, Screen
 from agentfw_plugins.gateway.command import serve
 from agentfw_plugins.gateway.live import opened
 
@@ -162,6 +163,16 @@ def test_beside_a_conversation_in_progress_another_run_can_be_begun(
     assert "agentfw serve --new" in serving.exception.fix
 
 
+SLOW = """
+import asyncio
+
+async def decide(request):
+    if request.messages[-1].content == "wait":
+        await asyncio.Event().wait()
+    return f"You said: {request.messages[-1].content}"
+"""
+
+
 class Terminal:
     """`agentfw chat` in a terminal of its own."""
 
@@ -171,7 +182,7 @@ class Terminal:
         termios.tcsetwinsize(theirs, (24, 80))
         self._ours = ours
         self.process = subprocess.Popen(
-            command(*options, memory=""),
+            [sys.executable, "-m", "agentfw", "chat", *options],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -184,18 +195,17 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
-    def wait_for(self, text: str, seconds: float = 20) -> None:
+    def look(self) -> None:
+        """See what is shown within a fifth of a second."""
+        if select.select([self._ours], [], [], 0.2)[0]:
+            with suppress(OSError):  # it has ended
+                self.seen += os.read(self._ours, 65536).decode(errors="replace")
+
+    def wait_for(self, text: str, seconds: float = 60, times: int = 1) -> None:
         until = time.monotonic() + seconds
-        while text not in self.seen:
+        while self.seen.count(text) < times:
             assert time.monotonic() < until, f"never saw {text!r} in {self.seen!r}"
-            if select.select([self._ours], [], [], 0.2)[0]:
-                try:
-                    self.seen += os.read(self._ours, 65536).decode(errors="replace")
-                except OSError:
-                    assert text in self.seen, self.seen
-            if "\x1b[6n" in self.seen:  # it asks where the cursor is
-                self.seen = self.seen.replace("\x1b[6n", "")
-                self.type("\x1b[1;1R")
+            self.look()
 
     def close(self) -> None:
         self.process.kill()
@@ -204,27 +214,34 @@ class Terminal:
 
 
 @pytest.mark.slow
-def test_in_a_terminal_one_talks_recalls_lines_with_the_arrow_keys_and_leaves(tmp_path: Path) -> None:
-    pytest.importorskip("prompt_toolkit")
-    terminal = Terminal(tmp_path)
+def test_in_a_terminal_one_talks_stops_an_answer_recalls_lines_with_the_arrow_keys_and_leaves(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    terminal = Terminal(tmp_path, "--policy=./slow.py")
     try:
-        terminal.wait_for("\x1b[0;1m>")
-        terminal.type("first\x1b\rsecond\r")
+        terminal.wait_for("> ")
+        terminal.type("wait\r")
+        terminal.wait_for("wait\r\n")
+        until = time.monotonic() + 60
+        while "stopped" not in terminal.seen and time.monotonic() < until:
+            terminal.process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+            terminal.look()
+        terminal.type("first\\\rsecond\r")
         terminal.wait_for("You said: first")
         terminal.type("/good\r")
         terminal.wait_for("noted: good")
-        terminal.type("\x1b[A\x1b[A\r")
-        until = time.monotonic() + 60
-        while len(read_sessions(the_run(tmp_path))[0].turns) < 2 and time.monotonic() < until:
-            time.sleep(0.05)
-        terminal.type("\x04")
-        terminal.wait_for("ended with reward")
-
-        [episode] = RunFolder.open(the_run(tmp_path)).episodes()
-        said = [event.data["said"] for event in episode.events if event.name == "message"]
-        assert said == ["first\nsecond"] * 2
+        terminal.type("\x1b[A\x1b[A\x1b[A\r\x1b[A\x1b[A\x1b[A\r")
+        terminal.wait_for("You said: first", times=2)
+        while terminal.process.poll() is None and time.monotonic() < until:
+            terminal.type("\x04")
+            time.sleep(0.2)
+        terminal.wait_for("ended with reward", seconds=5)
     finally:
         terminal.close()
+
+    [episode] = RunFolder.open(the_run(tmp_path)).episodes()
+    said = [event.data["said"] for event in episode.events if event.name == "message"]
+    assert said == ["wait", "first\nsecond", "first\nsecond"]
 
 
 class TwoPieces(Policy):
@@ -245,7 +262,7 @@ def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation(tmp_p
 
     async def talk() -> list[str]:
         async with live:
-            conversation = Conversation(live, "me", LineScreen(Out(json=True)))
+            conversation = Conversation(live, "me", Screen(Out(json=True)))
             await conversation.say("Tea?")
             scripted, live.assembly.policy.inside = live.assembly.policy.inside, TwoPieces()
             asking = asyncio.create_task(conversation.say("Count."))
