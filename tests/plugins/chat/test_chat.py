@@ -45,27 +45,17 @@ def rule(moment: Moment) -> list[Intervention | str]:
     return [f"You said: {said}"]
 
 
-def command(*options: str, memory: str = "skillgraph") -> list[str]:
-    own = [f"--memory={memory}"] if memory else []
-    return [
-        sys.executable,
-        "-m",
-        "agentfw",
-        "chat",
-        "--policy=scripted",
-        "--set=policy.rule=test_chat:rule",
-        *own,
-        *options,
-    ]
+def command(*options: str) -> list[str]:
+    return [sys.executable, "-m", "agentfw", "chat", "--policy=scripted", "--set=policy.rule=test_chat:rule", *options]
 
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "TERM": "xterm"}
 
 
-def talk(folder: Path, typed: str, *options: str, memory: str = "skillgraph") -> subprocess.CompletedProcess[str]:
+def talk(folder: Path, typed: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*options, memory=memory),
+        command(*options),
         input=typed,
         capture_output=True,
         text=True,
@@ -80,32 +70,52 @@ def the_run(folder: Path) -> Path:
     return run
 
 
-@pytest.mark.slow
-def test_the_next_conversation_shows_what_was_learned_and_why_until_it_is_forgotten(tmp_path: Path) -> None:
-    first = talk(tmp_path, f"{ASKED}\n/bad I prefer {WISH}.\n")
-    second = talk(tmp_path, f"{ASKED}\n/why\n/forget\n")
-    third = talk(tmp_path, f"{ASKED}\n/why\n")
+def conversed(folder: Path, *typed: str, user: str = "me") -> list[str]:
+    """One conversation in this process, continued from the newest. Returns what the commands show."""
 
-    assert first.stdout.splitlines()[0] == f"You said: {ASKED}"
-    assert WISH not in first.stdout
-    assert WISH in second.stdout, second.stderr
-    assert "skill s" in second.stdout
-    assert "nothing was remembered" in third.stdout, "opening the run again must not learn what was forgotten"
-    episodes = list(RunFolder.open(the_run(tmp_path)).episodes())
-    assert [episode.finish for episode in episodes] == ["ended"] * 3
-    [metrics, *_] = RunFolder.open(the_run(tmp_path)).metrics()
+    async def talk() -> list[str]:
+        shown = list[str]()
+        live = opened(
+            folder,
+            start="chat",
+            again="newest",
+            policy="scripted",
+            memories=["skillgraph"],
+            rewards=["feedback"],
+            assignments=['policy.replies=["Done."]'],
+        )
+        async with live:
+            conversation = Conversation(live, user, Screen(Out(json=True)))
+            for line in typed:
+                if line.startswith("/"):
+                    shown += await obey(conversation, line)
+                else:
+                    await conversation.say(line)
+            await conversation.end()
+        return shown
+
+    return asyncio.run(talk())
+
+
+def test_the_next_conversation_knows_what_was_said_against_the_last_until_it_is_forgotten(tmp_path: Path) -> None:
+    conversed(tmp_path, ASKED, f"/bad I prefer {WISH}.")
+    second = conversed(tmp_path, ASKED, "/why", "/forget")
+    third = conversed(tmp_path, ASKED, "/why")
+
+    assert WISH in second[0]
+    assert "skill s" in second[1]
+    assert third == ["nothing was remembered in this conversation"]
+    [run] = tmp_path.iterdir()
+    assert [episode.finish for episode in RunFolder.open(run).episodes()] == ["ended"] * 3
+    [metrics, *_] = RunFolder.open(run).metrics()
     assert metrics["reward"] == -1.0
 
 
-@pytest.mark.slow
 def test_what_is_to_be_remembered_is_learned_without_a_rating_and_for_this_user_only(tmp_path: Path) -> None:
-    talk(tmp_path, f"/remember I prefer {WISH}.\n{ASKED}\n", "--user=ada")
+    conversed(tmp_path, f"/remember I prefer {WISH}.", ASKED, user="ada")
 
-    hers = talk(tmp_path, f"{ASKED}\n/why\n", "--user=ada")
-    his = talk(tmp_path, f"{ASKED}\n/why\n", "--user=bob")
-
-    assert WISH in hers.stdout
-    assert WISH not in his.stdout
+    assert WISH in conversed(tmp_path, ASKED, "/why", user="ada")[0]
+    assert WISH not in conversed(tmp_path, ASKED, "/why", user="bob")[0]
 
 
 @pytest.mark.slow
@@ -114,7 +124,7 @@ def test_tools_run_and_answers_are_edited_and_taken_back(tmp_path: Path) -> None
     tool = ["--tool=mcp", f"--set=tool.mcp.command={sys.executable}", f'--set=tool.mcp.args=["{SERVER}"]']
     typed = "add these\n/good\none \\\ntwo\n/edit Two lines.\n//slash\n/undo\n/undone\n/history\n"
 
-    answer = talk(tmp_path, typed, *tool, memory="")
+    answer = talk(tmp_path, typed, *tool)
 
     assert answer.returncode == 0, answer.stderr
     assert "→ add(" in answer.stderr
@@ -132,7 +142,7 @@ def test_tools_run_and_answers_are_edited_and_taken_back(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_json_is_one_value_and_without_a_model_three_lines_say_how_to_get_one(tmp_path: Path) -> None:
-    answer = talk(tmp_path, "hello\n/good\n", "--json", memory="")
+    answer = talk(tmp_path, "hello\n/good\n", "--json")
     nothing = subprocess.run([sys.executable, "-m", "agentfw", "chat"], capture_output=True, text=True, cwd=tmp_path)
 
     told = json.loads(answer.stdout)
@@ -148,11 +158,11 @@ def test_beside_a_conversation_in_progress_another_run_can_be_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    talk(tmp_path, "hello\n", memory="")
+    talk(tmp_path, "hello\n")
     folder = RunFolder.open(the_run(tmp_path))
 
     folder.lock()
-    second = talk(tmp_path, "hello\n", memory="")
+    second = talk(tmp_path, "hello\n")
     serving = CliRunner().invoke(serve, ["--runs", str(folder.path.parent), "--resume", folder.id, "--port", "0"])
     folder.unlock()
 
@@ -304,7 +314,7 @@ class Open:
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(
-            command(memory=""),
+            command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
