@@ -19,7 +19,7 @@ import click
 from agentfw.errors import AgentfwError, RunInUseError, SettingsError
 from agentfw.printing.out import Out
 
-from ..command_options import json_option, skill_options
+from ..command_options import json_option, runs_option, skill_options
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
 @click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
 @click.option("--user", default="me", show_default=True, help="User to recall and learn for.")
-@click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+@runs_option
 @click.option("--new", "fresh", is_flag=True, help="Begin a new run, with empty memories.")
 @json_option
 def chat(
