@@ -21,7 +21,7 @@ from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_plugins.view.index import Index
 
-from .conftest import HOST, NOTE, careless, play
+from .conftest import HOST, NOTE
 
 View = Callable[..., str]
 
@@ -172,15 +172,18 @@ def test_two_runs_are_compared_task_by_task(recorded: Path, view: View) -> None:
     assert first == [-one for one in second]
 
 
-def test_what_comes_while_the_page_is_open_is_shown(tmp_path: Path, view: View, chromium: Callable[..., Any]) -> None:
-    play(tmp_path / "runs")
+def test_what_comes_while_the_page_is_open_is_shown(
+    recorded: Path, tmp_path: Path, view: View, chromium: Callable[..., Any]
+) -> None:
+    first, second = runs_of(recorded)
+    shutil.copytree(first.path, tmp_path / first.id)
     browser = chromium()
-    browser.open(view(tmp_path / "runs"))
+    browser.open(view(tmp_path))
     browser.wait("document.querySelectorAll('.episodes tbody tr').length === 2")
 
-    play(tmp_path / "runs", careless, episodes=1)
+    shutil.copytree(second.path, tmp_path / second.id)
 
-    browser.wait("document.querySelectorAll('.episodes tbody tr').length === 3")
+    browser.wait("document.querySelectorAll('.episodes tbody tr').length === 4")
 
 
 def test_all_links_lead_below_the_prefix_of_a_proxy(recorded: Path, view: View) -> None:
