@@ -1,4 +1,4 @@
-"""What the plugins' commands share: the options `--json` and `--skill`, and how a text fits on one line.
+"""What the plugins' commands share: the options `--json`, `--runs` and `--skill`, and how a text fits on one line.
 
 Commands are imported for their `--help`, so this module imports nothing heavy.
 
@@ -11,15 +11,18 @@ Commands are imported for their `--help`, so this module imports nothing heavy.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from agentfw.printing.out import Out
 
-__all__ = ["json_option", "one_line", "skill_options"]
+__all__ = ["json_option", "one_line", "runs_option", "skill_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+runs_option = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
 
 
 def json_option(command: Command) -> Command:

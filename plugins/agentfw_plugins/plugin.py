@@ -1,6 +1,6 @@
 """The plugin `builtin`: everything that ships with agentfw. What serves any agent is listed here, by kind.
 
-Worlds are listed in worlds/registration.py, memories and the gateway in the registration.py of their folders.
+Worlds and memories are listed in the registration.py of their folders.
 """
 
 from __future__ import annotations
@@ -15,6 +15,27 @@ component = components_of("agentfw_plugins")
 REGISTRATION = Registration(
     environments=[
         component("chat", "gateway.environment:Sessions", "A person who talks with `agentfw chat`"),
+        component("sessions", "gateway.environment:Sessions", "Whoever talks with `agentfw serve`"),
+    ],
+    hooks=[
+        component(
+            "approve",
+            "hooks.approve:Approve",
+            "Asks a person before the named tools are called",
+            settings="ApproveSettings",
+        ),
+        component(
+            "budget",
+            "hooks.budget:Budget",
+            "Counts tokens and money of each user, key of a gateway and run, and limits them",
+            settings="BudgetSettings",
+        ),
+        component(
+            "redact",
+            "hooks.redact:Redact",
+            "Strikes keys, passwords and card numbers out of what is recorded",
+            settings="RedactSettings",
+        ),
     ],
     policies=[
         component(

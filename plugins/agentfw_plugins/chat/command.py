@@ -19,7 +19,7 @@ import click
 from agentfw.errors import AgentfwError, RunInUseError, SettingsError
 from agentfw.printing.out import Out
 
-from ..command_options import json_option, skill_options
+from ..command_options import json_option, runs_option, skill_options
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
 @click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
 @click.option("--user", default="me", show_default=True, help="User to recall and learn for.")
-@click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+@runs_option
 @click.option("--new", "fresh", is_flag=True, help="Begin a new run, with empty memories.")
 @json_option
 def chat(
@@ -79,7 +79,7 @@ def chat(
     from agentfw.host import runs_directory
 
     from ..gateway.live import opened
-    from .commands import LineScreen
+    from .conversation import Screen, TerminalScreen
 
     live = opened(
         runs_directory(runs),
@@ -95,12 +95,8 @@ def chat(
         assignments=assignments,
         spec=spec,
     )
-    if sys.stdin.isatty() and out.stream.isatty() and not out.json:
-        from .terminal import TerminalScreen
-
-        screen: Screen = TerminalScreen(out)
-    else:
-        screen = LineScreen(out)
+    in_terminal = sys.stdin.isatty() and out.stream.isatty() and not out.json
+    screen = TerminalScreen(out) if in_terminal else Screen(out)
     is_new = next(iter(live.folder.path.glob("*.jsonl")), None) is None
     try:
         asyncio.run(_talk(live, user, screen, out))
@@ -126,7 +122,7 @@ async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
         out.note(f"{live.assembly.spec.policy.name}   {live.folder.path}/   /help for commands")
         conversation = Conversation(live, user, screen)
         try:
-            await _converse(conversation, screen, out)
+            await _converse(conversation, out)
         finally:
             # The last conversation, for --json.
             about = {
@@ -144,15 +140,15 @@ async def _talk(live: LiveRun, user: str, screen: Screen, out: Out) -> None:
         out.note(f"ended with reward {reward:g}")
 
 
-async def _converse(conversation: Conversation, screen: Screen, out: Out) -> None:
-    from .commands import LineScreen, talk_by_lines
+async def _converse(conversation: Conversation, out: Out) -> None:
+    from .commands import from_pipe, from_terminal, talk_by_lines
+    from .conversation import TerminalScreen
 
-    if isinstance(screen, LineScreen):
-        # A file of its own, never closed: Python can't end while a thread reads from sys.stdin.
-        source = open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-        await talk_by_lines(conversation, source, out)
+    if isinstance(conversation.screen, TerminalScreen):
+        out.hand_over()  # readline draws on stdout
+        with from_terminal(conversation.live.folder.path / "typed") as ask:
+            await talk_by_lines(conversation, ask, out)
         return
-    from .terminal import TerminalScreen, talk_in_terminal
-
-    assert isinstance(screen, TerminalScreen)
-    await talk_in_terminal(conversation, screen, conversation.live.folder.path / "typed")
+    # A file of its own, never closed: Python can't end while a thread reads from sys.stdin.
+    source = open(sys.stdin.fileno(), encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+    await talk_by_lines(conversation, from_pipe(source), out)

@@ -4,25 +4,28 @@ A line that begins with a slash is a command. `//` at the beginning stands for a
 
     answers = await obey(conversation, "/bad too long")     # lines to show
 
-A conversation over standard input and output, line by line, so that it can be scripted.
-
-A line that ends with a backslash goes on in the next one.
+The lines come from a terminal, or from a pipe, so that a conversation can be scripted. One that ends with a backslash
+goes on in the next.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import SimpleQueue
 from typing import IO, NamedTuple
 
-from agentfw.errors import UsageError
+from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import Out
-from agentfw.runs import Question
+from agentfw.runs import Question, make_private
 
-from .conversation import Conversation
+from .conversation import Conversation, TerminalScreen
 
 END = ("/quit", "/exit")
 
@@ -142,84 +145,141 @@ COMMANDS = {
 }
 
 
-class LineScreen:
-    """Answers on stdout as they come, and everything else on stderr. With --json nothing is shown."""
+async def talk_by_lines(conversation: Conversation, ask: Callable[[str], str], out: Out) -> None:
+    """Have each line answered or obeyed. `ask` waits for the next one, and raises EOFError at the end.
 
-    def __init__(self, out: Out) -> None:
-        self.out = out
-
-    def words(self, piece: str) -> None:
-        if not self.out.json:
-            self.out.words(piece)
-
-    def done(self) -> None:
-        self.words("\n")  # written at once, for whoever reads line by line
-
-    def aside(self, text: str) -> None:
-        if not self.out.json:
-            self.out.note(text)
-
-
-async def talk_by_lines(conversation: Conversation, source: IO[str], out: Out) -> None:
-    """Read and answer line by line until the end of the input."""
-    typed = _typed(source)
+    In a terminal, Ctrl-C stops the answer in progress, and the conversation goes on after an error.
+    """
+    lines, loop, in_terminal = _Lines(ask), asyncio.get_running_loop(), isinstance(conversation.screen, TerminalScreen)
     questions, replies = conversation.live.assembly.decisions.questions, set[asyncio.Task[None]]()
+    work: asyncio.Task[None] | None = None
 
     async def reply(question: Question) -> None:
-        entry = await typed.get()
-        if entry is None:
-            typed.put_nowait(None)
-        questions.take_line(question.number, entry or "")
+        questions.take_line(question.number, await lines.next() or "")
 
     def listen(question: Question) -> None:
         conversation.screen.aside(f"{question.text} [y/N]")
         replies.add(asyncio.create_task(reply(question)))
 
+    def stop() -> None:
+        if work is None or not work.cancel():
+            conversation.screen.aside("Ctrl-D ends the conversation")
+
     questions.listeners.append(listen)
-    while (entry := await typed.get()) is not None:
-        if entry.strip() in END:
-            return
-        if not entry.strip():
-            continue
-        words = said(entry)
-        if words is not None:
-            await conversation.say(words)
-            continue
-        try:
-            lines = await obey(conversation, entry)
-        except UsageError as error:
-            out.error(error.message, error.fix)
-            continue
-        for line in lines:
-            if out.json:
-                out.note(line)
-            else:
-                out.words(f"{line}\n")
+    if in_terminal:
+        loop.add_signal_handler(signal.SIGINT, stop)
+    try:
+        while (entry := await lines.next()) is not None and entry.strip() not in END:
+            if not entry.strip():
+                continue
+            work = asyncio.create_task(_take(conversation, entry, out))
+            await asyncio.wait({work})
+            for waiting in replies:
+                waiting.cancel()
+            replies.clear()
+            try:
+                work.result()
+            except asyncio.CancelledError:
+                conversation.screen.aside("stopped")
+            except AgentfwError as error:
+                if not in_terminal and not isinstance(error, UsageError):
+                    raise
+                out.error(error.message, error.fix)
+    finally:
+        if work is not None and not work.done():
+            work.cancel()
+            await asyncio.wait({work})
+        if in_terminal:
+            loop.remove_signal_handler(signal.SIGINT)
 
 
-def _typed(source: IO[str]) -> asyncio.Queue[str | None]:
-    """What is read, and None at the end. Nobody waits for the thread: after Ctrl-C it may read for ever."""
-    typed: asyncio.Queue[str | None] = asyncio.Queue()
-    loop = asyncio.get_running_loop()
+async def _take(conversation: Conversation, entry: str, out: Out) -> None:
+    words = said(entry)
+    if words is not None:
+        await conversation.say(words)
+        return
+    for line in await obey(conversation, entry):
+        if out.json:
+            out.note(line)
+        else:
+            out.words(f"{line}\n")  # written at once, as the answers are
 
-    def read() -> None:
+
+class _Lines:
+    """What is typed, read by a thread for which nobody waits: after Ctrl-C it may read for ever."""
+
+    def __init__(self, ask: Callable[[str], str]) -> None:
+        self._ask, self._loop = ask, asyncio.get_running_loop()
+        self._wanted = SimpleQueue[asyncio.Future[str | None]]()
+        self._reading: asyncio.Future[str | None] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    async def next(self) -> str | None:
+        """The next line. None at the end.
+
+        Whoever is cancelled leaves the line that is being typed to the next.
+        """
+        async with self._one_at_a_time:
+            if self._reading is None:
+                self._reading = self._loop.create_future()
+                self._wanted.put(self._reading)
+            line = await asyncio.shield(self._reading)
+            if line is not None:
+                self._reading = None
+            return line
+
+    def _read(self) -> None:
         with suppress(RuntimeError):  # the loop may be closed by then
-            for entry in _entries(source):
-                loop.call_soon_threadsafe(typed.put_nowait, entry)
-            loop.call_soon_threadsafe(typed.put_nowait, None)
+            while True:
+                wanted, line = self._wanted.get(), self._line()
+                self._loop.call_soon_threadsafe(wanted.set_result, line)
 
-    threading.Thread(target=read, daemon=True).start()
-    return typed
+    def _line(self) -> str | None:
+        parts = list[str]()
+        try:
+            parts.append(self._ask("> "))
+            while parts[-1].endswith("\\"):
+                parts[-1] = parts[-1][:-1]
+                parts.append(self._ask("  "))
+        except EOFError:
+            pass
+        return "\n".join(parts) if parts else None
 
 
-def _entries(source: IO[str]) -> Iterator[str]:
-    parts = list[str]()
-    for line in source:
-        text = line.rstrip("\r\n")
-        if text.endswith("\\"):
-            parts.append(text[:-1])
-            continue
-        yield "\n".join([*parts, text])
-        parts.clear()
-    if parts:
-        yield "\n".join(parts)
+def from_pipe(source: IO[str]) -> Callable[[str], str]:
+    """Asks a file or pipe for its lines."""
+
+    def ask(prompt: str) -> str:
+        line = source.readline()
+        if not line:
+            raise EOFError
+        return line.rstrip("\r\n")
+
+    return ask
+
+
+@contextmanager
+def from_terminal(history: Path) -> Iterator[Callable[[str], str]]:
+    """Asks a person, who can recall what was typed before with the arrow keys."""
+    import readline
+    import termios
+
+    make_private(history)
+    with suppress(OSError):  # libedit doesn't read an empty file
+        readline.read_history_file(history)
+
+    def ask(prompt: str) -> str:
+        try:
+            line = input(prompt)
+        except EOFError:
+            sys.stdout.write("\n")
+            raise
+        readline.write_history_file(history)
+        return line
+
+    as_it_was = termios.tcgetattr(sys.stdin)
+    try:
+        yield ask
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, as_it_was)  # a thread may still be reading a line

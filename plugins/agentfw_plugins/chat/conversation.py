@@ -10,33 +10,59 @@ What is said is on disk before it is answered. When the conversation ends, it is
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from agentfw import Message, Session
 from agentfw.episode import Call
 from agentfw.errors import UsageError
+from agentfw.printing.out import Out, width_of
 from agentfw.runs import LiveRun
 
 from ..protocols.chat import arguments
 
 
-class Screen(Protocol):
-    """Where a conversation is shown."""
+class Screen:
+    """Shows answers on stdout as they come, and everything else on stderr. With --json nothing is shown."""
+
+    def __init__(self, out: Out) -> None:
+        self.out = out
 
     def words(self, piece: str) -> None:
-        """A piece of an answer."""
-        ...
+        """Show a piece of an answer."""
+        if not self.out.json:
+            self.out.words(piece)
 
     def done(self) -> None:
-        """The answer is complete."""
-        ...
+        """End the line: the answer is complete."""
+        self.words("\n")  # written at once, for whoever reads line by line
 
     def aside(self, text: str) -> None:
-        """Something besides what is said, such as a tool call."""
-        ...
+        """Show something besides what is said, such as a tool call."""
+        if not self.out.json:
+            self.out.note(text)
+
+
+class TerminalScreen(Screen):
+    """Begins a new line before a word that the terminal would break at its edge."""
+
+    def __init__(self, out: Out) -> None:
+        super().__init__(out)
+        self._begun, self._column = "", 0
+
+    def words(self, piece: str) -> None:
+        *whole, self._begun = re.split(r"(?<=\s)", self._begun + piece)
+        for word in whole:
+            width = width_of(word.rstrip())
+            if self._column and self._column + width > shutil.get_terminal_size().columns:
+                self.out.words("\n")
+                self._column = 0
+            self.out.words(word)
+            self._column = 0 if word.endswith("\n") else self._column + width_of(word)
 
 
 class Conversation:
@@ -62,11 +88,10 @@ class Conversation:
             self._current = self.live.begin(name, self.user, tools=self.live.assembly.tools)
         return self._current
 
-    async def say(self, text: str, more: Callable[[], list[str]] = list) -> None:
+    async def say(self, text: str) -> None:
         """Say something, and let the policy answer. It may call tools before it does.
 
-        `more` returns what was said while a tool was at work, so that the policy hears it before it goes on. If it is
-        stopped or fails, the conversation is as before; the record has all of it.
+        If it is stopped or fails, the conversation is as before; the record has all of it.
         """
         before, turns = len(self.messages), len(self._turns)
         self.messages.append(Message("user", text))
@@ -74,7 +99,6 @@ class Conversation:
             while calls := await self._answered():
                 for call in calls:
                     await self._run(call)
-                self.messages += [Message("user", said) for said in more()]
         except BaseException:
             begun = [Message("assistant", self._begun)] if self._begun else []
             self._stopped.append((before, [*self.messages[before:], *begun]))

@@ -24,7 +24,7 @@ import click
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError, known_names
 from agentfw.printing.out import Out, counted, shown_path
 
-from ..command_options import json_option, skill_options
+from ..command_options import json_option, runs_option, skill_options
 from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
 from .operator_commands import keys, keys_at, sessions
 from .replay import replay
@@ -83,7 +83,7 @@ _COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
 @click.option("--mask", is_flag=True, help="Mask keys, passwords and card numbers in what is recorded (--hook redact).")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
 @click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
-@click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+@runs_option
 @click.option("--resume", metavar="RUN", help="Continue the sessions of this run. Default: of the newest.")
 @click.option("--new", "fresh", is_flag=True, help="Begin a new record of sessions. The memory stays.")
 @click.option(

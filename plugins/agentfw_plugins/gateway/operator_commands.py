@@ -22,7 +22,7 @@ import click
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option
+from ..command_options import json_option, runs_option
 
 if TYPE_CHECKING:
     from .keys import Keys
@@ -32,11 +32,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def _where(command: Command) -> Command:
     """The options that say which keys are meant, as `agentfw serve` has them."""
-    runs = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
     shared = click.option(
         "--sessions", "shared", metavar="WHERE", default="", help="Keys of gateways that share these."
     )
-    return runs(shared(command))
+    return runs_option(shared(command))
 
 
 def keys_at(runs: Path | None, shared: str) -> Keys:

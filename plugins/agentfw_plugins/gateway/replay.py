@@ -22,7 +22,7 @@ import click
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option
+from ..command_options import json_option, runs_option
 
 if TYPE_CHECKING:
     from agentfw import Episode
@@ -47,7 +47,7 @@ _VIEW = "http://127.0.0.1:8766"
 @click.option("--session", help="Only the session of this name.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of sessions, the newest ones. Default: all.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
-@click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+@runs_option
 @json_option
 def replay(
     run: str,

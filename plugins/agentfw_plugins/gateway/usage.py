@@ -21,7 +21,7 @@ import click
 
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option
+from ..command_options import json_option, runs_option
 from ..hooks.ledger import FILE, GROUPS, Ledger, Row
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _BAR = 12
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="First day (UTC). Default: all days.")
 @click.option("--user", help="Only what this user spent.")
 @click.option("--key", help="Only what was spent with this key.")
-@click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+@runs_option
 @click.option("--sessions", "shared", metavar="WHERE", help="What the gateways spent that share these sessions.")
 @json_option
 def usage(

@@ -39,7 +39,7 @@ from agentfw.errors import StorageError, UsageError
 from agentfw.printing.out import Out
 from agentfw.runs import make_folder, write_whole
 
-from ..command_options import json_option
+from ..command_options import json_option, runs_option
 from ..rewards.measured import Metric, is_feedback
 
 if TYPE_CHECKING:
@@ -321,9 +321,6 @@ def _decide(file: VariantFile, comparison: Comparison, reading: Reading) -> None
         file.write(comparison)
 
 
-_runs_option = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
-
-
 def _file(runs: Path | None) -> VariantFile:
     from agentfw.host import runs_directory
 
@@ -341,7 +338,7 @@ def _rated_in(shared: str, since: float) -> Iterator[Episode]:
 
 
 @click.group(invoke_without_command=True)
-@_runs_option
+@runs_option
 @click.option("--sessions", "shared", metavar="WHERE", default="", help="Sessions that gateways share.")
 @json_option
 @click.pass_context
@@ -395,7 +392,7 @@ def _plain(result: Result) -> dict[str, Any]:
 @click.option("--metric", default="", metavar="NAME", help="Metric to compare, or a bound of it, such as stars>=4.")
 @click.option("--sessions", type=click.IntRange(20), default=300, show_default=True, help="Planned rated sessions.")
 @click.option("--per-team", is_flag=True, help="Compare and decide for each key of the gateway by itself.")
-@_runs_option
+@runs_option
 @json_option
 def start(texts: tuple[str, ...], metric: str, sessions: int, per_team: bool, runs: Path | None, out: Out) -> None:
     """Begin a comparison. A gateway of this directory of runs follows at once."""
@@ -411,7 +408,7 @@ def start(texts: tuple[str, ...], metric: str, sessions: int, per_team: bool, ru
 
 @variants.command()
 @click.option("--serve", "name", default=CONTROL, show_default=True, help="Variant that all users get from now on.")
-@_runs_option
+@runs_option
 @json_option
 def end(name: str, runs: Path | None, out: Out) -> None:
     """End a comparison before it is clear."""

@@ -19,7 +19,7 @@ from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
 from agentfw.runs import newest_version
 
-from ..command_options import json_option
+from ..command_options import json_option, runs_option
 from .base import choose_device, computed_in
 from .checkpoint import require_new, version_name, write_folder
 from .export_rows import Library, export_rows
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     type=click.Choice(["trl", "verl"]),
     help="Write what RUN learned from, for this library: tokens, masks, logprobs and advantages, as Parquet files.",
 )
-@click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+@runs_option
 @json_option
 def export(run: str, folder: Path, merge: bool, library: Library | None, runs: Path | None, out: Out) -> None:
     """Write the newest version of the training RUN, or what it learned from, to the new FOLDER.

@@ -200,6 +200,11 @@ def let_leases_lapse(where: str) -> None:
     _change_sessions(where, holder="silent", held_until=0)
 
 
+def never_alive_again(where: str) -> None:
+    """Do as if the gateway that has the sessions was killed long ago."""
+    _change_sessions(where, holder="killed", held_until=0, used=0)
+
+
 def hold_for_nobody(where: str) -> None:
     """Do as if a gateway that was killed had all sessions."""
     _change_sessions(where, holder="killed", held_until=time.time() + 1000)

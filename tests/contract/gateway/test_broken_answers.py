@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .conftest import Gateway, Places, Start, gateway_of, killed_now, said, shared_session, until
+from .conftest import Gateway, Places, Start, said, shared_session, until
 
 
 @contextmanager
@@ -137,21 +137,3 @@ def test_whose_turn_comes_at_the_moment_they_hang_up_leaves_the_place_to_the_nex
 
 def _body(text: str) -> dict[str, Any]:
     return {"model": "agentfw", "messages": [{"role": "user", "content": text}]}
-
-
-@pytest.mark.slow
-def test_a_kill_in_the_middle_of_a_stream_keeps_the_question_and_what_was_said(gateway: Start, tmp_path: Path) -> None:
-    running = gateway()
-    answered = said(running.ask("tea", "hello"))
-    with listening(running, "tea", f"hold={tmp_path / 'never'}") as pieces:
-        hear(pieces, "Heard: ")
-        until(lambda: list((running.folder / "streams").glob("*")))
-        run = killed_now(running, tmp_path / "killed")
-
-    with gateway_of(tmp_path / "killed", resume=str(run)) as again:
-        [cut] = cut_off(again, "tea")
-        assert (cut["text"], cut["why"]) == ("Heard: ", "killed")
-        goes_on = said(again.ask("tea", "hello", answered, "and now?"))
-        assert [turn.text for turn in again.kept("tea").turns] == [answered["content"], goes_on["content"]]
-    with gateway_of(tmp_path / "killed", resume=str(run)) as once_more:
-        assert len(cut_off(once_more, "tea")) == 1, "it is taken up once"

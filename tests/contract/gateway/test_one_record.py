@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from .conftest import EARS, TOKENS, Gateway, Start, command, said, shared_session, until
+from .conftest import EARS, TOKENS, Gateway, Start, command, never_alive_again, said, shared_session, until
 
 resource = pytest.importorskip("resource", reason="limits are of another kind on Windows")
 pytest.importorskip("psycopg")
@@ -118,13 +118,17 @@ def test_a_gateway_goes_on_by_itself_when_a_full_disk_has_room_again(tmp_path: P
 
 
 @pytest.mark.slow
-def test_what_a_killed_gateway_was_told_is_heard_by_another(killable: Start, shared: str, tmp_path: Path) -> None:
-    options = ("--policy", str(TOKENS), "--memory", str(EARS), "--sessions", shared)
-    lost, left = killable(*options), killable(*options, "--runs", str(tmp_path / "left"))
+def test_what_a_killed_gateway_was_told_is_heard_by_another(
+    killable: Start, gateway: Callable[..., Gateway], tmp_path: Path
+) -> None:
+    shared = str(tmp_path / "sessions.db")
+    lost = killable("--policy", str(TOKENS), "--memory", str(EARS), "--sessions", shared)
+    left = gateway("left", memories=[str(EARS)], limits={"shared": shared})
     first = said(lost.ask("tea", f"hear={tmp_path / 'never'}", user="ada"))
     said(lost.ask("tea", f"hear={tmp_path / 'never'}", first, "I like cake.", user="ada"))
     lost.stop()
     (tmp_path / "never").touch()
+    never_alive_again(shared)
 
     until(lambda: len(left.remembered("ada")) == 2, 60)
     assert left.remembered("ada")[1] == "I like cake."
@@ -154,9 +158,11 @@ def test_a_key_is_known_at_all_gateways_and_revoked_at_all(
 
 
 @pytest.mark.slow
-def test_what_gateways_spend_is_counted_together(killable: Start, shared: str, tmp_path: Path) -> None:
-    options = ("--policy", str(TOKENS), "--sessions", shared)
-    a, b = killable(*options), killable(*options, "--runs", str(tmp_path / "b"))
+def test_what_gateways_spend_is_counted_together(
+    gateway: Callable[..., Gateway], shared: str, agentfw: Callable[..., object]
+) -> None:
+    ledger = [f"hook.budget.ledger={shared}"]
+    a, b = (gateway(name, limits={"shared": shared}, assignments=ledger) for name in "ab")
     for one in (a, b, a):
         said(one.ask("", "hello", user="ada"))
 

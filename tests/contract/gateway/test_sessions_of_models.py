@@ -66,30 +66,6 @@ def test_who_asks_again_gets_another_sample_each_time_and_a_restart_does_not_beg
 
 
 @pytest.mark.slow
-def test_an_answer_later_in_a_conversation_is_sampled_anew_after_a_restart(gateway: Start, tmp_path: Path) -> None:
-    first = gateway()
-    one = said(first.ask("tea", "one"))
-    before = choices(first.ask("tea", "one", one, "two", n=2))
-    run = killed_now(first, tmp_path / "killed")
-    with gateway_of(tmp_path / "killed", resume=str(run)) as again:
-        after = choices(again.ask("tea", "one", one, "two", n=2))
-
-    assert len(set(samples(before + after))) == 4
-
-
-@pytest.mark.slow
-def test_a_seed_gives_the_same_sample_also_after_a_restart(gateway: Start, tmp_path: Path) -> None:
-    first = gateway()
-    found = [choices(first.ask("tea", "one", seed=5))[0] for _ in range(2)]
-    run = killed_now(first, tmp_path / "killed")
-    with gateway_of(tmp_path / "killed", resume=str(run)) as again:
-        found += choices(again.ask("tea", "one", seed=5))
-
-    assert len(set(found)) == 1
-    assert choices(first.ask("tea", "one", seed=6))[0] not in found
-
-
-@pytest.mark.slow
 def test_a_retry_at_another_gateway_is_another_sample(gateway: Start, tmp_path: Path) -> None:
     limits = {"shared": str(tmp_path / "sessions.db")}
     one, other = gateway("a", limits=limits), gateway("b", limits=limits)

@@ -266,16 +266,16 @@ def explore(make: Callable[[], Gateways], examples: int) -> None:
 
 @pytest.mark.slow
 def test_gateways_with_a_folder_each() -> None:
-    explore(Gateways, 6)
+    explore(Gateways, 4)
 
 
 @pytest.mark.slow
 def test_gateways_that_share_a_file(tmp_path: Path) -> None:
     numbers = iter(range(1000))
-    explore(lambda: Gateways(str(tmp_path / f"{next(numbers)}.db")), 5)
+    explore(lambda: Gateways(str(tmp_path / f"{next(numbers)}.db")), 3)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_gateways_that_share_a_database(postgres_database: Callable[[str], str]) -> None:
     numbers = iter(range(1000))
     explore(lambda: Gateways(postgres_database(str(next(numbers)))), 3)

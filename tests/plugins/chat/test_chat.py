@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,8 @@ from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.errors import RunInUseError
 from agentfw.printing.out import Out
 from agentfw.runs import RunFolder, read_sessions
-from agentfw_plugins.chat.commands import LineScreen, obey
-from agentfw_plugins.chat.conversation import Conversation
+from agentfw_plugins.chat.commands import obey
+from agentfw_plugins.chat.conversation import Conversation, Screen
 from agentfw_plugins.gateway.command import serve
 from agentfw_plugins.gateway.live import opened
 
@@ -44,27 +45,17 @@ def rule(moment: Moment) -> list[Intervention | str]:
     return [f"You said: {said}"]
 
 
-def command(*options: str, memory: str = "skillgraph") -> list[str]:
-    own = [f"--memory={memory}"] if memory else []
-    return [
-        sys.executable,
-        "-m",
-        "agentfw",
-        "chat",
-        "--policy=scripted",
-        "--set=policy.rule=test_chat:rule",
-        *own,
-        *options,
-    ]
+def command(*options: str) -> list[str]:
+    return [sys.executable, "-m", "agentfw", "chat", "--policy=scripted", "--set=policy.rule=test_chat:rule", *options]
 
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "TERM": "xterm"}
 
 
-def talk(folder: Path, typed: str, *options: str, memory: str = "skillgraph") -> subprocess.CompletedProcess[str]:
+def talk(folder: Path, typed: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*options, memory=memory),
+        command(*options),
         input=typed,
         capture_output=True,
         text=True,
@@ -79,32 +70,52 @@ def the_run(folder: Path) -> Path:
     return run
 
 
-@pytest.mark.slow
-def test_the_next_conversation_shows_what_was_learned_and_why_until_it_is_forgotten(tmp_path: Path) -> None:
-    first = talk(tmp_path, f"{ASKED}\n/bad I prefer {WISH}.\n")
-    second = talk(tmp_path, f"{ASKED}\n/why\n/forget\n")
-    third = talk(tmp_path, f"{ASKED}\n/why\n")
+def conversed(folder: Path, *typed: str, user: str = "me") -> list[str]:
+    """One conversation in this process, continued from the newest. Returns what the commands show."""
 
-    assert first.stdout.splitlines()[0] == f"You said: {ASKED}"
-    assert WISH not in first.stdout
-    assert WISH in second.stdout, second.stderr
-    assert "skill s" in second.stdout
-    assert "nothing was remembered" in third.stdout, "opening the run again must not learn what was forgotten"
-    episodes = list(RunFolder.open(the_run(tmp_path)).episodes())
-    assert [episode.finish for episode in episodes] == ["ended"] * 3
-    [metrics, *_] = RunFolder.open(the_run(tmp_path)).metrics()
+    async def talk() -> list[str]:
+        shown = list[str]()
+        live = opened(
+            folder,
+            start="chat",
+            again="newest",
+            policy="scripted",
+            memories=["skillgraph"],
+            rewards=["feedback"],
+            assignments=['policy.replies=["Done."]'],
+        )
+        async with live:
+            conversation = Conversation(live, user, Screen(Out(json=True)))
+            for line in typed:
+                if line.startswith("/"):
+                    shown += await obey(conversation, line)
+                else:
+                    await conversation.say(line)
+            await conversation.end()
+        return shown
+
+    return asyncio.run(talk())
+
+
+def test_the_next_conversation_knows_what_was_said_against_the_last_until_it_is_forgotten(tmp_path: Path) -> None:
+    conversed(tmp_path, ASKED, f"/bad I prefer {WISH}.")
+    second = conversed(tmp_path, ASKED, "/why", "/forget")
+    third = conversed(tmp_path, ASKED, "/why")
+
+    assert WISH in second[0]
+    assert "skill s" in second[1]
+    assert third == ["nothing was remembered in this conversation"]
+    [run] = tmp_path.iterdir()
+    assert [episode.finish for episode in RunFolder.open(run).episodes()] == ["ended"] * 3
+    [metrics, *_] = RunFolder.open(run).metrics()
     assert metrics["reward"] == -1.0
 
 
-@pytest.mark.slow
 def test_what_is_to_be_remembered_is_learned_without_a_rating_and_for_this_user_only(tmp_path: Path) -> None:
-    talk(tmp_path, f"/remember I prefer {WISH}.\n{ASKED}\n", "--user=ada")
+    conversed(tmp_path, f"/remember I prefer {WISH}.", ASKED, user="ada")
 
-    hers = talk(tmp_path, f"{ASKED}\n/why\n", "--user=ada")
-    his = talk(tmp_path, f"{ASKED}\n/why\n", "--user=bob")
-
-    assert WISH in hers.stdout
-    assert WISH not in his.stdout
+    assert WISH in conversed(tmp_path, ASKED, "/why", user="ada")[0]
+    assert WISH not in conversed(tmp_path, ASKED, "/why", user="bob")[0]
 
 
 @pytest.mark.slow
@@ -113,7 +124,7 @@ def test_tools_run_and_answers_are_edited_and_taken_back(tmp_path: Path) -> None
     tool = ["--tool=mcp", f"--set=tool.mcp.command={sys.executable}", f'--set=tool.mcp.args=["{SERVER}"]']
     typed = "add these\n/good\none \\\ntwo\n/edit Two lines.\n//slash\n/undo\n/undone\n/history\n"
 
-    answer = talk(tmp_path, typed, *tool, memory="")
+    answer = talk(tmp_path, typed, *tool)
 
     assert answer.returncode == 0, answer.stderr
     assert "→ add(" in answer.stderr
@@ -131,7 +142,7 @@ def test_tools_run_and_answers_are_edited_and_taken_back(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_json_is_one_value_and_without_a_model_three_lines_say_how_to_get_one(tmp_path: Path) -> None:
-    answer = talk(tmp_path, "hello\n/good\n", "--json", memory="")
+    answer = talk(tmp_path, "hello\n/good\n", "--json")
     nothing = subprocess.run([sys.executable, "-m", "agentfw", "chat"], capture_output=True, text=True, cwd=tmp_path)
 
     told = json.loads(answer.stdout)
@@ -147,11 +158,11 @@ def test_beside_a_conversation_in_progress_another_run_can_be_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    talk(tmp_path, "hello\n", memory="")
+    talk(tmp_path, "hello\n")
     folder = RunFolder.open(the_run(tmp_path))
 
     folder.lock()
-    second = talk(tmp_path, "hello\n", memory="")
+    second = talk(tmp_path, "hello\n")
     serving = CliRunner().invoke(serve, ["--runs", str(folder.path.parent), "--resume", folder.id, "--port", "0"])
     folder.unlock()
 
@@ -160,6 +171,16 @@ def test_beside_a_conversation_in_progress_another_run_can_be_begun(
     assert "agentfw chat --new" in second.stderr
     assert isinstance(serving.exception, RunInUseError)
     assert "agentfw serve --new" in serving.exception.fix
+
+
+SLOW = """
+import asyncio
+
+async def decide(request):
+    if request.messages[-1].content == "wait":
+        await asyncio.Event().wait()
+    return f"You said: {request.messages[-1].content}"
+"""
 
 
 class Terminal:
@@ -171,7 +192,7 @@ class Terminal:
         termios.tcsetwinsize(theirs, (24, 80))
         self._ours = ours
         self.process = subprocess.Popen(
-            command(*options, memory=""),
+            [sys.executable, "-m", "agentfw", "chat", *options],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -184,18 +205,17 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
-    def wait_for(self, text: str, seconds: float = 20) -> None:
+    def look(self) -> None:
+        """See what is shown within a fifth of a second."""
+        if select.select([self._ours], [], [], 0.2)[0]:
+            with suppress(OSError):  # it has ended
+                self.seen += os.read(self._ours, 65536).decode(errors="replace")
+
+    def wait_for(self, text: str, seconds: float = 60, times: int = 1) -> None:
         until = time.monotonic() + seconds
-        while text not in self.seen:
+        while self.seen.count(text) < times:
             assert time.monotonic() < until, f"never saw {text!r} in {self.seen!r}"
-            if select.select([self._ours], [], [], 0.2)[0]:
-                try:
-                    self.seen += os.read(self._ours, 65536).decode(errors="replace")
-                except OSError:
-                    assert text in self.seen, self.seen
-            if "\x1b[6n" in self.seen:  # it asks where the cursor is
-                self.seen = self.seen.replace("\x1b[6n", "")
-                self.type("\x1b[1;1R")
+            self.look()
 
     def close(self) -> None:
         self.process.kill()
@@ -204,27 +224,34 @@ class Terminal:
 
 
 @pytest.mark.slow
-def test_in_a_terminal_one_talks_recalls_lines_with_the_arrow_keys_and_leaves(tmp_path: Path) -> None:
-    pytest.importorskip("prompt_toolkit")
-    terminal = Terminal(tmp_path)
+def test_in_a_terminal_one_talks_stops_an_answer_recalls_lines_with_the_arrow_keys_and_leaves(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    terminal = Terminal(tmp_path, "--policy=./slow.py")
     try:
-        terminal.wait_for("\x1b[0;1m>")
-        terminal.type("first\x1b\rsecond\r")
+        terminal.wait_for("> ")
+        terminal.type("wait\r")
+        terminal.wait_for("wait\r\n")
+        until = time.monotonic() + 60
+        while "stopped" not in terminal.seen and time.monotonic() < until:
+            terminal.process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+            terminal.look()
+        terminal.type("first\\\rsecond\r")
         terminal.wait_for("You said: first")
         terminal.type("/good\r")
         terminal.wait_for("noted: good")
-        terminal.type("\x1b[A\x1b[A\r")
-        until = time.monotonic() + 60
-        while len(read_sessions(the_run(tmp_path))[0].turns) < 2 and time.monotonic() < until:
-            time.sleep(0.05)
-        terminal.type("\x04")
-        terminal.wait_for("ended with reward")
-
-        [episode] = RunFolder.open(the_run(tmp_path)).episodes()
-        said = [event.data["said"] for event in episode.events if event.name == "message"]
-        assert said == ["first\nsecond"] * 2
+        terminal.type("\x1b[A\x1b[A\x1b[A\r\x1b[A\x1b[A\x1b[A\r")
+        terminal.wait_for("You said: first", times=2)
+        while terminal.process.poll() is None and time.monotonic() < until:
+            terminal.type("\x04")
+            time.sleep(0.2)
+        terminal.wait_for("ended with reward", seconds=5)
     finally:
         terminal.close()
+
+    [episode] = RunFolder.open(the_run(tmp_path)).episodes()
+    said = [event.data["said"] for event in episode.events if event.name == "message"]
+    assert said == ["wait", "first\nsecond", "first\nsecond"]
 
 
 class TwoPieces(Policy):
@@ -245,7 +272,7 @@ def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation(tmp_p
 
     async def talk() -> list[str]:
         async with live:
-            conversation = Conversation(live, "me", LineScreen(Out(json=True)))
+            conversation = Conversation(live, "me", Screen(Out(json=True)))
             await conversation.say("Tea?")
             scripted, live.assembly.policy.inside = live.assembly.policy.inside, TwoPieces()
             asking = asyncio.create_task(conversation.say("Count."))
@@ -287,7 +314,7 @@ class Open:
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(
-            command(memory=""),
+            command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

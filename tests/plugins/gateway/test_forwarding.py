@@ -308,7 +308,7 @@ def test_a_stream_that_breaks_off_within_an_event_is_an_error_that_can_be_read(
 
 def test_a_long_stream_is_no_silent_one(upstream: Callable[..., Passing]) -> None:
     words = [chunk({"content": "on "}) for _ in range(6)]
-    gateway = upstream(chunks(*words, chunk({}, finish_reason="stop"), pause=0.35), assignments=("policy.deadline=3",))
+    gateway = upstream(chunks(*words, chunk({}, finish_reason="stop"), pause=0.4), assignments=("policy.deadline=1.5",))
 
     answer = post(gateway, {**ASK, "stream": True})
 
@@ -317,8 +317,8 @@ def test_a_long_stream_is_no_silent_one(upstream: Callable[..., Passing]) -> Non
 
 
 def test_silence_ends_at_the_deadline(upstream: Callable[..., Passing]) -> None:
-    silent = chunks(chunk({"content": "on"}), chunk({"content": "off"}), pause=4)
-    gateway = upstream(silent, Reply(completion().body, wait=4), assignments=("policy.deadline=1",))
+    silent = chunks(chunk({"content": "on"}), chunk({"content": "off"}), pause=2)
+    gateway = upstream(silent, Reply(completion().body, wait=2), assignments=("policy.deadline=1",))
 
     stream, whole = post(gateway, {**ASK, "stream": True}), post(gateway, ASK)
 

@@ -64,7 +64,7 @@ def test_a_client_that_hangs_up_stops_its_request_upstream(serve: Serve, stream:
 
 
 @pytest.mark.slow
-def test_places_come_back_from_clients_that_hang_up_at_every_byte(serve: Serve) -> None:
+def test_places_come_back_from_clients_that_hang_up_at_any_byte(serve: Serve) -> None:
     given = request("every", stream=True)
     with endless() as upstream:
         gateway = in_front_of(serve, upstream, 8, Limits(concurrency=8, queue=10_000))
@@ -78,7 +78,7 @@ def test_places_come_back_from_clients_that_hang_up_at_every_byte(serve: Serve) 
                     left -= len(heard)
 
         with ThreadPoolExecutor(16) as threads:
-            list(threads.map(hang_up, range(len(given) + 400)))
+            list(threads.map(hang_up, range(0, len(given) + 400, 3)))
         figures = ("answers_in_progress", "requests_waiting")
         told = [f"\nagentfw_{name} 0.0" for name in figures]
         until(lambda: all(figure in httpx.get(f"{gateway.url}/metrics").text for figure in told), 120)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from command_line import Agentfw
 
 from agentfw.errors import UsageError
 from agentfw_plugins.gateway.keys import KeyFile
@@ -112,11 +111,9 @@ def test_a_key_has_its_own_limits(serve: Serve, keys: KeyFile) -> None:
     assert [asked(often).status_code for _ in range(4)] == [200] * 4
 
 
-@pytest.mark.slow
-def test_keys_are_made_listed_and_taken_back_by_command(tmp_path: Path) -> None:
+def test_keys_are_made_listed_and_taken_back_by_command(agentfw: Agentfw, tmp_path: Path) -> None:
     def command(*arguments: str) -> Any:
-        whole = [sys.executable, "-m", "agentfw", "serve", "keys", *arguments, "--json"]
-        return json.loads(subprocess.run(whole, cwd=tmp_path, check=True, capture_output=True, text=True).stdout)
+        return agentfw("serve", "keys", *arguments, "--json").json
 
     made = command("add", "ada", "--per-minute", "60")
     listed = command("list")

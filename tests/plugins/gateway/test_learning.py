@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from command_line import Agentfw
 
 from agentfw import Message
 from agentfw.errors import UsageError
@@ -151,17 +152,18 @@ def test_a_canary_has_its_share_of_the_sessions_and_keeps_them() -> None:
     assert {given.for_session(name) for name in names} == {3}
 
 
-def test_learning_is_refused_where_it_can_not_be_done(tmp_path: Path) -> None:
-    def refused(*words: str) -> str:
-        process = killing.begun(tmp_path, *words)
-        _, error = process.communicate(timeout=120)
-        assert process.returncode == 2
-        return error
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--policy", "scripted", "--set", 'policy.replies=["Hello."]', "--learn"), "can't learn while it serves"),
+        (("--policy", "tiny", "--canary", "0.1"), "add --learn"),
+    ],
+)
+def test_learning_is_refused_where_it_can_not_be_done(agentfw: Agentfw, options: tuple[str, ...], words: str) -> None:
+    answer = agentfw("serve", "--port", "0", *options)
 
-    assert "can't learn while it serves" in refused(
-        "--policy", "scripted", "--set", 'policy.replies=["Hello."]', "--learn"
-    )
-    assert "add --learn" in refused("--policy", "tiny", "--canary", "0.1")
+    assert answer.code == 2
+    assert words in answer.err
 
 
 def thumbs(version: str, liked: int, disliked: int, at: float = 5.0) -> list[Rating]:
@@ -201,7 +203,7 @@ def test_a_trial_goes_on_until_enough_answers_of_both_are_rated(tmp_path: Path) 
     assert one_sided.said == "v4 is on trial: 2 of its answers are rated, 58 others"
 
 
-def test_the_list_of_versions_says_that_one_is_being_made(tmp_path: Path) -> None:
+def test_the_list_of_versions_says_that_one_is_being_made(agentfw: Agentfw, tmp_path: Path) -> None:
     live = opened(tmp_path, policy="tiny")
     file = VersionFile(live.folder.path)
     file.create()
@@ -213,15 +215,11 @@ def test_the_list_of_versions_says_that_one_is_being_made(tmp_path: Path) -> Non
             session.feedback(1.0)
             await live.keep(session)
 
-    def listed() -> str:
-        command = [sys.executable, "-m", "agentfw", "serve", "versions", "--runs", str(tmp_path)]
-        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-
     asyncio.run(rate())
-    few = listed()
+    few = agentfw("serve", "versions", "--runs", str(tmp_path)).out
     with file.change() as changed:
         changed.every = 1
-    enough = listed()
+    enough = agentfw("serve", "versions", "--runs", str(tmp_path)).out
 
     assert "not enough feedback yet: 1 new ratings, 40 needed" in few
     assert "a version is being made, if a gateway runs: 1 new ratings, 1 needed" in enough

@@ -178,7 +178,7 @@ def test_what_the_server_finds_wrong_is_up_to_the_server(upstream: Callable[...,
 @pytest.mark.parametrize("protocol", [protocols()[path] for path in ("responses", "messages", "completions")])
 def test_nothing_in_a_request_keeps_it_from_its_server(protocol: Protocol) -> None:
     tried = 0
-    for number in range(6000):
+    for number in range(1500):
         path, raw, _ = mutated(number)
         if path.rpartition("/v1/")[2] != protocol.path:
             continue
@@ -192,7 +192,7 @@ def test_nothing_in_a_request_keeps_it_from_its_server(protocol: Protocol) -> No
         assert asked.model == model
         assert asked.messages
 
-    assert tried > 200
+    assert tried > 50
 
 
 def test_conversations_that_a_server_keeps_are_not_for_keys_of_users(

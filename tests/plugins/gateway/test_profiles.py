@@ -98,12 +98,12 @@ def test_thousands_of_accounts_of_one_device_are_kept_apart() -> None:
     headers = {"user-agent": "claude-cli/2.1.197"}
 
     users = set[str]()
-    for number in range(10_000):
+    for number in range(1_000):
         body = claude("Hello.", account=f"account-{number}")
         asked = recorded(protocols()["messages"], Body(body))
         users.add(told_by(Sent(headers, body, asked)).user)
 
-    assert len(users) == 10_000
+    assert len(users) == 1_000
 
 
 @pytest.mark.parametrize("given", ['{"device_id": 5', "{}", '["a"]', "user_x", "x" * 200, '{"device_id": {"a": 1}}'])

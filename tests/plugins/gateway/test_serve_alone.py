@@ -7,15 +7,16 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from chat_server import Reply, completion, refusal, serving
+from command_line import Agentfw
 
-import agentfw
+from agentfw import train
 
 pytest.importorskip("snowballstemmer")
 openai = pytest.importorskip("openai")
@@ -79,11 +80,23 @@ def wordy(completions: list[str], **columns: object) -> list[float]:
     return [float(len(text) % 7) for text in completions]
 
 
-def refused(folder: Path, *options: str, **environment: str) -> str:
-    """What it says that doesn't start."""
-    with pytest.raises(AssertionError) as raised, started(folder, *options, **environment):
-        pass
-    return str(raised.value)
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> Refused:
+    """Starts a gateway that can't start. Returns what it says."""
+
+    def start(*options: str, **environment: str) -> str:
+        for name in OF_PROVIDERS:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        answer = agentfw("serve", "--port", "0", *options)
+        assert answer.code == 2
+        return answer.err
+
+    return start
 
 
 def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers(tmp_path: Path) -> None:
@@ -115,29 +128,26 @@ def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers(t
     assert "record: 0 sessions," in anew
 
 
-def typed(folder: Path, *words: str) -> str:
-    """What a command in this folder prints, by both streams."""
-    command = [sys.executable, "-m", "agentfw", *words]
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    return done.stdout
+def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(agentfw: Agentfw, tmp_path: Path) -> None:
+    def typed(*words: str) -> str:
+        answer = agentfw(*words)
+        return answer.out + answer.err
 
-
-def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(tmp_path: Path) -> None:
     with serving(completion("Noted.")) as (address, _), started(tmp_path, OPENAI_BASE_URL=address) as gateway:
         client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
         said = [{"role": "user", "content": "I only drink rooibos tea."}]
         answer = client.chat.completions.with_raw_response.create(model="served", messages=said)
         session, url = answer.headers["x-agentfw-session"], ("--url", gateway.url)
         heard = gateway.remembered("you")
-        going, refused_report = typed(tmp_path, "runs", "list"), typed(tmp_path, "report", "last")
-        slips = typed(tmp_path, "feedback", session, "god", *url), typed(tmp_path, "feedback", "tea", "good", *url)
-        typed(tmp_path, "feedback", session, "good", "--words", "Please be brief.", "--end", *url)
+        going, refused_report = typed("runs", "list"), typed("report", "last")
+        slips = typed("feedback", session, "god", *url), typed("feedback", "tea", "good", *url)
+        typed("feedback", session, "good", "--words", "Please be brief.", "--end", *url)
         kept = httpx.get(f"{gateway.url}/memory").json()
         pages = httpx.get(f"{gateway.url}/view/").text, httpx.get(gateway.url).text
         said = [{"role": "user", "content": "Which tea, and how do I make it? Please be brief."}]
         later = client.chat.completions.with_raw_response.create(model="served", messages=said)
-        typed(tmp_path, "feedback", later.headers["x-agentfw-session"], "--end", *url)
-        ended = typed(tmp_path, "runs", "show", "last")
+        typed("feedback", later.headers["x-agentfw-session"], "--end", *url)
+        ended = typed("runs", "show", "last")
 
     assert heard == ["I only drink rooibos tea."]
     assert {item["text"] for item in kept["items"]} == {"I only drink rooibos tea.", "Please be brief."}
@@ -241,16 +251,17 @@ def test_a_model_is_served_by_its_name_whatever_provider_there_is(tmp_path: Path
     assert answer.usage.completion_tokens
 
 
+@pytest.mark.nightly
 def test_a_trained_model_is_told_with_its_run_and_version_and_each_answer_names_it(
     tmp_path: Path, small_model: Path
 ) -> None:
     pytest.importorskip("peft")
-    trained = agentfw.train(
+    trained = train(
         tasks=[{"prompt": f"What is {n} + 3?"} for n in range(20)],
         model=str(small_model),
         reward=wordy,
         updates=1,
-        settings={"samples": 2, "evaluation.tasks": 1, "sampling.max_tokens": 8},
+        settings={"tasks": 2, "samples": 2, "evaluation.tasks": 1, "sampling.max_tokens": 8},
         runs=tmp_path / "runs",
     )
     with started(tmp_path, "--policy", "last", "--memory", "none") as gateway:
@@ -269,7 +280,6 @@ def test_a_trained_model_is_told_with_its_run_and_version_and_each_answer_names_
     ("options", "environment", "words"),
     [
         ((), {}, "export OPENAI_BASE_URL="),
-        (("--model", "no/where"), {"HF_HUB_OFFLINE": "1"}, "the model no/where isn't in the cache"),
         (("--model", "any", "--also", "fast"), {}, "write --also NAME=POLICY"),
         ((), {"OPENAI_BASE_URL": "https://your-provider.example/v1"}, "is a placeholder"),
         (("--port", "8765"), {"OPENAI_BASE_URL": "http://127.0.0.1:8765/v1"}, "is the address of this gateway itself"),
@@ -277,9 +287,9 @@ def test_a_trained_model_is_told_with_its_run_and_version_and_each_answer_names_
     ],
 )
 def test_what_cannot_work_is_refused_with_what_to_do(
-    tmp_path: Path, options: tuple[str, ...], environment: dict[str, str], words: str
+    refused: Refused, options: tuple[str, ...], environment: dict[str, str], words: str
 ) -> None:
-    assert words in refused(tmp_path, *options, "--memory", "none", **environment)
+    assert words in refused(*options, "--memory", "none", **environment)
 
 
 def test_a_provider_that_does_not_answer_costs_no_start(tmp_path: Path) -> None:
@@ -289,7 +299,9 @@ def test_a_provider_that_does_not_answer_costs_no_start(tmp_path: Path) -> None:
     assert "can't be reached" in line
 
 
-def test_the_providers_model_writes_down_what_users_say_and_its_tokens_are_recorded(tmp_path: Path) -> None:
+def test_the_providers_model_writes_down_what_users_say_and_its_tokens_are_recorded(
+    agentfw: Agentfw, tmp_path: Path
+) -> None:
     decided = [{"action": "ADD", "text": "Lives in Rome", "evidence": "I moved to Rome"}]
 
     def answer(body: dict[str, object]) -> Reply:
@@ -304,8 +316,7 @@ def test_the_providers_model_writes_down_what_users_say_and_its_tokens_are_recor
                 client.chat.completions.create(model="other", messages=[{"role": "user", "content": text}])
             remembered, told = gateway.remembered("you"), gateway.told
             record = next((tmp_path / "runs").glob("*/heard.jsonl")).read_text()
-        usage = [sys.executable, "-m", "agentfw", "serve", "usage", "--json"]
-        spent = json.loads(subprocess.run(usage, cwd=tmp_path, check=True, capture_output=True).stdout)
+        spent = agentfw("serve", "usage", "--json").json
 
     asked = [body for body in server.bodies if "response_format" in body]
     took = [json.loads(line).get("took") for line in record.splitlines()]
@@ -316,9 +327,9 @@ def test_the_providers_model_writes_down_what_users_say_and_its_tokens_are_recor
     assert address in told
 
 
-def test_a_model_writes_only_where_there_is_one_that_can(tmp_path: Path) -> None:
-    without = refused(tmp_path, "--remember", "model", "--memory", "none", OPENAI_BASE_URL="http://localhost:1/v1")
-    other = refused(tmp_path, "--remember", "model", ANTHROPIC_BASE_URL="http://localhost:1")
+def test_a_model_writes_only_where_there_is_one_that_can(refused: Refused) -> None:
+    without = refused("--remember", "model", "--memory", "none", OPENAI_BASE_URL="http://localhost:1/v1")
+    other = refused("--remember", "model", ANTHROPIC_BASE_URL="http://localhost:1")
 
     assert "needs the memory skillgraph, and a provider with OpenAI's API" in without
     assert "writer_url" in other

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from command_line import Agentfw
 
 from agentfw import Episode, Host, Message, Task, Turn
 from agentfw.episode import Event
@@ -23,6 +23,7 @@ from .conftest import served
 pytest.importorskip("sqlalchemy")
 
 from agentfw_plugins.gateway.learning.shared_versions import SharedVersionFile
+from agentfw_plugins.gateway.sessions import session_store
 from agentfw_plugins.gateway.sessions.copied_sessions import copied
 from agentfw_plugins.gateway.sessions.session_database import LEARNING
 from agentfw_plugins.gateway.sessions.session_store import Chosen, SessionJournal, SessionStore
@@ -126,9 +127,10 @@ def test_ended_sessions_are_dropped_after_a_while_and_feedback_when_a_training_h
 
 
 def test_sessions_are_deleted_by_user_key_and_age_but_not_in_the_middle_of_an_answer(
-    store: SessionStore, where: str
+    store: SessionStore, where: str, agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(450):  # more than are read at a time
+    monkeypatch.setattr(session_store, "_PAGE", 20)
+    for number in range(45):  # more than are read at a time
         say(store, f"shop:{number}", user=f"u{number % 3}")
     say(store, "shop_:other", user="u0")
     store.lease = 1000.0
@@ -136,16 +138,16 @@ def test_sessions_are_deleted_by_user_key_and_age_but_not_in_the_middle_of_an_an
     journal = SessionJournal(where)
 
     none = journal.delete(Chosen(before=1.0))
-    command = [sys.executable, "-m", "agentfw", "serve", "sessions", "delete", where, "--user", "u0", "--key", "shop"]
-    done = subprocess.run([*command, "--json", "--yes"], check=True, capture_output=True, text=True)
+    command = ("serve", "sessions", "delete", where, "--user", "u0", "--key", "shop")
+    done = agentfw(*command, "--json", "--yes")
     rest = {(episode.task.user, episode.task.query.partition(":")[0]) for episode in journal.sessions(Chosen())}
 
-    unsure = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    unsure = agentfw(*command)
 
-    assert (unsure.returncode, "--yes" in unsure.stderr) == (2, True)
+    assert (unsure.code, "--yes" in unsure.err) == (2, True)
     assert held is not None
     assert none == (0, 0)
-    assert json.loads(done.stdout) == {"deleted": 149, "in_use": 1}, "one is being answered"
+    assert done.json == {"deleted": 14, "in_use": 1}, "one is being answered"
     assert rest == {("u0", "shop"), ("u1", "shop"), ("u2", "shop"), ("u0", "shop_")}
     assert store.take("shop:3") is not None
     assert store.records(held.number), "the session in progress has all that was said"

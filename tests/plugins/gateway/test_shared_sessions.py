@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -103,16 +102,6 @@ def test_a_conversation_without_a_name_is_found_by_its_last_answer(two: tuple[Se
 
     names = [answer.headers["x-agentfw-session"] for answer in (first, second, stranger)]
     assert names[0] == names[1] != names[2]
-
-
-@pytest.mark.slow
-def test_requests_at_both_at_once_wait_for_one_another(two: tuple[Served, Served], anywhere: str) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda i: message(ask(two[i % 2], "tea", f"word {i}"))["content"], range(24)))
-
-    turns = stored(anywhere, "tea").turns
-    assert sorted(turn.text for turn in turns) == sorted(answers)
-    assert [turn.index for turn in turns] == list(range(24))
 
 
 @pytest.mark.slow

@@ -2,19 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
 from chat_server import Reply, chunks, completion
+from pydantic import BaseModel
 
 from .conftest import Served, served
-from .structured_clients import ANSWER, CLIENTS, Weather
 from .upstream import passing
 
 pytest.importorskip("openai")
+
+QUESTION = "How is the weather in Rome?"
+ANSWER = '{"city": "Rome", "sky": "sunny"}'
+
+
+class Weather(BaseModel):
+    """The weather of a city."""
+
+    city: Literal["Rome", "Paris"]
+    sky: Literal["sunny", "cloudy"]
+
+
+def chat_parse(url: str, model: str) -> Any:
+    from openai import OpenAI
+
+    said: Any = [{"role": "user", "content": QUESTION}]
+    client = OpenAI(base_url=url, api_key="none", max_retries=0)
+    return client.chat.completions.parse(model=model, messages=said, response_format=Weather).choices[0].message.parsed
+
+
+def chat_parse_streamed(url: str, model: str) -> Any:
+    from openai import OpenAI
+
+    said: Any = [{"role": "user", "content": QUESTION}]
+    client = OpenAI(base_url=url, api_key="none", max_retries=0)
+    with client.chat.completions.stream(model=model, messages=said, response_format=Weather) as events:
+        return events.get_final_completion().choices[0].message.parsed
+
+
+def responses_parse(url: str, model: str) -> Any:
+    from openai import OpenAI
+
+    client = OpenAI(base_url=url, api_key="none", max_retries=0)
+    return client.responses.parse(model=model, input=QUESTION, text_format=Weather).output_parsed
+
+
+def agents_sdk(url: str, model: str) -> Any:
+    from agents import Agent, OpenAIResponsesModel, Runner, set_tracing_disabled
+    from openai import AsyncOpenAI
+
+    async def ask() -> Any:
+        set_tracing_disabled(True)
+        async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+            chat = OpenAIResponsesModel(model, client)
+            return (await Runner.run(Agent("weather", model=chat, output_type=Weather), QUESTION)).final_output
+
+    return asyncio.run(ask())
+
+
+def pydantic_ai(url: str, model: str) -> Any:
+    from pydantic_ai import Agent, NativeOutput
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    chat = OpenAIChatModel(model, provider=OpenAIProvider(base_url=url, api_key="none"))
+    return asyncio.run(Agent(chat, output_type=NativeOutput(Weather)).run(QUESTION)).output
+
+
+Client = Callable[[str, str], Any]
+OF_OPENAI: tuple[Client, ...] = (chat_parse, chat_parse_streamed, responses_parse)
 
 
 @pytest.fixture(scope="module")
@@ -36,22 +97,23 @@ def answer(body: dict[str, Any]) -> Reply:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("client", CLIENTS)
-def test_clients_get_it_from_a_server(client: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("client", OF_OPENAI)
+def test_clients_get_it_from_a_server(client: Client, tmp_path: Path) -> None:
     with passing(tmp_path, answer) as gateway:
-        found = CLIENTS[client](gateway.session("shape"), "served")
+        found = client(gateway.session("shape"), "served")
 
     assert Weather.model_validate(found) == Weather(city="Rome", sky="sunny")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("client", [name for name in CLIENTS if "json_mode" not in name])
-def test_clients_get_it_from_a_model_in_this_process(client: str, local: Served) -> None:
-    name = f"client-{list(CLIENTS).index(client)}"
-    found = CLIENTS[client](local.session(name), "transformers")
+@pytest.mark.parametrize(
+    "client", [*OF_OPENAI, *(pytest.param(one, marks=pytest.mark.nightly) for one in (agents_sdk, pydantic_ai))]
+)
+def test_clients_get_it_from_a_model_in_this_process(client: Client, local: Served) -> None:
+    found = client(local.session(client.__name__), "transformers")
 
     assert isinstance(found, Weather)  # of a model that never learned anything
-    (turn,) = local.live.sessions[name].episode.turns
+    (turn,) = local.live.sessions[client.__name__].episode.turns
     assert turn.constrained
 
 

@@ -52,8 +52,7 @@ def test_a_tool_that_is_not_named_is_called(agentfw: Agentfw, mailing: tuple[str
     assert hook_events(tmp_path / "runs") == []
 
 
-@pytest.mark.parametrize(("typed", "did"), [("yes", "asked: allowed"), ("no", "asked: refused")])
-def test_a_run_asks_in_its_terminal(mailing: tuple[str, ...], tmp_path: Path, typed: str, did: str) -> None:
+def test_a_run_asks_in_its_terminal(mailing: tuple[str, ...], tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "agentfw", *mailing, *APPROVE]
     run = subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs)
@@ -61,14 +60,14 @@ def test_a_run_asks_in_its_terminal(mailing: tuple[str, ...], tmp_path: Path, ty
     shown = b""
     while b"[y/N]" not in shown:
         shown += os.read(ours, 1000)
-    os.write(ours, f"{typed}\n".encode())
+    os.write(ours, b"yes\n")
     reading = threading.Thread(target=_drained, args=(ours,), daemon=True)
     reading.start()
 
     assert run.wait(120) == 0
     assert b"call send_mail with" in shown
-    assert [event["did"] for event in hook_events(tmp_path / "runs")] == [did]
-    assert (tmp_path / "sent.txt").exists() == (typed == "yes")
+    assert [event["did"] for event in hook_events(tmp_path / "runs")] == ["asked: allowed"]
+    assert (tmp_path / "sent.txt").exists()
 
 
 def _drained(terminal: int) -> None:
@@ -79,21 +78,20 @@ def _drained(terminal: int) -> None:
         pass
 
 
-@pytest.mark.parametrize(("typed", "did"), [("y", "asked: allowed"), ("never", "asked: refused")])
 def test_a_chat_takes_the_next_line_for_the_answer(
-    mailing: tuple[str, ...], model: tuple[str, Server], tmp_path: Path, typed: str, did: str
+    mailing: tuple[str, ...], model: tuple[str, Server], tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "agentfw", "chat", "--policy", "openai", "--tool", "./send_mail.py", *APPROVE]
     command += ["--set", f"policy.base_url={model[0]}", "--set", "policy.model=served"]
-    lines = f"Write to Ada, please.\n{typed}\n"
+    lines = "Write to Ada, please.\nnever\n"
 
     done = subprocess.run(command, cwd=tmp_path, input=lines, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
     assert "[y/N]" in done.stderr
     assert "It is done." in done.stdout
-    assert [event["did"] for event in hook_events(tmp_path / "runs")] == [did]
-    assert (tmp_path / "sent.txt").exists() == (typed == "y")
+    assert [event["did"] for event in hook_events(tmp_path / "runs")] == ["asked: refused"]
+    assert not (tmp_path / "sent.txt").exists()
 
 
 def asked(url: str, body: Any = None) -> Any:

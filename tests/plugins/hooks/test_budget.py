@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from subprocess import run
-from sys import executable
 
-from chat_server import completion, serving
+from chat_server import serving
 from command_line import Agentfw
 
 POLICY = """
@@ -41,35 +39,6 @@ def test_a_price_that_nobody_knows_is_an_error_before_anything_is_asked(tmp_path
     assert refused.code == 2
     assert "the price of the model nobody-knows-it isn't known" in refused.err
     assert server.bodies == []
-
-
-def test_a_user_is_refused_and_another_is_not_also_after_a_restart(tmp_path: Path, agentfw: Agentfw) -> None:
-    with serving(completion("fine")) as (address, server):
-        command = [
-            executable,
-            "-m",
-            "agentfw",
-            "chat",
-            "--policy",
-            "openai",
-            "--hook",
-            "budget",
-            *_set("user_tokens=20"),
-        ]
-        command += ["--set", f"policy.base_url={address}", "--set", "policy.model=served"]
-        said = [
-            run([*command, "--user", user], cwd=tmp_path, input=lines, capture_output=True, text=True, check=False)
-            for user, lines in (("ada", "one\ntwo\n"), ("ada", "three\n"), ("bob", "one\n"))
-        ]
-
-    assert [done.returncode for done in said] == [0, 1, 0]
-    assert "the budget of user ada is spent: 28 of 20 tokens" in said[1].stderr
-    assert len(server.bodies) == 3
-    told = agentfw("serve", "usage", "--by", "user", "--json")
-    assert [(row["name"], row["requests"], row["tokens"]) for row in told.json["rows"]] == [
-        ("ada", 2, 28),
-        ("bob", 1, 14),
-    ]
 
 
 def _set(assignment: str) -> tuple[str, str]:

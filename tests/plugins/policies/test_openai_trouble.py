@@ -18,12 +18,14 @@ from pydantic import ValidationError
 from agentfw.errors import QuotaEndedError
 from agentfw.policy import Generation, Request, Sampling
 from agentfw_cli.main import main
+from agentfw_plugins.policies.http import endpoint
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
 
 
 @pytest.fixture(autouse=True)
-def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_key_and_little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr(endpoint, "_FIRST_PAUSE", 0.01)
 
 
 def slow(seconds: float) -> Reply:

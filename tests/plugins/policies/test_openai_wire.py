@@ -143,24 +143,22 @@ def test_calls_of_a_program_are_written_out_for_a_server_without_tools() -> None
     assert sent[3] == {"role": "user", "content": "<tool_response>\ndone\n</tool_response>"}
 
 
-def test_what_an_answer_cost_is_what_the_server_says() -> None:
-    usage = {"prompt_tokens": 120, "prompt_tokens_details": {"cached_tokens": 100}, "completion_tokens": 7}
-    assert read_generation(reply("fine", usage=usage), ()).usage == Usage(120, 100, 7)
+COUNTS = {"prompt_tokens": 120, "prompt_tokens_details": {"cached_tokens": 100}, "completion_tokens": 7}
 
 
-def test_what_a_server_does_not_say_is_unknown_and_what_can_be_counted_is_counted() -> None:
-    assert read_generation(reply("fine"), ()).usage == Usage(None, None, None)
+@pytest.mark.parametrize(
+    ("usage", "known"),
+    [
+        (COUNTS, Usage(120, 100, 7)),
+        *((bad, Usage(None, None, None)) for bad in (None, 3, "many", [1], {"prompt_tokens_details": 4})),
+        *((dict.fromkeys(COUNTS, bad), Usage(None, None, None)) for bad in (-1, "12", 3.5, True, None, [4], {})),
+    ],
+)
+def test_what_an_answer_cost_is_what_the_server_says_and_else_unknown(usage: object, known: Usage) -> None:
+    answer = read_generation(reply("twelve chars", usage=usage), ())
+    assert (answer.usage, answer.length) == (known, 7 if usage is COUNTS else 3)
+
+
+def test_what_a_server_does_not_count_is_counted_where_it_gives_the_tokens() -> None:
     counted = reply("fine", token_ids=[3, 4]) | {"prompt_token_ids": [5, 6, 7]}
     assert read_generation(counted, ()).usage == Usage(3, None, 2)
-
-
-@pytest.mark.parametrize("bad", [-1, "12", 3.5, True, None, [4], {}])
-def test_a_count_that_is_none_is_unknown(bad: object) -> None:
-    usage = {"prompt_tokens": bad, "prompt_tokens_details": {"cached_tokens": bad}, "completion_tokens": bad}
-    answer = read_generation(reply("twelve chars", usage=usage), ())
-    assert (answer.usage, answer.length) == (Usage(None, None, None), 3)
-
-
-@pytest.mark.parametrize("bad", [3, "many", [1], {"prompt_tokens_details": 4}])
-def test_usage_that_is_no_table_is_unknown(bad: object) -> None:
-    assert read_generation(reply("fine", usage=bad), ()).usage == Usage(None, None, None)

@@ -81,7 +81,11 @@ def served(model: Path, probe: Probe, *adapters: Path, precision: Any = "auto") 
     return asyncio.run(use())
 
 
-@pytest.fixture(scope="module", params=[0.1, 0.01, 0.003], ids=["large", "small", "careful"])
+@pytest.fixture(
+    scope="module",
+    params=[0.1, pytest.param(0.01, marks=pytest.mark.nightly), 0.003],
+    ids=["large", "small", "careful"],
+)
 def training(
     request: pytest.FixtureRequest, make_model: Make, make_adapter: Make, tmp_path_factory: pytest.TempPathFactory
 ) -> Training:

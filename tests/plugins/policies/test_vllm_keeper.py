@@ -60,7 +60,7 @@ def family(path: Path) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("deaf", [False, True], ids=["polite", "deaf"])
+@pytest.mark.parametrize("deaf", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["polite", "deaf"])
 def test_closing_the_pipe_ends_the_command_and_its_children(tmp_path: Path, deaf: bool) -> None:
     keeper = subprocess.Popen(command(tmp_path / "pids", deaf=deaf), stdin=subprocess.PIPE, start_new_session=True)
     pids = family(tmp_path / "pids")

@@ -54,7 +54,7 @@ def outcome(folder: RunFolder) -> list[dict[str, Any]]:
     return [{key: line[key] for key in ("episode", "reward", "scores", "turns")} for line in folder.metrics()]
 
 
-@pytest.fixture(params=["file", "s3"])
+@pytest.fixture(params=["file", pytest.param("s3", marks=pytest.mark.nightly)])
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "file":
         return f"file://{tmp_path}/store"

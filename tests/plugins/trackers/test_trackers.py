@@ -70,7 +70,7 @@ def history(store: Path, name: str) -> list[tuple[int, float]]:
 
 
 @pytest.mark.slow
-def test_mlflow_has_one_run_however_often_it_is_broken_off(tmp_path: Path) -> None:
+def test_mlflow_has_one_run_with_its_settings_however_often_it_is_broken_off(tmp_path: Path) -> None:
     track(MLflowTracker(MLflowSettings()), tmp_path, {0: {"reward": 0.25}}, finished=False)
     _, run = mlflow_run(tmp_path / "mlflow")
     assert run.info.status == "FAILED"
@@ -79,12 +79,6 @@ def test_mlflow_has_one_run_however_often_it_is_broken_off(tmp_path: Path) -> No
     assert (run.info.run_name, run.info.status) == (RUN, "FINISHED")
     assert history(tmp_path / "mlflow", "reward") == [(0, 0.25), (1, 1.0), (2, 0.5)]
     assert run.data.metrics["summary/reward"] == 0.75
-
-
-@pytest.mark.slow
-def test_mlflow_has_the_settings_as_parameters(tmp_path: Path) -> None:
-    track(MLflowTracker(MLflowSettings()), tmp_path, {})
-    _, run = mlflow_run(tmp_path / "mlflow")
     assert run.data.params == {
         "seed": "7",
         "policy.name": "openai",
@@ -270,7 +264,7 @@ def listener() -> Iterator[tuple[str, list[bytes]]]:
         thread.join()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_tracker_asks_for_the_network_by_default(
     kind: str, tmp_path: Path, listener: tuple[str, list[bytes]]

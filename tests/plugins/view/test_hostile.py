@@ -16,7 +16,7 @@ from agentfw.runs import RunFolder
 from agentfw_plugins.view.index import Index
 from agentfw_plugins.view.search import Filter, find
 
-from .conftest import careless, play
+from .test_view import runs_of
 
 View = Callable[[Path], str]
 MARKUP = "</pre></template><script>window.taken=1</script><img src=x onerror='window.taken=1'><a href='javascript:0'>"
@@ -122,15 +122,14 @@ def test_a_run_that_is_being_written_is_read_as_far_as_it_is_there(recorded: Pat
     assert counts == [1, 1, 2]
 
 
-def test_a_journal_in_the_place_of_another_is_read_anew(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    folder = play(runs)
+def test_a_journal_in_the_place_of_another_is_read_anew(recorded: Path, tmp_path: Path) -> None:
+    (careful, careless), runs = runs_of(recorded), tmp_path / "runs"
+    folder = shutil.copytree(careful.path, runs / careful.id)
     before = [row["refused"] for row in rows_of(runs)]
-    other = play(tmp_path / "others", careless)
 
-    shutil.copytree(other.path, folder.path, dirs_exist_ok=True, copy_function=replaced)
+    shutil.copytree(careless.path, folder, dirs_exist_ok=True, copy_function=replaced)
     after = [row["refused"] for row in rows_of(runs)]
-    shutil.rmtree(folder.path)
+    shutil.rmtree(folder)
 
     assert (sum(before), sum(after) > 0, len(after)) == (0, True, 2)
     assert rows_of(runs) == []

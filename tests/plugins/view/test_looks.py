@@ -15,7 +15,6 @@ from .conftest import play
 from .test_view import read, runs_of
 
 View = Callable[..., str]
-WIDTHS = (1280, 380)
 OUT_OF_SIGHT = """(() => {
     const parts = document.querySelectorAll("main :is(td, th, dd, h1, p, pre, a, button, input, select)");
     const cut = [...parts].filter((one) => {
@@ -27,9 +26,8 @@ OUT_OF_SIGHT = """(() => {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", WIDTHS)
-def test_everything_on_a_page_is_in_sight_also_with_long_names(
-    recorded: Path, tmp_path: Path, view: View, chromium: Callable[..., Any], width: int
+def test_everything_on_a_page_is_in_sight_also_on_a_telephone_and_with_long_names(
+    recorded: Path, tmp_path: Path, view: View, chromium: Callable[..., Any]
 ) -> None:
     runs = tmp_path / "runs"
     shutil.copytree(recorded, runs)
@@ -40,7 +38,7 @@ def test_everything_on_a_page_is_in_sight_also_with_long_names(
         file.write_text(file.read_text().replace('"user":"user"', f'"user":"{name}"'))
     url = view(runs)
     browser = chromium()
-    browser.size(width, 800)
+    browser.size(380, 800)
     one, other = (f"{folder.id}/00000-0" for folder in (careful, failed))
 
     for page in ("/", "/?failure=refused&tool=open_message", f"/episode/{other}", f"/pair?left={one}&right={other}"):

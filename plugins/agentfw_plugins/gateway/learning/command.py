@@ -21,7 +21,7 @@ import click
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
 
-from ...command_options import json_option
+from ...command_options import json_option, runs_option
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
@@ -107,9 +107,8 @@ def _of_run(command: Command) -> Command:
     shared = click.option(
         "--sessions", "shared", metavar="WHERE", default="", help="Versions of the gateways that share these sessions."
     )
-    runs = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
     run = click.option("--run", metavar="RUN", help="Run of the gateway. Default: the newest that learns.")
-    return run(runs(shared(json_option(command))))
+    return run(runs_option(shared(json_option(command))))
 
 
 def _file(run: str | None, runs: Path | None, shared: str) -> VersionFile:
