@@ -33,7 +33,7 @@ def test_every_command_has_json(agentfw: Agentfw, quick: tuple[str, ...]) -> Non
     assert {row["kind"] for row in agentfw("plugins", "list", "--json").json} >= {"environment", "policy"}
     assert agentfw("plugins", "show", "guessing", "--json").json[0]["settings"][0]["key"] == "rounds"
     assert agentfw("doctor", "--json").json["agentfw"]
-    assert len(agentfw("plugins", "new", "agentfw-cups", "--kind", "memory", "--json").json["files"]) > 5
+    assert len(agentfw("plugins", "new", "agentfw-saucers", "--kind", "memory", "--json").json["files"]) > 5
 
 
 def test_what_a_component_prints_does_not_get_into_the_data(agentfw: Agentfw, quick: tuple[str, ...]) -> None:

@@ -219,7 +219,7 @@ def test_an_error_outside_of_all_guards_names_the_distribution_that_it_comes_fro
 @pytest.mark.parametrize(("redirect", "code"), [("> /dev/full", 1), ("2>&-", 0)])
 def test_a_full_or_closed_output_is_no_bug(redirect: str, code: int) -> None:
     ended = subprocess.run(
-        f"{sys.executable} -m agentfw doctor {redirect}", shell=True, capture_output=True, text=True, check=False
+        f"{sys.executable} -m agentfw plugins list {redirect}", shell=True, capture_output=True, text=True, check=False
     )
 
     assert ended.returncode == code
