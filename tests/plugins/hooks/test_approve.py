@@ -79,17 +79,16 @@ def _drained(terminal: int) -> None:
 
 
 def test_a_chat_takes_the_next_line_for_the_answer(
-    mailing: tuple[str, ...], model: tuple[str, Server], tmp_path: Path
+    chat: Agentfw, mailing: tuple[str, ...], model: tuple[str, Server], tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "agentfw", "chat", "--policy", "openai", "--tool", "./send_mail.py", *APPROVE]
-    command += ["--set", f"policy.base_url={model[0]}", "--set", "policy.model=served"]
-    lines = "Write to Ada, please.\nnever\n"
+    options = ("--policy", "openai", "--tool", "./send_mail.py", *APPROVE)
+    served = ("--set", f"policy.base_url={model[0]}", "--set", "policy.model=served")
 
-    done = subprocess.run(command, cwd=tmp_path, input=lines, capture_output=True, text=True, check=False)
+    done = chat("Write to Ada, please.\nnever\n", *options, *served)
 
-    assert done.returncode == 0, done.stderr
-    assert "[y/N]" in done.stderr
-    assert "It is done." in done.stdout
+    assert done.code == 0, done.err
+    assert "[y/N]" in done.err
+    assert "It is done." in done.out
     assert [event["did"] for event in hook_events(tmp_path / "runs")] == ["asked: refused"]
     assert not (tmp_path / "sent.txt").exists()
 
