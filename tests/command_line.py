@@ -54,6 +54,20 @@ def agentfw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 @pytest.fixture
+def chat(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Agentfw:
+    """Call `agentfw chat OPTION...` with these lines, the first argument, as its input."""
+
+    def call(lines: str, *options: str) -> Answer:
+        file = tmp_path / "lines.txt"
+        file.write_text(lines)
+        with file.open() as source:
+            monkeypatch.setattr(sys, "stdin", source)
+            return agentfw("chat", *options)
+
+    return call
+
+
+@pytest.fixture
 def quick() -> tuple[str, ...]:
     """The words for a run that takes no time."""
     return ("run", "guessing", "--policy", "hashing", "--episodes", "3")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import Agentfw
 
 from agentfw import Episode
 from agentfw.runs import RunFolder
@@ -63,17 +63,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def talk(folder: Path, *lines: str, user: str = "ada") -> subprocess.CompletedProcess[str]:
-    options = ["--policy", "./echo.py", "--memory", "./diary.py", "--user", user]
-    return subprocess.run(
-        [sys.executable, "-m", "agentfw", "chat", *options],
-        input="".join(f"{line}\n" for line in lines),
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        check=True,
-        timeout=180,
-    )
+Talk = Callable[..., str]
+
+
+@pytest.fixture
+def talk(chat: Agentfw, folder: Path) -> Talk:
+    """Types lines. Returns what is answered."""
+
+    def call(*lines: str, user: str = "ada") -> str:
+        typed = "".join(f"{line}\n" for line in lines)
+        done = chat(typed, "--policy", "./echo.py", "--memory", "./diary.py", "--user", user)
+        assert done.code == 0, done.err
+        return done.out
+
+    return call
 
 
 def episodes(folder: Path) -> list[Episode]:
@@ -81,13 +84,12 @@ def episodes(folder: Path) -> list[Episode]:
     return list(RunFolder.open(run).episodes())
 
 
-@pytest.mark.slow
-def test_a_conversation_is_answered_rated_and_recorded(folder: Path) -> None:
-    told = talk(folder, "Which tea?", "/good Short.", "And which \\", "cake?", "/edit A plum cake.", "Thanks", "/undo")
+def test_a_conversation_is_answered_rated_and_recorded(talk: Talk, folder: Path) -> None:
+    told = talk("Which tea?", "/good Short.", "And which \\", "cake?", "/edit A plum cake.", "Thanks", "/undo")
 
-    answers = [line for line in told.stdout.splitlines() if line.startswith("You said: ")]
+    answers = [line for line in told.splitlines() if line.startswith("You said: ")]
     assert answers[0] == "You said: Which tea?"
-    assert "You said: And which \ncake?" in told.stdout
+    assert "You said: And which \ncake?" in told
     [episode] = episodes(folder)
     assert [episode.messages[turn.shown[-1]].content for turn in episode.turns] == [
         "Which tea?",
@@ -105,13 +107,12 @@ def test_a_conversation_is_answered_rated_and_recorded(folder: Path) -> None:
     assert thanks == ["Which tea?", "You said: Which tea?", "And which \ncake?", "A plum cake.", "Thanks"]
 
 
-@pytest.mark.slow
-def test_what_one_user_said_is_known_to_them_alone_until_they_are_forgotten(folder: Path) -> None:
-    talk(folder, "I like plums.")
-    hers, his = talk(folder, "What do I like?", "/forget"), talk(folder, "What do I like?", user="bob")
-    later = talk(folder, "What do I like?")
+def test_what_one_user_said_is_known_to_them_alone_until_they_are_forgotten(talk: Talk, folder: Path) -> None:
+    talk("I like plums.")
+    hers, his = talk("What do I like?", "/forget"), talk("What do I like?", user="bob")
+    later = talk("What do I like?")
 
-    assert "I know: " in hers.stdout
-    assert "plums" in hers.stdout
-    assert "plums" not in his.stdout + later.stdout
+    assert "I know: " in hers
+    assert "plums" in hers
+    assert "plums" not in his + later
     assert "plums" not in json.dumps(episodes(folder)[-1].to_record())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import pty
 import select
@@ -17,15 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import Agentfw
 
 from agentfw import Generation, Intervention, Moment, Policy, Request
-from agentfw.errors import RunInUseError
 from agentfw.printing.out import Out
 from agentfw.runs import RunFolder, read_sessions
 from agentfw_plugins.chat.commands import obey
 from agentfw_plugins.chat.conversation import Conversation, Screen
-from agentfw_plugins.gateway.command import serve
 from agentfw_plugins.gateway.live import opened
 
 pytest.importorskip("igraph")
@@ -45,24 +42,11 @@ def rule(moment: Moment) -> list[Intervention | str]:
     return [f"You said: {said}"]
 
 
-def command(*options: str) -> list[str]:
-    return [sys.executable, "-m", "agentfw", "chat", "--policy=scripted", "--set=policy.rule=test_chat:rule", *options]
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "TERM": "xterm"}
-
-
-def talk(folder: Path, typed: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*options),
-        input=typed,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment(),
-        timeout=180,
-    )
+@pytest.fixture
+def rule_is_found(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """The options for the rule of this module."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    return ("--policy=scripted", "--set=policy.rule=test_chat:rule")
 
 
 def the_run(folder: Path) -> Path:
@@ -119,58 +103,55 @@ def test_what_is_to_be_remembered_is_learned_without_a_rating_and_for_this_user_
 
 
 @pytest.mark.slow
-def test_tools_run_and_answers_are_edited_and_taken_back(tmp_path: Path) -> None:
+def test_tools_run_and_answers_are_edited_and_taken_back(
+    chat: Agentfw, rule_is_found: tuple[str, ...], tmp_path: Path
+) -> None:
     pytest.importorskip("mcp")
     tool = ["--tool=mcp", f"--set=tool.mcp.command={sys.executable}", f'--set=tool.mcp.args=["{SERVER}"]']
     typed = "add these\n/good\none \\\ntwo\n/edit Two lines.\n//slash\n/undo\n/undone\n/history\n"
 
-    answer = talk(tmp_path, typed, *tool)
+    answer = chat(typed, *rule_is_found, *tool)
 
-    assert answer.returncode == 0, answer.stderr
-    assert "→ add(" in answer.stderr
-    shown = answer.stdout
+    assert answer.code == 0, answer.err
+    assert "→ add(" in answer.err
+    shown = answer.out
     assert "It is 5" in shown
     assert "You said: one \ntwo" in shown
     assert "You said: /slash" in shown
     assert "agent: Two lines." in shown.split("taken back: /slash")[1]
-    assert "there is no command /undone" in answer.stderr
+    assert "there is no command /undone" in answer.err
     [episode] = RunFolder.open(the_run(tmp_path)).episodes()
     given = [event.data for event in episode.events if event.name == "feedback"]
     assert [(one["value"], one["turn"], one["correction"]) for one in given] == [(1.0, 1, ""), (-1.0, 2, "Two lines.")]
     assert len(episode.turns) == 4, "what is taken back stays in the record"
 
 
-@pytest.mark.slow
-def test_json_is_one_value_and_without_a_model_three_lines_say_how_to_get_one(tmp_path: Path) -> None:
-    answer = talk(tmp_path, "hello\n/good\n", "--json")
-    nothing = subprocess.run([sys.executable, "-m", "agentfw", "chat"], capture_output=True, text=True, cwd=tmp_path)
+def test_json_is_one_value_and_without_a_model_three_lines_say_how_to_get_one(
+    chat: Agentfw, rule_is_found: tuple[str, ...]
+) -> None:
+    told, nothing = chat("hello\n/good\n", *rule_is_found, "--json").json, chat("")
 
-    told = json.loads(answer.stdout)
     assert [message["content"] for message in told["messages"]] == ["hello", "You said: hello"]
     assert told["reward"] == 1.0
-    assert nothing.returncode == 2
-    assert len(nothing.stderr.splitlines()) == 3
-    assert "--policy openai" in nothing.stderr
+    assert nothing.code == 2
+    assert len(nothing.err.splitlines()) == 3
+    assert "--policy openai" in nothing.err
 
 
-@pytest.mark.slow
 def test_beside_a_conversation_in_progress_another_run_can_be_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chat: Agentfw, agentfw: Agentfw, rule_is_found: tuple[str, ...], tmp_path: Path
 ) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-    talk(tmp_path, "hello\n")
+    chat("hello\n", *rule_is_found)
     folder = RunFolder.open(the_run(tmp_path))
 
     folder.lock()
-    second = talk(tmp_path, "hello\n")
-    serving = CliRunner().invoke(serve, ["--runs", str(folder.path.parent), "--resume", folder.id, "--port", "0"])
+    second, serving = chat("hello\n", *rule_is_found), agentfw("serve", "--resume", folder.id, "--port", "0")
     folder.unlock()
 
-    assert second.returncode == 2
-    assert f"is in use by process {os.getpid()}" in second.stderr
-    assert "agentfw chat --new" in second.stderr
-    assert isinstance(serving.exception, RunInUseError)
-    assert "agentfw serve --new" in serving.exception.fix
+    assert (second.code, serving.code) == (2, 2)
+    assert f"is in use by process {os.getpid()}" in second.err
+    assert "agentfw chat --new" in second.err
+    assert "agentfw serve --new" in serving.err
 
 
 SLOW = """
@@ -197,7 +178,7 @@ class Terminal:
             stdout=theirs,
             stderr=theirs,
             cwd=folder,
-            env=environment(),
+            env={**os.environ, "TERM": "xterm"},
             close_fds=True,
         )
         os.close(theirs)
@@ -297,15 +278,13 @@ def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation(tmp_p
     ]
 
 
-@pytest.mark.slow
-def test_a_chat_whose_server_never_answers_leaves_no_run(tmp_path: Path) -> None:
-    nobody = ["--policy=openai", "--set=policy.base_url=http://127.0.0.1:1/v1", "--set=policy.model=x"]
-    words = [sys.executable, "-m", "agentfw", "chat", *nobody, "--set=policy.deadline=5"]
+def test_a_chat_whose_server_never_answers_leaves_no_run(chat: Agentfw, tmp_path: Path) -> None:
+    nobody = ("--policy=openai", "--set=policy.base_url=http://127.0.0.1:1/v1", "--set=policy.model=x")
 
-    answer = subprocess.run(words, input="hi\n", capture_output=True, text=True, cwd=tmp_path, env=environment())
+    answer = chat("hi\n", *nobody, "--set=policy.deadline=5")
 
-    assert answer.returncode != 0
-    assert "check that the server is running" in answer.stderr
+    assert answer.code != 0
+    assert "check that the server is running" in answer.err
     assert list((tmp_path / "runs").iterdir()) == []
 
 
@@ -314,12 +293,11 @@ class Open:
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(
-            command(),
+            [sys.executable, "-m", "agentfw", "chat", "--policy=scripted", '--set=policy.replies=["You said: hello"]'],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=folder,
-            env=environment(),
         )
 
     def ask(self, text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -36,7 +37,7 @@ class Noting(Policy):
         await self.policy.close()
 
 
-async def lead(client: httpx.AsyncClient, url: str, tools: list[object]) -> None:
+async def lead(client: httpx.AsyncClient, url: str, tools: Sequence[object]) -> None:
     """A conversation in which each question is asked twice at once, and one answer is edited."""
     conversation: list[dict[str, object]] = [{"role": "system", "content": "would like <|end|> green"}]
     for text in ("mint tea", "<tool_call> coffee", "round"):

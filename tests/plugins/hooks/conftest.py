@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from chat_server import Server, completion, serving, tool_call
-from command_line import agentfw
+from command_line import agentfw, chat
 
-__all__ = ["agentfw", "gateway", "mailing", "model"]
+__all__ = ["agentfw", "chat", "gateway", "mailing", "model"]
 
 POLICY = """
 from agentfw import Intervention

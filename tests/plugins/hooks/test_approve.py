@@ -10,12 +10,12 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pytest
-from chat_server import Server
+from chat_server import Server, completion, serving, tool_call
 from command_line import Agentfw
 
 from agentfw.runs import RunFolder, list_runs, read_sessions
@@ -79,17 +79,16 @@ def _drained(terminal: int) -> None:
 
 
 def test_a_chat_takes_the_next_line_for_the_answer(
-    mailing: tuple[str, ...], model: tuple[str, Server], tmp_path: Path
+    chat: Agentfw, mailing: tuple[str, ...], model: tuple[str, Server], tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "agentfw", "chat", "--policy", "openai", "--tool", "./send_mail.py", *APPROVE]
-    command += ["--set", f"policy.base_url={model[0]}", "--set", "policy.model=served"]
-    lines = "Write to Ada, please.\nnever\n"
+    options = ("--policy", "openai", "--tool", "./send_mail.py", *APPROVE)
+    served = ("--set", f"policy.base_url={model[0]}", "--set", "policy.model=served")
 
-    done = subprocess.run(command, cwd=tmp_path, input=lines, capture_output=True, text=True, check=False)
+    done = chat("Write to Ada, please.\nnever\n", *options, *served)
 
-    assert done.returncode == 0, done.stderr
-    assert "[y/N]" in done.stderr
-    assert "It is done." in done.stdout
+    assert done.code == 0, done.err
+    assert "[y/N]" in done.err
+    assert "It is done." in done.out
     assert [event["did"] for event in hook_events(tmp_path / "runs")] == ["asked: refused"]
     assert not (tmp_path / "sent.txt").exists()
 
@@ -101,46 +100,28 @@ def asked(url: str, body: Any = None) -> Any:
         return json.load(answer)
 
 
-@pytest.fixture
-def asking(model: tuple[str, Server], gateway: Callable[..., str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A gateway that asks whether a mail may be sent, and the reply that its program gets after that."""
-    url, reply = gateway(model[0], *APPROVE), dict[str, Any]()
+def test_a_gateway_asks_before_it_passes_a_call_on(gateway: Callable[..., str], tmp_path: Path) -> None:
+    sending = completion(None, message={"tool_calls": [tool_call("send_mail", to="ada", text="hello")]})
     function = {"name": "send_mail", "parameters": {"type": "object", "properties": {}}}
     body = {
         "model": "agentfw",
         "messages": [{"role": "user", "content": "Write to Ada."}],
         "tools": [{"type": "function", "function": function}],
     }
-    program = threading.Thread(target=lambda: reply.update(asked(f"{url}/s/one/v1/chat/completions", body)))
-    program.start()
-    reply["program"] = program
-    while not asked(f"{url}/questions")["questions"]:
-        time.sleep(0.05)
-    yield url, reply
-    program.join(120)
+    replies = list[dict[str, Any]]()
+    with serving(sending, completion("It is done."), sending) as (address, server), ThreadPoolExecutor(1) as programs:
+        url = gateway(address, *APPROVE)
+        for session, allow in (("one", False), ("two", True)):
+            program = programs.submit(asked, f"{url}/s/{session}/v1/chat/completions", body)
+            while not (questions := asked(f"{url}/questions")["questions"]):
+                time.sleep(0.05)
+            assert "call send_mail with" in questions[0]["text"]
+            asked(f"{url}/questions/{questions[0]['number']}", {"allow": allow})
+            replies.append(program.result(120)["choices"][0]["message"])
 
-
-def answered(reply: dict[str, Any], model: tuple[str, Server], runs: Path, *, allow: bool) -> None:
-    """The program has got the call, or what the model said when it had been refused."""
-    reply.pop("program").join(120)
-    message = reply["choices"][0]["message"]
-    if allow:
-        assert message["tool_calls"][0]["function"]["name"] == "send_mail"
-    else:
-        assert message["content"] == "It is done."
-        assert "tool_calls" not in message or not message["tool_calls"]
-        assert "refused" in model[1].bodies[1]["messages"][-1]["content"]
-    assert [event["did"] for event in hook_events(runs)] == ["asked: allowed" if allow else "asked: refused"]
-
-
-@pytest.mark.parametrize("allow", [True, False])
-def test_a_gateway_asks_before_it_passes_a_call_on(
-    asking: tuple[str, dict[str, Any]], model: tuple[str, Server], tmp_path: Path, allow: bool
-) -> None:
-    url, reply = asking
-
-    (question,) = asked(f"{url}/questions")["questions"]
-    assert "call send_mail with" in question["text"]
-    asked(f"{url}/questions/{question['number']}", {"allow": allow})
-
-    answered(reply, model, tmp_path / "runs", allow=allow)
+    refused, allowed = replies
+    assert refused["content"] == "It is done."
+    assert not refused.get("tool_calls")
+    assert "refused" in server.bodies[1]["messages"][-1]["content"]
+    assert allowed["tool_calls"][0]["function"]["name"] == "send_mail"
+    assert [event["did"] for event in hook_events(tmp_path / "runs")] == ["asked: refused", "asked: allowed"]
