@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     if not (chosen / "test.jsonl").exists():
         write(every, rows, options.tries)
         shares = solved(every, options.seed)
-        write(chosen, [row for row, share in zip(rows, shares, strict=True) if LOW <= share <= HIGH], 4)
+        write(chosen, [row for row, share in zip(rows, shares, strict=True) if LOW <= share <= HIGH], options.tries)
     before = solved(chosen, options.seed)
     work = partial(measured, folder=chosen, options=options)
     found = in_processes(work, options.optimizers, options.processes)
