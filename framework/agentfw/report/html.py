@@ -203,13 +203,18 @@ class Page:
             f'<pre tabindex="0">{_text(text)}</pre></details>'
         )
 
+    @property
+    def body(self) -> str:
+        """What is below the title, for a page that has a style sheet and a title of its own."""
+        return "\n".join(self._blocks)
+
     def render(self) -> str:
         below = f'<p class="subtitle">{_text(self.subtitle)}</p>' if self.subtitle else ""
         style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("report.css", "report.js"))
         return web_page(
             f"<title>{_text(self.title)}</title>\n<style>{style}</style>\n<body>\n<main>\n"
             f"<header><h1>{_text(self.title)}</h1>{below}</header>\n"
-            + "\n".join([*self._blocks, "</main>", f"<script>{script}</script>", "</body>"])
+            + "\n".join([self.body, "</main>", f"<script>{script}</script>", "</body>"])
         ).html
 
 

@@ -144,6 +144,7 @@ def test_calls_of_a_program_are_written_out_for_a_server_without_tools() -> None
 
 
 COUNTS = {"prompt_tokens": 120, "prompt_tokens_details": {"cached_tokens": 100}, "completion_tokens": 7}
+NO_COUNT: tuple[object, ...] = (-1, "12", 3.5, True, None, [4], {})
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ COUNTS = {"prompt_tokens": 120, "prompt_tokens_details": {"cached_tokens": 100},
     [
         (COUNTS, Usage(120, 100, 7)),
         *((bad, Usage(None, None, None)) for bad in (None, 3, "many", [1], {"prompt_tokens_details": 4})),
-        *((dict.fromkeys(COUNTS, bad), Usage(None, None, None)) for bad in (-1, "12", 3.5, True, None, [4], {})),
+        *((dict.fromkeys(COUNTS, bad), Usage(None, None, None)) for bad in NO_COUNT),
     ],
 )
 def test_what_an_answer_cost_is_what_the_server_says_and_else_unknown(usage: object, known: Usage) -> None:
