@@ -89,7 +89,8 @@ def test_another_version_of_the_code_is_named_and_so_is_the_first_episode_that_d
 ) -> None:
     install("agentfw-fixed", "[agentfw]\nfixed = agentfw_fixed\n", POLICY.format(answer="1"))
     assert agentfw(*FIXED).code == 0
-    (Path("site") / "agentfw_fixed.py").write_text(POLICY.format(answer="2"), "utf-8")
+    # Of another length: Python takes the bytecode of a file that has the same size and was written in the same second.
+    (Path("site") / "agentfw_fixed.py").write_text(POLICY.format(answer="another"), "utf-8")
     path = os.pathsep.join([str(Path("site").resolve()), str(SITE)])
     # In a process of its own: this one has imported the code as it was.
     again = subprocess.run(
