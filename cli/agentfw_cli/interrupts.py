@@ -31,6 +31,7 @@ Result = TypeVar("Result")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 2.0
 """Seconds that everything may take to end by itself after a signal."""
+_UNHANDLED = b"a timer of a plugin has sent SIGALRM, which nobody handles; the run goes on\n"
 _LEAVING = 10.0
 """Seconds that Python may take to end: it waits for threads of plugins, and for what they registered for the end."""
 
@@ -92,7 +93,12 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callabl
 
 
 def tell_of_leftovers() -> None:
-    """Make one line of an exception in a thread or a `__del__` of a plugin, where nobody can catch it."""
+    """Make one line of an exception in a thread or a `__del__` of a plugin, where nobody can catch it.
+
+    And of its timer without a handler, which would end the process without a word.
+    """
+    if hasattr(signal, "SIGALRM") and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
+        signal.signal(signal.SIGALRM, lambda number, frame: os.write(2, _UNHANDLED) and None)
     sys.unraisablehook = lambda left: _told(left.exc_value) or sys.__unraisablehook__(left)
     threading.excepthook = lambda left: _told(left.exc_value) or threading.__excepthook__(left)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -73,7 +74,7 @@ def test_a_thread_that_prints_beside_hooks_ends_no_run_and_gets_into_no_data(
 
 
 LEFTOVERS = """
-import asyncio, threading, time
+import asyncio, signal, threading, time
 from agentfw import hookimpl
 
 class Handle:
@@ -95,10 +96,13 @@ def agentfw_turn(turn):
     threading.Thread(target=fall).start()
     asyncio.get_running_loop().create_task(fall_later())
     threading.Thread(target=hold_on).start()
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    time.sleep(0.01)
 """
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such timers")
 def test_what_a_plugin_leaves_behind_is_a_line_and_holds_up_no_run(
     install: Install, tmp_path: Path, quick: tuple[str, ...]
 ) -> None:
@@ -115,6 +119,7 @@ def test_what_a_plugin_leaves_behind_is_a_line_and_holds_up_no_run(
     raised = "agentfw-leftovers raised where nobody can catch it"
     assert f"{raised} (__del__, line 7): SystemExit: 3\n" in ended.stderr
     assert ended.stderr.count(f"{raised} (fall, line 10): ValueError: spilt\n") >= 2
+    assert "a timer of a plugin has sent SIGALRM" in ended.stderr
     assert "agentfw_leftovers.py, line 16" in ended.stderr.partition("left behind: ")[2]
     assert "Traceback" not in ended.stderr
 
