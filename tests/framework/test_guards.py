@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentfw import Component, hookimpl
+from agentfw import Component, Environment, hookimpl
 from agentfw.boundary.crossing import (
+    GuardedEnvironment,
     GuardedMemory,
     GuardedPolicy,
 )
@@ -132,6 +133,14 @@ def test_a_deadline_may_be_infinite() -> None:
 
 
 # -- the other kinds ---------------------------------------------------------------------------------------------------
+
+
+def test_what_an_environment_says_of_itself_can_be_written() -> None:
+    class Torn(Environment):
+        def describe(self, tasks: Sequence[Task]) -> str:
+            return "tea \ud800"
+
+    assert GuardedEnvironment(Torn(), guard()).describe([]) == "tea ?"
 
 
 def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None:

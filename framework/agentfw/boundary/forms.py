@@ -370,7 +370,7 @@ def _references(found: Mapping[str, Mapping[str, float]], passage: Passage) -> d
 
 def _sentence(found: str, passage: Passage) -> str:
     passage.guard.require(isinstance(found, str), f"returned {found!r} in {passage.call.title}", "return a text")
-    return found
+    return found.encode(errors="replace").decode()  # half a surrogate can't be written
 
 
 def _of_type(kind: type) -> Callable[[Any, Passage], Any]:
