@@ -2,6 +2,7 @@
 
     python benchmarks/gateway_speed.py overhead
     python benchmarks/gateway_speed.py overhead --litellm LITELLM/bin/litellm
+    python benchmarks/gateway_speed.py overhead --memory none           # with nothing that the proxy hasn't, too
     python benchmarks/gateway_speed.py streams                          # 100 streams of 16 seconds
     python benchmarks/gateway_speed.py streams --streams 1000 --seconds 4
 
@@ -244,7 +245,10 @@ def overhead(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     times: Times = defaultdict(list)
     with ExitStack() as stack:
         address = stack.enter_context(server_of("quick_server"))
-        ways = [Way("directly", address), Way("agentfw", stack.enter_context(agentfw(address, folder)))]
+        ways = [
+            Way("directly", address),
+            Way("agentfw", stack.enter_context(agentfw(address, folder, "--memory", options.memory))),
+        ]
         if options.litellm:
             ways.append(Way("LiteLLM", stack.enter_context(litellm_proxy(options.litellm, address, address, folder))))
         asyncio.run(alone(ways, options.requests, times))
@@ -410,6 +414,7 @@ def show_streams(found: dict[str, Any]) -> None:
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
+        memory=("skillgraph", "of the gateway, as agentfw serve has it by default, or none"),
         litellm=("", "the command litellm of an environment that has litellm[proxy]"),
         requests=(300, "requests of each way, one after the other, and as many streams"),
         at_once=(200, "sessions at once"),
