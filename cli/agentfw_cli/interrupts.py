@@ -33,7 +33,7 @@ _PATIENCE = 2.0
 """Seconds that everything may take to end by itself after a signal."""
 _UNHANDLED = b"a timer of a plugin has sent SIGALRM, which nobody handles; the run goes on\n"
 _LEAVING = 10.0
-"""Seconds that Python may take to end: it waits for threads of plugins, and for what they registered for the end."""
+"""Seconds that Python may take to end. It waits for threads of plugins and runs what they registered with `atexit`."""
 
 
 class Interrupted(Interruption):
@@ -93,9 +93,9 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callabl
 
 
 def tell_of_leftovers() -> None:
-    """Make one line of an exception in a thread or a `__del__` of a plugin, where nobody can catch it.
+    """Report on one line what a plugin raises in a thread or a `__del__`, where nobody can catch it.
 
-    And of its timer without a handler, which would end the process without a word.
+    A timer that no handler waits for is reported as well. It would end the process without a word.
     """
     if hasattr(signal, "SIGALRM") and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
         signal.signal(signal.SIGALRM, lambda number, frame: os.write(2, _UNHANDLED) and None)
@@ -124,11 +124,16 @@ def leave_soon(code: int) -> None:
     def leave() -> None:
         threading.main_thread().join()
         time.sleep(_LEAVING if code < 128 else 0.3)
-        frames = sys._current_frames()
-        for thread in threading.enumerate():
-            if not thread.daemon and (frame := frames.get(thread.ident or 0)):
-                place = f"{frame.f_code.co_filename}, line {frame.f_lineno}"
-                sys.stderr.write(f"left behind: the thread {thread.name}, {place}\n")
+        frames, main = sys._current_frames(), threading.main_thread()
+        others = [thread for thread in threading.enumerate() if thread is not main and thread.ident in frames]
+        waiting = [thread for thread in others if not thread.daemon]
+        for thread in waiting:
+            frame = frames[thread.ident or 0]
+            sys.stderr.write(
+                f"left behind: the thread {thread.name}, {frame.f_code.co_filename}, line {frame.f_lineno}\n"
+            )
+        if not waiting and code < 128:
+            sys.stderr.write("left behind: what a plugin or library registered for the end of Python still runs\n")
         end_process(code)
 
     threading.Thread(target=leave, name="agentfw-leaving", daemon=True).start()
