@@ -34,6 +34,8 @@ class Batch:
     loss: Loss
     folder: Path
     """Folder for the new adapter. It does not exist yet."""
+    teacher: Sequence[Sequence[float]] = ()
+    """If the loss needs a teacher, its logprobs of the tokens of each turn that has an advantage, in their order."""
     tell: Callable[[int, int, float], object] = field(default=lambda done, of, memory: None, compare=False)
     """Call it now and then: how many pieces of the update are done, of how many, and the memory in use in MiB."""
 

@@ -58,6 +58,8 @@ class Loss:
     sampled: bool = True
     """Whether the loss is about the distribution that the turns were sampled from: it then weighs by the sampler's
     logprobs, at its temperature. One that learns from answers whoever gave them takes them at temperature 1."""
+    teacher: bool = False
+    """Whether the loss needs the logprobs that the training's teacher gives to the tokens. It then plays nothing."""
     settings: Mapping[str, float] = field(default_factory=dict)
     """What else a loss of that class is set to."""
     clip_low: float = 0.2

@@ -203,6 +203,24 @@ REGISTRATION = Registration(
             "Good answers become likelier and bad ones less likely, without pairs",
             settings="KTOSettings",
         ),
+        component(
+            "dpo",
+            "optimizers.imitation:DPO",
+            "The better of two answers to the same request becomes likelier than the other",
+            settings="DPOSettings",
+        ),
+        component(
+            "distillation",
+            "optimizers.distillation:Distillation",
+            "A teacher says of each token of the policy's answers how likely it is",
+            settings="DistillationSettings",
+        ),
+        component(
+            "hint",
+            "optimizers.distillation:Hint",
+            "What people said of answers, as a signal for each token: the model, shown the hint, is its own teacher",
+            settings="HintSettings",
+        ),
     ],
     learners=[
         component(

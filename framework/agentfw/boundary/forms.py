@@ -187,12 +187,15 @@ SAYING = Form(enter=lambda saying, passage: struck(saying))
 REQUEST = Form(_without_secrets, episode=lambda request: request.task.id if request.task else "")
 TELL = Form(_Telling)
 BATCH = Form(
-    write=lambda batch: [as_plain(part) for part in (batch.episodes, batch.advantages, batch.loss, batch.folder)],
+    write=lambda batch: [
+        as_plain(part) for part in (batch.episodes, batch.advantages, batch.loss, batch.folder, batch.teacher)
+    ],
     read=lambda parts: Batch(
         [Episode.from_record(record) for record in parts[0]],
         [Advantage(**record) for record in parts[1]],
         Loss(**parts[2]),
         Path(parts[3]),
+        parts[4],
     ),
 )
 FORWARDED = Form(_forwarded)

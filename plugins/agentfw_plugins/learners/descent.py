@@ -13,7 +13,8 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal
 
 import numpy
@@ -43,7 +44,10 @@ class Piece:
     advantages: torch.Tensor
     weights: torch.Tensor
     turns: torch.Tensor
+    lessons: tuple[int, ...]
+    """The place of each turn among the lessons that were cut into pieces together."""
     sampled: torch.Tensor | None
+    teacher: torch.Tensor | None
     before: torch.Tensor | None = None
     base: torch.Tensor | None = None
     baseline: torch.Tensor | None = None
@@ -60,7 +64,7 @@ def backward(network: Network, piece: Piece, loss: Loss, figures: Figures, *, id
         return
     figures.add("entropy", entropy)
     before = logprobs.detach() if piece.before is None else piece.before
-    known = piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base, piece.baseline
+    known = piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base, piece.baseline, piece.teacher
     loss_of(loss, Terms(logprobs, before, *known), figures).backward()
 
 
@@ -80,7 +84,9 @@ class Descent:
 
     def learn(self, minibatches: Sequence[Sequence[Lesson]], loss: Loss, rounds: int) -> dict[str, float]:
         """Go through the minibatches `rounds` times, with a step for each that teaches anything; returns figures."""
-        self.figures = Figures()
+        self.figures, kind = Figures(), made(loss)
+        if kind.teaches_itself:
+            minibatches = [self._taught(minibatch, kind) for minibatch in minibatches]
         prepared = self._prepared(minibatches, loss)
         lessons = [lesson for minibatch in minibatches for lesson in minibatch]
         pieces = [piece for minibatch in prepared for piece in minibatch]
@@ -89,16 +95,16 @@ class Descent:
         if loss.sampled and not single:
             for piece, before in zip(pieces, self._logprobs(pieces, "trained"), strict=True):
                 piece.before = before
-        kind = made(loss)
         others = [
-            self._pieces([(other, 1.0) for other in kind.compared_with(minibatch)], 1.0) for minibatch in minibatches
+            self._pieces([(place, other, 1.0) for place, other in enumerate(kind.compared_with(minibatch))], 1.0)
+            for minibatch in minibatches
         ]
-        if loss.kl or kind.needs_reference:
-            pieces += [piece for some in others for piece in some]
-            for piece, base in zip(pieces, self._logprobs(pieces, self.settings.reference), strict=True):
-                piece.base = base
-        steps = [(minibatch, some) for minibatch, some in zip(prepared, others, strict=True) if minibatch]
-        self._done = 0, rounds * sum(len(minibatch) for minibatch, _ in steps)
+        based = pieces if loss.kl or kind.needs_reference else []
+        based = [*based, *(piece for some in others for piece in some)]
+        for piece, base in zip(based, self._logprobs(based, self.settings.reference), strict=True):
+            piece.base = base
+        steps = [step for step in zip(minibatches, prepared, others, strict=True) if step[1]]
+        self._done = 0, rounds * sum(len(minibatch) for _, minibatch, _ in steps)
         gradients = [self._step(*step, kind) for _ in range(rounds) for step in steps]
         taught = [lesson.tokens for lesson in lessons if _teaches(lesson, loss)]
         trained = sum(len(tokens.sampled) for tokens in taught)
@@ -111,7 +117,7 @@ class Descent:
             "learning_rate": self._rate(max(0, self.steps - 1)),
             "tokens_trained": trained,
             "tokens_masked": sum(len(lesson.tokens.sampled) for lesson in lessons) - trained,
-            "tokens_computed": sum(piece.packed.computed for piece in pieces),
+            "tokens_computed": sum(piece.packed.computed for some in (*prepared, *others) for piece in some),
             "tokens_unique": sum(
                 unique_tokens([lesson.tokens for lesson in minibatch if _teaches(lesson, loss)])
                 for minibatch in minibatches
@@ -131,50 +137,67 @@ class Descent:
 
     def _prepare(self, lessons: Sequence[tuple[Lesson, float]], loss: Loss) -> list[Piece]:
         """The pieces of one minibatch. Lessons that teach nothing count in the loss's mean, and aren't computed."""
-        taught = [(lesson, count) for lesson, count in lessons if _teaches(lesson, loss)]
-        temperatures = sorted({lesson.temperature for lesson, _ in taught})
+        taught = [(place, *each) for place, each in enumerate(lessons) if _teaches(each[0], loss)]
+        temperatures = sorted({lesson.temperature for _, lesson, _ in taught})
         return [
             piece
             for temperature in temperatures
-            for piece in self._pieces([each for each in taught if each[0].temperature == temperature], temperature)
+            for piece in self._pieces([each for each in taught if each[1].temperature == temperature], temperature)
         ]
 
-    def _pieces(self, taught: Sequence[tuple[Lesson, float]], temperature: float) -> list[Piece]:
-        """The pieces of lessons with their weights, all of them at one temperature."""
-        advantages = numpy.array([lesson.advantage for lesson, _ in taught], dtype=numpy.float32)
-        each = numpy.array([count for _, count in taught], dtype=numpy.float32)
+    def _pieces(self, taught: Sequence[tuple[int, Lesson, float]], temperature: float) -> list[Piece]:
+        """The pieces of lessons with their places and weights, all of them at one temperature."""
+        advantages = numpy.array([lesson.advantage for _, lesson, _ in taught], dtype=numpy.float32)
+        each = numpy.array([count for _, _, count in taught], dtype=numpy.float32)
         pieces: list[Piece] = []
-        for packed in self.network.pack([lesson.tokens for lesson, _ in taught]):
-            order = list(dict.fromkeys(packed.turn.tolist()))
-            sampled = numpy.array([value for turn in order for value in _sampler(taught[turn][0])], dtype=numpy.float32)
+        for packed in self.network.pack([lesson.tokens for _, lesson, _ in taught]):
+            order = [taught[turn][1] for turn in dict.fromkeys(packed.turn.tolist())]
+            numbers, turns = numpy.unique(packed.turn, return_inverse=True)
             pieces.append(
                 Piece(
                     packed,
                     temperature,
                     self._tensor(advantages[packed.turn]),
                     self._tensor(each[packed.turn]),
-                    self._tensor(numpy.unique(packed.turn, return_inverse=True)[1]),
-                    self._tensor(numpy.array(sampled, dtype=numpy.float32))
-                    if any(map(math.isfinite, sampled))
-                    else None,
+                    self._tensor(turns),
+                    tuple(taught[number][0] for number in numbers.tolist()),
+                    self._known([(lesson.sampler, lesson) for lesson in order]),
+                    self._known([(lesson.teacher, lesson) for lesson in order]),
                 )
             )
         return pieces
 
-    def _step(self, pieces: Sequence[Piece], others: Sequence[Piece], kind: TokenLoss) -> float:
+    def _known(self, given: Sequence[tuple[Sequence[float], Lesson]]) -> torch.Tensor | None:
+        """What was given with the tokens of these lessons; NaN where nothing was. None if that is everywhere."""
+        values = [value for some, lesson in given for value in some or [math.nan] * len(lesson.tokens.sampled)]
+        found = numpy.array(values, dtype=numpy.float32)
+        return self._tensor(found) if numpy.isfinite(found).any() else None
+
+    def _taught(self, lessons: Sequence[Lesson], kind: TokenLoss) -> list[Lesson]:
+        """The lessons with the logprobs that the model gives their tokens when it is shown the hint."""
+        turns = [TurnTokens(lesson.hinted, lesson.tokens.sampled) for lesson in lessons]
+        of: Which = "trained" if kind.teaches_itself == "moving" else self.settings.reference
+        values = iter(self.network.score(turns, of))
+        return [
+            replace(lesson, teacher=tuple(islice(values, len(turn.sampled))))
+            for lesson, turn in zip(lessons, turns, strict=True)
+        ]
+
+    def _step(
+        self, lessons: Sequence[Lesson], pieces: Sequence[Piece], others: Sequence[Piece], kind: TokenLoss
+    ) -> float:
         """Take one step, and return the norm of its gradient. Without any gradient, momentum takes none either."""
         parameters = self.network.parameters()
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate(self.steps)
         self.optimizer.zero_grad()
-        if kind.needs_reference:
-            now = self._logprobs(others, "trained")
-            ratios = [
-                ratio for each, logprobs in zip(others, now, strict=True) for ratio in _log_ratios(each, logprobs)
-            ]
-            baseline = torch.full((1,), kind.baseline(ratios), device=self.network.device)
+        if kind.has_baselines:
+            ratios: dict[int, float] = {}
+            for each, logprobs in zip(others, self._logprobs(others, "trained"), strict=True):
+                ratios.update(zip(each.lessons, _log_ratios(each, logprobs), strict=True))
+            baselines = numpy.array(kind.baselines(lessons, [ratios[place] for place in sorted(ratios)]))
             for piece in pieces:
-                piece.baseline = baseline
+                piece.baseline = self._tensor(baselines[list(piece.lessons)].astype(numpy.float32))
         ranks, mine = self.network.ranks, Figures()
         for number, piece in ranks.share(pieces, _cost):
             backward(self.network, piece, kind.loss, mine, idle=number < 0)
@@ -244,10 +267,6 @@ def _log_ratios(piece: Piece, logprobs: torch.Tensor) -> list[float]:
 
 def _cost(piece: Piece) -> int:
     return piece.packed.computed
-
-
-def _sampler(lesson: Lesson) -> Sequence[float]:
-    return lesson.sampler or [math.nan] * len(lesson.tokens.sampled)
 
 
 def peak_memory(device: str) -> float:

@@ -20,6 +20,8 @@ from .token_tree import TurnTokens
 
 Tokens = Callable[[Episode, Turn], TurnTokens | None]
 """Returns the tokens of a turn, or None if there are none."""
+Hinted = Callable[[Episode, Turn], Sequence[int]]
+"""Returns the prompt of a turn with its hint, or nothing if there is no hint that the model can be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,16 @@ class Lesson:
     episode: str = ""
     temperature: float = 1.0
     """Of the distribution that the loss is about: the sampler's, or 1 where it isn't about samples."""
+    teacher: tuple[float, ...] = ()
+    """The teacher's logprobs of the sampled tokens; empty where there is no teacher."""
+    hinted: tuple[int, ...] = ()
+    """The prompt of the model as its own teacher; empty where it isn't."""
 
 
 def lesson_from(plain: Mapping[str, Any]) -> Lesson:
     """What `asdict` made of a lesson."""
-    return Lesson(**{**plain, "tokens": TurnTokens(*plain["tokens"]), "sampler": tuple(plain["sampler"])})
+    values = {name: tuple(plain[name]) for name in ("sampler", "teacher", "hinted")}
+    return Lesson(**{**plain, **values, "tokens": TurnTokens(*plain["tokens"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +58,10 @@ class Lessons:
     """Turns with an advantage and without tokens."""
 
 
-def read_lessons(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
-    """The lessons of a batch, in the order of its episodes."""
+def read_lessons(batch: Batch, vocabulary: int, tokens: Tokens, hinted: Hinted | None = None) -> Lessons:
+    """The lessons of a batch, in the order of its episodes. `hinted` is given if the model is to teach itself."""
     advantages = _advantages(batch)
+    taught = {(one.episode, one.turn): some for one, some in zip(batch.advantages, batch.teacher, strict=False)}
     sampled = batch.loss.sampled
     lessons: list[Lesson] = []
     dropped = empty = 0
@@ -61,13 +69,17 @@ def read_lessons(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
         for turn in episode.turns:
             advantage = advantages.get((episode.id, turn.index))
             found = None if advantage is None else tokens(episode, turn)
-            if found is None or advantage is None:
+            shown = tuple(hinted(episode, turn)) if hinted and found else ()
+            if found is None or advantage is None or (hinted and not shown):
                 dropped += len(turn.token_ids)
                 empty += advantage is not None
                 continue
             where = f"turn {turn.index} of episode {episode.id}"
             sampler = turn.logprobs if turn.token_ids and sampled else ()
-            _check_tokens(found, sampler, vocabulary, where)
+            teacher = tuple(taught.get((episode.id, turn.index), ()))
+            check_vocabulary(found, vocabulary, where)
+            _check_logprobs(found, sampler, where, "logprobs")
+            _check_logprobs(found, teacher, where, "logprobs of the teacher")
             if sampled:
                 _check_sampling(turn, where)
             if batch.loss.importance_cap is not None and not sampler:
@@ -77,7 +89,7 @@ def read_lessons(batch: Batch, vocabulary: int, tokens: Tokens) -> Lessons:
                 )
             temperature = turn.temperature if sampled else 1.0
             about = episode.task.index, turn.index, episode.id, temperature
-            lessons.append(Lesson(found, advantage, sampler, *about))
+            lessons.append(Lesson(found, advantage, sampler, *about, teacher, shown))
     if not lessons:
         why = "no turn has an advantage" if not empty else f"none of {empty} turns with an advantage has tokens"
         raise UsageError(
@@ -152,14 +164,14 @@ def check_vocabulary(tokens: TurnTokens, vocabulary: int, where: str) -> None:
             )
 
 
-def _check_tokens(tokens: TurnTokens, logprobs: Sequence[float], vocabulary: int, where: str) -> None:
-    check_vocabulary(tokens, vocabulary, where)
+def _check_logprobs(tokens: TurnTokens, logprobs: Sequence[float], where: str, what: str) -> None:
     if logprobs and len(logprobs) != len(tokens.sampled):
         raise UsageError(
-            f"{where} has {len(tokens.sampled)} tokens and {len(logprobs)} logprobs",
+            f"{where} has {len(tokens.sampled)} tokens and {len(logprobs)} {what}",
             fix="fix the policy: it must give one logprob for each token",
         )
     if not all(map(math.isfinite, logprobs)):
         raise UsageError(
-            f"a logprob of {where} is not a finite number", fix="check the policy: its weights may be broken"
+            f"one of the {what} of {where} is not a finite number",
+            fix="check the policy: its weights may be broken",
         )

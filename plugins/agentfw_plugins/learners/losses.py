@@ -32,8 +32,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from agentfw import Episode, Message, Turn
 from agentfw.errors import UsageError
 from agentfw.optimizer import Loss
 
@@ -65,7 +66,9 @@ class Terms:
     base: torch.Tensor | None = None
     """Logprobs of the reference policy. Given if the loss needs a reference or has a KL penalty."""
     baseline: torch.Tensor | None = None
-    """[1]: the baseline of this step, from the answers that the loss compares with."""
+    """[turns]: what `baselines` gave for each turn, if the loss has baselines."""
+    teacher: torch.Tensor | None = None
+    """The teacher's logprobs of the same tokens. Given if the training has a teacher, or the loss shows a hint."""
 
     def by_turn(self, values: torch.Tensor) -> torch.Tensor:
         """[turns]: the sum of a value over the tokens of each turn."""
@@ -120,6 +123,10 @@ class TokenLoss:
 
     needs_reference = False
     """Whether `Terms.base` must be given."""
+    has_baselines = False
+    """Whether `Terms.baseline` must be given."""
+    teaches_itself: Literal["", "frozen", "moving"] = ""
+    """Whether the model, shown what `hinted` says, is the teacher: as training started, or as it is at each update."""
 
     def __init__(self, loss: Loss) -> None:
         self.loss = loss
@@ -129,12 +136,16 @@ class TokenLoss:
         raise NotImplementedError
 
     def compared_with(self, lessons: Sequence[Lesson]) -> Sequence[Lesson]:
-        """Further answers whose log ratio to the reference is computed before each step of these lessons."""
+        """Answers whose log ratio to the reference is computed before each step of these lessons."""
         return ()
 
-    def baseline(self, log_ratios: Sequence[float]) -> float:
-        """The baseline of a step, from the log ratio to the reference of each answer that it is compared with."""
-        return 0.0
+    def baselines(self, lessons: Sequence[Lesson], log_ratios: Sequence[float]) -> Sequence[float]:
+        """The baseline of each lesson in a step, from the log ratio of each answer that they are compared with."""
+        raise NotImplementedError
+
+    def hinted(self, episode: Episode, turn: Turn) -> Sequence[Message] | None:
+        """What the model is shown in place of the turn's messages, where it teaches itself. None: there is no hint."""
+        raise NotImplementedError
 
 
 class Clipped(TokenLoss):

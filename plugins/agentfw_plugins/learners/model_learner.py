@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy
 
-from agentfw import Episode, Learner, Turn
+from agentfw import Episode, Learner, Message, Turn
 from agentfw.engine import Engine, LocalEngine, found_cards
-from agentfw.errors import AgentfwError, MissingExtraError, SettingsError
+from agentfw.errors import AgentfwError, MissingExtraError, SettingsError, UsageError
 from agentfw.learner import Answer, Batch, Scores, Update
 from agentfw.request import Action
 from agentfw.seeds import Seeds
@@ -49,7 +51,7 @@ try:
         restore_optimizer,
     )
     from .group import Group, GroupLostError, Ranks
-    from .losses import made
+    from .losses import TokenLoss, made
     from .network import ADAPTER, Network, Which
 except ImportError as error:
     raise MissingExtraError("training a model in this process", "train", module=error.name or "") from error
@@ -88,6 +90,13 @@ class ModelLearner(Learner):
         """The tokens to learn from a turn. None if there are none."""
         raise NotImplementedError
 
+    def hinted(self, loss: TokenLoss, episode: Episode, turn: Turn) -> Sequence[int]:
+        """The prompt of a turn with its hint. Empty if there is none, or if the model can't read as much."""
+        raise UsageError(
+            "this learner learns from exact tokens, and has no chat template to show its model a hint with",
+            fix="--learner sft",
+        )
+
     def open(self, folder: Path) -> None:
         self._folder = folder
         self._opened()
@@ -104,11 +113,12 @@ class ModelLearner(Learner):
 
     def update(self, batch: Batch) -> Update | None:
         began = time.perf_counter()
-        made(batch.loss)  # refused before anything is loaded
+        kind = made(batch.loss)  # refused before anything is loaded
         checkpoint.require_new(batch.folder)
         descent = self._opened()
         steps = descent.steps
-        read = read_lessons(batch, descent.network.vocabulary, self.tokens)
+        hinted = partial(self.hinted, kind) if kind.teaches_itself else None
+        read = read_lessons(batch, descent.network.vocabulary, self.tokens, hinted)
         version = f"{self.settings.name}@{self._updates + 1}"
         seeds = self._seeds().child(self._updates)
         minibatches = split(read.lessons, self.settings.minibatches, seeds)
@@ -327,7 +337,16 @@ class SftLearner(ModelLearner):
         text = turn.text or "\n".join(tagged(call.name, dict(call.arguments)) for call in turn.calls)
         if not text or not turn.shown:
             return None
-        shown = [episode.messages[index] for index in turn.shown]
-        actions = [Action(**action) for action in episode.actions.get(turn.seat, ())]
+        prompt = self._prompt([episode.messages[index] for index in turn.shown], episode, turn)
         answer = self._chat.answer(text)
-        return TurnTokens(self._chat.prompt(shown, actions), answer if turn.finish == "stop" else answer[:-1])
+        return TurnTokens(prompt, answer if turn.finish == "stop" else answer[:-1])
+
+    def hinted(self, loss: TokenLoss, episode: Episode, turn: Turn) -> Sequence[int]:
+        shown = loss.hinted(episode, turn)
+        prompt = () if shown is None else self._prompt(shown, episode, turn)
+        most = getattr(self._opened().network.base.config.get_text_config(), "max_position_embeddings", math.inf)
+        answer = self.tokens(episode, turn)
+        return () if answer is None or len(prompt) + len(answer.sampled) > most else prompt
+
+    def _prompt(self, shown: Sequence[Message], episode: Episode, turn: Turn) -> tuple[int, ...]:
+        return self._chat.prompt(shown, [Action(**action) for action in episode.actions.get(turn.seat, ())])

@@ -15,7 +15,19 @@ from agentfw.episode import Event
 from agentfw.errors import UsageError
 from agentfw.scores import Track
 
-__all__ = ["METRIC_NAME", "Feedback", "Format", "Measured", "Metric", "Utility", "feedback_of", "is_feedback"]
+__all__ = [
+    "METRIC_NAME",
+    "Feedback",
+    "Format",
+    "Measured",
+    "Metric",
+    "Utility",
+    "Words",
+    "feedback_of",
+    "is_feedback",
+    "turn_of",
+    "words_of",
+]
 
 METRIC_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _TEST = re.compile(r"(?P<name>[^<>=]*)(?:(?P<sign>>=|<=)(?P<bound>-?\d+(?:\.\d+)?))?")
@@ -79,7 +91,7 @@ class Feedback(RewardModel):
         scores: list[Score] = []
         for episode in group:
             newest = {
-                (event.data.get("metric") or "", _turn_of(event, episode)): float(event.data["value"])
+                (event.data.get("metric") or "", turn_of(event, episode)): float(event.data["value"])
                 for event in episode.events
                 if is_feedback(event)
             }
@@ -122,7 +134,7 @@ def feedback_of(episode: Episode, metric: Metric | None = None) -> Iterator[tupl
     for event in episode.events:
         if is_feedback(event, metric.name):
             value, correction = metric.liking(event.data["value"]), str(event.data.get("correction") or "")
-            yield _turn_of(event, episode), value, correction
+            yield turn_of(event, episode), value, correction
 
 
 def is_feedback(event: Event, metric: str | None = None) -> bool:
@@ -132,6 +144,22 @@ def is_feedback(event: Event, metric: str | None = None) -> bool:
     return is_rated and metric in (None, event.data.get("metric") or "")
 
 
-def _turn_of(event: Event, episode: Episode) -> int | None:
+def turn_of(event: Event, episode: Episode) -> int | None:
+    """The turn that an event is about; None if it is about the whole episode."""
     turn = event.data.get("turn")
     return turn if isinstance(turn, int) and 0 <= turn < len(episode.turns) else None
+
+
+class Words(NamedTuple):
+    """What was said of an answer."""
+
+    comment: str = ""
+    correction: str = ""
+
+
+def words_of(event: Event) -> Words:
+    """The words of feedback; empty if it has none, or if this event is none."""
+    if (event.kind, event.name) != ("observation", "feedback"):
+        return Words()
+    comment, correction = (str(event.data.get(name) or "").strip() for name in ("text", "correction"))
+    return Words("" if comment == correction else comment, correction)

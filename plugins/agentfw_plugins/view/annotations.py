@@ -51,7 +51,7 @@ class Marks:
     """From 1, bad, to 5, good."""
     correction: str = ""
     at: float = 0.0
-    """When it was last rated or corrected, in seconds since 1970."""
+    """When it was last rated, corrected or noted, in seconds since 1970."""
 
     def take(self, kind: str, value: str, at: float) -> None:
         if kind == "star":
@@ -61,7 +61,7 @@ class Marks:
         elif kind == "untag":
             self.tags = [tag for tag in self.tags if tag != value]
         elif kind == "note":
-            self.note = value
+            self.note, self.at = value, at
         elif kind == "rating":
             self.rating, self.at = int(value) if value else None, at
         elif kind == "correction":
@@ -115,7 +115,7 @@ def _read(path: Path, changed: int, size: int) -> Annotations:
 
 
 def with_annotations(episode: Episode, run: Path, place: str = "") -> Episode:
-    """The episode with its ratings and corrections as feedback, behind what was recorded."""
+    """The episode with its ratings, corrections and notes as feedback, behind what was recorded."""
     said = [
         (turn, marks)
         for (where, name, turn), marks in read_annotations(run).items()
@@ -124,14 +124,15 @@ def with_annotations(episode: Episode, run: Path, place: str = "") -> Episode:
     events = [
         Event(episode.ended, "observation", "feedback", _feedback(marks, turn))
         for turn, marks in sorted(said, key=lambda one: one[1].at)
-        if marks.is_rated
+        if marks.is_rated or marks.note
     ]
     return replace(episode, events=[*episode.events, *events]) if events else episode
 
 
 def _feedback(marks: Marks, turn: int | None) -> dict[str, object]:
-    value = (marks.rating - 3) / 2 if marks.rating is not None else -1.0
-    return {"value": value, "turn": turn, "correction": marks.correction, "text": marks.correction, "at": marks.at}
+    value = (marks.rating - 3) / 2 if marks.rating is not None else -1.0 if marks.correction else None
+    text = marks.note or marks.correction
+    return {"value": value, "turn": turn, "correction": marks.correction, "text": text, "at": marks.at}
 
 
 def marked_in(root: Path, runs: Mapping[str, int], places: Mapping[str, int]) -> Callable[[int, str, str], bool]:

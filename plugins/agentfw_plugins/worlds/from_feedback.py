@@ -2,9 +2,10 @@
 
     agentfw train --from RUN --model path/to/model
 
-What there is to learn from in recorded runs are answers with good or bad feedback, and corrections. An episode is one
-conversation, up to the answer that was rated. A teacher gives that answer again, or the correction, and gets the
-feedback that it got. A policy gives an answer of its own. It is measured on conversations that were held out: how much
+What there is to learn from in recorded runs are answers with good or bad feedback, corrections, and what was said of
+answers in words (hints). An episode is one conversation, up to the answer that was rated. A teacher gives that answer
+again, or the correction, and gets the feedback that it got. Of a pair of answers, its first sample is the better one.
+A policy gives an answer of its own. It is measured on conversations that were held out: how much
 its answer agrees with the wanted one, from 0 to 1.
 
 The reward is `preference`, with a model that is fitted on the feedback when the training begins, in the run's folder.
@@ -16,7 +17,7 @@ user of the conversation, which it doesn't read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
 from hashlib import blake2b
@@ -34,7 +35,7 @@ from agentfw.runs import RunFolder, read_sessions
 from agentfw.turns.session import SessionEnvironment
 
 from ..rewards import translated_errors
-from ..rewards.measured import Metric, feedback_of
+from ..rewards.measured import Metric, Words, feedback_of, is_feedback, turn_of, words_of
 from ..task_files import SHARES, tasks_of
 from ..view.annotations import with_annotations
 
@@ -45,6 +46,11 @@ if TYPE_CHECKING:
 
 LEAST = len(set(SHARES))
 """Minimum number of conversations with a wanted answer, so that each split has one."""
+
+Kind = Literal["rated", "pair", "hint"]
+_KINDS: dict[str, Kind] = {"pairs": "pair", "hints": "hint"}
+"""What is read for the setting `answers`, besides rated answers."""
+_NO_WORDS = Words()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,39 +68,82 @@ class Example:
     stop: tuple[str, ...] = ()
     max_tokens: int | None = None
     """Where the answer was to end."""
+    kind: Kind = "rated"
+    worse: str = ""
+    """Of a pair, the other answer to the same request."""
+    words: Words = _NO_WORDS
+    """Of a hint, what was said of the answer."""
+    earlier: int = 0
+    """Of a hint, how many earlier ones on the same answer don't count any more."""
 
     @property
     def wanted(self) -> bool:
-        return self.value > 0
+        return self.value > 0 and self.kind != "hint"
 
 
-def read_examples(runs: Sequence[Path], good: float, metric: str = "") -> list[Example]:
+_NEEDED = {
+    "rated": "answers with good feedback or a correction",
+    "pair": "good and bad answers to the same request of one user, or corrected ones,",
+    "hint": "answers of which something was said in words, other than praise,",
+}
+_FIXES = {
+    "rated": "rate more answers: agentfw feedback SESSION good --turn N, or --correction TEXT",
+    "pair": "correct more answers: agentfw feedback SESSION --turn N --correction TEXT; or learn without pairs: "
+    "--optimizer kto",
+    "hint": "say more of answers: agentfw feedback SESSION bad --turn N --words TEXT; or learn without words: "
+    "--optimizer kto",
+}
+
+
+def read_examples(runs: Sequence[Path], good: float, metric: str = "", kind: Kind = "rated") -> list[Example]:
     """The examples of some runs, in an order that depends on what is in them and not on the order of the runs.
 
     `good` is the minimum feedback of a good answer. A bad one has at most minus that. `metric` is what it is about.
+    Besides rated answers, those of the other `kind` are read.
     """
     looked, cut_off = Metric.read(metric), list[Turn]()
-    found = {_mark(example): example for run in runs for example in _of_run(run, good, looked, cut_off)}
-    begun = {_begin(example) for example in found.values() if example.wanted}
+    every = [example for run in runs for example in _of_run(run, good, looked, cut_off)]
+    rated = [example for example in every if example.kind == "rated"]
+    every += _pairs(rated)
+    found = {_mark(example): example for example in every if example.kind in ("rated", kind)}
+    begun = {
+        _begin(example) for example in found.values() if example.kind == kind and (example.wanted or kind == "hint")
+    }
     if len(begun) < LEAST:
-        bad, cut = sum(not example.wanted for example in found.values()), len(cut_off)
+        bad, cut = sum(not example.wanted for example in rated), len(cut_off)
         raise UsageError(
-            f"answers with good feedback or a correction are in {counted(len(begun), 'conversation')}, and {LEAST} are "
-            f"needed, so that a version can be tested on some that are held out; {counted(bad, 'answer')} with bad "
-            "feedback alone say what to avoid, not what to reach"
+            f"{_NEEDED[kind]} are in {counted(len(begun), 'conversation')}, and {LEAST} are "
+            "needed, so that a version can be tested on some that are held out"
+            + (
+                f"; {counted(bad, 'answer')} with bad feedback alone say what to avoid, not what to reach"
+                if bad
+                else ""
+            )
             + (f"; cut off at the limit of tokens: {counted(cut, 'rated answer')}" if cut else ""),
-            fix="rate more answers: agentfw feedback SESSION good --turn N, or --correction TEXT",
+            fix=_FIXES[kind],
         )
     return [found[mark] for mark in sorted(found)]
+
+
+def _pairs(rated: Sequence[Example]) -> Iterator[Example]:
+    """The best answer to a request of a user, beside each bad one."""
+    requests: dict[tuple[object, ...], list[Example]] = {}
+    for example in rated:
+        said = tuple((one.role, one.content) for one in example.messages)
+        requests.setdefault((example.user, said), []).append(example)
+    for some in requests.values():
+        best = max(some, key=lambda one: (one.value, one.text))
+        yield from (replace(best, kind="pair", worse=one.text) for one in some if best.wanted and not one.wanted)
 
 
 def split_of(examples: Sequence[Example], split: str) -> list[Example]:
     """The examples of a split: eight of ten conversations are for training. All that begin alike are in one split.
 
     Of fewer than ten, one is for validation and one for the test. Conversations that have bad answers only are for
-    training, so that every split has wanted ones.
+    training, so that every split has wanted ones; and so are those without a pair or a hint, where these are read.
     """
-    begun = sorted({_begin(example) for example in examples if example.wanted})
+    leading = [one for one in examples if one.kind != "rated"] or [one for one in examples if one.wanted]
+    begun = sorted({_begin(example) for example in leading})
     order = {begin: number for number, begin in enumerate(begun)}
     shares = SHARES[-len(begun) :]
     return [example for example in examples if shares[order.get(_begin(example), 0) % len(shares)] == split]
@@ -118,10 +167,15 @@ def _of_episode(episode: Episode, good: float, metric: Metric, cut_off: list[Tur
     newest: dict[int | None, tuple[float, str]] = {}
     for about, value, correction in feedback_of(episode, metric):
         newest[about] = value, correction
-    about_all = newest.pop(None, None)
+    about_all, words = newest.pop(None, None), _words(episode, good, metric)
     for turn in episode.turns:
         rated = newest.get(turn.index)
         last = turn is episode.turns[-1]
+        whole = turn.finish == "stop" and turn.text and not turn.failures
+        said = words.get(turn.index) or (words.get(None) if last else None)
+        if whole and said and any(said[-1]):
+            about = {"kind": "hint", "words": said[-1], "earlier": len(said) - 1}
+            yield replace(_example(episode, turn, turn.text, rated[0] if rated else 0.0), **about)
         if rated is None and about_all is not None:
             # What is said of a whole session can be a correction of its last answer only.
             rated = about_all[0], about_all[1] if last else ""
@@ -129,12 +183,24 @@ def _of_episode(episode: Episode, good: float, metric: Metric, cut_off: list[Tur
             continue
         value, correction = rated
         if correction:
-            yield _example(episode, turn, correction, 1.0, corrected=True)
+            yield (wanted := _example(episode, turn, correction, 1.0, corrected=True))
+            if whole and turn.text != correction:
+                yield replace(wanted, kind="pair", worse=turn.text)
         if turn.finish == "length" and not correction:
             cut_off.append(turn)
-        whole = turn.finish == "stop" and turn.text and not turn.failures
         if whole and (value <= -good or (value >= good and not correction)):
             yield _example(episode, turn, turn.text, value)
+
+
+def _words(episode: Episode, good: float, metric: Metric) -> dict[int | None, list[Words]]:
+    """What was said of each answer (None: of all), in its order. Praise is empty: it asks for nothing else."""
+    found: dict[int | None, list[Words]] = {}
+    for event in episode.events:
+        words, value = words_of(event), event.data.get("value")
+        if any(words) and (event.data.get("metric") or "") == metric.name:
+            is_praise = is_feedback(event) and metric.liking(value) >= good and not words.correction
+            found.setdefault(turn_of(event, episode), []).append(_NO_WORDS if is_praise else words)
+    return found
 
 
 def _example(episode: Episode, turn: Turn, text: str, value: float, *, corrected: bool = False) -> Example:
@@ -145,7 +211,10 @@ def _example(episode: Episode, turn: Turn, text: str, value: float, *, corrected
 
 def _mark(example: Example) -> bytes:
     said = "\0".join(
-        [example.user, *(f"{one.role} {one.content}" for one in example.messages), example.text, str(example.value)]
+        [
+            *(example.user, *(f"{one.role} {one.content}" for one in example.messages)),
+            *(example.text, str(example.value), example.kind, example.worse, *example.words),
+        ]
     )
     return blake2b(said.encode(errors="replace"), digest_size=16).digest()
 
@@ -167,11 +236,16 @@ class RecordedSettings(Settings):
 
 
 class FromFeedbackSettings(RecordedSettings):
-    answers: Literal["wanted", "rated"] = Field(
+    answers: Literal["wanted", "rated", "pairs", "hints"] = Field(
         "wanted",
-        description="Answers to train on: good ones and corrections, or bad ones as well, which is for optimizers that "
-        "learn from both.",
+        description="Answers to train on: `wanted`, good ones and corrections; `rated`, bad ones as well, for "
+        "optimizers that learn from both; `pairs`, a good or corrected one beside a bad one, for dpo with samples=2; "
+        "`hints`, those of which something was said in words, for hint.",
     )
+
+    @property
+    def kind(self) -> Kind:
+        return _KINDS.get(self.answers, "rated")
 
 
 class FromFeedback(SessionEnvironment):
@@ -187,28 +261,34 @@ class FromFeedback(SessionEnvironment):
         return tasks_of(rows, count, seed, split)
 
     def describe(self, tasks: Sequence[Task]) -> str:
-        examples = _examples_of(self.settings)
-        wanted = sum(example.wanted for example in examples)
+        known, kind = _examples_of(self.settings), self.settings.kind
+        own = [example for example in known if example.kind == kind != "rated"]
+        examples = [example for example in known if example.kind == "rated"]
+        wanted, earlier = sum(example.wanted for example in examples), sum(example.earlier for example in own)
         held_out = len({task.index for task in tasks})
         few = f", too few to tell a change from chance ({LEAST_PAIRS} are the least)" if held_out < LEAST_PAIRS else ""
         return (
-            f"{counted(len(examples), 'rated answer')}: {wanted} good or corrected, {len(examples) - wanted} bad   "
+            (f"{counted(len(own), kind)}   " if own else "")
+            + (f"{earlier} earlier ones on the same answers don't count   " if earlier else "")
+            + f"{counted(len(examples), 'rated answer')}: {wanted} good or corrected, {len(examples) - wanted} bad   "
             f"{held_out} held out{few}"
         )
 
     async def play(self, session: Session) -> None:
         task = session.episode.task
         example = self._examples(task.split)[task.index]
+        is_worse = example.kind == "pair" and task.sample % 2 == 1
+        text, value = (example.worse, -1.0) if is_worse else (example.text, example.value)
         reply = await session.answer(
             example.messages,
             example.actions,
             Sampling(max_tokens=example.max_tokens),
             stop=example.stop,
-            demonstration=lambda moment: [example.text],
+            demonstration=lambda moment: [text],
         )
         same = reply.turn.text == example.text
-        if same:
-            session.feedback(example.value)
+        if reply.turn.text == text:
+            session.feedback(value, words=example.words.comment, correction=example.words.correction)
         if not example.wanted:
             session.end("finished")
             return
@@ -217,19 +297,22 @@ class FromFeedback(SessionEnvironment):
         session.end("finished", agreement=agreement, same=float(same))
 
     def _examples(self, split: str) -> list[Example]:
-        found = split_of(_examples_of(self.settings), split)
-        # What is held out has a wanted answer to compare with.
-        bad_too = split == "train" and self.settings.answers == "rated"
-        return [example for example in found if example.wanted or bad_too]
+        found, kind = split_of(_examples_of(self.settings), split), self.settings.kind
+        own = [example for example in found if example.kind == kind]
+        wanted = [example for example in found if example.wanted and example.kind == "rated"]
+        if split == "train":
+            return wanted if self.settings.answers == "wanted" else own
+        # What is held out has a wanted answer to compare with, if there is any.
+        return wanted or own
 
 
 def _examples_of(settings: FromFeedbackSettings) -> list[Example]:
-    return _cached_examples(settings.runs, settings.good, settings.metric)
+    return _cached_examples(settings.runs, settings.good, settings.metric, settings.kind)
 
 
 @lru_cache(maxsize=4)
-def _cached_examples(runs: tuple[str, ...], good: float, metric: str) -> list[Example]:
-    return read_examples([Path(run) for run in runs], good, metric)
+def _cached_examples(runs: tuple[str, ...], good: float, metric: str, kind: Kind) -> list[Example]:
+    return read_examples([Path(run) for run in runs], good, metric, kind)
 
 
 class FeedbackPreferenceSettings(RecordedSettings):

@@ -1,4 +1,4 @@
-"""How far a token may go in one batch: each way of clipping against its formula, written out in plain torch."""
+"""What each loss makes of the tokens of a batch, against its formula, written out in plain torch."""
 
 from __future__ import annotations
 
@@ -56,6 +56,68 @@ def test_a_loss_and_its_gradient_are_those_of_the_formula(
 
     found = loss_of(loss, Terms(now, before, advantages, weights, torch.arange(40)), Figures())
     expected = -(weights * formula((plain - before).exp(), advantages, plain)).sum()
+
+    assert float(found) == pytest.approx(float(expected), abs=1e-9)
+    found.backward()
+    expected.backward()
+    assert torch.allclose(now.grad, plain.grad, atol=1e-9)
+
+
+@pytest.mark.parametrize(("steps", "clipped"), [(1, False), (2, True)])
+def test_distillation_follows_the_teacher_token_by_token(chosen: Chosen, steps: int, clipped: bool) -> None:
+    """On the policy's own samples the gradient is that of the reverse KL divergence, bounded and clipped."""
+    generator = torch.Generator().manual_seed(5)
+    draw = lambda: torch.randn(40, generator=generator, dtype=torch.float64)  # noqa: E731
+    before, teacher, weights = draw() - 3, draw() - 3, draw().abs()
+    start = before + (draw() if clipped else 0.0)
+    now, plain = start.clone().requires_grad_(), start.clone().requires_grad_()
+    loss = replace(chosen("distillation", {"bound": 1.5}).loss(), importance_cap=None)
+
+    terms = Terms(now, before, torch.ones(40, dtype=torch.float64), weights, torch.arange(40), teacher=teacher)
+    found = loss_of(loss, terms, Figures())
+    signal = (teacher - before).clip(-1.5, 1.5)
+    ratio = (plain - before).exp()
+    expected = -(weights * torch.minimum(ratio * signal, ratio.clip(0.8, 1.2) * signal)).sum()
+
+    assert float(found) == pytest.approx(float(expected), abs=1e-9)
+    found.backward()
+    expected.backward()
+    assert torch.allclose(now.grad, plain.grad, atol=1e-9)
+    if not clipped:
+        # The score function estimator of KL(p | q): each sampled token by log p - log q.
+        assert torch.allclose(now.grad, -(weights * signal), atol=1e-9)
+
+
+def test_pairs_of_answers_have_the_value_and_the_gradient_of_dpo(chosen: Chosen) -> None:
+    """Three pairs, cut into two pieces that part them: the sum over the pieces is the loss of Rafailov et al. 2023."""
+    generator = torch.Generator().manual_seed(6)
+    turns = torch.tensor([0, 0, 1, 2, 2, 2, 3, 4, 4, 5])  # the turns 2 n and 2 n + 1 are a pair
+    base, start = (-3 * torch.rand(10, generator=generator, dtype=torch.float64) for _ in range(2))
+    loss = chosen("dpo", {"beta": 0.7}).loss()
+
+    def by_turn(values: Any) -> Any:
+        return torch.zeros(6, dtype=torch.float64).index_add(0, turns, values)
+
+    def gaps(logprobs: Any) -> Any:
+        ratios = by_turn(logprobs - base)
+        return ratios[0::2] - ratios[1::2]
+
+    plain, now = start.clone().requires_grad_(), start.clone().requires_grad_()
+    expected = -torch.nn.functional.logsigmoid(0.7 * gaps(plain)).mean()
+    found = torch.zeros((), dtype=torch.float64)
+    for piece in ([0, 3, 4], [1, 2, 5]):
+        chosen_tokens = torch.isin(turns, torch.tensor(piece))
+        numbers = torch.unique(turns[chosen_tokens], return_inverse=True)
+        lengths = by_turn(torch.ones(10, dtype=torch.float64))
+        some = Terms(
+            now[chosen_tokens],
+            now[chosen_tokens].detach(),
+            torch.where(turns % 2 == 0, 1.0, -1.0).double()[chosen_tokens],
+            1 / (6 * lengths[turns[chosen_tokens]]),
+            numbers[1],
+            baseline=gaps(start)[numbers[0] // 2],
+        )
+        found = found + loss_of(loss, some, Figures())
 
     assert float(found) == pytest.approx(float(expected), abs=1e-9)
     found.backward()

@@ -47,6 +47,13 @@ class Said:
     temperature: float = 1.0
 
 
+PAIRS = [
+    Said(0, PROMPT, (20, 21, 22), 1.0),
+    Said(1, PROMPT, (20, 31, 32, 33), -1.0),
+    Said(2, OTHER, (40, 41), -1.0),
+    Said(3, OTHER, (50, 51, 52), 1.0),
+]
+"""Two answers each to two prompts: the better and the worse."""
 SAID = [
     Said(0, PROMPT, (20, 21, 22), 1.5, apart=0.1),
     Said(0, (*PROMPT, 20, 21, 22, 14), (23,), -0.5, apart=-0.6),
@@ -67,7 +74,7 @@ class Plain:
         self.model = PeftModel.from_pretrained(base, adapter, is_trainable=True)
         self.model.eval()
         self.loss, self.said = loss, said
-        self.kind = next((name for name in ("imitation", "kto") if loss.name == loss_of(name).name), "clipped")
+        self.kind = next((name for name in ("imitation", "kto", "dpo") if loss.name == loss_of(name).name), "clipped")
         self.before = [self.logprobs(one).detach() for one in said]
         with torch.no_grad():
             if reference == "start":
@@ -108,6 +115,11 @@ class Plain:
     def value(self) -> Any:
         total = torch.zeros(())
         now = self._all()
+        if self.kind == "dpo":
+            sums = [(a - b).sum() for a, b in zip(now, self.base, strict=True)]
+            sides = {(one.prompt, one.advantage): value for one, value in zip(self.said, sums, strict=True)}
+            gaps = torch.stack([sides[prompt, 1.0] - sides[prompt, -1.0] for prompt in (PROMPT, OTHER)])
+            return -torch.nn.functional.logsigmoid(self.loss.settings["beta"] * gaps).mean()
         if self.kind == "kto":
             with torch.no_grad():
                 mixed = [(a - b).sum() for a, b in zip(self._mixed(), self.mixed_base, strict=True)]
@@ -198,6 +210,7 @@ CASES: dict[str, tuple[Loss, int, str]] = {
     "importance of turns": (Loss(importance_cap=1.3, importance_level="sequence"), 1, "start"),
     "likelihood": (loss_of("imitation"), 2, "start"),
     "kto": (loss_of("kto", beta=0.7), 4, "base"),
+    "dpo": (loss_of("dpo", beta=0.7), 4, "base"),
 }
 
 
@@ -214,7 +227,7 @@ def test_an_update_is_what_the_formula_says(
     from safetensors.torch import load_file
 
     adapter = make_adapter(small_model, tmp_path / "adapter")
-    plain = Plain(small_model, adapter, loss, SAID, reference)
+    plain = Plain(small_model, adapter, loss, PAIRS if loss.name == loss_of("dpo").name else SAID, reference)
     began = plain.weights()
     settings: dict[str, Any] = {"rank": 4, "alpha": 8.0, "learning_rate": 1e-2, "steps": steps, "reference": reference}
     learner = learner_of(adapter=str(adapter), **settings)
@@ -228,6 +241,8 @@ def test_an_update_is_what_the_formula_says(
     learned, expected = load_file(update.adapter / "adapter_model.safetensors"), plain.weights()
     assert learned.keys() == expected.keys()
     assert far(learned, expected) < 0.03 * far(expected, began)
+    if plain.kind == "dpo":
+        assert update.metrics["loss"] == pytest.approx(value, abs=2e-6)
     if steps > 1 and plain.kind == "clipped" and loss.importance_cap is None and not loss.kl and not loss.ratio_cap:
         assert update.metrics["clipped"] > 0, "the case is one in which clipping takes part"
 

@@ -18,6 +18,7 @@ from agentfw import Message, Session, load
 from agentfw.request import Action, Moment
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.testing import fresh_host
+from agentfw_plugins.view.annotations import Target, annotate
 
 NOTING = """
 import json
@@ -39,7 +40,8 @@ class Noting(Bias):
             for one in batch.advantages:
                 episode, turn = turns[one.episode, one.turn]
                 asked = [episode.messages[place].content for place in turn.shown]
-                file.write(json.dumps([asked[0], turn.text, one.value, episode.task.user]) + "\\n")
+                words = [event.data["text"] for event in episode.events if event.name == "feedback"]
+                file.write(json.dumps([asked[0], turn.text, one.value, episode.task.user, *words]) + "\\n")
         batch.folder.mkdir()
         adapter = batch.folder / "adapter.json"
         adapter.write_text(json.dumps({"bias": self.bias}))
@@ -57,7 +59,7 @@ GOOD = 12
 """Conversations with a good answer besides those that a test is about: ten are needed for three full splits."""
 
 Rate = Callable[[Session], None]
-Row = tuple[str, str, float, str]
+Row = tuple[Any, ...]
 
 
 @pytest.fixture
@@ -65,7 +67,8 @@ def trained_on(agentfw: Agentfw, install: Callable[..., None], tmp_path: Path) -
     """Record conversations about each of these subjects, rate them, train from them, and return what was learned.
 
     `answers` are what the policy says, by subject; each subject is tried in several conversations, so that some of
-    them are among those that are trained on. Returns rows of question, answer, advantage and user.
+    them are among those that are trained on. The subject "twice" is answered again, with "black tea". Returns rows of
+    question, answer, advantage, user, and what was said of the answer.
     """
     install("agentfw-noting", "[agentfw]\nnoting = agentfw_noting\n", NOTING)
 
@@ -86,6 +89,9 @@ def trained_on(agentfw: Agentfw, install: Callable[..., None], tmp_path: Path) -
                     return [said]
 
                 await session.answer([Message("user", question)], [LOOK], demonstration=demonstration)
+                if question.startswith("twice"):
+                    again = [Message("user", question)]
+                    await session.answer(again, [LOOK], demonstration=lambda moment: ["black tea"])
                 rate(session)
                 await live.keep(session)
             return live.folder.path
@@ -104,7 +110,7 @@ def trained_on(agentfw: Agentfw, install: Callable[..., None], tmp_path: Path) -
 
 def about(subject: str, rows: Sequence[Row]) -> set[tuple[str, float]]:
     """What was learned in the conversations about a subject: answers and their advantages."""
-    return {(answer, value) for question, answer, value, _ in rows if question.split()[0] == subject}
+    return {(answer, value) for question, answer, value, *_ in rows if question.split()[0] == subject}
 
 
 def rated(*values: float, **more: Any) -> Rate:
@@ -157,11 +163,84 @@ def test_kto_is_given_the_newest_rating_of_each_answer_and_no_other(trained_on: 
 def test_imitation_is_given_the_wanted_answers_alone(trained_on: Callable[..., list[Row]]) -> None:
     rows = trained_on("imitation", RATES, ANSWERS)
 
-    assert {answer for _, answer, _, _ in rows} == {"mint tea", "green tea"}
-    assert {value for _, _, value, _ in rows} == {1.0}
+    assert {answer for _, answer, *_ in rows} == {"mint tea", "green tea"}
+    assert {value for _, _, value, *_ in rows} == {1.0}
     assert about("corrected", rows) | about("improved", rows) == {("green tea", 1.0)}
     for subject in ("disliked", "withdrawn", "turned", "lukewarm", "garbled", "ugly", "silent"):
         assert about(subject, rows) == set(), subject
+
+
+def second_is_worse(session: Session) -> None:
+    session.feedback(1.0, turn=0)
+    session.feedback(-1.0, turn=1)
+
+
+def test_dpo_is_given_the_better_and_the_worse_of_two_answers_to_a_request(
+    trained_on: Callable[..., list[Row]],
+) -> None:
+    rows = trained_on("dpo", {**RATES, "twice": second_is_worse}, ANSWERS)
+
+    found = {subject: about(subject, rows) for subject in [*RATES, "twice", "plain"]}
+    assert {subject: answers for subject, answers in found.items() if answers} == {
+        "corrected": {("green tea", 1.0), ("mint tea", -1.0)},
+        "improved": {("green tea", 1.0), ("mint tea", -1.0)},
+        "twice": {("mint tea", 1.0), ("black tea", -1.0)},
+    }
+
+
+LONG = "Kürzer! Καλύτερα. もっと短く。" * 500
+SAID: dict[str, Rate] = {
+    "short": rated(-1.0, words="shorter"),
+    "neutral": rated(0.0, words="in German"),
+    "praised": rated(1.0, words="lovely"),
+    "empty": rated(-1.0, words=" \n"),
+    "long": rated(-1.0, words=LONG),
+    "corrected": rated(-1.0, correction="green tea"),
+    "ugly": rated(-1.0, words="nonsense"),
+    "silent": rated(-1.0),
+}
+
+
+def contradicted(session: Session) -> None:
+    for words in ("longer", "shorter"):
+        session.feedback(-1.0, words=words, turn=0)
+    session.feedback(-1.0, turn=0)
+
+
+def test_a_hint_is_the_newest_that_was_said_of_an_answer_and_no_praise(trained_on: Callable[..., list[Row]]) -> None:
+    rows = trained_on("hint", {**SAID, "contradicted": contradicted}, ANSWERS)
+
+    found = {(question.split()[0], answer, value, *words) for question, answer, value, _, *words in rows}
+    assert found == {
+        ("short", "mint tea", 1.0, "shorter"),
+        ("neutral", "mint tea", 1.0, "in German"),
+        ("long", "mint tea", 1.0, LONG),
+        ("corrected", "mint tea", 1.0, "green tea"),
+        ("contradicted", "mint tea", 1.0, "shorter"),
+    }
+
+
+def test_notes_in_the_view_are_hints(trained_on: Callable[..., list[Row]], tmp_path: Path) -> None:
+    def noted(session: Session) -> None:
+        target = Target("", session.episode.id, 0, session.episode.task.user)
+        (run,) = (tmp_path / "recorded").iterdir()
+        annotate(run, target, "note", "a warmer one")
+
+    rows = trained_on("hint", {"noted": noted, "short": rated(-1.0, words="shorter")})
+
+    found = {(question.split()[0], *words) for question, _, _, _, *words in rows}
+    assert found == {("noted", "a warmer one"), ("short", "shorter")}
+
+
+@pytest.mark.parametrize(("optimizer", "needed"), [("dpo", "corrected ones"), ("hint", "said in words")])
+def test_a_recording_without_pairs_or_words_is_refused_with_what_it_lacks(
+    trained_on: Callable[..., list[Row]], optimizer: str, needed: str
+) -> None:
+    with pytest.raises(AssertionError) as caught:
+        trained_on(optimizer, {"disliked": rated(-1.0)})
+
+    assert needed in str(caught.value)
+    assert "--optimizer kto" in str(caught.value)
 
 
 def test_each_answer_is_learned_as_that_of_its_user_and_none_that_a_version_is_measured_on(
@@ -174,7 +253,7 @@ def test_each_answer_is_learned_as_that_of_its_user_and_none_that_a_version_is_m
     assert measured
     assert trained
     assert not measured & trained
-    for question, _, _, user in rows:
+    for question, _, _, user, *_ in rows:
         subject, number = question.split()
         place = 2 * int(number) + (subject == "liked")
         assert user == ("ada" if place % 2 else "bob")

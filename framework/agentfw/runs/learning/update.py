@@ -128,7 +128,10 @@ class Lesson:
 
 
 class Learning:
-    """The optimizer, the learner and possibly the teacher of a training, and the policy that they improve."""
+    """The optimizer, the learner and possibly the teacher of a training, and the policy that they improve.
+
+    A teacher plays what is learned from. If the loss needs a teacher, it is a `scorer` instead, which plays nothing.
+    """
 
     def __init__(
         self,
@@ -138,9 +141,10 @@ class Learning:
         learner: GuardedLearner,
         teacher: GuardedPolicy | None,
         *,
+        scorer: GuardedPolicy | None = None,
         from_base: bool = False,
     ) -> None:
-        self.spec, self.policy, self.teacher = spec, policy, teacher
+        self.spec, self.policy, self.teacher, self.scorer = spec, policy, teacher, scorer
         self._from_base = from_base
         """Whether the learner starts from the policy's base, which is known before it is loaded."""
         self._opening: asyncio.Task[None] | None = None
@@ -247,7 +251,8 @@ class Learning:
         shutil.rmtree(home, ignore_errors=True)  # remains of an update that was not recorded
         episodes = [scored.episode for group in lesson.groups for scored in group]
         copies = [episode.copied() for episode in episodes]
-        batch = Batch(copies, lesson.advantages, self._corrected(number, episodes), home, tell)
+        scores = await self._scores(copies, lesson.advantages)
+        batch = Batch(copies, lesson.advantages, self._corrected(number, episodes), home, scores, tell)
 
         def updated() -> Update | None:
             self.learner.wake()
@@ -281,6 +286,22 @@ class Learning:
                 )
         return update
 
+    async def _scores(self, episodes: Sequence[Episode], advantages: Sequence[Advantage]) -> Sequence[Sequence[float]]:
+        """What the teacher thinks of the tokens of these turns. Those without tokens are left to the learner."""
+        if self.scorer is None:
+            return ()
+        turns = {(episode.id, turn.index): turn for episode in episodes for turn in episode.turns}
+        chosen = [turns[one.episode, one.turn] for one in advantages]
+        asked = [turn for turn in chosen if turn.token_ids]
+        given = await self.scorer.score([(turn.prompt_ids, turn.token_ids) for turn in asked])
+        self.scorer.guard.require(
+            [len(some) for some in given] == [len(turn.token_ids) for turn in asked],
+            "gave other than one logprob for each token of the answers that it was asked to score",
+            "use a teacher that can tell the logprobs of given tokens, such as transformers, tiny or vllm",
+        )
+        found = iter(given)
+        return [next(found) if turn.token_ids else () for turn in chosen]
+
     async def publish(self, update: Update) -> dict[str, float]:
         """Publish a version to the policy, and verify that it is served."""
         began = time.monotonic()
@@ -297,8 +318,8 @@ class Learning:
             if self._opening is not None:
                 self._opening.cancel()
                 await asyncio.gather(self._opening, return_exceptions=True)
-            if self.teacher is not None:
-                await self.teacher.close()
+            for policy in filter(None, (self.teacher, self.scorer)):
+                await policy.close()
 
     async def _answers(self, probes: Sequence[Probe], base: bool) -> Scores:
         def found() -> Scores:
@@ -388,19 +409,30 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
     else:
         made = host.make("learner", spec.learner, Learner, "learner")
     learner = GuardedLearner(made, host.guard("learner", spec.learner.name, spec.deadline, counts=calls))
-    teacher: GuardedPolicy | None = None
-    if spec.teacher is not None and optimizer.loss().name == "clipped":
+    loss, teacher = optimizer.loss(), None
+    if loss.teacher and spec.teacher is None:
+        raise UsageError(
+            f'the optimizer "{spec.optimizer.name}" learns from what a teacher thinks of each token',
+            fix="name a policy that knows the same tokens: --teacher transformers --set teacher.model=path/to/model",
+        )
+    if spec.teacher is not None and loss.sampled and not loss.teacher:
         raise UsageError(
             f'the optimizer "{spec.optimizer.name}" learns from samples of the policy itself, not of a teacher',
             fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
         )
     if spec.teacher is not None:
         of_teacher = host.guard("policy", spec.teacher.name, spec.deadline, counts=calls)
-        teacher = GuardedPolicy(
-            host.make("policy", spec.teacher, Policy, "teacher"), of_teacher, spending=policy.spending
-        )
+        made_teacher = host.make("policy", spec.teacher, Policy, "teacher")
+        if loss.teacher and type(made_teacher).logprobs is Policy.logprobs:
+            raise UsageError(
+                f'the teacher "{spec.teacher.name}" can\'t tell how likely given tokens are',
+                fix="use one that can, such as transformers, tiny or vllm; or learn from what it plays: "
+                "--optimizer imitation --learner sft",
+            )
+        teacher = GuardedPolicy(made_teacher, of_teacher, spending=policy.spending)
     from_base = bool(getattr(spec.learner.checked, "starts_from_base", False))
-    learning = Learning(spec, policy, optimizer, learner, teacher, from_base=from_base)
+    roles = (None, teacher) if loss.teacher else (teacher, None)
+    learning = Learning(spec, policy, optimizer, learner, roles[0], scorer=roles[1], from_base=from_base)
     if learning.needs_tokens:
         check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
     return learning

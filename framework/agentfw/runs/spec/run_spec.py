@@ -280,7 +280,9 @@ class RunSpec(Settings):
     optimizer: Choice | None = Field(None, description="Optimizer: turns scores into advantages and names the loss")
     learner: Choice | None = Field(None, description="Learner: makes a new version of the policy from advantages")
     teacher: Choice | None = Field(
-        None, description="Policy that plays the episodes to learn from, in place of the one that is trained"
+        None,
+        description="Policy that plays the episodes to learn from, in place of the one that is trained; or, with the "
+        "optimizer `distillation`, says how likely the tokens are that this one plays",
     )
     updates: Annotated[int, Operational(grows=True)] = Field(
         20, ge=1, le=MOST, description="Number of updates of the policy; may be raised later"

@@ -1,0 +1,166 @@
+"""What people say of answers is a signal for each token: the model, shown the hint, is the teacher of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentfw import Episode, Learner, Task, Turn
+from agentfw.episode import Event, Message
+from agentfw.errors import UsageError
+from agentfw.learner import Batch
+from agentfw.optimizer import Optimizer, Scored
+
+from .conftest import Chosen
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("peft")
+
+pytestmark = pytest.mark.slow
+
+SHORTER = "\n\nThis was said of an earlier answer to this: {}\nAnswer so that it needn't be said again."
+WANTED = "\n\nThis is the answer that was wanted instead:\n{}\nAnswer in this way."
+ASKED = ("Which tea is good for a cold?", "And for a long evening?")
+ANSWERS = ("Ginger tea, with honey and a slice of lemon.", "A black one.")
+BOUND = 0.03
+
+
+def answered(number: int, comment: str = "", correction: str = "") -> Episode:
+    """A conversation about tea, and what was said of the answer."""
+    episode = Episode(Task(number, 7), messages=[Message("system", "Be kind."), Message("user", ASKED[number])])
+    episode.turns = [Turn(0, 0, 1, shown=(0, 1), text=ANSWERS[number])]
+    said = {"value": -1.0, "turn": 0, "correction": correction, "text": comment or correction}
+    episode.events = [Event(1, "observation", "feedback", said)]
+    return episode
+
+
+def batch_of(hint: Optimizer, episodes: Sequence[Episode], folder: Path) -> Batch:
+    advantages = hint.advantages([[Scored(episode, (), -1.0)] for episode in episodes])
+    return Batch(episodes, advantages, hint.loss(), folder)
+
+
+@pytest.mark.parametrize("teacher", ["frozen", "moving"])
+def test_a_step_follows_the_model_that_is_shown_the_hint(
+    chosen: Chosen,
+    learner_of: Callable[..., Learner],
+    small_model: Path,
+    make_adapter: Callable[..., Path],
+    tmp_path: Path,
+    teacher: str,
+) -> None:
+    """Two updates of two steps, against the same in plain torch, without anything of the learner's."""
+    from peft import PeftModel, get_peft_model_state_dict
+    from safetensors.torch import load_file
+    from transformers import AutoModelForCausalLM
+
+    from agentfw_plugins.models import Chat
+
+    adapter = make_adapter(small_model, tmp_path / "adapter")
+    hint = chosen("hint", {"teacher": teacher, "bound": BOUND})
+    episodes = [answered(0, comment="Viel kürzer!"), answered(1, correction="Rooibos, for it keeps nobody awake.")]
+    learner = learner_of("sft", adapter=str(adapter), rank=4, alpha=8.0, learning_rate=1e-2, epochs=2)
+    updates = [learner.update(batch_of(hint, episodes, tmp_path / name)) for name in ("first", "second")]
+
+    model = PeftModel.from_pretrained(
+        AutoModelForCausalLM.from_pretrained(small_model, local_files_only=True, dtype=torch.float32),
+        adapter,
+        is_trainable=True,
+    ).eval()
+    start = get_peft_model_state_dict(model)
+    start = {name: value.detach().clone() for name, value in start.items()}
+    chat = Chat(small_model)
+    hints = (SHORTER.format("Viel kürzer!"), WANTED.format("Rooibos, for it keeps nobody awake."))
+    rows = []
+    for asked, answer, said in zip(ASKED, ANSWERS, hints, strict=True):
+        shown = [Message("system", "Be kind."), Message("user", asked)]
+        told = [shown[0], Message("user", asked + said)]
+        rows.append((chat.prompt(shown), chat.prompt(told), chat.answer(answer)))
+
+    def logprobs(prompt: Sequence[int], tokens: Sequence[int]) -> Any:
+        logits = model(torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]
+        return torch.log_softmax(logits, -1).gather(-1, torch.tensor(tokens)[:, None])[:, 0]
+
+    def taught() -> list[Any]:
+        with torch.no_grad():
+            return [logprobs(told, answer) for _, told, answer in rows]
+
+    parameters = [one for one in model.parameters() if one.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=1e-2, weight_decay=0.0)
+    frozen, bounded = taught(), 0
+    for update in updates:
+        teachers, losses = (frozen if teacher == "frozen" else taught()), []
+        for _ in range(2):
+            optimizer.zero_grad()
+            value = surrogate = torch.zeros(())
+            for (prompt, _, answer), known in zip(rows, teachers, strict=True):
+                now = logprobs(prompt, answer)
+                signal = (known - now.detach()).clip(-BOUND, BOUND)
+                bounded += int((signal.abs() == BOUND).sum())
+                value = value - signal.mean() / 2
+                surrogate = surrogate - (signal * now).mean() / 2
+            surrogate.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimizer.step()
+            losses.append(float(value))
+        assert update is not None
+        assert update.metrics["loss"] == pytest.approx(sum(losses) / 2, abs=1e-6)
+    assert bounded, "the case is one in which the bound takes part"
+    learned = load_file(updates[-1].adapter / "adapter_model.safetensors")  # type: ignore[union-attr]
+    expected = {name: value.detach() for name, value in get_peft_model_state_dict(model).items()}
+    apart = sum(float((learned[name] - expected[name]).square().sum()) for name in expected)
+    moved = sum(float((start[name] - expected[name]).square().sum()) for name in expected)
+    assert apart < 1e-3 * moved
+
+
+def test_without_the_hint_the_model_becomes_as_likely_as_with_it(
+    chosen: Chosen, learner_of: Callable[..., Learner], tmp_path: Path
+) -> None:
+    hint, episodes = chosen("hint"), [answered(0, comment="もっと短く"), answered(1, comment="a warmer one, please")]
+    learner = learner_of("sft", learning_rate=1e-2, epochs=12)
+
+    updates = [learner.update(batch_of(hint, episodes, tmp_path / str(number))) for number in range(4)]
+
+    apart = [abs(update.metrics["reverse_kl"]) for update in updates if update is not None]
+    assert apart[-1] < 0.2 * apart[0]
+
+
+def test_a_hint_longer_than_the_model_can_read_is_left_out_and_counted(
+    chosen: Chosen, learner_of: Callable[..., Learner], tmp_path: Path
+) -> None:
+    hint, episodes = chosen("hint"), [answered(0, comment="shorter " * 1300), answered(1, comment="shorter")]
+
+    update = learner_of("sft").update(batch_of(hint, episodes, tmp_path / "update"))
+
+    assert update is not None
+    assert update.metrics["turns_without_tokens"] == 1
+
+
+def test_praise_and_what_was_said_before_the_newest_words_are_no_hints(chosen: Chosen) -> None:
+    hint = chosen("hint")
+    newer = answered(0, comment="longer")
+    newer.events.append(replace(newer.events[0], data={**newer.events[0].data, "text": "shorter"}))
+    silent = answered(1)
+
+    found = hint.advantages([[Scored(newer, (), -1.0), Scored(silent, (), -1.0)]])
+
+    assert [(one.episode, one.turn, one.value) for one in found] == [("00000-0", 0, 1.0)]
+    from agentfw_plugins.learners.losses import made
+
+    shown = made(hint.loss()).hinted(newer, newer.turns[0])
+    assert shown is not None
+    assert shown[-1].content == ASKED[0] + SHORTER.format("shorter")
+
+
+def test_a_learner_without_a_chat_template_says_which_to_use(
+    chosen: Chosen, learner_of: Callable[..., Learner], tmp_path: Path
+) -> None:
+    episode = answered(0, comment="shorter")
+    episode.turns[0] = replace(episode.turns[0], prompt_ids=(1, 2, 3), token_ids=(4, 5))
+
+    with pytest.raises(UsageError, match="no chat template") as caught:
+        learner_of().update(batch_of(chosen("hint"), [episode], tmp_path / "update"))
+    assert caught.value.fix == "--learner sft"
