@@ -15,6 +15,12 @@ measured on held-out requests of the same people, after 400, 800 and 1,600 answe
 seeds (`--rate`). With `--power`, the model answers untrained, and the program prints the smallest difference that three
 seeds could tell from chance with a probability of 0.8.
 
+With `--words`, the people want the same (few words, no list, an exclamation mark), and no prompt shows it. They rate
+answers by thumbs, and where the thumb is down they say which of these they miss. KTO learns from the thumbs, `hint`
+from the words, each from the first so many answers of the same people.
+
+    python benchmarks/returning_people.py --work FOLDER --words --answers 20 50 100 --seeds 21
+
 Killed, the same command goes on with the trainings that are missing. On two cores an update of SmolLM2 takes minutes.
 """
 
@@ -24,6 +30,7 @@ import json
 import math
 import random
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +40,7 @@ from agentfw import Episode, RewardModel, Score
 from agentfw.report.statistics import bootstrap, paired_difference
 from agentfw.runs.records.folder import RunFolder
 from agentfw_benchmarks import Options, print_markdown, tell
+from agentfw_plugins.view.annotations import Target, annotate
 
 PEOPLE, ANSWERS, HELD_OUT = 48, 48, 4
 WISHES = (
@@ -59,15 +67,30 @@ ARMS: dict[str, tuple[str, dict[str, object]]] = {
     "parpo": ("parpo", {}),
     "parpo, baseline=anchor": ("parpo", {"baseline": "anchor"}),
 }
+STEPS = 5
+"""Updates of 8 answers each with `--words`."""
+SHOWN = "\n\nFeedback on an earlier answer: {}"
+"""How the optimizer `hint` shows its model what was said."""
 SAMPLES = {"12 x 4": 4, "24 x 2": 2, "48 x 1": 1}
+
+
+FORMS = (
+    "What do you advise me for {}?",
+    "How do I make the best of {}?",
+    "Give me a tip about {}.",
+    "How is {} for you?",
+)
+ALIKE = (True, False, True)
+"""Which of each two wishes everybody has with `--words`."""
 
 
 class Person:
     """What somebody likes, and how they rate. The same name is the same person."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, likes: Sequence[bool] = ()) -> None:
         drawn = random.Random(name)
-        self.likes = [drawn.random() < 0.5 for _ in WISHES]
+        drawn_likes = [drawn.random() < 0.5 for _ in WISHES]
+        self.likes = [*likes] or drawn_likes
         self.lenience = drawn.gauss(0.0, 0.35)
         self.centre, self.scale = drawn.gauss(0.0, 3.0), 10 ** drawn.random()
 
@@ -76,9 +99,14 @@ class Person:
 
     def suited(self, text: str) -> float:
         """The share of the wishes that an answer meets."""
+        return 1 - len(self.misses(text)) / len(WISHES)
+
+    def misses(self, text: str) -> list[str]:
+        """The wishes that an answer doesn't meet."""
         text = text.strip()
         has = (len(text.split()) <= 15, bool(re.search(r"^\s*[-*•]", text, re.MULTILINE)), "!" in text)
-        return sum(one == liked for one, liked in zip(has, self.likes, strict=True)) / len(has) if text else 0.0
+        each = zip(WISHES, has, self.likes, strict=True)
+        return [words[not liked] for words, one, liked in each if one != liked or not text]
 
     def says(self, text: str, kind: str, drawn: random.Random) -> float:
         felt = 2 * self.suited(text) - 1 + drawn.gauss(0.0, 0.25)
@@ -184,6 +212,89 @@ def power(options: Any) -> dict[str, Any]:
     return {"untrained": middle, "deviation": math.sqrt(variance), "smallest": smallest, "evaluated": options.evaluated}
 
 
+def by_words(options: Any) -> list[dict[str, Any]]:
+    """How well held-out answers suit: before, if the model is shown what was said, and after KTO and `hint`."""
+    rows: dict[str, list[list[float]]] = {}
+    for seed in options.seeds:
+        home = options.work / f"words, seed {seed}"
+        asked = [form.format(topic) for topic in TOPICS for form in FORMS]
+        held_out = [one for one in asked if any(topic in one for topic in TOPICS[-HELD_OUT:])]
+        trained = [one for one in asked if one not in held_out]
+        random.Random(seed).shuffle(trained)
+        trained = [*trained, *(f"{one} Be honest." for one in trained)][: options.answers[-1]]
+        measured = (held_out * options.evaluated)[: options.evaluated]
+        said = "; ".join(words[not liked] for words, liked in zip(WISHES, ALIKE, strict=True))
+        shown = SHOWN.format(said)
+        rows.setdefault("untrained", []).append(_kept(home / "untrained", measured, options, seed, shown=""))
+        rows.setdefault("shown the hint", []).append(_kept(home / "shown", measured, options, seed, shown=shown))
+        if options.power:
+            continue
+        played = _played(home / "rated", trained, options, seed)
+        for number in options.answers:
+            rated = home / f"first {number}"
+            if not rated.exists():
+                shutil.copytree(played, rated)
+                _rate(rated, number)
+            for optimizer in ("kto", "hint"):
+                place = home / f"{optimizer}, {number}"
+                rows.setdefault(f"{optimizer}, {number}", []).append(
+                    _kept(place, measured, options, seed, shown="", learned=(optimizer, rated))
+                )
+    return [{"arm": arm, "suits": [one for seed in seeds for one in seed]} for arm, seeds in rows.items()]
+
+
+def _played(home: Path, asked: Sequence[str], options: Any, seed: int, shown: str = "", policy: str = "") -> Path:
+    """A run in which each question is answered once."""
+    home.mkdir(parents=True, exist_ok=True)
+    rows = [{"prompt": f"{one} Answer in one sentence.{shown}", "user": f"person {n}"} for n, one in enumerate(asked)]
+    (home / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return agentfw.run(
+        tasks=home / "{split}.jsonl",
+        episodes=len(rows),
+        seed=seed,
+        settings={"sampling.temperature": 0.7, "sampling.max_tokens": options.max_tokens},
+        runs=home / "runs",
+        policy=policy or None,
+        model=None if policy else options.model,
+    ).path
+
+
+def _rate(run: Path, number: int) -> None:
+    """Note what people think of the first so many answers."""
+    for episode in [*RunFolder.open(run).episodes()][:number]:
+        person, text = Person(episode.task.user, ALIKE), episode.turns[-1].text
+        up = person.says(text, "thumbs", random.Random(text)) > 0
+        target = Target("", episode.id, 0, episode.task.user)
+        annotate(run, target, "rating", "5" if up else "1")
+        if not up and person.misses(text):
+            annotate(run, target, "note", "; ".join(person.misses(text)))
+
+
+def _kept(
+    home: Path, asked: Sequence[str], options: Any, seed: int, *, shown: str, learned: tuple[str, Path] | None = None
+) -> list[float]:
+    kept = home / "suits.json"
+    if not kept.exists():
+        policy = ""
+        if learned is not None:
+            settings = {"learner.learning_rate": options.rate, "evaluation.every": STEPS, "evaluation.tasks": 1}
+            policy = str(
+                agentfw.train(
+                    learn_from=str(learned[1]),
+                    optimizer=learned[0],
+                    model=options.model,
+                    updates=STEPS,
+                    seed=seed,
+                    settings=settings,
+                    runs=home / "runs",
+                ).path
+            )
+        episodes = RunFolder.open(_played(home, asked, options, seed, shown, policy)).episodes()
+        kept.write_text(json.dumps([Person("", ALIKE).suited(one.turns[-1].text) for one in episodes]), "utf-8")
+    read: list[float] = json.loads(kept.read_text("utf-8"))
+    return read
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
@@ -199,7 +310,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
     parser.add_argument("--groups", nargs="+", choices=SAMPLES, default=list(SAMPLES))
     parser.add_argument("--power", action="store_true", help="print what could be told apart, and train nothing")
+    parser.add_argument("--words", action="store_true", help="thumbs with KTO beside words with `hint`")
     options = parser.parse_args(arguments)
+    if options.words:
+        return tell({"rows": by_words(options)}, options.json, show_words)
     if options.power:
         return tell(power(options), options.json, show_power)
     rows = [
@@ -214,6 +328,15 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
 def show_power(result: dict[str, Any]) -> None:
     print(f"untrained {result['untrained']:.3f}, deviation of an answer {result['deviation']:.3f}")
     print(f"smallest difference with a power of 0.8: {result['smallest']:.3f}")
+
+
+def show_words(result: dict[str, Any]) -> None:
+    before, table = result["rows"][0]["suits"], []
+    for row in result["rows"]:
+        gained = "" if row["arm"] == "untrained" else str(paired_difference(row["suits"], before))
+        found = bootstrap(row["suits"])
+        table.append([row["arm"], f"{found.estimate:.3f} ± {found.margin:.3f}", gained])
+    print_markdown(["learned from", "suits", "more than untrained"], table)
 
 
 def show(result: dict[str, Any]) -> None:

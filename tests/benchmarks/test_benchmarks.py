@@ -97,6 +97,20 @@ def test_people_come_back_and_what_suits_them_is_measured(tmp_path: Path, capsys
 
 
 @pytest.mark.slow
+def test_what_people_say_in_words_is_learned_beside_their_thumbs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("peft")
+    people = load("returning_people")
+    small = ["--work", str(tmp_path), "--model", "tiny-sums", "--evaluated", "8", "--max-tokens", "24", "--json"]
+    result = people.main([*small, "--words", "--answers", "30", "--seeds", "1"])
+    assert [row["arm"] for row in result["rows"]] == ["untrained", "shown the hint", "kto, 30", "hint, 30"]
+    assert [len(row["suits"]) for row in result["rows"]] == [8] * 4
+    people.show_words(result)
+    assert "more than untrained" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_a_real_model_is_found_and_learns_additions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("bitsandbytes")
     pytest.importorskip("openai")

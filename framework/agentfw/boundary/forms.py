@@ -195,7 +195,7 @@ BATCH = Form(
         [Advantage(**record) for record in parts[1]],
         Loss(**parts[2]),
         Path(parts[3]),
-        parts[4],
+        tuple(map(tuple, parts[4])),
     ),
 )
 FORWARDED = Form(_forwarded)

@@ -272,8 +272,8 @@ class Assembly:
         """All policies that take part, by what they are called in errors."""
         asked = {f"the policy {self.spec.policy.name}": self.policy.inside}
         asked |= {f"the model {name}": model.inside for name, model in self.models.items()}
-        teacher = self.learning and (self.learning.teacher or self.learning.scorer)
-        if self.spec.teacher is not None and teacher:
+        teacher = None if self.learning is None else self.learning.teacher or self.learning.scorer
+        if self.spec.teacher is not None and teacher is not None:
             asked[f"the teacher {self.spec.teacher.name}"] = teacher.inside
         judges = {f"the judge of {name}": reward.inside.policy for name, reward in self.rewards.items()}
         return asked | {name: judge for name, judge in judges.items() if judge is not None}

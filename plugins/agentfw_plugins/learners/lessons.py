@@ -88,6 +88,11 @@ def read_lessons(batch: Batch, vocabulary: int, tokens: Tokens, hinted: Hinted |
                     fix="use a policy that gives them, or unset optimizer.importance_cap",
                 )
             temperature = turn.temperature if sampled else 1.0
+            if teacher and temperature != 1:
+                raise UsageError(
+                    f"{where} was sampled at temperature {temperature:g}, and the teacher's logprobs are those at 1",
+                    fix="set sampling.temperature=1",
+                )
             about = episode.task.index, turn.index, episode.id, temperature
             lessons.append(Lesson(found, advantage, sampler, *about, teacher, shown))
     if not lessons:

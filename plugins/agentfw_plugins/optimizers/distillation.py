@@ -21,27 +21,27 @@ Only the newest words on an answer count. An earlier hint may have asked for the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from agentfw import Episode, Message, Optimizer, Settings, Turn
+from agentfw import Episode, Message, Settings, Turn
 from agentfw.optimizer import Advantage, Loss, Scored
 
 from ..learners.losses import Clipped, Figures, Terms
 from ..rewards.measured import Words, words_of
 from .imitation import is_whole
-from .relative import Aggregation, LossSettings, check, spoken, throughout
+from .relative import Aggregation, Counting, LossSettings, check, spoken, throughout
 
 if TYPE_CHECKING:
     import torch
 
 Bound = Annotated[float, Field(gt=0, description="Maximum size of the signal of a token, in nats.")]
 
-_COMMENTED = "This was said of an earlier answer to this: {}\nAnswer so that it needn't be said again."
-_CORRECTED = "This is the answer that was wanted instead:\n{}\nAnswer in this way."
+_COMMENTED, _CORRECTED = "Feedback on an earlier answer: {}", "A better answer to this: {}"
+"""How the model is shown what was said. Small models take longer explanations for a part of the question."""
 
 
 class DistillationSettings(LossSettings):
@@ -49,19 +49,16 @@ class DistillationSettings(LossSettings):
     aggregation: Aggregation = "token_mean"
 
 
-class Distillation(Optimizer):
+class Distillation(Counting[DistillationSettings]):
     """The same advantage for every answer; the teacher says how much each token gets of it."""
-
-    def __init__(self, settings: DistillationSettings) -> None:
-        self.settings = settings
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
         return [advantage for group in groups for scored in group for advantage in throughout(scored, 1.0)]
 
     def loss(self) -> Loss:
-        own = {"name": f"{__name__}:ReverseKL", "teacher": True, "settings": {"bound": self.settings.bound}}
-        return replace(self.settings.loss(), **own)
+        settings = {"bound": self.settings.bound}
+        return replace(self.settings.loss(), name=f"{__name__}:ReverseKL", teacher=True, settings=settings)
 
 
 class ReverseKL(Clipped):
@@ -85,27 +82,20 @@ class HintSettings(Settings):
     )
 
 
-class Hint(Optimizer):
+class Hint(Counting[HintSettings]):
     """The same advantage for every answer that somebody said something about."""
-
-    def __init__(self, settings: HintSettings) -> None:
-        self.settings = settings
-        self._figures: dict[str, float] = {}
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
         episodes = [scored.episode for group in groups for scored in group]
         hinted = [(one.id, turn) for one in episodes for turn in spoken(one) if any(newest_words(one, turn))]
         whole = [(name, turn) for name, turn in hinted if is_whole(turn)]
-        self._figures = {"hints": float(len(whole)), "answers_left_out": float(len(hinted) - len(whole))}
+        self.figures = {"hints": float(len(whole)), "answers_left_out": float(len(hinted) - len(whole))}
         return [Advantage(name, turn.index, 1.0) for name, turn in whole]
 
     def loss(self) -> Loss:
         settings = {"bound": self.settings.bound, "moving": float(self.settings.teacher == "moving")}
         return Loss(f"{__name__}:HintLoss", sampled=False, aggregation="sequence_mean", settings=settings)
-
-    def metrics(self) -> Mapping[str, float]:
-        return dict(self._figures)
 
 
 def newest_words(episode: Episode, turn: Turn) -> Words:

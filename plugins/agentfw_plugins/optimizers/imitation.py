@@ -27,18 +27,18 @@ All leave out an answer that was interrupted, cut off at its maximum length or n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from agentfw import Optimizer, Settings, Turn
+from agentfw import Settings, Turn
 from agentfw.errors import UsageError
 from agentfw.optimizer import Advantage, Loss, Scored
 
 from ..learners.losses import Figures, Terms, TokenLoss
-from .relative import by_turn, check, returns_to_go, spoken
+from .relative import Counting, by_turn, check, returns_to_go, spoken
 
 if TYPE_CHECKING:
     import torch
@@ -55,12 +55,8 @@ class ImitationSettings(Settings):
     least: float | None = Field(None, description="Minimum reward of an episode to learn from. Default: all episodes.")
 
 
-class Imitation(Optimizer):
+class Imitation(Counting[ImitationSettings]):
     """The same advantage for every whole answer."""
-
-    def __init__(self, settings: ImitationSettings) -> None:
-        self.settings = settings
-        self._figures: dict[str, float] = {}
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
@@ -69,7 +65,7 @@ class Imitation(Optimizer):
         kept = [scored for scored in shown if least is None or scored.reward >= least]
         answers = [(scored.episode.id, turn) for scored in kept for turn in spoken(scored.episode)]
         whole = [(name, turn) for name, turn in answers if is_whole(turn)]
-        self._figures = {
+        self.figures = {
             "demonstrations": float(len(kept)),
             "left_out": float(len(shown) - len(kept)),
             "answers_left_out": float(len(answers) - len(whole)),
@@ -78,9 +74,6 @@ class Imitation(Optimizer):
 
     def loss(self) -> Loss:
         return Loss(f"{__name__}:Likelihood", sampled=False)
-
-    def metrics(self) -> Mapping[str, float]:
-        return dict(self._figures)
 
 
 class Likelihood(TokenLoss):
@@ -100,12 +93,8 @@ class KTOSettings(Settings):
     )
 
 
-class KTO(Optimizer):
+class KTO(Counting[KTOSettings]):
     """A positive advantage for good answers, a negative one for bad answers."""
-
-    def __init__(self, settings: KTOSettings) -> None:
-        self.settings = settings
-        self._figures: dict[str, float] = {}
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
@@ -114,7 +103,7 @@ class KTO(Optimizer):
         ]
         whole = [(scored, turn) for scored, turn in rated if is_whole(turn)]
         good = sum(scored.reward > 0 for scored, _ in whole)
-        self._figures = {
+        self.figures = {
             "answers_good": float(good),
             "answers_bad": float(len(whole) - good),
             "answers_left_out": float(len(rated) - len(whole)),
@@ -126,9 +115,6 @@ class KTO(Optimizer):
     def loss(self) -> Loss:
         settings = {"beta": self.settings.beta}
         return Loss(f"{__name__}:KTOLoss", sampled=False, aggregation="sequence_mean", settings=settings)
-
-    def metrics(self) -> Mapping[str, float]:
-        return dict(self._figures)
 
 
 class KTOLoss(TokenLoss):
@@ -167,12 +153,8 @@ class DPOSettings(Settings):
     )
 
 
-class DPO(Optimizer):
+class DPO(Counting[DPOSettings]):
     """An advantage of 1 for the best answer to what was shown, and of -1 for the worst."""
-
-    def __init__(self, settings: DPOSettings) -> None:
-        self.settings = settings
-        self._figures: dict[str, float] = {}
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
@@ -195,7 +177,7 @@ class DPO(Optimizer):
                     found += [Advantage(*best[1:], 1.0), Advantage(*worst[1:], -1.0)]
                 else:
                     unpaired += 1
-        self._figures = {
+        self.figures = {
             "pairs": len(found) / 2,
             "unpaired": float(unpaired),
             "answers_left_out": float(left_out),
@@ -205,9 +187,6 @@ class DPO(Optimizer):
     def loss(self) -> Loss:
         settings = {"beta": self.settings.beta}
         return Loss(f"{__name__}:DPOLoss", sampled=False, aggregation="sequence_mean", settings=settings)
-
-    def metrics(self) -> Mapping[str, float]:
-        return dict(self._figures)
 
 
 class DPOLoss(TokenLoss):

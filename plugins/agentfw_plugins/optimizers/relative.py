@@ -100,17 +100,25 @@ class LossSettings(Settings):
         return Loss(**{name: getattr(self, name) for name in LossSettings.model_fields})
 
 
+Own = TypeVar("Own", bound=Settings)
 Chosen = TypeVar("Chosen", bound=LossSettings)
 
 
-class Relative(Optimizer, Generic[Chosen]):
+class Counting(Optimizer, Generic[Own]):
+    """An optimizer with settings, and with figures of its last batch."""
+
+    def __init__(self, settings: Own) -> None:
+        self.settings = settings
+        self.figures: dict[str, float] = {}
+
+    def metrics(self) -> Mapping[str, float]:
+        return dict(self.figures)
+
+
+class Relative(Counting[Chosen]):
     """An optimizer that compares samples with each other. Subclasses implement `compare`."""
 
     baseline_has_own_sample = True
-
-    def __init__(self, settings: Chosen) -> None:
-        self.settings = settings
-        self.figures: dict[str, float] = {}
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
         """The advantages of checked groups, none of them empty. May add to the figures.
@@ -135,9 +143,6 @@ class Relative(Optimizer, Generic[Chosen]):
 
     def loss(self) -> Loss:
         return self.settings.loss()
-
-    def metrics(self) -> Mapping[str, float]:
-        return dict(self.figures)
 
 
 def check(groups: Sequence[Sequence[Scored]]) -> None:

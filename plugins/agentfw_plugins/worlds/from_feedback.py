@@ -81,18 +81,12 @@ class Example:
         return self.value > 0 and self.kind != "hint"
 
 
-_NEEDED = {
-    "rated": "answers with good feedback or a correction",
-    "pair": "good and bad answers to the same request of one user, or corrected ones,",
-    "hint": "answers of which something was said in words, other than praise,",
+_NEEDED: dict[Kind, tuple[str, str]] = {
+    "rated": ("answers with good feedback or a correction", "good --turn N, or --correction TEXT"),
+    "pair": ("good and bad answers to the same request of one user, or corrected ones,", "--turn N --correction TEXT"),
+    "hint": ("answers of which something was said in words, other than praise,", "bad --turn N --words TEXT"),
 }
-_FIXES = {
-    "rated": "rate more answers: agentfw feedback SESSION good --turn N, or --correction TEXT",
-    "pair": "correct more answers: agentfw feedback SESSION --turn N --correction TEXT; or learn without pairs: "
-    "--optimizer kto",
-    "hint": "say more of answers: agentfw feedback SESSION bad --turn N --words TEXT; or learn without words: "
-    "--optimizer kto",
-}
+"""What is read of each kind, and what to tell `agentfw feedback SESSION` for more of it."""
 
 
 def read_examples(runs: Sequence[Path], good: float, metric: str = "", kind: Kind = "rated") -> list[Example]:
@@ -106,21 +100,18 @@ def read_examples(runs: Sequence[Path], good: float, metric: str = "", kind: Kin
     rated = [example for example in every if example.kind == "rated"]
     every += _pairs(rated)
     found = {_mark(example): example for example in every if example.kind in ("rated", kind)}
-    begun = {
-        _begin(example) for example in found.values() if example.kind == kind and (example.wanted or kind == "hint")
-    }
+    own = [example for example in found.values() if example.kind == kind]
+    begun = {_begin(example) for example in own if example.wanted or kind == "hint"}
     if len(begun) < LEAST:
         bad, cut = sum(not example.wanted for example in rated), len(cut_off)
+        needed, more = _NEEDED[kind]
         raise UsageError(
-            f"{_NEEDED[kind]} are in {counted(len(begun), 'conversation')}, and {LEAST} are "
-            "needed, so that a version can be tested on some that are held out"
-            + (
-                f"; {counted(bad, 'answer')} with bad feedback alone say what to avoid, not what to reach"
-                if bad
-                else ""
-            )
+            f"{needed} are in {counted(len(begun), 'conversation')}, and {LEAST} are "
+            f"needed, so that a version can be tested on some that are held out; {counted(bad, 'answer')} with bad "
+            "feedback alone say what to avoid, not what to reach"
             + (f"; cut off at the limit of tokens: {counted(cut, 'rated answer')}" if cut else ""),
-            fix=_FIXES[kind],
+            fix=f"rate more answers: agentfw feedback SESSION {more}"
+            + ("" if kind == "rated" else "; or learn from thumbs: --optimizer kto"),
         )
     return [found[mark] for mark in sorted(found)]
 
@@ -174,8 +165,8 @@ def _of_episode(episode: Episode, good: float, metric: Metric, cut_off: list[Tur
         whole = turn.finish == "stop" and turn.text and not turn.failures
         said = words.get(turn.index) or (words.get(None) if last else None)
         if whole and said and any(said[-1]):
-            about = {"kind": "hint", "words": said[-1], "earlier": len(said) - 1}
-            yield replace(_example(episode, turn, turn.text, rated[0] if rated else 0.0), **about)
+            given = _example(episode, turn, turn.text, rated[0] if rated else 0.0)
+            yield replace(given, kind="hint", words=said[-1], earlier=len(said) - 1)
         if rated is None and about_all is not None:
             # What is said of a whole session can be a correction of its last answer only.
             rated = about_all[0], about_all[1] if last else ""

@@ -14,6 +14,7 @@ from agentfw.episode import Event, Message
 from agentfw.errors import UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Optimizer, Scored
+from agentfw_plugins.learners.losses import made
 
 from .conftest import Chosen
 
@@ -22,8 +23,7 @@ pytest.importorskip("peft")
 
 pytestmark = pytest.mark.slow
 
-SHORTER = "\n\nThis was said of an earlier answer to this: {}\nAnswer so that it needn't be said again."
-WANTED = "\n\nThis is the answer that was wanted instead:\n{}\nAnswer in this way."
+SHORTER, WANTED = "\n\nFeedback on an earlier answer: {}", "\n\nA better answer to this: {}"
 ASKED = ("Which tea is good for a cold?", "And for a long evening?")
 ANSWERS = ("Ginger tea, with honey and a slice of lemon.", "A black one.")
 BOUND = 0.03
@@ -139,7 +139,7 @@ def test_a_hint_longer_than_the_model_can_read_is_left_out_and_counted(
     assert update.metrics["turns_without_tokens"] == 1
 
 
-def test_praise_and_what_was_said_before_the_newest_words_are_no_hints(chosen: Chosen) -> None:
+def test_only_the_newest_words_on_an_answer_are_its_hint(chosen: Chosen) -> None:
     hint = chosen("hint")
     newer = answered(0, comment="longer")
     newer.events.append(replace(newer.events[0], data={**newer.events[0].data, "text": "shorter"}))
@@ -148,8 +148,6 @@ def test_praise_and_what_was_said_before_the_newest_words_are_no_hints(chosen: C
     found = hint.advantages([[Scored(newer, (), -1.0), Scored(silent, (), -1.0)]])
 
     assert [(one.episode, one.turn, one.value) for one in found] == [("00000-0", 0, 1.0)]
-    from agentfw_plugins.learners.losses import made
-
     shown = made(hint.loss()).hinted(newer, newer.turns[0])
     assert shown is not None
     assert shown[-1].content == ASKED[0] + SHORTER.format("shorter")

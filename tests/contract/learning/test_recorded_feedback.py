@@ -249,7 +249,7 @@ def test_each_answer_is_learned_as_that_of_its_user_and_none_that_a_version_is_m
     rows = trained_on("kto", {"liked": rated(1.0)})
 
     measured = {episode.messages[0].content for episode in load().episodes}
-    trained = {question for question, _, _, _ in rows}
+    trained = {question for question, *_ in rows}
     assert measured
     assert trained
     assert not measured & trained

@@ -409,7 +409,8 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
     else:
         made = host.make("learner", spec.learner, Learner, "learner")
     learner = GuardedLearner(made, host.guard("learner", spec.learner.name, spec.deadline, counts=calls))
-    loss, teacher = optimizer.loss(), None
+    loss = optimizer.loss()
+    teacher: GuardedPolicy | None = None
     if loss.teacher and spec.teacher is None:
         raise UsageError(
             f'the optimizer "{spec.optimizer.name}" learns from what a teacher thinks of each token',
@@ -431,8 +432,8 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
             )
         teacher = GuardedPolicy(made_teacher, of_teacher, spending=policy.spending)
     from_base = bool(getattr(spec.learner.checked, "starts_from_base", False))
-    roles = (None, teacher) if loss.teacher else (teacher, None)
-    learning = Learning(spec, policy, optimizer, learner, roles[0], scorer=roles[1], from_base=from_base)
+    player, scorer = (None, teacher) if loss.teacher else (teacher, None)
+    learning = Learning(spec, policy, optimizer, learner, player, scorer=scorer, from_base=from_base)
     if learning.needs_tokens:
         check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
     return learning

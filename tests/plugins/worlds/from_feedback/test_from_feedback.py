@@ -120,6 +120,33 @@ def test_train_from_learns_the_wanted_answers(host: Host, recorded: Path, small_
     assert summary.figures["agreement"].estimate > summary.before["agreement"].estimate + 0.2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("optimizer", "samples"), [("dpo", 2), ("hint", 1)])
+def test_corrections_are_learned_as_pairs_and_as_hints(
+    host: Host, recorded: Path, small_model: Path, tmp_path: Path, optimizer: str, samples: int
+) -> None:
+    values = start_from_runs([str(recorded)], tmp_path, optimizer)(host, None, None)
+    assert values["samples"] == samples
+    settings = {"model": str(small_model)}
+    values |= {"policy": {"name": "transformers", "settings": {**settings, "device": "cpu"}}, "updates": 5, "tasks": 4}
+    values["learner"] = {"name": "sft", "settings": {**settings, "device": "cpu", "learning_rate": 0.01}}
+    values |= {"sampling": {"max_tokens": 12}, "evaluation": {"every": 5, "tasks": 3, "sampling": {"temperature": 0}}}
+    run = Run.create(parse_spec(values), host, tmp_path)
+
+    asyncio.run(run.execute())
+
+    lines = [json.loads(line) for line in (run.folder.path / "updates.jsonl").read_text("utf-8").splitlines()]
+    learned = [line["learner"] for line in lines]
+    if optimizer == "dpo":
+        assert [line["optimizer"]["pairs"] for line in lines] == [4.0] * 5
+        assert learned[0]["margin"] == 0, "the policy is the reference"
+        assert learned[-1]["margin"] > 1
+        assert learned[-1]["pairs_right"] == 1
+    else:
+        assert [line["optimizer"]["hints"] for line in lines] == [4.0] * 5
+        assert abs(learned[-1]["reverse_kl"]) < 0.5 * abs(learned[0]["reverse_kl"])
+
+
 KINDS = {"tea": ("green", "mint", "jasmine", "black", "white"), "coffee": ("filter", "mocha", "iced", "strong", "mild")}
 USERS = 16
 
