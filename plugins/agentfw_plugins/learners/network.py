@@ -143,6 +143,9 @@ class Network:
             r=settings.rank,
             lora_alpha=settings.alpha,
             target_modules=self._modules(),
+            layers_to_transform=list(settings.layers) or None,
+            use_rslora=settings.rank_stabilised,
+            use_dora=settings.dora,
             lora_dropout=0.0,
             task_type="CAUSAL_LM",
         )
@@ -153,7 +156,8 @@ class Network:
             except ValueError as error:
                 raise SettingsError(
                     f"learner.modules: no adapter fits {', '.join(settings.modules)} of {self.folder}: {error}",
-                    fix=f"choose linear layers of the model, such as {', '.join(_linear_names(self.base))}",
+                    fix=f"choose linear layers of the model, such as {', '.join(_linear_names(self.base))}"
+                    + (", and layers that it has" if settings.layers else ""),
                 ) from error
         return model
 

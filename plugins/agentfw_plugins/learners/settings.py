@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
 from agentfw import Settings
 from agentfw.settings import OPERATIONAL, SHARED
@@ -51,6 +51,15 @@ class TrainableSettings(Settings):
         min_length=1,
         description="Layers that get an adapter, by the end of their names. The default includes layers that hold "
         "several of these in one, such as qkv_proj.",
+    )
+    layers: tuple[NonNegativeInt, ...] = Field(
+        (), description="Numbers of the model's layers that get an adapter, from 0. Default: all."
+    )
+    rank_stabilised: bool = Field(
+        False, description="Scale the adapter by alpha / sqrt(rank) instead (rsLoRA), which large ranks need."
+    )
+    dora: bool = Field(
+        False, description="Train the size of each weight's rows besides (DoRA), which vLLM and `tiny` can't serve."
     )
 
     packing: Annotated[Literal["tree", "plain"], OPERATIONAL] = Field(

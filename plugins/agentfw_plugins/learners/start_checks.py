@@ -25,7 +25,14 @@ from agentfw.seeds import Seeds
 from ..models import own_attention
 from .token_tree import TurnTokens
 
-_SETTINGS = {"r": "rank", "lora_alpha": "alpha", "target_modules": "modules"}
+_SETTINGS = {
+    "r": "rank",
+    "lora_alpha": "alpha",
+    "target_modules": "modules",
+    "layers_to_transform": "layers",
+    "use_rslora": "rank_stabilised",
+    "use_dora": "dora",
+}
 """Settings of the learner that can be adjusted to an adapter."""
 _HARMLESS = {
     "auto_mapping",

@@ -90,14 +90,19 @@ def test_what_was_better_than_expected_becomes_likelier(
     assert base == pytest.approx(before, abs=1e-4)
 
 
+@pytest.mark.parametrize("form", [{}, {"layers": (1,)}, {"rank_stabilised": True}, {"dora": True}])
 def test_an_adapter_is_one_that_peft_loads(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, small_model: Path
+    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, small_model: Path, form: dict[str, Any]
 ) -> None:
     from peft import PeftModel
+    from safetensors import safe_open
     from transformers import AutoModelForCausalLM
 
-    learner = learner_of()
+    learner = learner_of(**form)
     update = updated(learner, make_batch(*PAIR))
+    with safe_open(update.adapter / "adapter_model.safetensors", "pt") as file:
+        layers = {int(name.split(".layers.")[1].split(".")[0]) for name in file.keys()}  # noqa: SIM118
+    assert layers == set(form.get("layers", (0, 1)))
     served = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(small_model), update.adapter)
     with torch.no_grad():
         logits = served(torch.tensor([[*PROMPT, *GOOD]])).logits[0, len(PROMPT) - 1 : -1]
