@@ -1,12 +1,14 @@
 """What a gateway with a long history, or one that shares a PostgreSQL, costs: its start, and each turn.
 
     python benchmarks/gateway_costs.py start                     # 34,000 turns of 12 KB
+    python benchmarks/gateway_costs.py start --gigabytes 10      # so many in the PostgreSQL
     python benchmarks/gateway_costs.py turns                     # 400 turns, with a memory in the database and without
 
 `start`: seconds until it says that it is alive, and until it takes requests. The history is that of sessions of ten
 turns, of which one in twenty goes on. It is in the folder of a run, as one gateway keeps it, and in a PostgreSQL, as
 gateways that share sessions do. "empty" is a start without a history. On a busy machine, the CPU tells more than the
-seconds.
+seconds. With `--gigabytes`, the sessions in the PostgreSQL are doubled there until they take so many on the disk,
+uncompressed.
 
 `turns`: flushes, transactions, log and CPU. One client asks, one turn after the other, in sessions of ten turns in
 which the user says something about themselves. The figures of the database are its own (`pg_stat_io` of PostgreSQL 18,
@@ -88,8 +90,13 @@ def fill_folder(runs: Path, sessions: int) -> int:
     return sum(file.stat().st_size for file in run.glob("*.jsonl"))
 
 
-def fill_database(where: str, sessions: int) -> None:
+def fill_database(where: str, sessions: int, gigabytes: float) -> str:
+    """Write the history as gateways do. Returns its size."""
+    import psycopg
+
     database = SessionDatabase(where)
+    with psycopg.connect(where, autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE {NEWS.name} ALTER record SET STORAGE EXTERNAL")
     for first in range(1, sessions + 1, 100):
         numbers = range(first, min(first + 100, sessions + 1))
         rows = [
@@ -107,10 +114,23 @@ def fill_database(where: str, sessions: int) -> None:
             connection.execute(SESSIONS.insert(), rows)
             connection.execute(NEWS.insert(), news)
     database.close()
+    columns = ", ".join(f'"{column.name}"' for column in SESSIONS.columns if column.name not in ("number", "first"))
+    with psycopg.connect(where, autocommit=True) as connection:
+        while True:
+            row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+            assert row is not None
+            if row[0] >= gigabytes * 1e9:
+                return f"{row[0] / 1e9:.1f} GB, {sessions * TURNS_OF_A_SESSION:,} turns"
+            connection.execute(
+                f"INSERT INTO {SESSIONS.name} (number, first, {columns}) "
+                f"SELECT number + {sessions}, 's' || number + {sessions}, {columns} FROM {SESSIONS.name}"
+            )
+            connection.execute(f"INSERT INTO {NEWS.name} SELECT session + {sessions}, version, record FROM {NEWS.name}")
+            sessions *= 2
 
 
 def started(runs: Path, *more: str) -> dict[str, float]:
-    """Start a gateway, and return the seconds until it is alive and ready, and its memory in MB."""
+    """Start a gateway. Returns the seconds and the CPU until it is alive and until it is ready, and its memory."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "agentfw", "serve", "--port", str(port), "--runs", str(runs), "--json"]
@@ -119,18 +139,18 @@ def started(runs: Path, *more: str) -> dict[str, float]:
     found: dict[str, float] = {}
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-            for name, path in (("alive, s", "/healthz"), ("ready, s", "/readyz")):
-                while name not in found:
+            gateway = psutil.Process(process.pid)
+            for name, path in (("alive", "/healthz"), ("ready", "/readyz")):
+                while f"{name}, s" not in found:
                     if process.poll() is not None:
                         raise SystemExit("the gateway has ended")
                     try:
                         if client.get(path).status_code == 200:
-                            found[name] = round(time.perf_counter() - began, 2)
+                            found[f"{name}, s"] = round(time.perf_counter() - began, 2)
+                            found[f"CPU until {name}, s"] = round(seconds_of(gateway), 2)
                     except httpx.TransportError:
                         pass
                     time.sleep(0.01)
-        gateway = psutil.Process(process.pid)
-        found["CPU until then, s"] = round(gateway.cpu_times().user + gateway.cpu_times().system, 2)
         found["memory, MB"] = round(gateway.memory_info().rss / 1e6)
     finally:
         process.kill()
@@ -138,15 +158,15 @@ def started(runs: Path, *more: str) -> dict[str, float]:
     return found
 
 
-def start(turns: int, folder: Path) -> list[dict[str, Any]]:
+def start(turns: int, folder: Path, gigabytes: float) -> list[dict[str, Any]]:
     """A row for each place of the history."""
     sessions = max(1, turns // TURNS_OF_A_SESSION)
     rows = [{"history": "empty", **started(folder / "empty")}]
-    size = round(fill_folder(folder / "runs", sessions) / 1e6)
-    rows.append({"history": f"{size} MB in the folder", **started(folder / "runs")})
+    megabytes = round(fill_folder(folder / "runs", sessions) / 1e6)
+    rows.append({"history": f"{megabytes} MB in the folder", **started(folder / "runs")})
     with server() as where:
-        fill_database(where, sessions)
-        rows.append({"history": "with --sessions", **started(folder / "shared", "--sessions", where)})
+        size = fill_database(where, sessions, gigabytes)
+        rows.append({"history": f"{size} with --sessions", **started(folder / "shared", "--sessions", where)})
     return rows
 
 
@@ -218,13 +238,14 @@ def show(result: Mapping[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    parser = Options(__doc__, turns=(0, "of the history, or to ask; default: 34,000 and 400"))
+    parser = Options(__doc__, turns=(0, "of the history, or to ask; default: 34,000 and 400"), gigabytes=0.0)
     parser.add_argument("what", choices=("start", "turns"))
     options = parser.parse_args(arguments)
-    measure, count = {"start": (start, 34_000), "turns": (turns, 400)}[options.what]
+    count = options.turns or {"start": 34_000, "turns": 400}[options.what]
     with tempfile.TemporaryDirectory(prefix="agentfw-gateway-") as folder:
-        rows = measure(options.turns or count, Path(folder))
-    return tell({"turns": options.turns or count, "rows": rows}, options.json, show)
+        starts = options.what == "start"
+        rows = start(count, Path(folder), options.gigabytes) if starts else turns(count, Path(folder))
+    return tell({"turns": count, "rows": rows}, options.json, show)
 
 
 if __name__ == "__main__":

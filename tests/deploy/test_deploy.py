@@ -1,7 +1,7 @@
 """The files in deploy/: every command in them exists, every setting is known, and what they name is there.
 
 Nothing here runs a container. The chart's templates are rendered with the values that they name, and nothing else of
-Helm's language is used in them.
+Helm's language is used in them. Where there is a `helm`, it has to render the same.
 """
 
 from __future__ import annotations
@@ -191,6 +191,18 @@ def test_the_manifests_are_what_kubernetes_takes() -> None:
     validate = pytest.importorskip("kubernetes_validate")
     for manifest in manifests():
         validate.validate(manifest, "1.33", strict=True)
+
+
+def test_helm_renders_what_these_tests_read() -> None:
+    helm = shutil.which("helm")
+    if helm is None:
+        pytest.skip("there is no helm")
+    subprocess.run([helm, "lint", "--strict", str(CHART)], check=True)
+
+    rendered = subprocess.run([helm, "template", "agentfw", str(CHART)], check=True, capture_output=True, text=True)
+
+    by_name = {(each["kind"], each["metadata"]["name"]): each for each in manifests()}
+    assert {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(rendered.stdout)} == by_name
 
 
 @pytest.mark.parametrize(

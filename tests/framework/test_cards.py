@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,3 +102,24 @@ def test_the_learner_s_own_card_is_named_among_those_that_its_process_sees(machi
     machine((24, 23), (80, 79))
 
     assert LocalEngine(learns=True).plan.own == "cuda:1"
+
+
+@pytest.mark.parametrize(("card", "packing"), [("NVIDIA H100 80GB HBM3", "plain"), ("NVIDIA A100", "tree")])
+def test_what_the_doctor_found_of_this_card_takes_the_place_of_a_default(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, card: str, packing: str
+) -> None:
+    learners = pytest.importorskip("agentfw_plugins.learners.model_learner")
+    from agentfw_plugins.learners.settings import LoraSettings
+
+    machine((80, 79))
+    monkeypatch.chdir(tmp_path)
+    rows = [{"row": "card", "card": card}, {"row": "flex", "failed": "it took more than 240 s"}]
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "gpu.json").write_text(json.dumps(rows))
+
+    engine = LocalEngine(learns=True)
+    learner = learners.LoraLearner(LoraSettings(), engine)
+
+    assert learner.settings.packing == packing
+    assert ("learner.packing = plain, because" in engine.plan.words()) == (packing == "plain")
+    assert ("it took more than 240 s" in engine.plan.words()) == (packing == "plain")

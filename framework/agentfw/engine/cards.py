@@ -2,7 +2,7 @@
 
 In a training, one card does both in turn. Of more cards, a quarter learns, those with the most memory, and the others
 play. `engine.gpus` says otherwise: a number of cards, or a number that plays and one that learns. Where nobody learns,
-all play.
+all play. What `agentfw doctor gpu` has found of this very card takes the place of a default.
 
 >>> cards = [Card(str(number), "H100", 80.0, 79.0) for number in range(4)]
 >>> plan("auto", cards, learns=True).words()
@@ -17,6 +17,7 @@ agentfw.errors.SettingsError: engine.gpus = 2+3 needs 5 GPUs, and 4 of this mach
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -53,6 +54,8 @@ class Plan(NamedTuple):
     playing: tuple[Card, ...] = ()
     own: str = ""
     """The device of the learner's own process, as torch names it among all GPUs that this process sees."""
+    no_trees: str = ""
+    """Why the cards that learn can't compute the attention of trees. Empty if they can, or nobody has looked."""
 
     @property
     def shared(self) -> bool:
@@ -62,13 +65,17 @@ class Plan(NamedTuple):
     def words(self) -> str:
         if not self.learning:
             return f"playing on {_named(self.playing)}" if self.playing else ""
+        plain = f"; learner.packing = plain, because {self.no_trees}" if self.no_trees else ""
         if self.shared:
-            return f"learning and playing in turn on {_named(self.learning)}"
-        return f"the learner on {_named(self.learning)}; playing on {_named(self.playing)}"
+            return f"learning and playing in turn on {_named(self.learning)}{plain}"
+        return f"the learner on {_named(self.learning)}; playing on {_named(self.playing)}{plain}"
 
 
-def plan(wish: str, cards: Sequence[Card], *, learns: bool) -> Plan:
-    """Who gets which card. A card that another program fills is left to it."""
+def plan(wish: str, cards: Sequence[Card], *, learns: bool, examined: Path | None = None) -> Plan:
+    """Who gets which card. A card that another program fills is left to it.
+
+    `examined` is the file of `agentfw doctor gpu`, if there is one.
+    """
     free = [card for card in cards if card.free >= _FREE * card.memory]
     if wish == "auto":
         if not free:
@@ -93,7 +100,21 @@ def plan(wish: str, cards: Sequence[Card], *, learns: bool) -> Plan:
     largest = sorted(free, key=lambda card: -card.memory)
     learning = tuple(largest[:learners])
     rest = [card for card in free if card not in learning]
-    return Plan(learning, tuple(rest[:players]) if players else learning, f"cuda:{cards.index(learning[0])}")
+    own, no_trees = f"cuda:{cards.index(learning[0])}", _no_trees(learning, examined) if examined is not None else ""
+    return Plan(learning, tuple(rest[:players]) if players else learning, own, no_trees)
+
+
+def _no_trees(cards: Sequence[Card], examined: Path) -> str:
+    """What the doctor's row `flex` says, if it failed on a card of this kind."""
+    try:
+        rows = {str(row["row"]): row for row in json.loads(examined.read_text("utf-8"))}
+        name = str(rows["card"]["card"]).removeprefix("NVIDIA ")
+        failed = rows.get("flex", {}).get("failed", "")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or not one of the doctor's
+        return ""
+    if not failed or all(card.model != name for card in cards):
+        return ""
+    return f"`agentfw doctor gpu` found that flex attention fails there ({failed})"
 
 
 def found_cards() -> list[Card]:

@@ -99,7 +99,9 @@ class LocalEngine(Engine):
 
     @cached_property
     def plan(self) -> Plan:
-        return plan(self._gpus, found_cards(), learns=self._learns)
+        from ..host import runs_directory
+
+        return plan(self._gpus, found_cards(), learns=self._learns, examined=runs_directory(None) / "gpu.json")
 
     @cached_property
     def _playing(self) -> Devices:

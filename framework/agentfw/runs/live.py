@@ -482,7 +482,8 @@ class LiveRun:
     async def _recover(self, records: Records) -> None:
         """Restore the state of an earlier process."""
         left = await asyncio.to_thread(_Left, records, self.hearing, learns=bool(self.assembly.memories))
-        self._play.concluded, self._last, self.ended = set(left.rewards), left.last, left.ended
+        self._play.concluded, self.ended = set(left.rewards), left.ended
+        self._last = max(left.last, *self.hearing.forgotten.values(), -1)
         self.assembly.spending.count(*left.usage)
         for user, session_number in left.forgotten.items():
             self.hearing.forgotten[user] = max(session_number, self.hearing.forgotten.get(user, -1))

@@ -25,6 +25,7 @@ from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsE
 from agentfw.printing.out import Out, counted, shown_path
 
 from ..command_options import json_option, runs_option, skill_options
+from .forgetting import forget
 from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
 from .operator_commands import keys, keys_at, sessions
 from .replay import replay
@@ -335,7 +336,7 @@ def serve(
         out.note(_told_at_the_end(live, shared))
 
 
-for subcommand in (keys, replay, sessions, usage, variants, versions, rollback, forget_feedback):
+for subcommand in (forget, keys, replay, sessions, usage, variants, versions, rollback, forget_feedback):
     serve.add_command(subcommand)
 
 

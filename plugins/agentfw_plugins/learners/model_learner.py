@@ -76,7 +76,8 @@ class ModelLearner(Learner):
         )
         started = engine or self._ours
         if started is not None and settings.device == "auto" and started.plan.own:
-            self.settings = settings = settings.model_copy(update={"device": started.plan.own})
+            placed = {"device": started.plan.own, **({"packing": "plain"} if started.plan.no_trees else {})}
+            self.settings = settings = settings.model_copy(update=placed)
         worker = f"{LearnerWorker.__module__}:{LearnerWorker.__name__}"
         self._group = Group(started, settings, worker, learning_rate) if started and settings.workers > 1 else None
         self._learning_rate, self._rounds = learning_rate, rounds

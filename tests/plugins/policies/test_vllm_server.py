@@ -54,11 +54,12 @@ def asked(policy: VLLMPolicy) -> Generation:
 # -- a server that is started here -------------------------------------------------------------------------------------
 
 
-def program(path: Path, code: str) -> str:
-    """A program in the place of the Python that has vLLM."""
-    path.write_text(f"#!{sys.executable}\n{code}")
-    path.chmod(0o755)
-    return str(path)
+def program(folder: Path, code: str) -> str:
+    """A Python beside which there is a `vllm`."""
+    (folder / "python").symlink_to(sys.executable)
+    (folder / "vllm").write_text(f"#!{sys.executable}\n{code}")
+    (folder / "vllm").chmod(0o755)
+    return str(folder / "python")
 
 
 LOG = """
@@ -74,16 +75,29 @@ sys.exit(3)
 @pytest.mark.slow
 def test_a_server_that_fails_to_start_is_told_with_its_log_and_what_helps(small_model: Path, tmp_path: Path) -> None:
     with pytest.raises(EndpointError, match=r"ended with code 3 before it served anything") as caught:
-        asked(make(small_model, python=program(tmp_path / "python", LOG)))
+        asked(make(small_model, python=program(tmp_path, LOG)))
 
     assert "torch.OutOfMemoryError: CUDA out of memory. Tried 20 GiB" in str(caught.value)
     assert "policy.memory" in caught.value.fix
 
 
 @pytest.mark.slow
-def test_a_python_without_vllm_is_told(small_model: Path) -> None:
-    with pytest.raises(EndpointError, match="No module named") as caught:
-        asked(make(small_model, python=sys.executable))
+def test_it_is_started_by_its_own_command(small_model: Path, tmp_path: Path) -> None:
+    python = program(tmp_path, f"import json, sys; open({str(tmp_path / 'told')!r}, 'w').write(json.dumps(sys.argv))")
+
+    with pytest.raises(EndpointError, match="ended with code 0"):
+        asked(make(small_model, python=python, gpus=2, arguments=("--enforce-eager",)))
+
+    name, command, model, *options = json.loads((tmp_path / "told").read_text())
+    assert (name, command, model) == (str(tmp_path / "vllm"), "serve", str(small_model))
+    assert options[options.index("--tensor-parallel-size") + 1] == "2"
+    assert options[-1] == "--enforce-eager"
+
+
+def test_a_python_without_vllm_is_told(small_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "python").symlink_to(sys.executable)
+    with pytest.raises(SettingsError, match="vLLM isn't installed") as caught:
+        asked(make(small_model, python=str(tmp_path / "python")))
     assert "policy.python" in caught.value.fix
     with pytest.raises(SettingsError, match="there is no /no/python"):
         make(small_model, python="/no/python")
@@ -107,7 +121,7 @@ http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 @pytest.mark.slow
 def test_a_server_that_dies_on_the_way_is_told_with_its_log(small_model: Path, tmp_path: Path) -> None:
-    policy = make(small_model, python=program(tmp_path / "python", SERVE_THEN_DIE), retries=1)
+    policy = make(small_model, python=program(tmp_path, SERVE_THEN_DIE), retries=1)
 
     with pytest.raises(EndpointError, match=r"vLLM is gone \(code 1\)") as caught:
         asked(policy)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from agentfw import Episode
 from agentfw.errors import StorageError, UsageError
@@ -112,6 +112,10 @@ class SharedVersionFile(VersionFile):
             yield from journal.sessions(Chosen(rated=True))
         finally:
             journal.close()
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        with self.database.transaction() as connection:
+            connection.execute(delete(ADAPTERS).where(ADAPTERS.c.version.in_(list(numbers))))
 
     def keep(self, version: Version, made: Path) -> None:
         super().keep(version, made)

@@ -207,6 +207,9 @@ class VersionFile:
         """The sessions to learn from."""
         return read_sessions(self.run)
 
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Delete what others could fetch of these versions."""
+
     # What differs where several gateways have the same versions (`shared_versions`)
 
     def fetch(self, version: Version) -> Path:

@@ -48,7 +48,6 @@ _ENDING = 15.0  # seconds for a server to end
 _DYING = 3.0  # seconds to wait whether an unresponsive server is dead
 _ADVICE = "see the server's log"
 _CAUSES = {
-    r"No module named '?vllm": "set policy.python to a Python that has vLLM, or install it: pip install vllm",
     r"out of memory|No available memory for the cache|larger than .{0,20}KV cache|Free memory on device": (
         "lower policy.memory, policy.context or policy.concurrency, or stop other programs on the GPU"
     ),
@@ -67,7 +66,7 @@ class VLLMServer:
         python = shutil.which(settings.python or sys.executable)
         if python is None:
             raise SettingsError(f"policy.python: there is no {settings.python}", fix="set it to a Python that has vLLM")
-        self._python = os.path.abspath(python)
+        self._program = Path(os.path.abspath(python)).with_name("vllm")
         self._base_name = _NAME
         self._context: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -235,12 +234,17 @@ class VLLMServer:
             await asked.close()
 
     def _start(self) -> str:
+        if not self._program.exists():
+            raise SettingsError(
+                f"vLLM isn't installed: there is no {self._program}",
+                fix="set policy.python to a Python that has it, or install it: pip install vllm",
+            )
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self._key = secrets.token_hex(16)  # other users of this machine must not have access
         self._log = Path(tempfile.mkdtemp(prefix="agentfw-vllm-")) / "server.log"
-        command = [self._python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(self._folder)]
+        command = [str(self._program), "serve", str(self._folder)]
         command += ["--served-model-name", _NAME, "--host", "127.0.0.1", "--port", str(port)]
         for name, value in engine_options(self.settings).items():
             flag = name.replace("_", "-")
@@ -255,7 +259,7 @@ class VLLMServer:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environment(),
-                cwd=self._log.parent,  # `python -m` searches here first, and the current folder might contain a vllm.py
+                cwd=self._log.parent,
                 start_new_session=True,
             )
         return f"http://127.0.0.1:{port}"

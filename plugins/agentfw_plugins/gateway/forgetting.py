@@ -1,0 +1,227 @@
+"""`agentfw serve forget`: takes a person out of everything that gateways have of them, and says what it can't reach.
+
+    agentfw serve forget ada
+    agentfw serve forget ada --sessions postgresql://db.example.org/agentfw --spec deploy/gateway.toml
+
+First the versions that learned from them are withdrawn, then their sessions are deleted, and last what the memories
+keep. So the same command goes on where one was killed. Others' records stay as they are, line by line.
+
+This module is imported for --help, so what it needs is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentfw.errors import AgentfwError, UsageError
+from agentfw.printing.out import Out, counted
+
+from ..command_options import json_option, runs_option
+
+if TYPE_CHECKING:
+    from agentfw.runs import LiveRun, RunFolder
+
+    from .learning.version_file import VersionFile
+
+_BACKUPS = "backups and dumps that were made before: forget them again after one is restored"
+_INDEX = ".index.sqlite*"
+"""What `agentfw view` has read of the runs. It is made again when it is missing."""
+
+
+@dataclass
+class Forgotten:
+    """What was deleted of a person, and what is left."""
+
+    sessions: int = 0
+    withdrawn: list[str] = field(default_factory=list)
+    memories: Counter[str] = field(default_factory=Counter)
+    left: list[str] = field(default_factory=list)
+
+
+@click.command()
+@click.argument("user")
+@click.option("--run", metavar="RUN", help="Record of the gateway. Default: all records in the directory of runs.")
+@click.option("--sessions", "shared", metavar="WHERE", default="", help="Sessions that gateways share.")
+@click.option(
+    "--spec", type=click.Path(path_type=Path, exists=True), help="Spec of these gateways, which names their memories."
+)
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
+@runs_option
+@json_option
+def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool, runs: Path | None, out: Out) -> None:
+    """Delete USER everywhere: record, memories, and versions trained on their feedback.
+
+    What this can't reach is listed. A gateway that keeps its record in a folder has to be stopped first. This cannot
+    be undone.
+    """
+    from agentfw.host import runs_directory
+    from agentfw.runs import find_run, list_runs
+
+    if bool(shared) != bool(spec) or (shared and run):
+        raise UsageError(
+            "--sessions and --spec belong together, without --run: what is shared, and the memories beside it",
+            fix="name both for gateways that share sessions, and neither for one that keeps its record in a folder",
+        )
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("this can't be undone, and there is no terminal to confirm it on", fix="add --yes")
+        click.confirm(f"Delete everything of {user}?", abort=True, err=True)
+    root, told = runs_directory(runs), Forgotten()
+    if shared:
+        _out_of_database(user, shared, told)
+        with tempfile.TemporaryDirectory(prefix="agentfw-forget-") as folder:
+            _out_of_memories(user, Path(folder), {"spec": spec}, told)
+    else:
+        records = [find_run(root, run)] if run else [one for one in list_runs(root) if _is_record(one)]
+        for record in records:
+            _out_of_record(user, record, told)
+            _out_of_memories(user, root, {"resume": str(record.path)}, told)
+        for index in root.glob(_INDEX):
+            index.unlink(missing_ok=True)
+    told.left += [f"copy in {path}: delete this run" for path in _copies(user, root)]
+    told.left.append(_BACKUPS)
+    if out.json:
+        out.data(asdict(told))
+        return
+    kept = ", ".join(f"{count} {name}" for name, count in told.memories.items() if count) or "nothing"
+    out.line(f"{counted(told.sessions, 'session')} deleted; of the memories: {kept}")
+    out.line(f"versions withdrawn and deleted: {', '.join(told.withdrawn) or 'none'}")
+    for each in told.left:
+        out.line(f"left: {each}")
+
+
+def _is_record(run: RunFolder) -> bool:
+    return (run.path / "turns.jsonl").exists()
+
+
+def _withdraw(user: str, file: VersionFile) -> list[str]:
+    """Withdraw the versions that learned from a person, and delete their adapters."""
+    from .learning.version_file import Removal, named
+
+    if not file.exists:
+        return []
+    names = {episode.task.query for episode in file.episodes() if episode.task.user == user}
+    with file.change() as state:
+        learned = {name for version in state.versions for name in version.sessions if name in names}
+        numbers = state.remove(Removal(user, until=time.time()), learned)
+        gone = [one for one in state.versions if one.number in numbers]
+        adapters = [file.adapter(one).parent if "/" in one.adapter else file.adapter(one) for one in gone]
+        for one in gone:
+            one.adapter = ""
+    file.drop(numbers)
+    for adapter in adapters:
+        shutil.rmtree(adapter, ignore_errors=True)
+    return [named(number) for number in numbers]
+
+
+def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
+    from .learning.shared_versions import SharedVersionFile
+    from .sessions.session_store import Chosen, SessionJournal
+
+    with tempfile.TemporaryDirectory(prefix="agentfw-forget-") as folder:
+        versions = SharedVersionFile(Path(folder), shared)
+        told.withdrawn += _withdraw(user, versions)
+        versions.close()
+    journal = SessionJournal(shared)
+    try:
+        told.sessions, in_use = journal.delete(Chosen(user))
+    finally:
+        journal.close()
+    if in_use:
+        told.left.append(f"{counted(in_use, 'session')} being answered: run the same command again")
+    if told.withdrawn:
+        told.left.append("copies of these versions in the folders of gateways that run: restart them without these")
+
+
+def _out_of_record(user: str, record: RunFolder, told: Forgotten) -> None:
+    from .learning.version_file import VersionFile
+
+    record.lock()
+    try:
+        told.withdrawn += _withdraw(user, VersionFile(record.path))
+        told.sessions += _rewrite(user, record.path)
+    finally:
+        record.unlock()
+
+
+def _rewrite(user: str, folder: Path) -> int:
+    """Write the journals of a record again without a person. Returns the number of their sessions."""
+    from agentfw import Task
+    from agentfw.runs import encoded, read_journal
+
+    own, last = set[str](), -1
+    for line in read_journal(folder / "turns.jsonl"):
+        task = Task(**line["task"])
+        last = max(last, task.index)
+        if task.user == user:
+            own.add(task.id)
+    if not own:
+        return 0
+
+    def is_theirs(line: dict[str, Any]) -> bool:
+        episode = Task(**line["task"]).id if "task" in line else str(line.get("episode", ""))
+        heard = str(line.get("heard", "")).split("/")
+        return episode in own or user in (line.get("user"), line.get("forgotten")) or not own.isdisjoint(heard)
+
+    for name in ("turns", "episodes", "metrics", "failed", "heard"):
+        journal = folder / f"{name}.jsonl"
+        if not journal.exists():
+            continue
+        unfinished = journal.with_suffix(".part")
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.writelines(encoded(line) for line in read_journal(journal) if not is_theirs(line))
+            if name == "heard":  # no other session may get the number of one that is gone
+                file.write(encoded({"forgotten": "", "session": last, "at": time.time()}))
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(journal)
+    for file_of_answer in folder.glob("streams/*"):
+        if file_of_answer.name.rpartition("-")[0] in own:
+            file_of_answer.unlink()
+    for report in ("report.html", "summary.json"):
+        (folder / report).unlink(missing_ok=True)
+    return len(own)
+
+
+def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgotten) -> None:
+    """Let the memories of a record, or of a spec, forget a person."""
+    from .live import opened
+
+    live: LiveRun = opened(root, **given)
+    live.keeps = "resume" in given
+
+    async def forgotten() -> None:
+        async with live:
+            for memory, choice in zip(live.assembly.memories, live.assembly.spec.memories, strict=True):
+                try:
+                    told.memories.update(await memory.forget(user))
+                except AgentfwError as error:
+                    told.left.append(f"memory {choice.name}: {error.message}")
+
+    asyncio.run(forgotten())
+
+
+def _copies(user: str, root: Path) -> list[Path]:
+    """Runs, such as trainings, that have sessions of a person."""
+    from agentfw.runs import list_runs
+
+    named = re.compile(rb'"user": ?' + re.escape(json.dumps(user).encode()))
+
+    def names_them(file: Path) -> bool:
+        with file.open("rb") as lines:
+            return any(named.search(line) for line in lines)
+
+    return [run.path for run in list_runs(root) if any(map(names_them, run.path.rglob("*.jsonl")))]

@@ -1,0 +1,135 @@
+"""`agentfw serve forget`: nothing of a person is left where it reaches, others keep theirs, and the rest is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from command_line import Agentfw
+
+from agentfw_plugins.gateway.learning.version_file import SERVED, Version, VersionFile
+from agentfw_plugins.gateway.live import Limits
+
+from .conftest import Served, served
+
+pytestmark = pytest.mark.slow
+SAYS = {"ada": "My cat is called Zorro.", "bob": "My cat is called Felix."}
+
+
+def spec(folder: Path) -> Path:
+    lines = ['environment = "sessions"', 'policy = { name = "scripted", settings = { replies = ["Noted."] } }']
+    lines += ["[[memories]]", 'name = "skillgraph"', "[memories.settings]"]
+    lines += [f"path = {json.dumps(str(folder / 'memory.db'))}", 'embedder = "hash"']
+    (folder / "gateway.toml").write_text("\n".join(lines))
+    return folder / "gateway.toml"
+
+
+def talk(gateway: Served, user: str, name: str) -> None:
+    body = {"model": "scripted", "user": user, "messages": [{"role": "user", "content": SAYS[user]}]}
+    httpx.post(f"{gateway.session(name)}/chat/completions", json=body, timeout=30).raise_for_status()
+    rated = httpx.post(f"{gateway.url}/s/{name}/feedback", json={"value": 1, "turn": 0}, timeout=30)
+    rated.raise_for_status()
+
+
+def remembered(gateway: Served, user: str) -> list[Any]:
+    told = httpx.get(f"{gateway.url}/memory", params={"user": user}, timeout=30).raise_for_status().json()
+    return list(told["items"])
+
+
+def holding(folder: Path, word: str) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+
+
+def learned(file: VersionFile, sessions: list[str]) -> Path:
+    """A version that learned from these sessions and is served. Returns its adapter."""
+    file.create()
+    adapter = file.folder / "versions" / "1" / "adapter"
+    adapter.mkdir(parents=True)
+    (adapter / "weights").write_text("what they taught")
+    with file.change() as state:
+        state.versions.append(Version(1, 1.0, SERVED, 0, adapter="1/adapter", sessions=sessions))
+        state.served = 1
+    return adapter
+
+
+def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told(
+    agentfw: Agentfw, tmp_path: Path
+) -> None:
+    runs, file = tmp_path / "runs", spec(tmp_path)
+    with served(runs, spec=file) as gateway:
+        talk(gateway, "ada", "s1")
+        talk(gateway, "bob", "s2")
+        talk(gateway, "ada", "s3")
+        assert remembered(gateway, "ada")
+        folder = gateway.live.folder.path
+        refused = agentfw("serve", "forget", "ada", "--runs", str(runs), "--yes")
+        gateway.stop(keeps_sessions=True)
+    adapter = learned(VersionFile(folder), ["s3"])
+    copy = agentfw("run", "guessing", "--policy", "hashing", "--episodes", "1", "--runs", str(runs), "--json").json
+    turns = (folder / "turns.jsonl").read_text()
+    (Path(copy["folder"]) / "turns.jsonl").write_text("")
+    (Path(copy["folder"]) / "rollouts").mkdir()
+    (Path(copy["folder"]) / "rollouts" / "episodes.jsonl").write_text(turns)
+
+    unsure = agentfw("serve", "forget", "ada", "--runs", str(runs))
+    done = agentfw("serve", "forget", "ada", "--runs", str(runs), "--run", folder.name, "--yes", "--json")
+
+    assert (refused.code, "in use" in refused.err) == (2, True)
+    assert (unsure.code, "--yes" in unsure.err) == (2, True)
+    assert done.code == 0, done.err
+    assert (done.json["sessions"], done.json["withdrawn"]) == (2, ["v1"])
+    assert any(copy["folder"] in each for each in done.json["left"])
+    assert any("backups" in each for each in done.json["left"])
+    assert [path for path in holding(tmp_path, "Zorro") if copy["folder"] not in str(path)] == []
+    assert not adapter.exists()
+    with served(runs, resume=folder.name) as gateway:
+        assert remembered(gateway, "ada") == []
+        assert remembered(gateway, "bob"), "others keep theirs"
+        talk(gateway, "bob", "s2")
+        talk(gateway, "ada", "s4")
+        assert gateway.live.sessions["s4"].episode.task.index == 3, "a number is given once"
+        assert remembered(gateway, "ada"), "who comes back is remembered again"
+
+
+@pytest.fixture
+def shared_versions(anywhere: str, tmp_path: Path) -> Iterator[VersionFile]:
+    shared = pytest.importorskip("agentfw_plugins.gateway.learning.shared_versions")
+    file = shared.SharedVersionFile(tmp_path / "other", anywhere, policy="p")
+    yield file
+    file.close()
+
+
+def test_a_person_is_deleted_from_what_gateways_share(
+    agentfw: Agentfw, anywhere: str, shared_versions: VersionFile, tmp_path: Path
+) -> None:
+    file, limits = spec(tmp_path), Limits(shared=anywhere)
+    with served(tmp_path / "a", limits, spec=file) as a, served(tmp_path / "b", limits, spec=file) as b:
+        talk(a, "ada", "s1")
+        talk(b, "bob", "s2")
+        assert remembered(b, "ada")
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "weights").write_text("what they taught")
+    shared_versions.create()
+    version = Version(1, 1.0, SERVED, 0, adapter="1", sessions=["s1"])
+    shared_versions.keep(version, made)
+    with shared_versions.change() as state:
+        state.versions.append(version)
+        state.served = 1
+
+    alone = agentfw("serve", "forget", "ada", "--sessions", anywhere, "--yes")
+    done = agentfw("serve", "forget", "ada", "--sessions", anywhere, "--spec", str(file), "--yes", "--json")
+
+    assert (alone.code, "--spec" in alone.err) == (2, True), "the memories are told by the spec"
+    assert done.code == 0, done.err
+    assert (done.json["sessions"], done.json["withdrawn"]) == (1, ["v1"])
+    assert shared_versions.read().served == 0
+    with served(tmp_path / "c", limits, spec=file) as c:
+        assert remembered(c, "ada") == []
+        assert remembered(c, "bob")
+        assert httpx.get(f"{c.url}/s/s2", timeout=30).status_code == 200
+        assert httpx.get(f"{c.url}/s/s1", timeout=30).status_code == 404
