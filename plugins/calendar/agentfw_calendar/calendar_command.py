@@ -284,9 +284,9 @@ def _shown(noted: Noted, texts: Texts) -> str:
 
 def _texts(language: str, known: PersonFile) -> Texts:
     """In the language that was chosen, or that of the titles that were decided about."""
-    from .language.words import Language
+    from .language.words import most_spoken
 
-    return Texts.of(language or Language(reversed(known.titles)).calendar)
+    return Texts.of(language or most_spoken(reversed(known.titles)))
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from .ics.ics_events import home_of
 from .ics.ics_lines import FileLines
 from .ics.sources import Part, Source
 from .language.texts import Said, Texts
-from .language.words import Language
+from .language.words import most_spoken
 from .marking import Marking
 
 
@@ -126,7 +126,7 @@ class Session:
         chosen = self.wishes.language or self.wishes.about.language
         # Of the whole calendar: the next four weeks may happen to be in another language.
         blocks = (block for part, _ in self.parts for block in part.lines.blocks("VEVENT"))
-        return Texts.of(chosen or Language(block.first_text("SUMMARY") for block in blocks).calendar)
+        return Texts.of(chosen or most_spoken(block.first_text("SUMMARY") for block in blocks))
 
     async def play(
         self,

@@ -196,7 +196,7 @@ def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
         return [given]
     from .deciding.person_file import data_file
     from .ics.caldav_source import CalDavSource, calendars_at, chosen_before, remember
-    from .language.words import Language
+    from .language.words import most_spoken
     from .terminal import choose
 
     found = calendars_at(CalDavSource(given))
@@ -204,7 +204,7 @@ def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
         return [found[0].address]
     hub = asked.hub or data_file()
     kept_in = hub.with_name(f"{hub.name}.calendars.json")
-    texts = Texts.of(language or Language(one.name for one in found).calendar)
+    texts = Texts.of(language or most_spoken(one.name for one in found))
     before = [one for one in found if one.address in chosen_before(kept_in, given)]
     if before:
         asked.out.note(texts("as_chosen_before", names=", ".join(one.name for one in before)))
