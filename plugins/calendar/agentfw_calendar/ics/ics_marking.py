@@ -108,6 +108,8 @@ def unmarked(lines: FileLines, marks: Iterable[Mark], owner: str) -> tuple[bytes
             elif line.name != DECLINED:
                 continue
             removed.update(range(line.first, line.after))
+        if not mark.was and not block.inner:  # a date that was declined had no alarms of its own
+            back += [content for alarm in _alarms(before) for content in _contents(alarm)]
         added.setdefault(block.end.first if not block.inner else block.inner[0].begin.first, []).extend(_folded(back))
     return lines.with_changes(added, removed, restored), undone
 
@@ -206,6 +208,16 @@ def _content(block: Block) -> tuple[object, ...]:
         sorted((one.name, sorted(one.parameters), one.value) for one in own),
         sorted(map(repr, map(_content, block.inner))),
     )
+
+
+def _alarms(blocks: Sequence[Block]) -> list[Block]:
+    return [inner for block in blocks for inner in block.inner if inner.kind == "VALARM"]
+
+
+def _contents(block: Block) -> list[bytes]:
+    """The content lines of a block that has no inner ones."""
+    assert block.end is not None
+    return [line.content for line in (block.begin, *block.own, block.end)]
 
 
 def _said_by_us(line: Line, then: Block) -> bool:
