@@ -33,6 +33,7 @@ from .deciding.precedents import facts
 from .deciding.proposals import Declined, Limits, other_times
 from .ics.ics_events import home_of
 from .ics.ics_lines import FileLines
+from .ics.occurrences import BLOCK
 from .ics.sources import Part, Source
 from .language.texts import Said, Texts
 from .language.words import most_spoken
@@ -77,7 +78,7 @@ class Session:
         self.parts, self.events, self.problems = dates.dated, dates.events, dates.problems
         dated = (one for _, found in self.parts for one in found)
         self.found = sorted(dated, key=lambda one: (one.start, one.end, one.key))
-        self.agenda = Agenda(self.found, people, self.home)
+        self.agenda = self._agenda()
         self.household = Household.of(dates.dated, people, wishes.about.family)
         self.outcomes: list[Outcome] = []
         self.stopped = False
@@ -114,6 +115,10 @@ class Session:
         others = busy_times(wishes.busy, first, wishes.days, span, home, dates.problems)
         limits = Limits(wishes.hours, wishes.about.travel, off, others)
         return cls(sources, people, (home, zone), span, dates, limits, wishes)
+
+    def _agenda(self) -> Agenda:
+        """Flexible blocks are in no conflict: they move by themselves."""
+        return Agenda([one for one in self.found if not one.entry.uid.startswith(BLOCK)], self.people, self.home)
 
     @property
     def person(self) -> str:
@@ -172,7 +177,7 @@ class Session:
                     if outcome is None or outcome.kept is not None or outcome.both:
                         decision = known.undo()
                         self.undone += [] if decision is None else [_title_kept(decision)]
-                self.agenda = Agenda(self.found, self.people, self.home)
+                self.agenda = self._agenda()
         finally:
             await policy.close()
 
