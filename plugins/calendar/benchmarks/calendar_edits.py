@@ -112,12 +112,14 @@ class Server:
     """A calendar on a CalDAV server."""
 
     def __init__(self, address: str) -> None:
+        self.saved: dict[str, Any] = {}
         self.client = caldav.DAVClient(address, username="ana", password="secret", require_tls=False)  # type: ignore[operator]
 
     def fill(self, events: dict[str, str]) -> Source:
-        self.calendar = self.client.principal().make_calendar()
-        for text in events.values():
-            self.calendar.save_event(f"BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:other\r\n{text}END:VCALENDAR\r\n")
+        self.calendar, self.saved = self.client.principal().make_calendar(), {}
+        for uid, event in events.items():
+            text = f"BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:other\r\n{event}END:VCALENDAR\r\n"
+            self.saved[uid] = self.calendar.save_event(text)
         return CalDavSource(f"caldav://ana@{str(self.calendar.url).partition('://')[2].rpartition('@')[2]}")
 
     def texts(self) -> dict[str, str]:
@@ -125,7 +127,7 @@ class Server:
         return {uid_of(text): "".join(_EVENT.findall(text)) for text in found}
 
     def edit(self, uid: str, text: str) -> None:
-        event = self.calendar.event_by_uid(uid)
+        event = self.saved[uid].load()
         if not text:
             event.delete()
             return
