@@ -23,7 +23,7 @@ from agentfw.printing.out import Out
 from agentfw_plugins.command_options import json_option
 
 from .language.texts import Texts
-from .session_command import Asked, Command, ask, deciding, language_option, reading
+from .session_command import Asked, Command, answers_option, ask, deciding, language_option, of_calendars, reading
 
 if TYPE_CHECKING:
     from .deciding.person_file import Noted, PersonFile
@@ -129,6 +129,37 @@ def undo(
         out.line(texts("decisions_taken_back", count=count))
     else:  # one date of a series
         out.line(texts("others_stay" if undone.restored else "no_decision"))
+
+
+@calendar.command()
+@_calendars
+@click.option("--weeks", type=click.IntRange(1, 52), default=2, show_default=True, help="Number of weeks to plan.")
+@answers_option
+@click.option("--yes", is_flag=True, help="Agree to what is shown.")
+@click.option("--history", is_flag=True, help="Show what was changed in the last month, the latest first.")
+@click.option("--undo", "back", type=click.IntRange(1), default=None, metavar="NUMBER", help="Take this change back.")
+@of_calendars
+def blocks(
+    calendars: tuple[str, ...],
+    weeks: int,
+    answers: Path | None,
+    yes: bool,
+    history: bool,
+    back: int | None,
+    **options: Any,
+) -> None:
+    """Place time for yourself, and move it when something comes up.
+
+    The blocks are in the file for --people: focus time, a habit several times a week, a task until a day. They get
+    their place in free time of the first calendar: in NAME.blocks.ics beside a file, or on the server.
+    """
+    from .blocks.blocks_command import Asking, plan
+    from .session_command import text_of
+
+    if (yes and answers is not None) or (history and (yes or answers is not None or back is not None)):
+        raise UsageError("--history, --answers and --yes can't be combined", fix="pass one of them")
+    asking = Asking(None if answers is None else text_of(answers)[0].splitlines(), yes=yes)
+    plan(Asked(calendars, **options), weeks, asking, history=history, back=back or 0)
 
 
 @calendar.command()
@@ -284,9 +315,9 @@ def _shown(noted: Noted, texts: Texts) -> str:
 
 def _texts(language: str, known: PersonFile) -> Texts:
     """In the language that was chosen, or that of the titles that were decided about."""
-    from .language.words import Language
+    from .language.words import most_spoken
 
-    return Texts.of(language or Language(reversed(known.titles)).calendar)
+    return Texts.of(language or most_spoken(reversed(known.titles)))
 
 
 @contextmanager

@@ -33,9 +33,10 @@ from .deciding.precedents import facts
 from .deciding.proposals import Declined, Limits, other_times
 from .ics.ics_events import home_of
 from .ics.ics_lines import FileLines
+from .ics.occurrences import BLOCK
 from .ics.sources import Part, Source
 from .language.texts import Said, Texts
-from .language.words import Language
+from .language.words import most_spoken
 from .marking import Marking
 
 
@@ -77,7 +78,7 @@ class Session:
         self.parts, self.events, self.problems = dates.dated, dates.events, dates.problems
         dated = (one for _, found in self.parts for one in found)
         self.found = sorted(dated, key=lambda one: (one.start, one.end, one.key))
-        self.agenda = Agenda(self.found, people, self.home)
+        self.agenda = self._agenda()
         self.household = Household.of(dates.dated, people, wishes.about.family)
         self.outcomes: list[Outcome] = []
         self.stopped = False
@@ -115,6 +116,10 @@ class Session:
         limits = Limits(wishes.hours, wishes.about.travel, off, others)
         return cls(sources, people, (home, zone), span, dates, limits, wishes)
 
+    def _agenda(self) -> Agenda:
+        """Flexible blocks are in no conflict: they move by themselves."""
+        return Agenda([one for one in self.found if not one.entry.uid.startswith(BLOCK)], self.people, self.home)
+
     @property
     def person(self) -> str:
         """Name of the person's hub."""
@@ -126,7 +131,7 @@ class Session:
         chosen = self.wishes.language or self.wishes.about.language
         # Of the whole calendar: the next four weeks may happen to be in another language.
         blocks = (block for part, _ in self.parts for block in part.lines.blocks("VEVENT"))
-        return Texts.of(chosen or Language(block.first_text("SUMMARY") for block in blocks).calendar)
+        return Texts.of(chosen or most_spoken(block.first_text("SUMMARY") for block in blocks))
 
     async def play(
         self,
@@ -172,7 +177,7 @@ class Session:
                     if outcome is None or outcome.kept is not None or outcome.both:
                         decision = known.undo()
                         self.undone += [] if decision is None else [_title_kept(decision)]
-                self.agenda = Agenda(self.found, self.people, self.home)
+                self.agenda = self._agenda()
         finally:
             await policy.close()
 

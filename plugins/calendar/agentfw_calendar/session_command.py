@@ -49,14 +49,14 @@ language_option = click.option(
     callback=lambda context, parameter, value: value or "",
     help="Language of questions and of the page: en, de, fr, es, it or pt. Default: that of the calendar.",
 )
-_READING = (
-    click.option("--days", type=click.IntRange(1, 3660), default=28, show_default=True, help="Number of days."),
+answers_option = click.option(
+    "--answers",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="File of answers, one per line or as JSON; - for stdin.",
+)
+_CALENDARS = (
     click.option(
         "--from", "since", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE", help="First day. Default: today."
-    ),
-    click.option("--policy", metavar="NAME", help="Policy that makes the proposals."),
-    click.option(
-        "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Setting, such as policy.prior=flat."
     ),
     click.option("--me", metavar="ADDRESS", default="", help="Your mail address, if the calendar doesn't name it."),
     click.option("--zone", metavar="NAME", default="", help="Your time zone, if the calendar doesn't name it."),
@@ -66,6 +66,20 @@ _READING = (
         help='TOML file about you and others, with lines such as "acme.example" = "client", and under [me] '
         'travel = 30, country = "DE" and language = "de".',
     ),
+    click.option("--hub", type=_FILE, help="File that keeps what is learned about you."),
+    language_option,
+    click.option(
+        "--hours", metavar="HH:MM-HH:MM", default="09:00-17:00", show_default=True, help="Your working hours."
+    ),
+    json_option,
+)
+_READING = (
+    click.option("--days", type=click.IntRange(1, 3660), default=28, show_default=True, help="Number of days."),
+    *_CALENDARS[:-1],
+    click.option("--policy", metavar="NAME", help="Policy that makes the proposals."),
+    click.option(
+        "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Setting, such as policy.prior=flat."
+    ),
     click.option(
         "--busy",
         "busy",
@@ -73,11 +87,6 @@ _READING = (
         metavar="ADDRESS=FILE|URL",
         help="When somebody else is busy: their calendar or free/busy file, or caldavs://USER@.... Other times are "
         "proposed when they are free, too. Can be repeated.",
-    ),
-    click.option("--hub", type=_FILE, help="File that keeps what is learned about you."),
-    language_option,
-    click.option(
-        "--hours", metavar="HH:MM-HH:MM", default="09:00-17:00", show_default=True, help="Your working hours."
     ),
     click.option("--show-what-is-sent", is_flag=True, help="Print everything that the policy is sent, on stderr."),
     json_option,
@@ -87,11 +96,7 @@ _DECIDING = (
     click.option(
         "--list", "only_list", is_flag=True, help="Show conflicts and proposals on stdout; ask and change nothing."
     ),
-    click.option(
-        "--answers",
-        type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-        help="File of answers, one per line or as JSON; - for stdin.",
-    ),
+    answers_option,
     click.option("--yes", is_flag=True, help="Accept every proposal. Nothing is learned from it."),
     click.option("--anew", is_flag=True, help="Ask again about conflicts that were decided before."),
     click.option("--quiet", is_flag=True, help="Print only the questions and the result."),
@@ -101,6 +106,11 @@ _DECIDING = (
 def reading(command: Command) -> Command:
     """Add the options that say what to read, and who proposes."""
     return _with(_READING, command)
+
+
+def of_calendars(command: Command) -> Command:
+    """Add the options that say whose calendars they are."""
+    return _with(_CALENDARS, command)
 
 
 def deciding(command: Command) -> Command:
@@ -119,19 +129,19 @@ class Asked:
     """What the options say."""
 
     calendars: tuple[str, ...]
-    days: int
     since: datetime | None
-    policy: str | None
-    assignments: tuple[str, ...]
     me: str
     zone: str
     people: Path | None
-    busy: tuple[str, ...]
     hub: Path | None
     hours: str
     language: str
-    show_what_is_sent: bool
     out: Out
+    days: int = 28
+    policy: str | None = None
+    assignments: tuple[str, ...] = ()
+    busy: tuple[str, ...] = ()
+    show_what_is_sent: bool = False
     output: Path | None = None
     only_list: bool = False
     answers: Path | None = None
@@ -196,7 +206,7 @@ def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
         return [given]
     from .deciding.person_file import data_file
     from .ics.caldav_source import CalDavSource, calendars_at, chosen_before, remember
-    from .language.words import Language
+    from .language.words import most_spoken
     from .terminal import choose
 
     found = calendars_at(CalDavSource(given))
@@ -204,7 +214,7 @@ def _calendars_at(given: str, asked: Asked, language: str) -> list[str]:
         return [found[0].address]
     hub = asked.hub or data_file()
     kept_in = hub.with_name(f"{hub.name}.calendars.json")
-    texts = Texts.of(language or Language(one.name for one in found).calendar)
+    texts = Texts.of(language or most_spoken(one.name for one in found))
     before = [one for one in found if one.address in chosen_before(kept_in, given)]
     if before:
         asked.out.note(texts("as_chosen_before", names=", ".join(one.name for one in before)))
@@ -283,6 +293,16 @@ def _at_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def text_of(answers: Path) -> tuple[str, str]:
+    """The text of a file of answers, and what it is called."""
+    if str(answers) == "-":
+        return sys.stdin.read(), "stdin"
+    try:
+        return answers.read_text("utf-8"), str(answers)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"can't read {answers}: {error}", fix="pass a text file in UTF-8") from None
+
+
 def _person(asked: Asked, only_list: bool, session: Session) -> Person:
     """Who answers."""
     from .deciding.answers import AnswersGiven, Nobody, TakesProposals
@@ -296,12 +316,7 @@ def _person(asked: Asked, only_list: bool, session: Session) -> Person:
     if asked.yes:
         return TakesProposals()
     if answers is not None:
-        if str(answers) == "-":
-            return AnswersGiven(sys.stdin.read(), "stdin")
-        try:
-            return AnswersGiven(answers.read_text("utf-8"), str(answers))
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"can't read {answers}: {error}", fix="pass a text file in UTF-8") from None
+        return AnswersGiven(*text_of(answers))
     if not _at_terminal():
         return Nobody()
     return Terminal(session.home, session.texts)

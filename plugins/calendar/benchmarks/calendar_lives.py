@@ -2,6 +2,7 @@
 
     python plugins/calendar/benchmarks/calendar_lives.py
     python plugins/calendar/benchmarks/calendar_lives.py --people 8 --weeks 4 --half seen
+    python plugins/calendar/benchmarks/calendar_lives.py --blocks 1000
 
 Each person decides by rules that nothing in the calendar names: what each thing in their life is worth to them (drawn
 around what people of their kind find important), and two habits of their own, such as leaving early on a certain
@@ -11,22 +12,33 @@ while the proposals were built; the other four (`held out`) were not.
 
 A question is whatever interrupts the person once, also if it is about several clashes. A proposal is right if it is
 what the person keeps. What is decided without asking is wrong if the person would have kept something else.
+
+With `--blocks`, the weeks of people with 5 to 59 appointments, who want time to focus twice a week, sport three times
+and two hours for a task until Thursday or Friday. It is planned on Monday, and on each day again after up to four
+appointments have come up, been moved or been cancelled. Checked against the calendar by a search of its own are blocks
+that clash, tasks that are late without that being said, and what is said to have no room though it has.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import os
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from datetime import date, datetime, timedelta
+from contextlib import redirect_stdout
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+from agentfw.printing.out import Out
 from agentfw_benchmarks import Options, mean_of, print_aligned, shown, tell
+from agentfw_calendar.blocks.blocks_command import Asking, plan
 from agentfw_calendar.deciding.answers import Answer, Question
 from agentfw_calendar.deciding.people import About
 from agentfw_calendar.deciding.person_file import PersonFile
@@ -34,6 +46,7 @@ from agentfw_calendar.deciding.preferences import PersonPolicy
 from agentfw_calendar.ics.occurrences import Occurrence
 from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
+from agentfw_calendar.session_command import Asked
 
 FIRST = date(2027, 1, 4)
 OWNER = "ana@lab.example"
@@ -273,6 +286,109 @@ def figures(lives: Sequence[Sequence[Mapping[str, float]]]) -> dict[str, Any]:
     }
 
 
+WANTED = """
+[[block]]
+title = "Focus"
+minutes = 90
+times = 2
+hours = "09:00-13:00"
+[[block]]
+title = "Sport"
+minutes = 45
+times = 3
+hours = "{sport}"
+[[block]]
+title = "Report"
+minutes = 120
+until = {until}
+"""
+QUARTER = timedelta(minutes=15)
+Span = tuple[datetime, datetime]
+
+
+def week_of_blocks(number: int, folder: Path) -> dict[str, int]:
+    """A week with its changes, through the command."""
+    chance = random.Random(f"blocks {number}")
+    monday, counts = datetime.combine(FIRST, time(), UTC), Counter[str]()
+    taken = {str(place): _appointment(chance, monday, 0) for place in range(chance.randrange(5, 60))}
+    until = FIRST + timedelta(days=chance.choice((3, 4)))
+    sport = chance.choice(("07:00-09:00", "12:00-14:00", "17:00-20:00"))
+    path = folder / f"week{number}.ics"
+    people = folder / f"week{number}.toml"
+    people.write_text(WANTED.format(sport=sport, until=until))
+    hub = folder / f"week{number}.db"
+    placed: dict[str, Span] = {}
+    for day in range(5):
+        for _ in range(chance.choice((0, 1, 2, 3, 4)) if day else 0):
+            _comes_up(chance, taken, monday, day)
+        blocks = "".join(
+            f"BEGIN:VEVENT\nUID:{uid}\nDTSTART:{begin:%Y%m%dT%H%M%S}Z\nDTEND:{end:%Y%m%dT%H%M%S}Z\nSUMMARY:A\nEND:VEVENT\n"
+            for uid, (begin, end) in taken.items()
+        )
+        path.write_text(f"BEGIN:VCALENDAR\nX-WR-TIMEZONE:UTC\n{blocks}END:VCALENDAR\n")
+        now = monday + timedelta(days=day)
+        asked = Asked(
+            (str(path),), now.replace(tzinfo=None), OWNER, "UTC", people, hub, "09:00-17:00", "", Out(json=True)
+        )
+        with redirect_stdout(io.StringIO()) as said:
+            plan(asked, 1, Asking(None, yes=True), history=False, back=0)
+        found = json.loads(said.getvalue())
+        for change in found["changes"]:
+            placed.pop(change["id"], None)
+            if change["now"]:
+                begin, end = (datetime.fromisoformat(moment) for moment in change["now"])
+                placed[change["id"]] = begin, end
+            counts["placed"] += change["was"] is None
+            counts["moved"] += change["was"] is not None and change["now"] is not None
+        ahead = [span for span in placed.values() if span[0] > now]
+        others = [*taken.values(), *placed.values()]
+        counts["clashes"] += sum(_overlap(one, other) for one in ahead for other in others if one is not other)
+        task = [span for span in placed.values() if span[1] - span[0] == 8 * QUARTER]
+        missing = any(text.startswith("Report") for text in found["missing"])
+        due = datetime.combine(until + timedelta(days=1), time(), UTC)
+        counts["late, unsaid"] += due > now and not missing and not any(end <= due for _, end in task)
+        counts["said to have no room"] += missing
+        room = [now + QUARTER * step for step in range(1, 96 * 5)]
+        room = [one for one in room if one.hour >= 9 and one + 8 * QUARTER <= min(due, one.replace(hour=17, minute=0))]
+        is_free = any(not any(_overlap((one, one + 8 * QUARTER), other) for other in taken.values()) for one in room)
+        counts["said though there is room"] += missing and is_free
+    return dict(counts)
+
+
+def _appointment(chance: random.Random, monday: datetime, first: int) -> Span:
+    hours = chance.choice((7, 8, 9, 9, 10, 10, 11, 12, 13, 14, 14, 15, 16, 17, 18))
+    begin = monday + timedelta(days=chance.randrange(first, 5), hours=hours) + QUARTER * chance.choice((0, 0, 2, 2, 1))
+    return begin, begin + QUARTER * chance.choice((1, 2, 2, 4, 4, 4, 6, 8))
+
+
+def _comes_up(chance: random.Random, taken: dict[str, Span], monday: datetime, day: int) -> None:
+    """Something new, moved or cancelled from this day on."""
+    ahead = sorted(uid for uid, span in taken.items() if span[0] >= monday + timedelta(days=day))
+    kind = chance.choice(("new", "new", "moved", "cancelled")) if ahead else "new"
+    if kind == "cancelled":
+        del taken[chance.choice(ahead)]
+    else:
+        uid = f"n{len(taken)}-{day}" if kind == "new" else chance.choice(ahead)
+        taken[uid] = _appointment(chance, monday, day)
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def measure_blocks(weeks: int, jobs: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(jobs) as pool:
+        lives = list(pool.map(week_of_blocks, range(weeks), repeat(Path(name)), chunksize=10))
+    names = ("placed", "moved", "clashes", "late, unsaid", "said to have no room", "said though there is room")
+    total = {name: sum(life.get(name, 0) for life in lives) for name in names}
+    moves = [life.get("moved", 0) / life["placed"] for life in lives if life.get("placed")]
+    return {"weeks": weeks, **total, "moves a block": mean_of(moves)}
+
+
+def show_blocks(result: dict[str, Any]) -> None:
+    print_aligned(["", ""], [[name, shown(n) if isinstance(n, dict) else f"{n:,}"] for name, n in result.items()])
+
+
 def show(result: dict[str, Any]) -> None:
     columns = ("right", "absences right", "questions a week")
     rows = [
@@ -292,7 +408,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--weeks", type=int, default=26)
     parser.add_argument("--half", choices=("seen", "held out"), action="append")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of processes")
+    parser.add_argument("--blocks", type=int, default=0, help="plan this many weeks of flexible blocks instead")
     options = parser.parse_args(arguments)
+    if options.blocks:
+        return tell(measure_blocks(options.blocks, options.jobs), options.json, show_blocks)
     halves = options.half or ("seen", "held out")
     return tell(measure(options.people, options.weeks, halves, options.jobs), options.json, show)
 

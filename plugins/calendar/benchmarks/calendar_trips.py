@@ -1,7 +1,9 @@
-"""200 generated trips: is what belongs to a trip left alone, and what clashes at home found?
+"""200 generated trips: is what belongs to a trip left alone, and what clashes at home found? And letters: is everybody
+written to in their language?
 
     python plugins/calendar/benchmarks/calendar_trips.py
     python plugins/calendar/benchmarks/calendar_trips.py --trips 20 --forms seen
+    python plugins/calendar/benchmarks/calendar_trips.py --letters 1200
 
 A trip has flights or trains, a hotel, visits, dinners with those who are visited, and calls that are taken from there;
 at home the week goes on with its series, private appointments and one-off meetings. Half of the forms in which people
@@ -9,22 +11,30 @@ write these down (`seen`) were looked at while the rules were written, the other
 were. Whoever answers presses Enter. Counted are events of the trip that were declined, and of the events at home during
 the trip the share that was asked about, and the share that was declined. What is asked about and stays is what the
 calendar doesn't say clearly.
+
+With `--letters`, people who call meetings in twelve languages are mixed in calendars of all twelve. Each has two to
+four events, half of them one more whose title is the same in many languages, and one event has to be declined. Counted
+are the drafts in the language of their events.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from agentfw_benchmarks import Options, mean_of, print_aligned, shown, tell
-from agentfw_calendar.deciding.answers import TakesProposals
+from agentfw_calendar.deciding.answers import Answer, Question, TakesProposals
 from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.sources import FileSource
+from agentfw_calendar.language.texts import LETTERS, Texts
 from agentfw_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
@@ -185,6 +195,73 @@ def measure(trips: int, forms: Sequence[str]) -> dict[str, Any]:
     return result
 
 
+EVERYWHERE = ["Budget 2099", "Sync", "Review", "Jour fixe", "Update", "SAP", "Workshop", "Demo", "1:1", "Meeting"]
+AT_ONCE = 12
+
+
+class KeepsOwn:
+    """Keeps what nobody else called, and declines the rest."""
+
+    is_person = True
+
+    def answer(self, question: Question) -> Answer:
+        return Answer(next(each.letter for each in question.candidates if each.one.entry.organizer is None))
+
+    def told(self, *given: object) -> None:
+        pass
+
+
+def letters(number: int, titles: Mapping[str, Sequence[str]], folder: Path) -> list[tuple[str, str]]:
+    """The languages of twelve people, one each, with those of the drafts to them."""
+    chance = random.Random(number)
+    events, monday = list[str](), datetime(2098, 11, 3)
+    for place, title in enumerate(chance.sample(titles[LETTERS[number % len(LETTERS)]], 8)):
+        events.append(
+            f"UID:own{place}\nDTSTART:{monday + timedelta(days=place, hours=7):%Y%m%dT%H%M%S}Z\nSUMMARY:{title}"
+        )
+    for place, language in enumerate(chance.sample(LETTERS, AT_ONCE)):
+        said = chance.sample(titles[language], chance.choice((2, 3, 4)))
+        said += chance.sample(EVERYWHERE, chance.choice((0, 1)))
+        chance.shuffle(said)
+        for count, title in enumerate(said):
+            start = monday + timedelta(days=place, hours=9 + 2 * count)
+            organizer = f"ORGANIZER;CN=P{place}:mailto:p{place}@{language}.example"
+            events.append(f"UID:{place}-{count}\nDTSTART:{start:%Y%m%dT%H%M%S}Z\nSUMMARY:{title}\n{organizer}")
+        events.append(f"UID:x{place}\nDTSTART:{start:%Y%m%dT%H%M%S}Z\nSUMMARY:X")
+    blocks = "\n".join(f"BEGIN:VEVENT\n{one}\nDURATION:PT1H\nEND:VEVENT" for one in events)
+    path = folder / "letters.ics"
+    path.write_text(f"BEGIN:VCALENDAR\n{blocks}\nEND:VCALENDAR\n", "utf-8")
+    session = Session.open([FileSource(path)], Wishes(28, FIRST, OWNER, "UTC"))
+    with PersonFile(folder / f"letters{number}.db", OWNER) as known:
+        asyncio.run(session.play(LinearPolicy(), KeepsOwn(), known))
+    written = [one for one in session.other_times() if one["message"]]
+    return [(one["organizer"].partition("@")[2].partition(".")[0], written_in(one["message"])) for one in written]
+
+
+def written_in(message: str) -> str:
+    """The language whose draft this is: all that it has between what is filled in is there."""
+    parts = {name: re.split(r"{\w+}", str(Texts.of(name).said["draft_one"])) for name in LETTERS}
+    return next((name for name in LETTERS if all(part in message for part in parts[name])), "")
+
+
+def measure_letters(count: int, forms: Sequence[str]) -> dict[str, Any]:
+    titles = yaml.safe_load((Path(__file__).parent / "titles.yaml").read_text("utf-8"))
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for some in forms:
+            calendars = range(count // len(forms) // AT_ONCE)
+            drafts = [one for number in calendars for one in letters(number, titles[some], Path(name))]
+            wrong = sorted({f"{right} {written}" for right, written in drafts if right != written})
+            right = mean_of([float(right == written) for right, written in drafts])
+            result[some] = {"letters": len(drafts), "in the right language": right, "wrong": wrong}
+    return result
+
+
+def show_letters(result: dict[str, Any]) -> None:
+    rows = [[name, str(row["letters"]), shown(row["in the right language"])] for name, row in result.items()]
+    print_aligned(["titles", "letters", "in the right language"], rows)
+
+
 def show(result: dict[str, Any]) -> None:
     rows = [
         [
@@ -202,7 +279,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(__doc__)
     parser.add_argument("--trips", type=int, default=200)
     parser.add_argument("--forms", choices=tuple(FORMS), action="append")
+    parser.add_argument("--letters", type=int, default=0, help="write this many letters instead")
     options = parser.parse_args(arguments)
+    if options.letters:
+        return tell(measure_letters(options.letters, options.forms or tuple(FORMS)), options.json, show_letters)
     return tell(measure(options.trips, options.forms or tuple(FORMS)), options.json, show)
 
 

@@ -66,6 +66,18 @@ def decided(path: Path, tmp_path: Path, meanwhile: Callable[[], object] = lambda
             "Budget",
             "Olá Joe,\ninfelizmente não posso ir a «Reunião com o cliente» (segunda-feira, 2 de novembro, às 10:30)",
         ),
+        (
+            "Overleg met de klant",
+            "Budget",
+            "Hallo Joe,\nHelaas kan ik op maandag 2 november om 10:30 uur niet bij",
+        ),
+        ("Spotkanie z klientem", "Budget", "Dzień dobry,\nniestety nie mogę uczestniczyć w „Spotkanie z klientem”"),
+        ("اجتماع مع العميل", "Budget", "مرحبًا Joe،\nللأسف لا أستطيع حضور «اجتماع مع العميل» يوم الاثنين 2 نوفمبر"),
+        ("お客様との打ち合わせ", "Budget", "Joe様\nお世話になっております。\n申し訳ありませんが、11月2日（月）10:30の"),
+        ("契約確認会議", "Budget", "申し訳ありませんが"),
+        ("고객 회의", "Budget", "Joe 님, 안녕하세요.\n죄송하지만 11월 2일 월요일 10:30에"),
+        ("与客户讨论合同", "Budget", "Joe，您好：\n很抱歉，11月2日（星期一）10:30的“与客户讨论合同”我无法参加"),
+        ("Review", "Spotkanie zespołu", "Dzień dobry"),
         ("SUMMARY;LANGUAGE=de-DE:Review", "Budget", "Hallo Joe"),
         (
             "Review with the client",
@@ -83,6 +95,26 @@ def test_a_draft_is_in_the_language_of_the_event_or_else_of_the_calendar(
     (draft,) = decided(path, tmp_path)
 
     assert said in draft["message"]
+
+
+def test_each_person_is_written_to_in_one_language_also_where_a_title_is_in_another(
+    ics_file: IcsFile, tmp_path: Path
+) -> None:
+    mia = "ORGANIZER;CN=Mia:mailto:mia@else.example"
+    path = ics_file(
+        event("a", "1000", "Team meeting about the office"),
+        event("b", "1030", "Weekly meeting", JOE),
+        event("c", "1300", "Wochenbesprechung mit dem Vertrieb", JOE),
+        event("d", "1500", "Angebot für den Kunden", JOE),
+        event("e", "1700", "Discuss the offer with the customer"),
+        event("f", "1730", "Point sur le projet avec l'équipe", mia),
+    )
+
+    session = Session.open([FileSource(path)], Wishes(since=date(2099, 11, 2)))
+    with PersonFile(tmp_path / "hub.db", session.person) as known:
+        asyncio.run(session.play(LinearPolicy(), AnswersGiven("a\na\n", "test"), known))
+
+    assert [one["message"].partition("\n")[0] for one in session.other_times()] == ["Hallo Joe,", "Bonjour Mia,"]
 
 
 def test_no_draft_about_what_was_moved_or_deleted_meanwhile(ics_file: IcsFile, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from agentfw_calendar.deciding.answers import Answer, Question, understood
 from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.language import texts as module
-from agentfw_calendar.language.texts import LANGUAGES, Texts
+from agentfw_calendar.language.texts import LANGUAGES, LETTERS, Texts
 from agentfw_calendar.session import Session, Wishes
 from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
@@ -64,6 +64,17 @@ def test_each_language_has_every_text_with_the_same_fields(language: str) -> Non
         "short": 7,
         "months": 12,
     }
+
+
+@pytest.mark.parametrize("language", LETTERS)
+def test_each_language_of_letters_has_all_of_a_draft(language: str) -> None:
+    own, english = given(language), given("en")
+    names = [name for name in english["said"] if name.startswith("draft_")]
+
+    assert (len(own["dates"]["weekdays"]), len(own["dates"]["months"])) == (7, 12)
+    for name in set(names) - {"draft_date", "draft_hello"}:  # in some languages a name isn't written as it is
+        assert fields(own["said"][name]) == fields(english["said"][name]), name
+    assert {"day", "month", "time"} <= fields(own["said"]["draft_date"])
 
 
 def test_what_a_language_lacks_is_said_in_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,22 @@ def test_what_others_changed_in_the_new_file_stays(calendar: Calendar, ics_file:
     assert not [line for line in new if b"DECLINED" in line or b"TRANSPARENT" in line]
 
 
+def test_a_declined_date_of_a_series_that_others_changed_has_its_alarm_again(
+    calendar: Calendar, ics_file: IcsFile
+) -> None:
+    path = ics_file(GROUP, CALL)
+    calendar("decide", path, answers="b")
+    decided = path.with_suffix(".decided.ics")
+    before, _, declined = decided.read_text().partition("RECURRENCE-ID")
+    decided.write_bytes(f"{before}LOCATION:Room 9\r\nRECURRENCE-ID{declined}".encode())
+
+    calendar("undo")
+
+    (date,) = [one for one in FileLines(decided.read_bytes()).blocks("VEVENT") if one.lines_of("RECURRENCE-ID")]
+    assert (date.first_text("LOCATION"), date.first_text("TRANSP")) == ("Room 9", "")
+    assert [alarm.first_text("TRIGGER") for alarm in date.inner] == ["-PT15M"]
+
+
 def test_a_file_that_another_program_changed_is_not_overwritten(calendar: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\n")["outputs"][0])

@@ -40,7 +40,7 @@ MOST_CONFLICTS = 200
 _TURNS = 4
 _MOST_AT_ONCE = 25
 """Maximum number of events in one question."""
-_SURE, _KNOWN = 0.75, 10
+_SURE, _KNOWN = 0.65, 10
 """How sure a choice has to be to be asked about with others, and after how many decisions."""
 _AT_FIRST = "past: nothing was decided yet; most people keep health, family and what can't be moved."
 _TOLD = 5

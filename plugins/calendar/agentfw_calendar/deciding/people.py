@@ -152,6 +152,7 @@ def read_people(path: Path | None) -> About:
             f"{path} isn't valid TOML: {error}", fix='write lines such as "acme.example" = "client"'
         ) from None
     me = given.pop("me", {})
+    given.pop("block", None)  # see `blocks.wanted`
     for address, relation in given.items():
         if relation not in (*RELATIONS, *PRIVATE):
             raise SettingsError(

@@ -16,8 +16,9 @@ from typing import Any
 from agentfw.printing.out import Out
 
 from ..ics.occurrences import Occurrence
+from ..language.correspondence import Correspondence
 from ..language.texts import Texts
-from ..language.words import Language, named
+from ..language.words import named
 from .free_times import Hours, Merged, Span, Stay, closed, nearest_free, usual_times
 from .people import TRAVEL, People
 from .tagging import party_addresses, whereabouts
@@ -58,7 +59,7 @@ def other_times(
         # A concert takes place then, and nobody can move it.
         if each.one.end > within[0] and "public" not in named(each.one.entry.title, "titles"):
             by_series.setdefault(each.one.entry.uid, []).append(each)
-    language = Language(one.entry.title for one in kept)
+    languages = Correspondence(one.entry.title for one in kept)
     called_by: dict[str, dict[str, Occurrence]] = {}
     for one in (*kept, *(each.one for each in declined)):
         if one.entry.organizer is not None:
@@ -76,8 +77,7 @@ def other_times(
                 # A series that is moved isn't in its own way.
                 own_dates = {one.start for one in kept if one.entry.uid == first.entry.uid and one.start >= first.start}
                 dates = sorted({*own_dates, *(one.start for one in ones)})
-            others = called_by.get(organizer.address, {}).values() if organizer is not None else ()
-            stay, texts = _stay(first), Texts.of(language.of(first, others))
+            stay = _stay(first)
             usual, days = usual_times(first, limits.hours, home)
             to = nearest_free(
                 first.start,
@@ -88,7 +88,10 @@ def other_times(
                 within,
                 days,
             )
-            own = organizer is None or people.is_owner(organizer)
+            message = ""
+            if to is not None and organizer is not None and not people.is_owner(organizer):
+                texts = Texts.of(languages.of(called_by[organizer.address].values()))
+                message = draft(ones, to, home, texts, move=move)
             if to is not None:
                 diary.add([stay.at(to + (date - first.start)) for date in dates])
             found.append(
@@ -98,9 +101,9 @@ def other_times(
                     "dates": [one.start.astimezone(home).isoformat() for one in ones],
                     "move": move,
                     "to": None if to is None else to.astimezone(home).isoformat(),
-                    "organizer": "" if own or organizer is None else organizer.address,
+                    "organizer": "" if organizer is None or people.is_owner(organizer) else organizer.address,
                     "also_free": asked,
-                    "message": "" if own or to is None else draft(ones, to, home, texts, move=move),
+                    "message": message,
                 }
             )
     return found
@@ -144,4 +147,4 @@ def draft(ones: Sequence[Occurrence], to: datetime, home: tzinfo, texts: Texts, 
     dates = texts("semicolon").join(texts.date("draft_date", one.start.astimezone(home)) for one in ones)
     kind = "draft_move" if move else "draft_one" if len(ones) == 1 else "draft_several"
     text = texts(kind, title=entry.title, date=dates, to=texts.date("draft_date", to.astimezone(home)))
-    return f"{texts('draft_hello', name=f' {name}' if name else '')}\n{text}"
+    return f"{texts('draft_hello', name=name) if name else texts('draft_hello_nobody')}\n{text}"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from importlib.util import find_spec
@@ -130,13 +130,24 @@ class CalDavSource:
 
     def put(self, part: Part, data: bytes) -> bool:
         """Write one event. False if somebody changed it since it was read, and then it stays as it is."""
-        headers = {"Content-Type": "text/calendar; charset=utf-8", "If-Match": self._etags[part] or '""'}
-        status = self._asked("PUT", part.name, data.decode(), headers).status
+        return self._changed("PUT", part.name, data, {"If-Match": self._etags[part] or '""'})
+
+    def add(self, name: str, data: bytes) -> bool:
+        """Write a new event. False if there is one of this name."""
+        return self._changed("PUT", urljoin(self.base, name), data, {"If-None-Match": "*"})
+
+    def delete(self, part: Part) -> bool:
+        """Delete an event. False if somebody changed it since it was read, and then it stays."""
+        return self._changed("DELETE", part.name, b"", {"If-Match": self._etags[part] or '""'})
+
+    def _changed(self, method: str, address: str, data: bytes, condition: Mapping[str, str]) -> bool:
+        headers = {"Content-Type": "text/calendar; charset=utf-8", **condition}
+        status = self._asked(method, address, data.decode(), headers).status
         if status in (404, 409, 412):
             return False
         if status not in (200, 201, 204):
             raise EndpointError(
-                f"{self.name} doesn't take the change of {part.name}: HTTP {status}",
+                f"{self.name} doesn't take the change of {address}: HTTP {status}",
                 fix="check that the calendar isn't read-only, and run the same command again to go on",
             )
         return True

@@ -61,7 +61,7 @@ def marked(lines: FileLines, declined: Iterable[Occurrence], owner: str, now: da
         attending = [_refusing(line) for line in block.lines_of("ATTENDEE") if _is(line, owner)]
         # Before the first inner block, as RFC 5545 requires properties first.
         place = block.inner[0].begin.first if block.inner else block.end.first
-        new = {place: [*_folded(attending), *_folded(_marks(block, now))]}
+        new = {place: [*folded(attending), *folded(_marks(block, now))]}
         first, after = block.begin.first, block.end.after
         changed = b"\n".join(lines.changed(first, after, new, gone))
         marks.append(Mark(one.key, lines.raw(first, after).decode("latin-1"), changed.decode("latin-1")))
@@ -108,7 +108,9 @@ def unmarked(lines: FileLines, marks: Iterable[Mark], owner: str) -> tuple[bytes
             elif line.name != DECLINED:
                 continue
             removed.update(range(line.first, line.after))
-        added.setdefault(block.end.first if not block.inner else block.inner[0].begin.first, []).extend(_folded(back))
+        if not mark.was and not block.inner:  # a date that was declined had no alarms of its own
+            back += [content for alarm in _alarms(before) for content in _contents(alarm)]
+        added.setdefault(block.end.first if not block.inner else block.inner[0].begin.first, []).extend(folded(back))
     return lines.with_changes(added, removed, restored), undone
 
 
@@ -208,6 +210,16 @@ def _content(block: Block) -> tuple[object, ...]:
     )
 
 
+def _alarms(blocks: Sequence[Block]) -> list[Block]:
+    return [inner for block in blocks for inner in block.inner if inner.kind == "VALARM"]
+
+
+def _contents(block: Block) -> list[bytes]:
+    """The content lines of a block that has no inner ones."""
+    assert block.end is not None
+    return [line.content for line in (block.begin, *block.own, block.end)]
+
+
 def _said_by_us(line: Line, then: Block) -> bool:
     return _parsed(line.content) in [_parsed(one.content) for one in then.lines_of(line.name)]
 
@@ -234,7 +246,7 @@ def _date_of_a_series(one: Occurrence, owner: str, now: datetime) -> Sequence[by
         *_marks(block, now),
         b"END:VEVENT",
     ]
-    return _folded(contents)
+    return folded(contents)
 
 
 def _marks(block: Block, now: datetime) -> list[bytes]:
@@ -246,7 +258,7 @@ def _marks(block: Block, now: datetime) -> list[bytes]:
     return [mark.encode() for mark in marks]
 
 
-def _folded(contents: Sequence[bytes]) -> list[bytes]:
+def folded(contents: Sequence[bytes]) -> list[bytes]:
     """Content lines as physical lines of at most 75 octets, none of which splits a character."""
     parts: list[bytes] = []
     for content in contents:

@@ -26,6 +26,8 @@ from typing import Any
 from .ics_events import Entry, Unreadable
 from .ics_lines import Problem
 
+BLOCK = "agentfw-block-"
+"""How the ids of flexible blocks begin, which `agentfw calendar blocks` places."""
 _MOST_DATES = 1000
 """Maximum number of dates of one series in the span."""
 

@@ -1,4 +1,4 @@
-"""What a person reads in a session, on the page and in a draft, in six languages.
+"""What a person reads in a session and on the page, in six languages, and what they send to others, in twelve.
 
     texts = Texts.of("de")
     texts("conflicts", count=2)                    # "2 Überschneidungen"
@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt")
+LETTERS = (*LANGUAGES, "nl", "pl", "ar", "ja", "ko", "zh")
+"""Languages in which drafts are written."""
 _FOLDER = Path(__file__).parent / "texts"
 
 
@@ -49,8 +51,10 @@ class Texts:
 
         # All values are texts: for YAML, "no" is a truth value.
         given = yaml.load((_FOLDER / f"{language}.yaml").read_text("utf-8"), Loader=yaml.BaseLoader)
-        english = given if language == "en" else {name: getattr(Texts.of(), name) for name in given}
-        return Texts(language, **{name: {**english[name], **given[name]} for name in given})
+        if language == "en":
+            return Texts(language, **given)
+        parts = ("dates", "said", "attributes", "compared")
+        return Texts(language, **{name: {**getattr(Texts.of(), name), **given.get(name, {})} for name in parts})
 
     def __call__(self, name: str, /, **fields: Any) -> str:
         found = self.said[name]
@@ -63,7 +67,7 @@ class Texts:
         """A text that was chosen elsewhere; what is no text of ours, such as a path, as it is."""
         return said if isinstance(said, str) else self(said.name, **said.fields)
 
-    def date(self, name: str, moment: datetime) -> str:
+    def date(self, name: str, moment: date) -> str:
         """A moment in one of the ways in which the language says it: `day`, `day_and_year`, `date` or `draft_date`."""
         weekday, day = moment.weekday(), moment.day
         return self(
@@ -82,4 +86,6 @@ class Texts:
     def _written(self, value: Any) -> str:
         if isinstance(value, datetime):
             return self.date("moment", value)
+        if isinstance(value, date):
+            return self.date("day", value)
         return f"{value:,}".replace(",", self.dates["thousands"]) if isinstance(value, int) else str(value)

@@ -24,12 +24,7 @@ from typing import Any, Literal
 
 import yaml
 
-from ..ics.occurrences import Occurrence
 from .texts import LANGUAGES
-
-_SAID = re.compile(r"^SUMMARY[^:]*;LANGUAGE=\"?([a-z]{2})", re.I)
-_READ = 300
-"""Number of titles from which the language of a calendar is known."""
 
 Kind = Literal["titles", "locations", "reasons"]
 
@@ -37,6 +32,8 @@ _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _FOLDER = Path(__file__).parent / "words"
 _TOKEN = re.compile(r"\w+|(?<=\w)[:/-](?=\w)|[.,;!?]")
 _WORD = re.compile(r"[=*]?\w+\*?|[:/-]")
+_READ = 300
+"""Number of titles from which the language of a calendar is known."""
 _PUNCTUATION = frozenset(".,;!?")
 _NEGATED = {
     "urgency=high": "urgency=low",
@@ -83,6 +80,14 @@ def _named(text: str, kind: Kind) -> Mapping[str, int]:
 def spoken(text: str) -> Mapping[str, int]:
     """How many words of a text each language knows."""
     return _spoken(text[:1000])
+
+
+def most_spoken(titles: Iterable[str]) -> str:
+    """The language of most words of these titles."""
+    words = Counter[str]()
+    for _, title in zip(range(_READ), titles, strict=False):
+        words.update(spoken(title))
+    return max(LANGUAGES, key=lambda name: words[name])
 
 
 @lru_cache(maxsize=10_000)
@@ -242,29 +247,3 @@ def _plain(word: str) -> str:
     """
     spread = word.replace("ß", "ss").replace("œ", "oe").replace("æ", "ae")
     return "".join(letter for letter in unicodedata.normalize("NFKD", spread) if not unicodedata.combining(letter))
-
-
-class Language:
-    """The language of a calendar and of its events."""
-
-    def __init__(self, titles: Iterable[str]) -> None:
-        self._calendar: Counter[str] = Counter()
-        for _, title in zip(range(_READ), titles, strict=False):
-            self._calendar.update(spoken(title))
-
-    @property
-    def calendar(self) -> str:
-        """The language of most words of the titles."""
-        return max(LANGUAGES, key=lambda name: self._calendar[name])
-
-    def of(self, one: Occurrence, others: Iterable[Occurrence] = ()) -> str:
-        """What the event says, else the language of most words of it and of others from the same person, else that of
-        most titles of the calendar. So one person is written to in one language."""
-        for line in one.entry.block.lines_of("SUMMARY"):
-            said = _SAID.match(line.text)
-            if said and said[1].lower() in LANGUAGES:
-                return said[1].lower()
-        words = Counter[str]()
-        for other in (one, *others):
-            words.update(spoken(f"{other.entry.title}. {other.entry.texts.get('DESCRIPTION', '')}"))
-        return max(LANGUAGES, key=lambda name: (words[name], self._calendar[name]))

@@ -16,12 +16,13 @@ load = importlib.import_module
 def test_no_decision_is_applied_to_what_changed_and_undo_restores_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("caldav", "radicale"):
         pytest.importorskip(module)
-    result = load("calendar_edits").main(["--edits", "12", "--json"])
+    result = load("calendar_edits").main(["--decisions", "12", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     for place, counts in result.items():
         assert counts["decided"] > 0, place
         assert counts["undone"] > 0, place
-        for name in ("wrongly applied", "asked though unchanged", "not restored", "edit lost", "mark left"):
+        names = ("wrongly applied", "asked though unchanged", "not restored", "not as meant", "edit lost", "mark left")
+        for name in names:
             assert counts[name] == 0, (place, name)
 
 
@@ -39,3 +40,11 @@ def test_nothing_of_a_trip_is_declined(capsys: pytest.CaptureFixture[str]) -> No
 
     assert json.loads(capsys.readouterr().out) == result
     assert [row["events of a trip declined"] for row in result.values()] == [0, 0]
+
+
+@pytest.mark.slow
+def test_people_are_written_to_in_their_language(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("calendar_trips").main(["--letters", "48", "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    assert all(row["letters"] >= 24 and row["in the right language"]["mean"] >= 0.95 for row in result.values())

@@ -117,13 +117,20 @@ class _Asked(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         text = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.before_write(self.path)
-        known = self.server.etag(self.path) if self.path in self.server.events else ""
+        known = self.server.etag(self.path) if self.path in self.server.events else None
         if self.server.refuses:
             self._answer(self.server.refuses)
         elif self.headers.get("If-Match") != known:
             self._answer(412)
         else:
             self.server.save(self.path, text)
+            self._answer(204)
+
+    def do_DELETE(self) -> None:
+        if self.headers.get("If-Match") != self.server.etag(self.path):
+            self._answer(412)
+        else:
+            del self.server.events[self.path]
             self._answer(204)
 
     def _several(self, found: Iterable[tuple[str, str]]) -> None:

@@ -1,0 +1,230 @@
+"""Flexible blocks: placed in free time, moved when something comes up, not placed again once they were deleted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import icalendar
+import pytest
+
+CalendarSession = Callable[..., Any]
+IcsFile = Callable[..., Path]
+Blocks = Callable[..., Any]
+
+FOCUS = '[[block]]\ntitle = "Focus"\nminutes = 90\nhours = "09:00-12:00"\n'
+RUN = '[[block]]\ntitle = "Run"\nminutes = 45\ntimes = 3\nhours = "17:00-20:00"\n'
+TAX = '[[block]]\ntitle = "Tax return"\nminutes = 120\nuntil = 2026-11-25\n'
+MONDAY = datetime(2026, 11, 23)
+
+
+def event(uid: str, day: int, clock: str, hours: int = 1) -> str:
+    start = f"UID:{uid}\nDTSTART;TZID=Europe/Berlin:202611{day}T{clock}00"
+    return f"{start}\nDURATION:PT{hours}H\nSUMMARY:{uid}\nX-WR-TIMEZONE:Europe/Berlin"
+
+
+def spans(found: Any) -> list[tuple[str, str, str]]:
+    """(title, begin, end) of what a run changed."""
+    return [(one["title"], one["now"][0][:16], one["now"][1][:16]) for one in found["changes"] if one["now"]]
+
+
+@pytest.fixture
+def blocks(calendar_session: CalendarSession, tmp_path: Path) -> Blocks:
+    """Call `agentfw calendar blocks` for one week with these blocks in the person's file."""
+
+    def call(calendar: object, wanted: str, *words: str, answers: str | None = None) -> Any:
+        (tmp_path / "me.toml").write_text(wanted)
+        given = ("--people", "me.toml", "--me", "ana@lab.example", "--zone", "Europe/Berlin", "--weeks", "1")
+        agreed = () if answers is not None or "--history" in words else ("--yes",)
+        found = calendar_session(
+            "blocks", calendar, *given, "--from", "2026-11-23", *words, *agreed, "--json", answers=answers
+        )
+        return found.json
+
+    return call
+
+
+def in_file(path: Path) -> list[tuple[str, str]]:
+    text = path.with_suffix(".blocks.ics").read_text()
+    return [
+        (str(one["SUMMARY"]), f"{one['DTSTART'].dt:%d %H:%M}")
+        for one in icalendar.Calendar.from_ical(text).walk("VEVENT")
+    ]
+
+
+def test_blocks_are_in_free_time_on_days_of_their_own_and_the_calendar_stays_as_it_is(
+    blocks: Blocks, ics_file: IcsFile
+) -> None:
+    path = ics_file(event("Review", 23, "0900", 2), event("Talk", 24, "1700", 2))
+    before = path.read_bytes()
+
+    placed = spans(blocks(path, FOCUS + RUN + TAX))
+
+    assert path.read_bytes() == before
+    assert sorted(title for title, _, _ in placed) == ["Focus", "Run", "Run", "Run", "Tax return"]
+    taken = [("2026-11-23T09:00", "2026-11-23T11:00"), ("2026-11-24T17:00", "2026-11-24T19:00")]
+    taken += [(begin, end) for _, begin, end in placed]
+    assert all(one[1] <= other[0] or other[1] <= one[0] for one in taken for other in taken if one != other)
+    runs = [begin for title, begin, _ in placed if title == "Run"]
+    assert len({begin[:10] for begin in runs}) == 3
+    assert all("17:00" <= begin[11:] <= "19:15" for begin in runs)
+    assert all(end <= "2026-11-26" for title, _, end in placed if title == "Tax return")
+
+
+def test_only_what_an_appointment_takes_the_time_of_moves_and_it_is_said_why(blocks: Blocks, ics_file: IcsFile) -> None:
+    path = ics_file(event("Review", 27, "0900"))
+    (focus,) = [one for one in spans(blocks(path, FOCUS + RUN)) if one[0] == "Focus"]
+    ics_file(event("Review", 27, "0900"), event("Audit", int(focus[1][8:10]), focus[1][11:16].replace(":", "")))
+
+    again = blocks(path, FOCUS + RUN)
+
+    (change,) = again["changes"]
+    assert (change["title"], change["was"][0][:16], change["why"]) == ("Focus", focus[1], '"Audit" is there')
+    assert change["now"][0][:10] == focus[1][:10], "on the same day, as there is room"
+    assert blocks(path, FOCUS + RUN)["changes"] == []
+
+
+def test_a_task_takes_the_time_of_a_weekly_block_and_is_never_late_unsaid(blocks: Blocks, ics_file: IcsFile) -> None:
+    busy = [event(f"Busy {day}", day, "1200", 5) for day in (23, 24, 25)]
+    busy += [event(f"Early {day}", day, "0900", 3) for day in (23, 24)]
+    path = ics_file(*busy)
+    wednesday = FOCUS.replace("FOCUS", "") + 'days = ["WE", "FR"]\n'
+    assert spans(blocks(path, wednesday)) == [("Focus", "2026-11-25T09:00", "2026-11-25T10:30")]
+
+    urgent = blocks(path, wednesday + TAX)
+    ics_file(*busy, event("Early 25", 25, "0900", 3))
+    late = blocks(path, wednesday + TAX)
+
+    assert spans(urgent) == [
+        ("Tax return", "2026-11-25T09:00", "2026-11-25T11:00"),
+        ("Focus", "2026-11-27T09:00", "2026-11-27T10:30"),
+    ]
+    assert urgent["changes"][1]["why"] == '"Tax return" is due first'
+    assert late["missing"] == ["Tax return: 120 minutes aren't free until Wed 25 November"]
+    assert [(one["title"], one["now"]) for one in late["changes"]] == [("Tax return", None)]
+
+
+@pytest.mark.parametrize(("answer", "this_week", "wanted_later"), [("", 0, True), ("always", 0, False), ("u", 1, True)])
+def test_what_was_deleted_is_asked_about_once_and_not_placed_again(
+    blocks: Blocks, ics_file: IcsFile, answer: str, this_week: int, wanted_later: bool
+) -> None:
+    path = ics_file(event("Review", 27, "0900"))
+    blocks(path, FOCUS)
+    own = path.with_suffix(".blocks.ics")
+    own.write_bytes(re.sub(rb"BEGIN:VEVENT.*END:VEVENT\r\n", b"", own.read_bytes(), flags=re.S))
+
+    blocks(path, FOCUS, answers=f"{answer}\n\n")
+    blocks(path, FOCUS, answers="")
+
+    assert len(in_file(path)) == this_week
+    later = blocks(path, FOCUS, "--weeks", "2")
+    assert bool(spans(later)) == wanted_later
+
+
+def test_a_block_that_the_person_moved_stays_there_and_a_clash_is_said(blocks: Blocks, ics_file: IcsFile) -> None:
+    path = ics_file(event("Review", 27, "0900"))
+    blocks(path, FOCUS)
+    own = path.with_suffix(".blocks.ics")
+    own.write_bytes(re.sub(rb"(DT(?:START|END)):202611\d\d", rb"\1:20261127", own.read_bytes()))
+
+    found = blocks(path, FOCUS)
+
+    assert found["changes"] == []
+    assert found["missing"] == ['Focus, Fri 27 November, 09:00: you put it there, and "Review" is there, too']
+
+
+def test_moves_are_shown_for_a_month_and_taken_back(blocks: Blocks, ics_file: IcsFile) -> None:
+    path = ics_file(event("Review", 27, "0900"))
+    ((_, begin, _),) = spans(blocks(path, FOCUS))
+    ics_file(event("Audit", int(begin[8:10]), "0900", 3))
+    blocks(path, FOCUS)
+    moved = in_file(path)
+
+    history = blocks(path, FOCUS, "--history")
+    back = blocks(path, FOCUS, "--undo", "1")
+
+    assert [len(run["changes"]) for run in history] == [1, 1]
+    assert history[0]["changes"][0]["was"][0][:16] == begin
+    assert spans(back)[0][1] == begin
+    assert in_file(path) != moved
+    assert blocks(path, FOCUS)["changes"] == [], "what was put back by the person stays"
+
+
+def test_nothing_is_written_without_a_yes(blocks: Blocks, ics_file: IcsFile) -> None:
+    path = ics_file(event("Review", 27, "0900"))
+
+    shown = blocks(path, FOCUS, answers="n\n")
+
+    assert len(shown["changes"]) == 1
+    assert (shown["written"], path.with_suffix(".blocks.ics").exists()) == (0, False)
+
+
+def test_blocks_are_no_conflicts(calendar_session: CalendarSession, blocks: Blocks, ics_file: IcsFile) -> None:
+    path = ics_file(event("Review", 27, "0900"))
+    ((_, begin, _),) = spans(blocks(path, FOCUS))
+    own = path.with_suffix(".blocks.ics")
+    ics_file(event("Audit", int(begin[8:10]), "0900"))
+
+    found = calendar_session("list", path, own, "--json").json
+
+    assert found["conflicts"] == []
+
+
+def test_on_a_server_blocks_are_events_and_what_others_added_to_them_stays(
+    blocks: Blocks, calendar_session: CalendarSession, server: Any
+) -> None:
+    server.put("review", event("Review", 27, "0900"))
+    ((_, begin, _),) = spans(blocks(server.address, FOCUS))
+    (place,) = [place for place in server.events if "agentfw-block" in place]
+    server.save(place, server.events[place].replace("SUMMARY:Focus", "SUMMARY:Focus\r\nDESCRIPTION:Chapter 2"))
+    server.put("audit", event("Audit", int(begin[8:10]), "0900", 3))
+
+    moved = blocks(server.address, FOCUS)
+
+    assert len(moved["changes"]) == 1
+    (written,) = icalendar.Calendar.from_ical(server.events[place]).walk("VEVENT")
+    assert str(written["DESCRIPTION"]) == "Chapter 2"
+    assert written["DTSTART"].dt == datetime.fromisoformat(moved["changes"][0]["now"][0])
+    assert written["DTEND"].dt - written["DTSTART"].dt == timedelta(minutes=90)
+
+    del server.events[place]  # by the person
+    assert blocks(server.address, FOCUS, answers="\n\n")["changes"] == []
+    blocks(server.address, "", "--undo", "1")
+    assert place in server.events
+
+
+def test_what_a_server_did_not_take_is_written_the_next_time(
+    blocks: Blocks, calendar_session: CalendarSession, server: Any
+) -> None:
+    server.put("review", event("Review", 27, "0900"))
+    server.refuses = 507
+    with pytest.raises(AssertionError, match="HTTP 507"):
+        blocks(server.address, FOCUS)
+    server.refuses = 0
+
+    found = blocks(server.address, FOCUS, answers="\n")
+
+    assert found["written"] == 1
+    assert sum("SUMMARY:Focus" in text for text in server.events.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("[[block]]\nminutes = 30\n", "has no title"),
+        (FOCUS.replace("90", "1"), "minutes = 1 isn't 5 to 720"),
+        (RUN + 'days = ["MO"]\n', "times = 3 isn't 1 to 1"),
+        (TAX + "times = 2\n", "a task has until = YYYY-MM-DD and no times"),
+        (FOCUS + "evry = 2\n", "has the unknown setting evry"),
+        (FOCUS + FOCUS, 'several blocks are called "focus"'),
+        ("", "there are no blocks in me.toml"),
+    ],
+)
+def test_a_setting_that_is_wrong_is_an_error_that_names_it(
+    blocks: Blocks, ics_file: IcsFile, wanted: str, said: str
+) -> None:
+    with pytest.raises(AssertionError, match=re.escape(said)):
+        blocks(ics_file(event("Review", 27, "0900")), wanted)
