@@ -71,6 +71,8 @@ _EVERYONE = "everyone"
 _LONGEST_QUERY = 2_000
 """Maximum length of a query made from an observation."""
 _LONGEST_OUTCOME = 10_000
+_EMBEDDED_AT_ONCE = 2
+"""Number of texts that take no longer than a recall, which embeds its query, too."""
 _ALWAYS_SHOWN = 2
 """Number of wishes about every answer that are shown though nothing in the question asks for them."""
 _MOST_TO_FORGET = 1_000
@@ -297,8 +299,8 @@ class SkillGraphMemory(Memory):
         return {name: count for name, count in asdict(receipt).items() if name != "user"}
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        model = self.graph.embedder
-        return Embedded(model.name, (await self._called(lambda: model.embed(texts), slow=True)).tolist())
+        model, slow = self.graph.embedder, len(texts) > _EMBEDDED_AT_ONCE
+        return Embedded(model.name, (await self._called(lambda: model.embed(texts), slow=slow)).tolist())
 
     async def close(self) -> None:
         if self.writer_model is not None and self.writer_model.tokens:

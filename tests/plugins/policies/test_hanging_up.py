@@ -42,7 +42,7 @@ class Server:
 
 async def read(endpoint: Endpoint) -> bytes:
     async with endpoint.slot(), endpoint.once("/", None, {}, "GET") as response:
-        return b"".join([part async for part in response.aiter_bytes()])
+        return b"".join([part async for part in response.content.iter_any()])
 
 
 @pytest.mark.parametrize("keeps", [True, False])

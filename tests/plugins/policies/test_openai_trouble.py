@@ -199,7 +199,7 @@ def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (Reply(completion().body, missing=20), "RemoteProtocolError"),
+        (Reply(completion().body, missing=20), "ClientPayloadError"),
         (Reply(b"<html>nginx says hello</html>", headers={"content-type": "text/html"}), "not JSON: <html>nginx"),
         (Reply({"error": {"message": "upstream is away"}}), "no choices: upstream is away"),
         (Reply({"choices": []}), "no choices"),
@@ -237,6 +237,20 @@ def test_a_closed_port_is_an_error_that_says_where_and_what_to_check() -> None:
     assert address in error.message
     assert "2 tries" in error.message
     assert "check that the server is running" in error.fix
+
+
+@pytest.mark.slow
+def test_a_server_that_was_never_there_is_not_waited_for_again_by_each_request() -> None:
+    async def failures(policy: OpenAIPolicy) -> list[str]:
+        found = await asyncio.gather(*(policy.generate(ASK) for _ in range(3)), return_exceptions=True)
+        return [str(error) for error in found]
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        policy = policy_at(f"http://127.0.0.1:{taken.getsockname()[1]}/v1", concurrency=1)
+        first, *others = finish(policy, failures(policy))
+    assert "gave no usable answer" in first
+    assert [" in 1 try " in one for one in others] == [True, True]
 
 
 # -- many at once ------------------------------------------------------------------------------------------------------

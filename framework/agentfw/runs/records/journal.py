@@ -27,7 +27,7 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +60,8 @@ class Journal:
         """Number of failures before the last successful `retry`."""
         self._flushing = asyncio.Lock()
         self._next_flush: asyncio.Task[None] | None = None
+        self._waits: asyncio.TimerHandle | None = None
+        """What flushes the records that nobody waits for."""
         self._in_use = threading.Lock()
         """Held while another thread flushes the file."""
 
@@ -87,29 +89,33 @@ class Journal:
         Returns the record as it is read back, so that the caller continues with the same values as a resumed run. A
         value that isn't JSON raises TypeError or ValueError, and nothing is written.
         """
-        written = self._write(record, os.fsync)
+        line = self._write(record)
         self._flushed = self._size
-        return written
+        loaded: Record = json.loads(line)
+        return loaded
 
     async def commit(self, record: Record) -> Record:
         """Write one record like `append`, but share its flush with others. It is on disk when this returns."""
-        written, failures = self._write(record, lambda handle: None), len(self._failures)
+        line, failures = self._write(record, flush=False), len(self._failures)
         if self._next_flush is None:
             self._next_flush = asyncio.create_task(self._flush())
         await asyncio.shield(self._next_flush)
         if len(self._failures) > failures:
             raise self._cannot_write(self._failures[failures]) from self._failures[failures]
-        return written
+        loaded: Record = json.loads(line)
+        return loaded
 
     def write(self, record: Record) -> None:
         """Write one record without waiting for the disk. If it can't be flushed later, `failure` says so."""
-        self._write(record, lambda handle: None)
+        self._write(record, flush=False)
 
         def flush_rest() -> None:
+            self._waits = None
             if self._flushed < self._size and self._next_flush is None and not self._handle.closed:
                 self._next_flush = asyncio.create_task(self._flush())
 
-        asyncio.get_running_loop().call_later(_SOON, flush_rest)
+        if self._waits is None:
+            self._waits = asyncio.get_running_loop().call_later(_SOON, flush_rest)
 
     @property
     def failure(self) -> StorageError | None:
@@ -156,7 +162,7 @@ class Journal:
             if not self._handle.closed:  # closing has flushed it
                 os.fsync(self._handle.fileno())
 
-    def _write(self, record: Record, flush: Callable[[int], None]) -> Record:
+    def _write(self, record: Record, *, flush: bool = True) -> bytes:
         line = encoded(record)
         try:
             if self._torn:
@@ -164,7 +170,8 @@ class Journal:
             view = memoryview(line)
             while view:
                 view = view[self._handle.write(view) :]
-            flush(self._handle.fileno())
+            if flush:
+                os.fsync(self._handle.fileno())
         except BaseException as error:  # also on interruption: half a line must not remain for the next append
             self._torn = True
             with suppress(OSError):  # otherwise the next append tries again, or the next opening removes the torn end
@@ -173,8 +180,7 @@ class Journal:
                 raise
             raise self._cannot_write(error) from error
         self._size += len(line)
-        loaded: Record = json.loads(line)
-        return loaded
+        return line
 
     def close(self) -> None:
         with self._in_use, self._handle:

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import io
 import ipaddress
 import json
 import math
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from agentfw.errors import EndpointError, QuotaEndedError, one_line
 
@@ -32,7 +34,7 @@ from ...protocols.protocol import Malformed
 if TYPE_CHECKING:
     import ssl
 
-    import httpx
+    import aiohttp
 
 Answer = TypeVar("Answer")
 
@@ -40,6 +42,8 @@ _TRIED_AGAIN = {408, 409, 429}  # also retried: every 5xx
 _QUOTA_ENDED = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds; bounds of the jitter, which doubles from try to try
 _CONNECT = 10.0  # seconds; a host that doesn't accept a connection by then is tried again
+_REFUSED = 2.5  # seconds for the first request to a server that takes no connection; the others try once
+_LONGEST_HEADER, _LARGE = 65_536, 1_000_000  # bytes
 LARGEST = 32_000_000  # bytes of an answer; 100,000 tokens with their ids and logprobs take about 20 MB
 
 
@@ -75,7 +79,7 @@ def key_in(variable: str, *, default_for: str = "") -> str:
         return ""
     key = os.environ.get(variable, "").strip() if variable else ""
     if not (key.isascii() and key.isprintable()):
-        # Checked here, because httpx would put the key into its error.
+        # Checked here, because aiohttp would put the key into its error.
         raise EndpointError(
             f"the key in {variable} can't be sent: it has characters other than printable ASCII", fix=f"set {variable}"
         )
@@ -85,10 +89,7 @@ def key_in(variable: str, *, default_for: str = "") -> str:
 class _Connection(NamedTuple):
     """State that belongs to one event loop."""
 
-    made: list[httpx.AsyncClient]
-    idle: list[httpx.AsyncClient]
-    """Those of them that have no request. Each has a connection of its own, because for each request the pool of a
-    client looks at every connection that it has, with a system call."""
+    client: aiohttp.ClientSession
     slots: asyncio.Semaphore
     lock: asyncio.Lock
 
@@ -97,7 +98,7 @@ class _Answer(NamedTuple):
     """An HTTP response, read to its end."""
 
     status: int
-    headers: httpx.Headers
+    headers: Mapping[str, str]
     content: bytes
     streamed: bool = False
 
@@ -124,9 +125,9 @@ class Endpoint:
         self.url, self.concurrency, self.deadline, self.retries = url, concurrency, deadline, retries
         self.key, self._key_header, self._advice = key, key_header.lower(), advice
         self._own_headers = {**(headers or {})}
+        self._was_reached: bool | None = None
         self._connections: dict[asyncio.AbstractEventLoop, _Connection] = {}
-        self._closing = set[asyncio.Task[None]]()
-        self._tls: ssl.SSLContext | None = None  # takes 20 ms to make
+        self._closing: list[asyncio.Task[None]] = []
         # Not a named generator: the pauses between retries don't affect results.
         self._jitter = random.Random()
 
@@ -144,45 +145,38 @@ class Endpoint:
     async def close(self) -> None:
         connection = self._connections.pop(asyncio.get_running_loop(), None)
         if connection is not None:
-            for client in connection.made:
-                await client.aclose()
+            await connection.client.close()
 
     def _connection(self) -> _Connection:
         loop = asyncio.get_running_loop()
         if loop not in self._connections:
-            for other in [other for other in self._connections if other.is_closed()]:
-                del self._connections[other]
-            self._connections[loop] = _Connection([], [], asyncio.Semaphore(self.concurrency), asyncio.Lock())
+            ended = [self._connections.pop(other) for other in [*self._connections] if other.is_closed()]
+            self._closing = [loop.create_task(one.client.close()) for one in ended]
+            self._connections[loop] = _Connection(self._client(), asyncio.Semaphore(self.concurrency), asyncio.Lock())
         return self._connections[loop]
 
-    @contextmanager
-    def _client(self) -> Iterator[httpx.AsyncClient]:
-        """A client for one request."""
-        import httpx
+    def _client(self) -> aiohttp.ClientSession:
+        import aiohttp
 
-        connection = self._connection()
-        if connection.idle:
-            client = connection.idle.pop()  # the last used: its connection is most likely still open
-        else:
-            # A proxy from the environment can't reach a server on this machine.
-            trust = urlsplit(self.url).hostname not in ("localhost", "127.0.0.1", "::1")
-            self._tls = self._tls or httpx.create_ssl_context(trust_env=trust)
-            timeout = httpx.Timeout(None, connect=_CONNECT)
-            # The slots are the limit.
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=1)
-            client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=trust, verify=self._tls)
-            connection.made.append(client)
-        try:
-            yield client
-        except BaseException:
-            # httpcore loses a connection whose request is cancelled at the wrong moment (encode/httpcore#1093), and
-            # nobody closes it. It goes with its client.
-            connection.made.remove(client)
-            closing = asyncio.create_task(client.aclose())
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
-            raise
-        connection.idle.append(client)
+        address = urlsplit(self.url)
+        proxy: str | None = None
+        tls: ssl.SSLContext | bool = True
+        if address.hostname not in ("localhost", "127.0.0.1", "::1"):  # which no proxy of the environment reaches
+            proxies = getproxies()
+            is_direct = proxy_bypass(address.hostname or "")
+            proxy = None if is_direct else proxies.get(address.scheme, proxies.get("all"))
+        if address.scheme == "https":
+            import httpx
+
+            tls = httpx.create_ssl_context()  # knows certificates everywhere, and SSL_CERT_FILE
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls),  # the slots are the limit
+            timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT),
+            cookie_jar=aiohttp.DummyCookieJar(),  # no user gets the cookies of another
+            max_line_size=_LONGEST_HEADER,
+            max_field_size=_LONGEST_HEADER,
+            proxy=proxy,
+        )
 
     async def ask(
         self,
@@ -199,9 +193,10 @@ class Endpoint:
         The answer is parsed as JSON or, with `text`, returned as it is. With `streamed`, it may come as a stream. After
         the first piece of a stream the request is not retried, because the piece can't be taken back.
         """
-        import httpx
+        import aiohttp
 
         loop = asyncio.get_running_loop()
+        began = loop.time()
         url, key = self.url + path, self.key()
         method, content = ("GET", None) if body is None else ("POST", json.dumps(body).encode())
         tries, last, check = 0, "", ""
@@ -211,13 +206,15 @@ class Endpoint:
             try:
                 async with asyncio.timeout_at(until) as limit:
                     answer = await self._send(method, path, content, streamed, limit)
+            except aiohttp.ClientError as error:  # some are a TimeoutError, too
+                last = f"{type(error).__name__}: {error}".removesuffix(": ")
+                check = "check that the server is running, and that the port is right"
+                if not self._was_reached and isinstance(error, aiohttp.ClientConnectorError):
+                    until = min(until, began + (_REFUSED if self._was_reached is None else 0.0))
             except TimeoutError:
                 last = f"{last}, then no answer in time" if last else "no answer in time"
                 check = "the server may be overloaded: lower concurrency, or raise deadline"
                 break
-            except httpx.RequestError as error:
-                last = f"{type(error).__name__}: {error}".removesuffix(": ")
-                check = "check that the server is running, and that the port is right"
             except Malformed as error:
                 last, check = str(error), self._advice
             else:
@@ -255,6 +252,7 @@ class Endpoint:
             if heard or tries > self.retries or loop.time() + pause >= until:
                 break
             await asyncio.sleep(pause)
+        self._was_reached = bool(self._was_reached)
         times = "1 try" if tries == 1 else f"{tries} tries"
         raise EndpointError(
             f"{url} gave no usable answer in {times} (deadline {self.deadline:g} s); last: {last}", fix=check
@@ -269,19 +267,21 @@ class Endpoint:
         method: str = "POST",
         *,
         with_key: bool = True,
-    ) -> AsyncIterator[httpx.Response]:
-        """Send one request, once, and give back what comes, whatever its status. Errors of httpx are raised as such."""
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send one request, once, and give back what comes, whatever its status. Errors are those of aiohttp."""
         kind = {} if "content-type" in headers else {"content-type": "application/json"}
         key = self.key() if with_key else ""
         own = {self._key_header: f"Bearer {key}" if self._key_header == "authorization" else key} if key else {}
         headers = {**self._own_headers, **kind, **headers, **own}
-        with self._client() as client:
-            request = client.build_request(method, self.url + path, content=content, headers=headers)
-            response = await client.send(request, stream=True)
-            try:
-                yield response
-            finally:
-                await response.aclose()
+        from yarl import URL
+
+        # As a file, a large body is sent piece by piece.
+        data = io.BytesIO(content) if content and len(content) > _LARGE else content
+        address = URL(self.url + path, encoded=True)
+        client = self._connection().client
+        async with client.request(method, address, data=data, headers=headers, allow_redirects=False) as response:
+            self._was_reached = True
+            yield response
 
     async def _send(
         self,
@@ -293,11 +293,11 @@ class Endpoint:
     ) -> _Answer:
         async with self.once(path, content, {}, method) as response:
             kind = response.headers.get("content-type", "")
-            streams = streamed is not None and response.status_code == 200 and kind.startswith("text/event-stream")
+            streams = streamed is not None and response.status == 200 and kind.startswith("text/event-stream")
             if streamed is not None:
                 streamed.begin()
             received, size = bytearray(), 0
-            async for part in response.aiter_bytes():
+            async for part in response.content.iter_any():
                 received += part
                 size += len(part)
                 if streams and streamed is not None:
@@ -312,7 +312,7 @@ class Endpoint:
                         "not read",
                         fix=f"{self._advice}, or lower max_tokens",
                     )
-            return _Answer(response.status_code, response.headers, bytes(received), streams)
+            return _Answer(response.status, response.headers, bytes(received), streams)
 
 
 def _quota_ended(answer: _Answer) -> bool:

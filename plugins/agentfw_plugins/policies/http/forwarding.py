@@ -30,7 +30,7 @@ from ...protocols.protocol import table
 from .endpoint import LARGEST, Endpoint
 
 if TYPE_CHECKING:
-    import httpx
+    import aiohttp
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class Forwarder:
         try:
             path = protocol.address(protocol.path, model or "model")
             async with asyncio.timeout(_ASKING), self._sent(path, b"{}") as response:
-                status = response.status_code
+                status = response.status
         except (UpstreamError, TimeoutError):
             return None
         if status in (401, 403) and not self._endpoint.key():
@@ -160,7 +160,7 @@ class Forwarder:
             content = forwarded.raw if forwarded.raw and body == forwarded.body else json.dumps(body).encode()
             async with self._sent(path, content, forwarded) as response:
                 told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
-                if not 200 <= response.status_code < 300:
+                if not 200 <= response.status < 300:
                     refusal = await self._refusal(response, told, forwarded)
                     ours = added.usage or (not forwarded.raw and "stream_options" in body)
                     if not (ours and refusal.status in (400, 403, 422) and b"stream_options" in refusal.content):
@@ -174,10 +174,10 @@ class Forwarder:
                 if without_counts and "stream_options" not in body:
                     self._counts = False  # only now: the message may have been about something else
                 if response.headers.get("content-type", "").startswith("text/event-stream"):
-                    forwarded.begun(response.status_code, told)
+                    forwarded.begun(response.status, told)
                     generations = await self._streamed(response, protocol, forwarded, added, names)
                     return Passed(_marked(generations, body), headers=told)
-                received, status = b"".join([part async for part in self._parts(response)]), response.status_code
+                received, status = b"".join([part async for part in self._parts(response)]), response.status
             break
         try:
             reply = json.loads(received)
@@ -193,9 +193,9 @@ class Forwarder:
         address = f"/{forwarded.path}{forwarded.query}"
         async with self._sent(address, forwarded.raw or None, forwarded, forwarded.method) as response:
             told = {name: value for name, value in response.headers.items() if _passes(name, _NOT_RETURNED)}
-            if not 200 <= response.status_code < 300:
+            if not 200 <= response.status < 300:
                 raise await self._refusal(response, told, forwarded)
-            forwarded.begun(response.status_code, told)
+            forwarded.begun(response.status, told)
             content = bytearray()
             async for part in self._parts(response):
                 if forwarded.method == "GET" and forwarded.path.startswith("models"):
@@ -229,7 +229,7 @@ class Forwarder:
     # -- what comes back -----------------------------------------------------------------------------------------------
 
     async def _streamed(
-        self, response: httpx.Response, protocol: Protocol, forwarded: Forwarded, added: _Added, names: set[str]
+        self, response: aiohttp.ClientResponse, protocol: Protocol, forwarded: Forwarded, added: _Added, names: set[str]
     ) -> tuple[Generation, ...]:
         """Pass a stream on line by line, and read it for the record."""
 
@@ -267,7 +267,7 @@ class Forwarder:
                 generation.finish = "interrupted"
         return found
 
-    async def _lines(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    async def _lines(self, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
         rest = bytearray()
         async with aclosing(self._parts(response)) as parts:
             async for part in parts:
@@ -279,37 +279,37 @@ class Forwarder:
         if rest:
             yield bytes(rest) + b"\n"
 
-    async def _parts(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    async def _parts(self, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
         """The parts of an answer, until it is silent for too long, or too large."""
-        import httpx
+        import aiohttp
 
-        parts, size = aiter(response.aiter_bytes()), 0
+        parts, size = aiter(response.content.iter_any()), 0
         while True:
             try:
                 async with asyncio.timeout(self._endpoint.deadline):
                     part = await anext(parts)
             except StopAsyncIteration:
                 return
-            except TimeoutError:
-                raise self._silent() from None
-            except httpx.RequestError as error:
+            except aiohttp.ClientError as error:
                 logger.warning("%s broke off: %s", self._endpoint.url, error)
                 raise UpstreamError("the model's server broke off its answer", 502) from None
+            except TimeoutError:
+                raise self._silent() from None
             size += len(part)
             if size > LARGEST:
                 raise UpstreamError(f"the answer of the model's server has more than {LARGEST // 1_000_000} MB", 502)
             yield part
 
     async def _refusal(
-        self, response: httpx.Response, headers: Mapping[str, str], forwarded: Forwarded
+        self, response: aiohttp.ClientResponse, headers: Mapping[str, str], forwarded: Forwarded
     ) -> UpstreamError:
         content = b"".join([part async for part in self._parts(response)])
         keys = [forwarded.headers.get(name, "").removeprefix("Bearer ") for name in self._credentials]
         keys = [key for key in keys if len(key) >= _SHORTEST_KEY]  # others stand for none
-        for secret in (*keys, self._endpoint.key(), self._endpoint.url, str(response.url.netloc, "ascii")):
+        for secret in (*keys, self._endpoint.key(), self._endpoint.url, response.url.authority):
             content = content.replace(secret.encode(), b"***") if secret else content
-        status = response.status_code if response.status_code >= 400 else 502
-        words = f"the model's server refused the request: HTTP {response.status_code}"
+        status = response.status if response.status >= 400 else 502
+        words = f"the model's server refused the request: HTTP {response.status}"
         return UpstreamError(words, status, headers=headers, content=content if status != 502 else b"")
 
     # -- the server ----------------------------------------------------------------------------------------------------
@@ -322,9 +322,9 @@ class Forwarder:
     @asynccontextmanager
     async def _sent(
         self, path: str, content: bytes | None, forwarded: Forwarded | None = None, method: str = "POST"
-    ) -> AsyncIterator[httpx.Response]:
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request. Failures to get an answer are UpstreamErrors without the address."""
-        import httpx
+        import aiohttp
 
         headers: dict[str, str] = {}
         callers = False
@@ -338,11 +338,11 @@ class Forwarder:
                 async with asyncio.timeout(self._endpoint.deadline):
                     sending = self._endpoint.once(path, content, headers, method, with_key=not callers)
                     response = await stack.enter_async_context(sending)
-            except TimeoutError:
-                raise self._silent() from None
-            except httpx.RequestError as error:
+            except aiohttp.ClientError as error:  # some are a TimeoutError, too
                 logger.warning("%s can't be reached: %s: %s", self._endpoint.url, type(error).__name__, error)
                 raise UpstreamError("the model's server can't be reached", 502) from None
+            except TimeoutError:
+                raise self._silent() from None
             yield response
 
     def _silent(self) -> UpstreamError:
