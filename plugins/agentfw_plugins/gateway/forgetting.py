@@ -197,7 +197,7 @@ def _rewrite(user: str, folder: Path) -> int:
 
 
 def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgotten) -> None:
-    """Let the memories of a record, or of a spec, forget a person."""
+    """Let the memories and reward models of a record, or of a spec, forget a person."""
     from .live import opened
 
     live: LiveRun = opened(root, **given)
@@ -210,6 +210,9 @@ def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgott
                     told.memories.update(await memory.forget(user))
                 except AgentfwError as error:
                     told.left.append(f"memory {choice.name}: {error.message}")
+            for reward in live.assembly.rewards.values():
+                if reward.overrides("forget"):
+                    told.memories["reward models"] += await reward.forget(user)
 
     asyncio.run(forgotten())
 
