@@ -2,6 +2,7 @@
 
     python benchmarks/kills.py runs                        # 50 kills (SIGKILL) at random moments, then resumed
     python benchmarks/kills.py trainings --case bandit --kills 10
+    python benchmarks/kills.py agents --kills 2            # a run of 300 agents at once: each has ended, once
     python benchmarks/kills.py replicas --kills 8          # one of two processes of a pool; the run itself goes on
     python benchmarks/kills.py engines                     # nobody is killed: one process, a pool, and the same on Ray
     python benchmarks/kills.py quota                       # a server that has had enough after 900 of 2,813 requests
@@ -30,9 +31,24 @@ from agentfw.errors import QuotaEndedError
 from agentfw.runs import RunFolder, apply_assignments, parse_spec, read_spec
 from agentfw.testing import fresh_host
 from agentfw_benchmarks import TESTS, Options, tell
-from agentfw_benchmarks.kills import Case, ReplicaCase, RunCase, TrainingCase, Trial, draw, trial, undisturbed
+from agentfw_benchmarks.kills import (
+    AgentCase,
+    Case,
+    ReplicaCase,
+    RunCase,
+    TrainingCase,
+    Trial,
+    draw,
+    trial,
+    undisturbed,
+)
 
-KINDS: dict[str, type[Case]] = {"runs": RunCase, "trainings": TrainingCase, "replicas": ReplicaCase}
+KINDS: dict[str, type[Case]] = {
+    "agents": AgentCase,
+    "runs": RunCase,
+    "trainings": TrainingCase,
+    "replicas": ReplicaCase,
+}
 KILLED = {"trainings": ["bandit", "memory", "overlapped", "overlapped pool", "language model"], "replicas": ["pool"]}
 """The cases that are killed by default, where these aren't all."""
 ENGINES = ("pool", "ray")
@@ -52,8 +68,8 @@ def killed(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     generator, found = random.Random(options.seed), list[Trial]()
     while (left := options.kills - sum(sum(each.hit) for each in found)) > 0:
         case = cases[len(found) % len(cases)]
-        # Every third is killed again while it is being resumed.
-        twice = left > 1 and kind is not ReplicaCase and generator.random() < 1 / 3
+        # Every third is killed again while it is being resumed, and every one of agents.
+        twice = left > 1 and kind is not ReplicaCase and (kind is AgentCase or generator.random() < 1 / 3)
         blows = draw(generator, 2 if twice else 1)
         found.append(trial(kind, case, folder / str(len(found)), usual[case], blows))
         one = found[-1]

@@ -13,7 +13,9 @@ pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 kills = importlib.import_module("kills")
 
 
-@pytest.mark.parametrize("words", [["runs", "--case", "rounds"], ["trainings", "--case", "bandit"], ["replicas"]])
+@pytest.mark.parametrize(
+    "words", [["runs", "--case", "rounds"], ["trainings", "--case", "bandit"], ["replicas"], ["agents"]]
+)
 def test_what_is_killed_ends_as_if_undisturbed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     if "replicas" in words and not sys.platform.startswith("linux"):
         pytest.skip("finds its replicas in /proc")

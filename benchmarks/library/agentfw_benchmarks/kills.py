@@ -17,6 +17,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -177,6 +178,58 @@ class RunCase(Case):
     def there(self, file: str) -> set[str]:
         """The episodes of which a whole line is on disk."""
         return set() if self.run is None else {episode_of(record) for record in records(self.run / file)}
+
+
+AGENT = """
+import http.client, json, os, sys, time
+from urllib.parse import urlsplit
+
+task, url = json.load(sys.stdin), urlsplit(os.environ["OPENAI_BASE_URL"])
+for turn in range(3):
+    asking = http.client.HTTPConnection(url.hostname, url.port, timeout=300)
+    body = {"model": "any", "messages": [{"role": "user", "content": f"{task['id']}, {turn}"}]}
+    key = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
+    asking.request("POST", url.path + "/chat/completions", json.dumps(body), key)
+    assert asking.getresponse().status == 200
+    time.sleep(0.2)
+print(json.dumps({"reward": 1.0}))
+"""
+
+
+class AgentCase(RunCase):
+    """A run of three hundred agents at once, each a process with three turns, that the run starts and watches.
+
+    Their turns have times and ports of their own, so what is compared is that each has ended, once, with all it said.
+    """
+
+    AGENTS = 300
+    CASES: ClassVar[dict[str, tuple[str, ...]]] = {
+        "agents": (
+            *("program", "--policy", "scripted", "--set", 'policy.replies=["Go on."]'),
+            *(
+                "--set",
+                f"environment.command={sys.executable} -I -S agent.py",
+                "--set",
+                "environment.tasks=tasks.jsonl",
+            ),
+            *("--set", f"concurrency={AGENTS}", "--episodes", str(AGENTS)),
+        )
+    }
+
+    def __init__(self, case: str, folder: Path) -> None:
+        super().__init__(case, folder)
+        (folder / "agent.py").write_text(AGENT)
+        tasks = [json.dumps({"id": f"task {number}", "prompt": "Go."}) for number in range(self.AGENTS)]
+        (folder / "tasks.jsonl").write_text("\n".join(tasks) + "\n")
+
+    def faults(self, left: Mapping[str, str], usual: Usual) -> Iterator[str]:
+        assert self.run is not None
+        ended = Counter(map(episode_of, records(self.run / "metrics.jsonl")))
+        if len(ended) != self.AGENTS or set(ended.values()) != {1}:
+            yield f"{len(ended)} agents have ended, {sum(ended.values())} times"
+        for record in records(self.run / "episodes.jsonl"):
+            if len(record["turns"]) != 3 or record["utility"] != 1.0:
+                yield f"{episode_of(record)} has {len(record['turns'])} turns, and its reward is {record['utility']}"
 
 
 class ReplicaCase(RunCase):

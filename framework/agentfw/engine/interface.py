@@ -113,6 +113,10 @@ class Engine:
         Called before the first of several objects is started, so that a run doesn't begin with a part of them.
         """
 
+    def share(self, value: Plain) -> Plain:
+        """The same value, for calls of several objects: it travels to each machine once, as an argument of its own."""
+        return value
+
     def close(self) -> None:
         """End all processes."""
 

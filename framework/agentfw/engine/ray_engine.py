@@ -3,28 +3,26 @@
 Ray places each actor on a node with enough free CPUs and GPUs. Every node needs the same versions of agentfw and its
 plugins, which each actor compares when it starts, and the models. It needs no disk that it shares with others.
 
-On a cluster, actors reserve their CPUs, so that Ray spreads them and an autoscaler sees what is missing. A new Ray of
-this machine reserves none: there, as with the engine `local`, processes may be more than CPUs.
+On a cluster, a placement group reserves the CPUs and GPUs of all processes that start together, or of none: so two
+trainings never wait for each other, and an autoscaler sees what is missing. A new Ray of this machine reserves no CPUs:
+there, as with the engine `local`, processes may be more than CPUs.
 
->>> two = [Node(cpus=4, gpus=1), Node(cpus=4, gpus=1)]
->>> fit([Share(1, 1.0)] * 2, two), fit([Share(1, 1.0)] * 3, two), fit([Share(1, 0.4)] * 4, two)
-(True, False, True)
->>> nodes_in_words(two)
+>>> nodes_in_words([{"CPU": 4.0, "GPU": 1.0}] * 2)
 '2 nodes with 4 CPUs and 1 GPU each'
 """
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import socket
 import threading
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..boundary.metadata import entry_points, version_of
 from ..errors import EndpointError, MissingExtraError, SettingsError, UsageError
@@ -32,44 +30,19 @@ from ..printing.out import counted
 from .interface import Engine, EngineSettings, Plain, Remote, RemoteDiedError, Resources
 from .wire import Served, answer_of
 
-_ROUNDING = 1e-9
+Bundle = Mapping[str, float]
+"""What one process needs, or one node has, by Ray's names of resources."""
 
 
-class Share(NamedTuple):
-    """What one process needs."""
-
-    cpus: float
-    gpus: float
-
-
-class Node(NamedTuple):
-    """What one node has."""
-
-    cpus: float
-    gpus: float
-
-
-def fit(shares: Sequence[Share], nodes: Sequence[Node]) -> bool:
-    """Whether there is a node for each of them: the largest go first, each to the first node with room."""
-    free = [[float(node.cpus), float(node.gpus)] for node in nodes]
-    for share in sorted(shares, key=lambda share: (-share.gpus, -share.cpus)):
-        room = next((one for one in free if one[0] >= share.cpus and one[1] >= share.gpus - _ROUNDING), None)
-        if room is None:
-            return False
-        room[0] -= share.cpus
-        room[1] -= share.gpus
-    return True
-
-
-def nodes_in_words(nodes: Sequence[Node]) -> str:
+def nodes_in_words(nodes: Sequence[Bundle]) -> str:
     """The nodes of a cluster."""
     if not nodes:
         return "no nodes"
-    kinds = Counter(nodes).items()
+    kinds = Counter((node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes).items()
     return " and ".join(
-        f"{counted(count, 'node')} with {node.cpus:g} CPUs and {node.gpus:g} GPU{'' if node.gpus == 1 else 's'}"
+        f"{counted(count, 'node')} with {cpus:g} CPUs and {gpus:g} GPU{'' if gpus == 1 else 's'}"
         + (" each" if count > 1 else "")
-        for node, count in kinds
+        for (cpus, gpus), count in kinds
     )
 
 
@@ -81,6 +54,10 @@ def versions_here() -> dict[str, str]:
 
 class ServedOnNode(Served):
     """Makes the object if the node has the right versions."""
+
+    async def call_with(self, method: str, *arguments: Plain) -> Plain:
+        """Ray hands over what is shared where it is an argument of its own."""
+        return await self.call(method, arguments)
 
     async def make_on_node(
         self, factory: str, arguments: Sequence[Plain], versions: Mapping[str, str], keys: Mapping[str, str]
@@ -113,10 +90,25 @@ class ServedOnNode(Served):
 
 _REACHING = 10.0
 """Seconds to wait for an answer of the cluster's address."""
-_LOOKING = 1.0
-"""Seconds between two looks at the nodes of a cluster that should grow."""
+_PLACING = 5
+"""Seconds that Ray may take to find room where there is some."""
 _AT_ONCE = 10_000
 """Maximum number of calls of an actor in progress. Callers have tighter limits of their own."""
+
+
+class _Place:
+    """A bundle of a placement group. An empty bundle needs no group."""
+
+    def __init__(self, bundle: Bundle, here: bool = False, group: Any = None, index: int = 0) -> None:
+        self.bundle, self.here, self.group, self.index = bundle, here, group, index
+        self.taken = False
+
+    def strategy(self) -> Any:
+        if self.group is None:
+            return "SPREAD"
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        return PlacementGroupSchedulingStrategy(self.group, placement_group_bundle_index=self.index)
 
 
 class RayEngine(Engine):
@@ -145,28 +137,34 @@ class RayEngine(Engine):
         self._ours = False
         self._lock = threading.Lock()
         self._started: list[_Actor] = []
+        self._places: list[_Place] = []
 
     def start(
         self, factory: str, arguments: Sequence[Plain] = (), *, name: str, resources: Resources | None = None
     ) -> Remote:
         resources = resources or Resources()
-        self._check_room([resources], name, wait=0.0)
+        while (place := self._taken(resources)) is None:
+            self._reserve([resources], name, 0.0)
         actor = (
             self._ray.remote(ServedOnNode)
             .options(
-                num_cpus=self._share(resources).cpus,
-                num_gpus=resources.gpus,
-                scheduling_strategy=self._strategy(resources),
+                num_cpus=place.bundle.get("CPU", 0),
+                num_gpus=place.bundle.get("GPU", 0),
+                scheduling_strategy=place.strategy(),
                 max_concurrency=_AT_ONCE,
                 runtime_env={"env_vars": resources.variables(this_machine=not self.address)},
             )
             .remote(name)
         )
         made = actor.make_on_node.remote(factory, list(arguments), self._versions, self._keys)
-        started = _Actor(self._ray, actor, name, made, self._share(resources))
+        started = _Actor(self._ray, actor, name, made, lambda: self._give_back(place))
         self._started = [other for other in self._started if other.alive]
         self._started.append(started)
         return started
+
+    def share(self, value: Plain) -> Plain:
+        self._connect()
+        return self._ray.put(value)
 
     @property
     def host(self) -> str:
@@ -177,47 +175,84 @@ class RayEngine(Engine):
         return str(get_node_ip_address())  # type: ignore[no-untyped-call]
 
     def require(self, resources: Sequence[Resources], who: str) -> None:
-        self._check_room(resources, who, self.wait)
+        self._reserve(resources, who, self.wait)
 
-    def _check_room(self, resources: Sequence[Resources], who: str, wait: float) -> None:
+    def _bundle(self, resources: Resources) -> Bundle:
+        needed = {"CPU": float(resources.cpus) if self.address else 0.0, "GPU": resources.gpus}
+        return {name: amount for name, amount in needed.items() if amount}
+
+    def _reserve(self, resources: Sequence[Resources], who: str, wait: float) -> None:
+        """Reserve what isn't reserved yet, all of it or nothing."""
+        from ray.util import placement_group, remove_placement_group
+
         self._connect()
-        shares = [self._share(each) for each in resources]
-        running = [actor.share for actor in self._started if actor.alive]
-        until = time.monotonic() + wait
-        # Ray itself waits for ever for what the cluster doesn't have.
-        while not fit([*running, *shares], nodes := self._nodes()):
-            if time.monotonic() >= until:
-                cpus, gpus = (sum(each) for each in zip(*shares, strict=True))
-                beside = f" beside the {len(running)} that run already" if running else ""
-                raise UsageError(
-                    f"there is no room for {who}{beside}: needed are {cpus:g} CPUs and {gpus:g} GPUs, and the Ray "
-                    f"cluster has {nodes_in_words(nodes)}",
-                    fix="use fewer processes or smaller shares, or add nodes; if the cluster grows by itself, set "
-                    "engine.wait=600",
-                )
-            from ray.autoscaler.sdk import request_resources
+        bundles = [(bundle, each.here) for each in resources if (bundle := self._bundle(each))]
+        missing, groups = list[tuple[Bundle, bool]](), list[Any]()
+        with self._lock:
+            free = [place for place in self._places if not place.taken]
+        for needed in bundles:
+            place = next((place for place in free if (place.bundle, place.here) == needed), None)
+            if place is None:
+                missing.append(needed)
+            else:
+                free.remove(place)
+                groups.append(place.group)
+        made = None
+        if missing:
+            this_node = {"ray.io/node-id": self._ray.get_runtime_context().get_node_id()}
+            made = placement_group(
+                [dict(bundle) for bundle, _ in missing],
+                strategy="PACK" if any("GPU" in bundle for bundle, _ in missing) else "SPREAD",
+                bundle_label_selector=[this_node if here else {} for _, here in missing],
+            )
+            groups.append(made)
+        # Also those from before: the node of a bundle may be gone, and then Ray looks for another one.
+        if all(group.wait(math.ceil(_PLACING + wait)) for group in groups):
+            with self._lock:
+                self._places += [_Place(*needed, made, index) for index, needed in enumerate(missing)]
+            return
+        if made is not None:
+            remove_placement_group(made)
+        cpus, gpus = (sum(each.get(name, 0.0) for each, _ in bundles) for name in ("CPU", "GPU"))
+        left = self._ray.available_resources()
+        raise UsageError(
+            f"there is no room for {who}: needed are {cpus:g} CPUs and {gpus:g} GPUs, and the Ray cluster has "
+            f"{nodes_in_words([node['Resources'] for node in self._ray.nodes() if node['Alive']])}, of which "
+            f"{left.get('CPU', 0.0):g} CPUs and {left.get('GPU', 0.0):g} GPUs are free",
+            fix="use fewer processes or smaller shares, or add nodes; if the cluster grows by itself, or others use "
+            "it, set engine.wait=600",
+        )
 
-            # An autoscaler, if there is one, is told what is needed.
-            request_resources(bundles=[{"CPU": max(1, one.cpus), "GPU": one.gpus} for one in [*running, *shares]])
-            time.sleep(_LOOKING)
+    def _taken(self, resources: Resources) -> _Place | None:
+        """A place for one process. None if nothing is reserved for it."""
+        self._connect()
+        if not (bundle := self._bundle(resources)):
+            return _Place(bundle)
+        needed = bundle, resources.here
+        with self._lock:
+            free = (one for one in self._places if not one.taken and (one.bundle, one.here) == needed)
+            place = next(free, None)
+            if place is not None:
+                place.taken = True
+        return place
 
-    def _share(self, resources: Resources) -> Share:
-        return Share(resources.cpus if self.address else 0, resources.gpus)
+    def _give_back(self, place: _Place) -> None:
+        """The process has ended. A group of which no process is left is removed."""
+        from ray.util import remove_placement_group
 
-    def _nodes(self) -> list[Node]:
-        there = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        return [Node(node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in there]
-
-    def _strategy(self, resources: Resources) -> Any:
-        if not resources.here:
-            return "DEFAULT" if resources.gpus else "SPREAD"
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        return NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
+        place.taken = False
+        with self._lock:
+            own = [one for one in self._places if one.group is place.group]
+            if not own or any(one.taken for one in own):
+                return
+            self._places = [one for one in self._places if one.group is not place.group]
+        remove_placement_group(place.group)
 
     def close(self) -> None:
         for actor in self._started:
             actor.stop()
+        for place in self._places:
+            self._give_back(place)
         self._started = []
         if self._ours:
             self._ray.shutdown()
@@ -245,9 +280,9 @@ class RayEngine(Engine):
 class _Actor(Remote):
     """One actor."""
 
-    def __init__(self, ray: Any, actor: Any, name: str, made: Any, share: Share) -> None:
-        self.name, self.share = name, share
-        self._ray, self._actor = ray, actor
+    def __init__(self, ray: Any, actor: Any, name: str, made: Any, ended: Callable[[], None]) -> None:
+        self.name = name
+        self._ray, self._actor, self._ended = ray, actor, ended
         self._alive = True
         self.ready = self._answer(made)
 
@@ -256,7 +291,7 @@ class _Actor(Remote):
         return self._alive
 
     def submit(self, method: str, *arguments: Plain) -> Future[Plain]:
-        return self._answer(self._actor.call.remote(method, list(arguments)))
+        return self._answer(self._actor.call_with.remote(method, *arguments))
 
     def stop(self) -> None:
         if self._alive:
@@ -267,6 +302,8 @@ class _Actor(Remote):
     def kill(self) -> None:
         self._alive = False
         self._ray.kill(self._actor)
+        ended, self._ended = self._ended, lambda: None  # once: its place may be another's by now
+        ended()
 
     def _answer(self, reference: Any) -> Future[Plain]:
         answer: Future[Plain] = Future()

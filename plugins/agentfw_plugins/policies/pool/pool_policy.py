@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
@@ -26,6 +26,7 @@ from agentfw.printing.out import counted
 from agentfw.runs import Choice
 from agentfw.settings import OPERATIONAL
 
+from ...models.checkpoint import read_files
 from ..vllm.vllm_backend import beside
 from .pool_balancing import Balancer
 from .pool_replica import Replica, request_to
@@ -109,6 +110,8 @@ class PoolPolicy(Policy):
         self._starting = asyncio.Lock()
         self._served: tuple[Path, str] | None = None
         """The newest adapter and its version."""
+        self._files: asyncio.Task[Any] | None = None
+        """Reads its files, if a replica doesn't find them on its disk."""
         self._restarts = 0
         self._watching: asyncio.Task[None] | None = None
         self._recovering: set[asyncio.Task[None]] = set()
@@ -158,10 +161,24 @@ class PoolPolicy(Policy):
     async def publish(self, adapter: Path, version: str) -> None:
         await self._opened()
         async with self._lifecycle:
-            self._served = adapter, version
+            self._served, self._files = (adapter, version), None
             self._balancer.forget()
-            await self._each(lambda replica: replica.publish(adapter, version))
+            await self._each(self._publish_to)
         await self._enough()
+
+    async def _publish_to(self, replica: Replica) -> None:
+        assert self._served is not None
+        adapter, version = self._served
+
+        def files() -> Awaitable[Any]:
+            """Read once, whoever needs them."""
+            assert self._engine is not None
+            share = self._engine.share
+            if self._files is None:
+                self._files = asyncio.create_task(asyncio.to_thread(lambda: share(read_files(adapter))))
+            return self._files
+
+        await replica.publish_for(adapter, version, files)
 
     async def rest(self) -> None:
         await self._opened()
@@ -213,7 +230,7 @@ class PoolPolicy(Policy):
         await replica.start(self._engine, self._arguments, self._resources, self.settings.start_deadline)
         async with self._lifecycle:
             if self._served is not None:
-                await replica.publish(*self._served)
+                await self._publish_to(replica)
             self._balancer.join(replica.number)
 
     async def _require_room(self, replicas: int) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from agentfw.errors import AgentfwError, EndpointError, UsageError
 from agentfw.host import HostOptions
 from agentfw.request import Brief
 
-from ...models.checkpoint import marks_of, read_files, write_files
+from ...models.checkpoint import marks_of, write_files
 
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
 _GENERATIONS: TypeAdapter[Generation] = TypeAdapter(Generation)
@@ -84,11 +84,11 @@ class Replica(Policy):
     async def generate(self, request: Request) -> Generation:
         return await self.answer(request_to(request))
 
-    async def publish(self, adapter: Path, version: str) -> None:
+    async def publish_for(self, adapter: Path, version: str, files: Callable[[], Awaitable[Any]]) -> None:
         """Publish by the path if the replica finds the same files there, and else send them."""
         marks = await asyncio.to_thread(marks_of, adapter)
         if not await self.ask("publish", str(adapter.absolute()), marks, version):
-            await self.ask("publish_files", await asyncio.to_thread(read_files, adapter), version)
+            await self.ask("publish_files", await files(), version)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         found: list[float] = await self.ask("logprobs", list(prompt_ids), list(token_ids))

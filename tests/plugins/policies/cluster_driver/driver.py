@@ -63,6 +63,9 @@ result: dict[str, Any] = {
     "five CPUs": error_of(lambda: engine.require([Resources(cpus=1)] * 5, "5 replicas")),
     "four CPUs": error_of(lambda: engine.require([Resources(cpus=1)] * 4, "4 replicas")),
 }
+beside = make_engine(EngineSettings(name="ray", address=address))
+result["another run"] = error_of(lambda: beside.require([Resources(cpus=1)], "1 replica"))
+beside.close()
 lookers = [looking(number) for number in range(4)]
 result["seen"] = [seen(looker) for looker in lookers]
 for looker in lookers:
