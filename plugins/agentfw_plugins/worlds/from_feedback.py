@@ -131,10 +131,9 @@ def split_of(examples: Sequence[Example], split: str) -> list[Example]:
     """The examples of a split: eight of ten conversations are for training. All that begin alike are in one split.
 
     Of fewer than ten, one is for validation and one for the test. Conversations that have bad answers only are for
-    training, so that every split has wanted ones; and so are those without a pair or a hint, where these are read.
+    training, so that every split has wanted ones, or hints.
     """
-    leading = [one for one in examples if one.kind != "rated"] or [one for one in examples if one.wanted]
-    begun = sorted({_begin(example) for example in leading})
+    begun = sorted({_begin(example) for example in examples if example.wanted or example.kind == "hint"})
     order = {begin: number for number, begin in enumerate(begun)}
     shares = SHARES[-len(begun) :]
     return [example for example in examples if shares[order.get(_begin(example), 0) % len(shares)] == split]

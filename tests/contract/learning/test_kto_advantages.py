@@ -1,10 +1,10 @@
-"""KTO: thumbs up and down become advantages, and nothing else does."""
+"""KTO and DPO: what was rated becomes advantages, and nothing else does."""
 
 from __future__ import annotations
 
 import pytest
 
-from agentfw.optimizer import Loss
+from agentfw.optimizer import Loss, Scored
 
 from .conftest import Chosen, Make, Table
 
@@ -60,3 +60,32 @@ def test_no_optimizer_of_demonstrations_follows_an_answer_that_was_not_understoo
     group[0].episode.turns[0].failures = ("look: the arguments are no JSON",)
 
     assert [one.turn for one in imitation.advantages([group])] == [1]
+
+
+def test_dpo_compares_the_best_and_the_worst_answer_to_what_was_shown(chosen: Chosen, make: Make, table: Table) -> None:
+    dpo = chosen("dpo")
+
+    found = table(dpo.advantages([make.rewarded([0.5, -1.0, 1.0, 0.0]), make.rewarded([1.0, 1.0], index=1)]))
+
+    assert found == {("00000-2", 0): 1.0, ("00000-1", 0): -1.0}
+    assert dpo.metrics() == {"pairs": 1.0, "unpaired": 1.0, "answers_left_out": 0.0}
+
+
+def test_dpo_pairs_no_answers_to_different_requests_and_none_that_was_cut_off(
+    chosen: Chosen, make: Make, table: Table
+) -> None:
+    """Two conversations begin alike and go on differently. The third answer to their beginning was cut off."""
+    dpo = chosen("dpo")
+    talks = [
+        make.conversation(0, "tea?", "which?"),
+        make.conversation(1, "tea?", "how long?"),
+        make.conversation(2, "tea?"),
+    ]
+    talks[2].turns[0].finish = "length"
+
+    found = table(
+        dpo.advantages([[Scored(talk, (), reward) for talk, reward in zip(talks, (1.0, 0.0, -9.0), strict=True)]])
+    )
+
+    assert found == {("00000-0", 0): 1.0, ("00000-1", 0): -1.0}
+    assert dpo.metrics() == {"pairs": 1.0, "unpaired": 2.0, "answers_left_out": 1.0}
