@@ -114,8 +114,17 @@ class Chromium:
 
     def follow(self, selector: str) -> None:
         """Click a link, and wait for the page that it leads to. What the browser complained of before is kept."""
+        self._led_by(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def choose(self, selector: str, value: str) -> None:
+        """Choose from a list that leads to another page, and wait for that."""
+        self.evaluate(f"document.querySelector({json.dumps(selector)}).value = {json.dumps(value)}")
+        changed = 'new Event("change", { bubbles: true })'
+        self._led_by(f"document.querySelector({json.dumps(selector)}).dispatchEvent({changed})")
+
+    def _led_by(self, action: str) -> None:
         self.events = [event for event in self.events if event["method"] != "Page.loadEventFired"]
-        self.evaluate(f"setTimeout(() => document.querySelector({json.dumps(selector)}).click())")
+        self.evaluate(f"setTimeout(() => {action})")
         self._loaded()
 
     def _loaded(self) -> None:

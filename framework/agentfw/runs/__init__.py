@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .from_python import RunResult
     from .live import Again, EndedSession, LiveRun, read_sessions
     from .observers import Observer, RunInfo
-    from .records.figure_table import EPISODE_FIGURES, Figure, figure_text, figures_of
+    from .records.figure_table import EPISODE_FIGURES, Figure, figure_text, figure_title, figures_of
     from .records.folder import RunFolder, find_run, list_runs
     from .records.journal import (
         Journal,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .records.play_records import Records
     from .records.run_index import RunIndex, writing
     from .records.summary import Summary
+    from .results.comparison import ComparedFigure, compare_runs
     from .results.run_charts import timeline_picture
     from .results.run_report import run_results, write_report
     from .results.transcript import decisions, transcript
@@ -48,6 +49,7 @@ __all__ = [
     "Again",
     "Assembly",
     "Choice",
+    "ComparedFigure",
     "EndedSession",
     "Figure",
     "Journal",
@@ -68,9 +70,11 @@ __all__ = [
     "assemble",
     "check_address",
     "chosen_values",
+    "compare_runs",
     "decisions",
     "encoded",
     "figure_text",
+    "figure_title",
     "figures_of",
     "find_run",
     "find_training",
@@ -100,7 +104,7 @@ __all__ = [
 _MODULES: dict[str, tuple[str, ...]] = {
     "assembly": ("Assembly", "assemble"),
     "records.folder": ("RunFolder", "find_run", "list_runs"),
-    "records.figure_table": ("EPISODE_FIGURES", "Figure", "figure_text", "figures_of"),
+    "records.figure_table": ("EPISODE_FIGURES", "Figure", "figure_text", "figure_title", "figures_of"),
     "records.summary": ("Summary",),
     "records.journal": (
         "Journal",
@@ -117,6 +121,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "live": ("Again", "EndedSession", "LiveRun", "read_sessions"),
     "records.play_records": ("Records",),
     "records.run_index": ("RunIndex", "writing"),
+    "results.comparison": ("ComparedFigure", "compare_runs"),
     "results.run_charts": ("timeline_picture",),
     "results.run_report": ("run_results", "write_report"),
     "deciding": ("Question",),

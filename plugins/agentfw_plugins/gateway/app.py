@@ -27,13 +27,13 @@ from agentfw.errors import AgentfwError, MissingExtraError, in_words, nearest
 from ..protocols import About, BadRequest, Body, Protocol, protocols
 from ..protocols.chat import ChatCompletions, read_chat, recorded
 from ..rewards.measured import METRIC_NAME
+from ..view.index_rows import PART_OF
 from .answering import AnswerInProgress, AnswersInProgress, HungUp, Line, ModelRoute
 from .callers import Caller, Callers, caller_of
 from .learning.learning import Learning
 from .learning.ratings import why_ignored
 from .models import OWN, Model, Models
 from .profiles import Sent, told_by
-from .reading import PART_OF
 from .sessions.session_finder import SESSION_NAME, SessionFinder
 from .variants import NOTE, Comparison, Variant, VariantFile
 
@@ -47,6 +47,7 @@ try:
     from .endpoints import Endpoints
     from .health import Health, logger
     from .page import Page
+    from .spans import Spans
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 
@@ -80,11 +81,12 @@ class Gateway:
         health: Health | None = None,
         learning: Learning | None = None,
         variants: VariantFile | None = None,
+        spans: Spans | None = None,
     ) -> None:
         """Without models, sessions answer with the policies that they have. Without callers, only this machine is.
 
         Without a line, all requests are answered at once. With `learning`, each answer names the version that gave it.
-        `variants` say what differs for a share of the users.
+        `variants` say what differs for a share of the users. With `spans`, agents can send theirs here.
         """
         self.variants, self._noted = variants, dict[str, tuple[float, str]]()
         self.finder, self.models = finder, models or Models()
@@ -121,6 +123,9 @@ class Gateway:
         for path in ("/feedback", "/s/{session}/feedback"):
             routes.append(Route(path, self._guarded("feedback", self._feedback), methods=["POST"]))
         routes.append(Route("/s/{session}/end", self._guarded("end", self._end), methods=["POST"]))
+        if spans is not None:
+            for path in ("/v1/traces", "/s/{session}/v1/traces"):
+                routes.append(Route(path, self._guarded("traces", spans.receive), methods=["POST"]))
         routes += [
             Route(f"{below}/v1/{{path:path}}", self._guarded("others", endpoints.others), methods=_METHODS)
             for below in ("", "/s/{session}")

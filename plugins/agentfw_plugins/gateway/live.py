@@ -43,6 +43,7 @@ from .logins import Logins
 from .models import OWN, served_models
 from .page import Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
+from .spans import Spans
 from .variants import FILE as VARIANTS
 from .variants import VariantFile, decide_when_clear
 
@@ -255,6 +256,7 @@ async def gateway_of(
         health=health,
         learning=learning,
         variants=variants,
+        spans=Spans(live.folder.path),
     )
 
     async def care() -> None:

@@ -23,6 +23,7 @@ from agentfw.runs import LiveRun, read_sessions
 from ..protocols import BadRequest
 from ..rewards.measured import is_feedback
 from ..view.index import Index
+from ..view.index_rows import PART_OF
 from ..view.pages import because
 from .callers import Caller
 from .learning.ratings import why_ignored
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 PAGE = 100
 _BEGINNING = 120
-PART_OF = "part_of"
-"""The event of a session of a sub-agent, with the session that it works for."""
 
 
 class Reading:

@@ -1,8 +1,9 @@
 """What people think of recorded episodes: stars, tags, notes, ratings and corrections, in a journal beside the record.
 
-`annotations.jsonl` is in the folder of each run. The record itself is never changed. A line is about an episode, about
-one of its turns, or about the whole run, and the newest line of a kind holds. `agentfw train --from RUN` learns from
-ratings and corrections as from feedback that a gateway was given.
+`annotations.jsonl` is in the folder of each run, and so is `findings.jsonl`, with what scans have found. The record
+itself is never changed. A line is about an episode, about one of its turns, or about the whole run, and the newest line
+of a kind holds. `agentfw train --from RUN` learns from ratings and corrections as from feedback that a gateway was
+given.
 
     annotate(run, Target("", "00003-0", 2, "ada"), "rating", "4")
     read_annotations(run)[("", "00003-0", 2)].rating        # 4
@@ -23,7 +24,7 @@ from agentfw.episode import Event
 from agentfw.errors import UsageError
 from agentfw.runs import Journal, read_journal
 
-FILE = "annotations.jsonl"
+FILE, FINDINGS = "annotations.jsonl", "findings.jsonl"
 RATINGS = range(1, 6)
 _LONGEST = 100_000
 """Characters of a note or a correction."""
@@ -50,6 +51,8 @@ class Marks:
     rating: int | None = None
     """From 1, bad, to 5, good."""
     correction: str = ""
+    findings: dict[str, str] = field(default_factory=dict)
+    """What scans have found in it, by the name of the scan."""
     at: float = 0.0
     """When it was last rated, corrected or noted, in seconds since 1970."""
 
@@ -68,9 +71,9 @@ class Marks:
             self.correction, self.at = value, at
 
     def has(self, what: str) -> bool:
-        """Whether it has a `star`, a `note`, a `rating`, or the tag of this name."""
+        """Whether it has a `star`, a `note`, a `rating`, the tag of this name, or a finding of this scan."""
         found = {"star": self.star, "note": bool(self.note), "rating": self.is_rated}
-        return found.get(what, what in self.tags)
+        return found.get(what, what in self.tags or what in self.findings)
 
     @property
     def is_rated(self) -> bool:
@@ -98,19 +101,29 @@ def annotate(run: Path, target: Target, kind: str, value: str) -> None:
 
 def read_annotations(run: Path) -> Annotations:
     """Everything that is said in a run."""
+    changed = tuple(_changed(run / name) for name in (FILE, FINDINGS))
+    return _read(run, changed) if any(map(any, changed)) else {}
+
+
+def _changed(path: Path) -> tuple[int, int]:
     try:
-        status = (run / FILE).stat()
+        status = path.stat()
     except OSError:
-        return {}
-    return _read(run / FILE, status.st_mtime_ns, status.st_size)
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
 
 
 @lru_cache(maxsize=256)
-def _read(path: Path, changed: int, size: int) -> Annotations:
+def _read(run: Path, changed: tuple[tuple[int, int], ...]) -> Annotations:
     found: dict[tuple[str, str, int | None], Marks] = {}
-    for line in read_journal(path):
+    for line in read_journal(run / FILE):
         marks = found.setdefault((line["place"], line["episode"], line["turn"]), Marks())
         marks.take(str(line["kind"]), str(line["value"]), float(line["at"]))
+    for line in read_journal(run / FINDINGS):
+        findings = found.setdefault((line["place"], line["episode"], line["turn"]), Marks()).findings
+        findings.pop(line["scan"], None)
+        if line["value"]:
+            findings[line["scan"]] = line["value"]
     return found
 
 

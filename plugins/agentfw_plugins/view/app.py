@@ -9,16 +9,17 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
-from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, UsageError
-from agentfw.runs import RunFolder
+from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError
+from agentfw.runs import ComparedFigure, RunFolder, compare_runs
 
 from .annotations import Marks, Target, annotate, read_annotations
-from .difference import Side, pairs_of
+from .difference import Pair, Side, pairs_of
 from .episode_view import EpisodeView
 from .index import Index, Seen
 from .pages import Links, Pages
 from .rating_queue import add_task, next_unrated, rated_runs, save_filter, saved_filters
 from .search import Filter, choices, episode_at, find, of_task, run_at, run_rows, select, stage_rows
+from .waterfall import steps_of
 
 try:
     from starlette.applications import Starlette
@@ -134,8 +135,9 @@ class Viewer:
             row = episode_at(rows, request.path_params["name"])
             view = EpisodeView.read(self.index, row, rows)
             others = of_task(rows, row)
+            steps = steps_of(self.index, view, rows, pages.links.episode)
             whole = "whole" in request.query_params
-            page = pages.episode(view, others, whole=whole, seen=seen)
+            page = pages.episode(view, others, steps, whole=whole, seen=seen)
         return self._html(page)
 
     def _record(self, request: Request, pages: Pages) -> Response:
@@ -169,10 +171,19 @@ class Viewer:
             chosen = [request.query_params.get(name, "") for name in ("left", "right")]
             if not all(chosen):
                 chosen = _suggested(rows, names, chosen)
-            sides = [_side(rows, name, names) for name in chosen]
-        pairs = pairs_of(*sides) if len(sides) == 2 else []
-        left, right = sides if len(sides) == 2 else (Side("", []), Side("", []))
-        return self._html(pages.runs(left, right, pairs, names, seen))
+            sides = [_side(self.index, rows, name, names) for name in chosen]
+        table, pairs, problem = list[ComparedFigure](), list[Pair](), ""
+        figure = request.query_params.get("figure", "")
+        if sides:
+            try:
+                table = compare_runs([side.folder for side in sides], (), [side.evaluation for side in sides])
+            except AgentfwError as error:  # sessions in progress, or no episode that ended well
+                problem = error.message
+            figures = [row.figure for row in table if " after " not in row.figure] or ["reward"]
+            figure = figure if figure in figures else figures[0]
+            pairs = pairs_of(sides[0], sides[1], figure)
+        page = pages.runs(sides, table, pairs, figure=figure, problem=problem, choices=names, seen=seen)
+        return self._html(page)
 
     def _rate(self, request: Request, pages: Pages) -> Response:
         """The next answer that nobody has rated, among those of the filter, or one that is named."""
@@ -280,13 +291,10 @@ def _tasks(rows: sqlite3.Connection, name: str) -> set[tuple[str, str]]:
     return {(environment, task) for environment, task in found}
 
 
-def _side(rows: sqlite3.Connection, name: str, names: list[str]) -> Side:
+def _side(index: Index, rows: sqlite3.Connection, name: str, names: list[str]) -> Side:
     if name not in names:
         raise UnknownNameError("run", name, names, fix="choose one of the list")
     run, _, stage = name.partition(", ")
-    if not stage:
-        stage = "run"
-    try:
-        return Side(name, select(rows, Filter(run=run, stage=stage)))
-    except ValueError as error:
-        raise UsageError(str(error), fix="choose one of the list") from error
+    found = select(rows, Filter(run=run, stage=stage or "run"))
+    update = int(stage.removeprefix("evaluation ")) if stage else None
+    return Side(name, RunFolder.open(index.root / found[0]["run_folder"]), update, found)

@@ -1,6 +1,6 @@
 """Writes the pages of some runs into a folder, to be sent to somebody or put on any web server.
 
-Each file is whole in itself and opens from disk. What is on no page of the folder has no link to it.
+The pages share a style sheet and a script, and open from disk. What is on no page of the folder has no link to it.
 
     write_bundle(index, ["2026-11-21-inbox-7f3a19c4"], Path("site"))
 """
@@ -13,12 +13,13 @@ from urllib.parse import quote
 
 from agentfw import Host
 from agentfw.errors import StorageError, UsageError
-from agentfw.runs import make_folder, write_whole
+from agentfw.runs import make_folder
 
 from .episode_view import EpisodeView
 from .index import Index
 from .pages import Links, Pages, before
 from .search import Filter, Row, of_task, select
+from .waterfall import steps_of
 
 
 class _FileLinks(Links):
@@ -68,16 +69,22 @@ def write_bundle(
         found.sort(key=lambda row: -row["failures"])
         there = {row["id"] for row in found}
         make_folder(folder)
-        tasks = {row["id"]: [one for one in of_task(rows, row) if one["id"] in there] for row in found}
+        _write(folder / "view.css", pages.style)
+        _write(folder / "view.js", pages.script)
+        tasks: dict[object, list[Row]] = {}
         for done, row in enumerate(found):
             tell(done, len(found))
+            task = (row["environment"], row["task"] or row["id"])
+            if task not in tasks:
+                tasks[task] = [one for one in of_task(rows, row) if one["id"] in there]
             view = EpisodeView.read(index, row, rows)
-            if (earlier := before(row, tasks[row["id"]])) is not None:
+            # What a training samples to learn from is hundreds of episodes of the same few tasks.
+            earlier = before(row, tasks[task]) if row["stage"] != "rollout" else None
+            if earlier is not None:
                 links.pairs.add(_pair_name(earlier, row))
-                [other] = [one for one in found if one["id"] == earlier["id"]]
-                pair = pages.pair(EpisodeView.read(index, other, rows), view)
-                _write(folder / _pair_name(earlier, row), pair)
-            _write(folder / f"{_name(row)}.html", pages.episode(view, tasks[row["id"]]))
+                _write(folder / _pair_name(earlier, row), pages.pair(EpisodeView.read(index, earlier, rows), view))
+            steps = steps_of(index, view, rows, links.episode, there)
+            _write(folder / f"{_name(row)}.html", pages.episode(view, tasks[task], steps))
             _write(folder / f"{_name(row)}.jsonl", view.raw)
         _write(folder / "index.html", pages.contents(found))
     return len(found)
@@ -94,6 +101,6 @@ def _name(row: Row) -> str:
 
 def _write(path: Path, text: str) -> None:
     try:
-        write_whole(path, text.encode("utf-8", "replace"))
+        path.write_bytes(text.encode("utf-8", "replace"))
     except OSError as error:
         raise StorageError(f"can't write {path}: {error.strerror}", fix="choose another directory") from None

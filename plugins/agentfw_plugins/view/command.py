@@ -12,14 +12,14 @@ import asyncio
 import re
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option
+from ..command_options import json_option, one_line
 
 if TYPE_CHECKING:
     from agentfw import Host
@@ -31,9 +31,26 @@ _PAUSE = 0.5
 """Seconds between two looks at how far the reading is."""
 
 
-@click.command()
-@click.argument("runs", nargs=-1, metavar="[RUN]...")
-@click.option("--runs", "folder", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+class _View(click.Command):
+    """`view`, which is followed by runs, or by `scan`."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args[:1] == ["scan"]:
+            return scan.make_context(f"{info_name} scan", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+_runs_argument = click.argument("runs", nargs=-1, metavar="[RUN]...")
+_runs_option = click.option(
+    "--runs", "folder", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs."
+)
+
+
+@click.command(cls=_View)
+@_runs_argument
+@_runs_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -66,6 +83,7 @@ def view(
       agentfw view loops/first
       agentfw view last --bundle site
       agentfw view --text last:00003-0
+      agentfw view scan --help      a function, or a question to a model, over all episodes
     """
     from .index import Index
 
@@ -101,6 +119,67 @@ def view(
             out.line(f"{bundle}/index.html   {counted(count, 'episode')}")
         return
     asyncio.run(_serve(index, host, names, port, out))
+
+
+@click.command()
+@_runs_argument
+@click.option("--with", "function", metavar="FILE.py:FUNCTION", help="Function of an Episode that returns a finding.")
+@click.option("--ask", "question", metavar="TEXT", help="Question to a policy about each episode.")
+@click.option("--policy", default="openai", show_default=True, metavar="NAME", help="With --ask: policy to ask.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Setting of the policy. Can be repeated."
+)
+@click.option(
+    "--tokens", type=click.IntRange(100), default=8000, show_default=True, help="Longest record to ask about."
+)
+@click.option("--at-once", type=click.IntRange(1), default=8, show_default=True, help="Questions at the same time.")
+@_runs_option
+@json_option
+def scan(
+    runs: tuple[str, ...],
+    function: str | None,
+    question: str | None,
+    policy: str,
+    assignments: tuple[str, ...],
+    tokens: int,
+    at_once: int,
+    folder: Path | None,
+    out: Out,
+) -> None:
+    """Look for something in all episodes of each RUN, with a function of yours or a question to a model.
+
+    What is found is kept beside the record. Run the same command again to resume, or to scan what is new.
+
+    \b
+      agentfw view scan last --with checks.py:apologised
+      agentfw view scan last --ask "Did it promise what it can't know?" --set model=NAME
+    """
+    from agentfw.boundary.settings_input import parse_assignments
+
+    from .index import Index
+    from .scan import of_function, of_question, scan_runs
+
+    if (function is None) == (question is None):
+        raise UsageError("a scan needs a function or a question", fix="--with FILE.py:FUNCTION, or --ask TEXT")
+    if not runs:
+        raise UsageError("a scan needs the runs to look at", fix="agentfw view scan last ...")
+    root, names = _chosen(runs, folder)
+    if function is not None:
+        scanner = of_function(function)
+    else:
+        scanner = of_question(question or "", _host(), policy, parse_assignments(assignments), tokens)
+    index = Index(root)
+    with out.progress("reading the runs") as tell:
+        index.refresh()
+        found = asyncio.run(
+            scan_runs(index, names, scanner, at_once, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
+        )
+    if out.json:
+        out.data({"scan": scanner.name, "found": [one._asdict() for one in found]})
+        return
+    if found:
+        out.table(["episode", "found"], [[one.episode, one_line(one.text)] for one in found])
+    out.line(f"{counted(len(found), 'episode')} with a finding; see: agentfw view {runs[0]}")
 
 
 async def _serve(index: Index, host: Host, names: list[str], port: int, out: Out) -> None:

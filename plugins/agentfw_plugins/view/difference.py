@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from statistics import fmean, median_low
+from statistics import median_low
 from typing import NamedTuple
+
+from agentfw.runs import RunFolder
 
 from .episode_view import EpisodeView, ShownTurn
 from .search import Row
 
 _LONGEST = 3000
-"""Words of a text that are compared. Longer ones would take seconds."""
+"""Words of changed lines that are compared. More would take seconds."""
+_WORD = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
 
 
 class Part(NamedTuple):
@@ -47,30 +50,26 @@ class TurnPair:
 
 @dataclass(frozen=True)
 class Side:
-    """What is compared: a run, or a stage of it."""
+    """What is compared: a run, or an evaluation of it."""
 
     name: str
+    folder: RunFolder
+    evaluation: int | None
     rows: Sequence[Row]
-
-    def mean(self, figure: str) -> float | None:
-        """The mean of a figure over the episodes that have it."""
-        values = [row["figures"][figure] for row in self.rows if row["figures"].get(figure) is not None]
-        return fmean(values) if values else None
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The episodes of one task."""
+    """The episodes of one task, with their values of the figure that is compared. None where one wasn't measured."""
 
     left: Row
     right: Row
+    before: float | None
+    after: float | None
 
     @property
     def change(self) -> float | None:
-        """None where one of the two has no reward."""
-        if self.left["reward"] is None or self.right["reward"] is None:
-            return None
-        return float(self.right["reward"] - self.left["reward"])
+        return None if self.before is None or self.after is None else self.after - self.before
 
 
 def turn_pairs(left: EpisodeView, right: EpisodeView) -> list[TurnPair]:
@@ -91,35 +90,45 @@ def marked(left: str, right: str) -> tuple[list[Part], list[Part]]:
     >>> marked("keep A", "keep B")[1]
     [Part(text='keep ', differs=False), Part(text='B', differs=True)]
     """
-    if left == right:
-        return ([Part(left, False)] if left else []), ([Part(right, False)] if right else [])
-    first, second = re.findall(r"\w+|\s+|[^\w\s]", left), re.findall(r"\w+|\s+|[^\w\s]", right)
-    if len(first) + len(second) > _LONGEST:
-        return [Part(left, True)], [Part(right, True)]
     sides: tuple[list[Part], list[Part]] = [], []
-    for kind, a, b, c, d in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
-        for side, words in zip(sides, (first[a:b], second[c:d]), strict=True):
-            if words:
-                side.append(Part("".join(words), kind != "equal"))
+    for differs, before, after in _differing(left.splitlines(keepends=True), right.splitlines(keepends=True)):
+        parts: Iterable[tuple[bool, str, str]] = [(differs, before, after)]
+        first, second = _WORD.findall(before), _WORD.findall(after)
+        if differs and len(first) + len(second) <= _LONGEST:
+            parts = _differing(first, second)
+        for part_differs, *texts in parts:
+            for side, text in zip(sides, texts, strict=True):
+                if text:
+                    side.append(Part(text, part_differs))
     return sides
 
 
-def pairs_of(left: Side, right: Side) -> list[Pair]:
+def _differing(first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[bool, str, str]]:
+    """The parts of two sequences in their order, and whether they differ."""
+    for kind, a, b, c, d in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
+        yield kind != "equal", "".join(first[a:b]), "".join(second[c:d])
+
+
+def pairs_of(left: Side, right: Side, figure: str) -> list[Pair]:
     """The tasks that both have, the most changed first."""
     known = {_key(row): row for row in left.rows}
-    found = [Pair(known[key], row) for row in right.rows if (key := _key(row)) in known and row["task"] is not None]
+    found = [
+        Pair(known[key], row, known[key]["figures"].get(figure), row["figures"].get(figure))
+        for row in right.rows
+        if (key := _key(row)) in known and row["task"] is not None
+    ]
     return sorted(found, key=lambda pair: -abs(pair.change or 0.0))
 
 
-def remarkable(pairs: Sequence[Pair]) -> list[tuple[str, Pair]]:
-    """The pairs to look at first, by what the right side was rewarded with."""
-    scored = [pair for pair in pairs if pair.right["reward"] is not None]
-    if not scored:
+def remarkable(pairs: Sequence[Pair], better: str) -> list[tuple[str, Pair]]:
+    """The pairs to look at first, by the figure of the right side. `better` is as in a row of the comparison."""
+    measured = [pair for pair in pairs if pair.after is not None]
+    if not measured:
         return []
-    rewards = sorted(scored, key=lambda pair: pair.right["reward"])
-    middle = median_low(range(len(rewards)))
-    named = {"most changed": scored[0], "worst": rewards[0], "median": rewards[middle], "best": rewards[-1]}
-    return list(named.items())
+    in_order = sorted(measured, key=lambda pair: pair.after or 0.0, reverse=better == "lower")
+    lowest, highest = ("worst", "best") if better else ("lowest", "highest")
+    middle = in_order[median_low(range(len(in_order)))]
+    return [("most changed", measured[0]), (lowest, in_order[0]), ("median", middle), (highest, in_order[-1])]
 
 
 def _key(row: Row) -> tuple[object, ...]:

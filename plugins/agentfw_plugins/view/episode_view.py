@@ -25,7 +25,7 @@ from agentfw.turns.session import extended
 from ..rewards.measured import is_feedback
 from .annotations import Annotations, Marks, read_annotations
 from .index import Index
-from .index_rows import read_line
+from .index_rows import is_failed_call, read_line
 from .search import Row
 
 _BETWEEN = ("seen", "memory", "hook")
@@ -76,8 +76,6 @@ class ShownTurn:
     turn: Turn
     new: list[tuple[int, Message]]
     """The messages that no turn before it was shown, with their places."""
-    new_ids: tuple[int, ...]
-    """The tokens of the prompt behind those that it shares with the turn before."""
     said: str
     calls: list[ShownCall]
     events: list[Event] = field(default_factory=list)
@@ -101,34 +99,26 @@ class ShownTurn:
         return math.fsum(self.turn.logprobs) / len(self.turn.logprobs) if self.turn.logprobs else None
 
 
+@dataclass(eq=False)
 class EpisodeView:
     """An episode with its scores. What can't be read is said in `problem`, and its line is shown as it is."""
 
-    def __init__(
-        self,
-        row: Row,
-        episode: Episode | None,
-        raw: str,
-        metrics: Mapping[str, Any],
-        *,
-        problem: str = "",
-        about: Mapping[str, Any] | None = None,
-        advantages: Mapping[str, Sequence[Sequence[float]]] | None = None,
-        streams: Sequence[Mapping[str, Any]] = (),
-        said: Annotations | None = None,
-        place: str = "",
-    ) -> None:
-        self.row, self.episode, self.raw, self.metrics, self.problem = row, episode, raw, metrics, problem
-        self.about = about or {}
-        """What is recorded of its run."""
-        self._advantages = advantages or {}
-        self.streams = streams
-        """Answers in progress: what was streamed of each so far."""
-        self._said, self._place = said or {}, place
-        self.failed: list[Event] = []
-        """The requests after the last turn that weren't answered."""
-        self.unanswered: list[tuple[int, Message]] = []
-        """What was said in them, with its places."""
+    row: Row
+    episode: Episode | None
+    raw: str
+    metrics: Mapping[str, Any]
+    problem: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What is recorded of its run."""
+    advantages: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
+    streams: Sequence[Mapping[str, Any]] = ()
+    """Answers in progress: what was streamed of each so far."""
+    said: Annotations = field(default_factory=dict)
+    place: str = ""
+    failed: list[Event] = field(default_factory=list)
+    """The requests after the last turn that weren't answered."""
+    unanswered: list[tuple[int, Message]] = field(default_factory=list)
+    """What was said in them, with its places."""
 
     @classmethod
     def read(cls, index: Index, row: Row, rows: sqlite3.Connection) -> EpisodeView:
@@ -158,7 +148,7 @@ class EpisodeView:
 
     def marks(self, turn: int | None = None) -> Marks:
         """What people think of it, or of one of its turns."""
-        return self._said.get((self._place, str(self.row["episode"]), turn), Marks())
+        return self.said.get((self.place, str(self.row["episode"]), turn), Marks())
 
     @cached_property
     def scores(self) -> list[ShownScore]:
@@ -207,7 +197,7 @@ class EpisodeView:
 
     def advantage(self, episode: str) -> float | None:
         """The mean advantage of the turns of a sample that was learned from."""
-        values = [value for _, value in self._advantages.get(episode, ())]
+        values = [value for _, value in self.advantages.get(episode, ())]
         return math.fsum(values) / len(values) if values else None
 
     @property
@@ -236,24 +226,19 @@ class EpisodeView:
         if episode is None:
             return []
         problems, answers = _problems(episode), {one.answers: one.content for one in episode.messages if one.answers}
-        advantages = {int(turn): value for turn, value in self._advantages.get(episode.id, ())}
+        advantages = {int(turn): value for turn, value in self.advantages.get(episode.id, ())}
         failed = [event for event in episode.events if (event.kind, event.name) == ("session", "failed")]
         told: set[int] = set()
-        before: tuple[int, ...] = ()
         found = []
         for turn in episode.turns:
             new = [(place, episode.messages[place]) for place in turn.shown if place not in told]
             told.update(turn.shown)
             calls = [_call(call, problems.get(call.id, ""), answers.get(call.id)) for call in turn.calls]
             said = turn.text if turn.said is None else turn.said
-            shared = len(before) if turn.prompt_ids[: len(before)] == before else 0
-            before = turn.prompt_ids + turn.token_ids
             advantage = advantages.get(turn.index)
             earlier = [event for event in failed if event.time <= turn.started]
             failed = failed[len(earlier) :]
-            found.append(
-                ShownTurn(turn, new, turn.prompt_ids[shared:], said, calls, advantage=advantage, failed=earlier)
-            )
+            found.append(ShownTurn(turn, new, said, calls, advantage=advantage, failed=earlier))
         self.failed = failed
         if failed:
             some = enumerate(episode.messages)
@@ -262,11 +247,12 @@ class EpisodeView:
             rated = event.data.get("turn")
             if isinstance(rated, int) and 0 <= rated < len(found):
                 found[rated].feedback.append(event.data)
+        heard = {call.id for shown in found for call in shown.calls if call.id and call.answer}  # shown with the call
         for event, shown in zip(episode.events, _owners(episode, found), strict=True):
             if shown is not None:
                 if (event.kind, event.name) == ("memory", "recalled"):
                     shown.recalled.append(event.data)
-                elif event.kind not in _BETWEEN:
+                elif event.kind not in _BETWEEN and _call_of(event) not in heard:
                     shown.events.append(event)
         self._by_round(episode, found)
         return found
@@ -324,9 +310,14 @@ def _problems(episode: Episode) -> dict[str, str]:
     for event in episode.events:
         if event.kind == "refused":
             found[str(event.data.get("id"))] = str(event.data.get("reason") or event.data.get("text") or "refused")
-        elif event.kind == "observation" and event.data.get("well") is False:
+        elif is_failed_call(event.kind, event.data):
             found[str(event.data.get("call"))] = str(event.data.get("text") or "failed")
     return found
+
+
+def _call_of(event: Event) -> str:
+    """The call that an observation answers."""
+    return str(event.data.get("call", "")) if event.kind == "observation" else ""
 
 
 def _call(call: Call, problem: str, answer: str | None) -> ShownCall:

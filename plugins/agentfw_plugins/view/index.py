@@ -54,6 +54,7 @@ CREATE INDEX episodes_by_default ON episodes (broken, began);
 CREATE INDEX episodes_of_user ON episodes (user);
 CREATE INDEX episodes_of_version ON episodes (version);
 CREATE INDEX episodes_by_end ON episodes (finish);
+CREATE INDEX episodes_of_parent ON episodes (parent) WHERE parent > '';
 CREATE INDEX texts_of_episode ON texts (episode);
 CREATE INDEX pieces_of_episode ON pieces (episode);
 """
@@ -71,7 +72,7 @@ class Seen(NamedTuple):
 class Index(RunIndex):
     """The index of one folder of runs, with their episodes."""
 
-    tables, version = _TABLES, 5
+    tables, version = _TABLES, 6
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

@@ -12,7 +12,7 @@ import math
 import os
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 from agentfw.runs import figures_of
 
+PART_OF = "part_of"
+"""Event of a sub-agent's session, with the session of the agent that it works for."""
 _DEEPEST = 6
 """A loop keeps its runs in cells/VARIANT/PHASE/RUN."""
 _STAGES = {"evaluations": "evaluation", "rollouts": "rollout"}
@@ -128,6 +130,7 @@ COLUMNS = _Columns(
     task="TEXT",  # the same in every run that plays it
     sample="INTEGER",
     query="TEXT",
+    parent="TEXT",  # the session of the agent that this one, a sub-agent's, works for
     began="TEXT",  # when its first request came, or else its run began
     state="TEXT",  # ended, in progress, left out, or damaged
     begins="TEXT",
@@ -194,6 +197,7 @@ class Rows:
             row |= {count: row[count] + before[count] for count in _COUNTS}
             row |= {name: _sum([before[name], row[name]]) for name in _SPENT}
             row["begins"] = before["begins"] or row["begins"]
+            row["parent"] = before["parent"] or row["parent"]
             row["version"] = row["version"] or before["version"]
             row["tools"] = _spaced({*str(before["tools"]).split(), *row["tools"].split()})
         state = "in progress" if row["turns"] or not row["failed"] else "failed"
@@ -304,13 +308,14 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
         "task": f"{task['user']}/{task['seed']}/{task['index']}",
         "sample": int(task["sample"]),
         "query": str(task.get("query", "")),
+        "parent": _parent(record),
         "begins": begins if len(begins) <= _BEGINNING else f"{begins[:_BEGINNING]}…",
         "began": datetime.fromtimestamp(min(at), UTC).isoformat(timespec="seconds") if at else "",
         "turns": len(turns),
         "tokens": sum(int(turn["count"]) for turn in turns),
         "calls": sum(len(turn["calls"]) for turn in turns),
         "not_understood": sum(len(turn["failures"]) for turn in turns),
-        "refused": sum(map(_is_refusal, events)),
+        "refused": sum(is_failed_call(event[1], event[3]) for event in events),
         "cut_off": sum(event[2] == "cut_off" for event in events),
         "failed": sum((event[1], event[2]) == ("session", "failed") for event in events),
         "rated": sum(event[1:3] == ["observation", "feedback"] for event in events),
@@ -325,8 +330,25 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _is_refusal(event: Sequence[Any]) -> bool:
-    return event[1] == "refused" or (event[1] == "observation" and event[3].get("well") is False)
+def _parent(record: Mapping[str, Any]) -> str:
+    """The full name of the session that this one is a part of. A key's own name comes before all names of its."""
+    space, colon, _ = str(record["task"].get("query", "")).rpartition(":")
+    found = next((event[3]["session"] for event in record["events"] if event[1:3] == ["session", PART_OF]), "")
+    return f"{space}{colon}{found}" if found else ""
+
+
+_SAYS_ERROR = re.compile(r'\s*(error:|\{\s*"error")', re.I)
+
+
+def is_failed_call(kind: str, data: Mapping[str, Any]) -> bool:
+    """Whether an event says that a call was refused or failed.
+
+    The tools of a program answer with a text alone. By convention, that of a failure begins with `Error:`, or is an
+    object that begins with the key `error`.
+    """
+    if kind != "observation" or "call" not in data:
+        return kind == "refused" or (kind == "observation" and data.get("well") is False)
+    return not data.get("well", not _SAYS_ERROR.match(str(data.get("text", ""))))
 
 
 def _id_of(record: Mapping[str, Any]) -> str:

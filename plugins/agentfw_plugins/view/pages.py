@@ -1,8 +1,8 @@
 """Makes the pages from their templates. Everything that was recorded is text in them, and never markup.
 
-Each page has its style sheet and its script in itself, and a content security policy that allows these two alone by
-their hashes. So the same pages are served and written into a folder. Tokens are shown as text where the tokenizer of
-the run's model is on this machine, and elsewhere as ids. The text of a turn is never tokenised again.
+A page that is served has its style sheet and its script in itself, and a content security policy that allows these two
+alone by their hashes. Pages in a folder share two files. Tokens are shown as text where the tokenizer of the run's
+model is on this machine, and elsewhere as ids. The text of a turn is never tokenised again.
 
 >>> because({"points": {"words": 0.42, "user": 0.13, "time": 0.0}, "path": "found by its words"})
 'it has the words of what was asked (+0.42), it is like this user (+0.13)'
@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from agentfw import Host
 from agentfw.errors import MissingExtraError
 from agentfw.report import page_policy, page_style, printable
-from agentfw.runs import RunFolder, figure_text, run_results, timeline_picture
+from agentfw.runs import ComparedFigure, RunFolder, figure_text, figure_title, run_results, timeline_picture
 
 from ..models.conversation import pieces
 from ..models.locate import locate
@@ -34,47 +34,26 @@ from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Seen
 from .search import FAILURES, Filter, Found, Row, address, listed_figures
-
-_STEPS = (-0.05, -0.3, -0.7, -1.4, -3.0)
-"""Logprobs from which a token has the next colour."""
+from .waterfall import Step
 
 
-@dataclass(frozen=True)
-class ShownToken:
-    """A sampled token. `colour` is 0 where it was certain, and 5 where it was unlikely."""
-
-    text: str
-    id: int
-    logprob: float | None
-
-    @property
-    def colour(self) -> int:
-        return 0 if self.logprob is None else sum(self.logprob < step for step in _STEPS)
-
-
-def shown_tokens(about: Mapping[str, Any], ids: Sequence[int], logprobs: Sequence[float] = ()) -> list[ShownToken]:
-    """The tokens with their logprobs, if these are known."""
-    settings = about.get("settings", {}).get("policy", {})
-    texts = _texts(str(settings.get("model", "")), tuple(ids))
-    known = logprobs if len(logprobs) == len(ids) else [None] * len(ids)
-    return [ShownToken(text, one, logprob) for text, one, logprob in zip(texts, ids, known, strict=True)]
-
-
-def _texts(model: str, ids: tuple[int, ...]) -> Sequence[str]:
-    tokenizer = _tokenizer(model) if model else None
-    if tokenizer is None:
-        return [f"{one} " for one in ids]
-    return pieces(ids, lambda some: str(tokenizer.decode(list(some), skip_special_tokens=False)), ())
+def token_texts(about: Mapping[str, Any], ids: Sequence[int]) -> Sequence[str]:
+    """The text of each token, or its id if this machine doesn't have the tokenizer of the run's model."""
+    model = str(about.get("settings", {}).get("policy", {}).get("model", ""))
+    decode = _decoder(model) if model else None
+    return [f"{one} " for one in ids] if decode is None else pieces(tuple(ids), decode, ())
 
 
 @lru_cache(maxsize=8)
-def _tokenizer(model: str) -> Any:
+def _decoder(model: str) -> Callable[[Sequence[int]], str] | None:
     from tokenizers import Tokenizer
 
     try:
-        return Tokenizer.from_file(str(locate(model, download=False) / "tokenizer.json"))
+        tokenizer = Tokenizer.from_file(str(locate(model, download=False) / "tokenizer.json"))
     except Exception:  # the library raises plain ones where it can't read a file
         return None
+    # The same few tokens are decoded again and again: a page of twenty turns has ten thousand.
+    return lru_cache(maxsize=100_000)(lambda some: str(tokenizer.decode(list(some), skip_special_tokens=False)))
 
 
 _WORDS = {
@@ -130,6 +109,10 @@ _LONGEST = 20_000
 """Characters of one text that are shown. The record has the rest, and a link to it."""
 _EVENTS = 400
 """Events that the list of one turn, and the table of an episode, show."""
+_STEPS = 300
+"""Steps of the tree of an episode that are shown."""
+_NEAR = 40
+"""Episodes of the same task before and after one that its page lists. A training can have hundreds."""
 _PICTURED = 3000
 """Events up to which an episode is drawn."""
 
@@ -178,6 +161,12 @@ class Links:
         return self.home + Filter.of(values).address()
 
 
+_FILES_ONLY = (
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+
+
 class Pages:
     """The templates, filled in."""
 
@@ -189,7 +178,7 @@ class Pages:
         self.style = page_style() + folder.joinpath("view.css").read_text("utf-8")
         self.script = folder.joinpath("view.js").read_text("utf-8")
         self.script += files("agentfw.report").joinpath("report.js").read_text("utf-8")  # sorts the tables of a run
-        self.policy = page_policy(self.style, self.script, forms="'self'")
+        self.policy = page_policy(self.style, self.script, forms="'self'") if links.is_live else _FILES_ONLY
         self._environment = Environment(
             loader=PackageLoader(__package__ or "", "templates"),
             autoescape=True,
@@ -239,6 +228,7 @@ class Pages:
         self,
         view: EpisodeView,
         others: list[Row],
+        steps: Sequence[Step] = (),
         *,
         whole: bool = False,
         seen: Seen | None = None,
@@ -248,6 +238,8 @@ class Pages:
         if episode is not None and episode.ended > episode.started and len(episode.events) <= _PICTURED:
             drawn = timeline_picture(episode, title="").to_svg(standalone=False)
         group = [one for one in others if one["place"] == view.row["place"]]
+        here = next((at for at, one in enumerate(others) if one["id"] == view.row["id"]), 0)
+        near = others[max(0, here - _NEAR) : here + _NEAR]
         return self._filled(
             "episode.html",
             seen=seen,
@@ -255,18 +247,22 @@ class Pages:
             row=view.row,
             about=view.about,
             picture=drawn,
+            steps=steps[:_STEPS],
+            left_out=len(steps) - _STEPS,
+            span=(min((one.start for one in steps), default=0.0), max((one.end for one in steps), default=0.0)),
             group=group if len(group) > 1 else [],
-            others=[one for one in others if one["place"] != view.row["place"]],
+            others=[one for one in near if one["place"] != view.row["place"]],
             before=before(view.row, others),
             longest=len(view.raw) + 1 if whole else _LONGEST,
             events_shown=len(view.raw) if whole else _EVENTS,
-            tokens=lambda ids, logprobs=(): shown_tokens(view.about, ids, logprobs),
+            tokens=lambda ids: token_texts(view.about, ids),
         )
 
     def run(self, run: Mapping[str, Any], folder: RunFolder, stages: list[dict[str, Any]], **values: Any) -> str:
         """What a run is and what came of it, in the figures, curves and tables of its report."""
         spec, settled = folder.about["spec"], folder.about.get("settings", {})
         values |= {"parts": list(_parts(spec, settled, folder.about.get("components", {}))), "about": folder.about}
+        values["fell"] = _largest_fall(stages)
         results = Markup(run_results(folder).body)
         return self._filled("run.html", run=run, folder=folder, stages=stages, results=results, **values)
 
@@ -277,9 +273,12 @@ class Pages:
     def pair(self, left: EpisodeView, right: EpisodeView) -> str:
         return self._filled("pair.html", left=left, right=right, pairs=turn_pairs(left, right))
 
-    def runs(self, left: Side, right: Side, pairs: list[Pair], choices: list[str], seen: Seen) -> str:
-        values = {"left": left, "right": right, "pairs": pairs, "choices": choices, "seen": seen}
-        return self._filled("runs.html", first=remarkable(pairs), **values)
+    def runs(self, sides: Sequence[Side], table: Sequence[ComparedFigure], pairs: Sequence[Pair], **values: Any) -> str:
+        """Two runs side by side, with their figures. Their tasks are compared by one of them, `figure`."""
+        better = next((row.better for row in table if row.figure == values["figure"]), "")
+        values |= {"table": table, "pairs": pairs, "better": better, "first": remarkable(pairs, better)}
+        titles = {row.figure: figure_title(row.figure, sides[0].folder) for row in table}
+        return self._filled("runs.html", sides=sides, titles=titles, **values)
 
     def contents(self, rows: list[Row]) -> str:
         """The first page of a folder of pages."""
@@ -308,6 +307,17 @@ def _parts(
             full = settled.get(one.get("alias") or (kind if kind in settled else name)) or {}
             rest = {key: value for key, value in full.items() if key not in changed} if isinstance(full, dict) else {}
             yield singular, name, sources.get(f"{singular} {name}", ""), changed, rest
+
+
+def _largest_fall(stages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The evaluation or the rollouts whose mean reward is furthest below that of the ones before, if any is."""
+    found, most = None, 0.0
+    for kind in ("evaluation", "rollout"):
+        some = sorted((one for one in stages if one["stage"] == kind), key=lambda one: int(one["number"]))
+        for earlier, later in pairwise(one for one in some if one["reward"] is not None):
+            if earlier["reward"] - later["reward"] > most:
+                found, most = later, earlier["reward"] - later["reward"]
+    return found
 
 
 def before(row: Row, others: list[Row]) -> Row | None:

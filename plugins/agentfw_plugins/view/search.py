@@ -237,6 +237,15 @@ def of_task(rows: sqlite3.Connection, row: Row) -> list[Row]:
     return [_row(one) for one in found]
 
 
+def parts_of(rows: sqlite3.Connection, row: Row) -> list[Row]:
+    """The sessions of the sub-agents of a session, in the order in which they began."""
+    found = rows.execute(
+        f"SELECT {_COLUMNS} {_FROM} WHERE e.parent > '' AND e.parent = ? AND e.run = ? ORDER BY e.began LIMIT 20",
+        (row["query"], row["run"]),
+    )
+    return [_row(one) for one in found]
+
+
 def run_rows(rows: sqlite3.Connection, limit: int = -1) -> list[dict[str, Any]]:
     """The runs, the newest first, with how many of their episodes failed."""
     found = rows.execute("SELECT * FROM runs ORDER BY began DESC, name DESC LIMIT ?", (limit,)).fetchall()

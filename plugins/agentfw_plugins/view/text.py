@@ -96,7 +96,11 @@ def _of_episode(view: EpisodeView, here: str, budget: int) -> dict[str, Any]:
     turns: list[dict[str, Any]] = []
     everything = view.turns
     found = {"episode": here, "began": view.row["began"], "state": view.row["state"], **_facts(view.row)}
-    found |= {"outcome": view.outcome, "failures": [str(event.data.get("error")) for event in view.failed]}
+    found |= {
+        "findings": view.marks().findings,
+        "outcome": view.outcome,
+        "failures": [str(event.data.get("error")) for event in view.failed],
+    }
     for shown in everything:
         asked = next((one.content for _, one in reversed(shown.new) if one.role != "assistant"), "")
         line = {

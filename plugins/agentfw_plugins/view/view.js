@@ -23,6 +23,8 @@ if (main.dataset.watch) {
     } catch { /* the server has ended: what is shown stays */ }
   }, 1500);
 }
+// What is chosen from a list of the filter is shown at once.
+document.addEventListener("change", (event) => { if (event.target.matches("#filter select")) event.target.form.requestSubmit(); });
 // The exact prompt: the messages that a turn was shown, in their order. Each is in the page once.
 document.addEventListener("toggle", (event) => {
   const prompt = event.target;
@@ -36,6 +38,28 @@ document.addEventListener("toggle", (event) => {
   });
   prompt.replaceChildren(prompt.firstElementChild, ...parts);
   delete prompt.dataset.messages;
+}, true);
+// What scrolls can be reached by keys.
+function reachable() {
+  for (const one of document.querySelectorAll("pre, .read-as, .scroll, .recalled"))
+    if (one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1) one.tabIndex = 0;
+}
+reachable();
+addEventListener("resize", reachable);
+document.addEventListener("toggle", reachable, true);
+// The tokens of a turn, the unlikely ones in the stronger of five colours.
+document.addEventListener("toggle", (event) => {
+  for (const line of event.target.querySelectorAll?.(":scope > [data-texts]") ?? []) {
+    const ids = line.dataset.ids.split(" "), logprobs = line.dataset.logprobs.split(" ");
+    line.replaceChildren(...JSON.parse(line.dataset.texts).map((text, place) => {
+      const token = document.createElement("span"), logprob = logprobs[place] ?? "";
+      token.textContent = text;
+      token.title = logprob ? `${ids[place]}, ${logprob}` : ids[place];
+      if (logprob) token.className = `t${[-0.05, -0.3, -0.7, -1.4, -3].filter((step) => logprob < step).length}`;
+      return token;
+    }));
+    delete line.dataset.texts;
+  }
 }, true);
 // A page in a folder: the table is searched here.
 const search = document.querySelector("input[data-rows]");

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from view_pages import HOST, viewed
 
 from agentfw import Component, Intervention, Memory, Moment, Run, hookimpl
 from agentfw.memory import Query, Recollection
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
 
-if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+__all__ = ["HOST", "viewed"]
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("jinja2")
 
-HOST = fresh_host(builtins=True)
 NOTE = "Mails of Ada come first"
 
 
@@ -72,50 +69,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for rule in (careful, careless):
         play(runs, rule)
     return runs
-
-
-@contextmanager
-def viewed(runs: Path, prefix: str = "", *, is_read: bool = True) -> Iterator[str]:
-    """Serve the page in a thread, as a proxy does below a prefix. Gives its address."""
-    from starlette.responses import PlainTextResponse
-
-    from agentfw_plugins.serving import serving
-    from agentfw_plugins.view.app import Viewer
-    from agentfw_plugins.view.index import Index
-
-    address, ready, stop = list[str](), threading.Event(), list[Callable[[], object]]()
-
-    def run() -> None:
-        async def main() -> None:
-            ended, loop = asyncio.Event(), asyncio.get_running_loop()
-            stop.append(lambda: loop.call_soon_threadsafe(ended.set))
-            index = Index(runs)
-            if is_read:
-                index.refresh()
-            viewer = Viewer(index, HOST).app
-
-            async def below(scope: Scope, receive: Receive, send: Send) -> None:
-                if scope["type"] == "http" and not scope["path"].startswith(f"{prefix}/"):
-                    await PlainTextResponse("outside of the prefix", 404)(scope, receive, send)
-                    return
-                inner = {**scope, "path": scope["path"].removeprefix(prefix)} if scope["type"] == "http" else scope
-                await viewer(inner, receive, send)
-
-            async with serving(below, "127.0.0.1", 0) as url:
-                address.append(f"{url}{prefix}")
-                ready.set()
-                await ended.wait()
-
-        asyncio.run(main())
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    assert ready.wait(60)
-    try:
-        yield address[0]
-    finally:
-        stop[0]()
-        thread.join()
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def hostile(folder: RunFolder) -> None:
         first.events.append(Event(1, "observation", name, {"text": name}))
         first.events.append(Event(1, "memory", "recalled", {"text": name, "score": 0.5, "why": {name: name}}))
         first.profile[name] = name
-    first.messages.append(Message("user", "x" * 1_000_000))
+    first.messages += [Message(role, "x" * 1_000_000) for role in ("user", "assistant")]
     turn = first.turns[0]
     turn.shown = tuple(range(len(first.messages)))
     turn.text = turn.said = MARKUP + CONTROL
@@ -69,6 +69,7 @@ def test_nothing_of_a_record_is_executed(recorded: Path, tmp_path: Path, view: V
     browser.open(f"{url}/episode/{name}")
     assert MARKUP in browser.evaluate("document.body.textContent"), "it is shown as the text that it is"
     assert "980,000 more characters" in browser.evaluate("document.body.textContent")
+    assert len(httpx.get(f"{url}/episode/{name}").content) < 300_000
     record = json.loads(httpx.get(f"{url}/record/{name}").text)
     assert len(record["messages"][-1][1]) == 1_000_000
     policy = httpx.get(f"{url}/record/{name}").headers

@@ -14,7 +14,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import pytest
 
-from agentfw.runs import RunFolder
+from agentfw.runs import RunFolder, compare_runs
 from agentfw_plugins.view.index import Index
 
 from .conftest import HOST, NOTE
@@ -157,15 +157,37 @@ def test_two_runs_are_compared_task_by_task(recorded: Path, view: View) -> None:
     careful, failed = runs_of(recorded)
     url = view(recorded)
     page = read(f"{url}/runs")
-    asked = read(f"{url}/runs?left={failed.id}&right={careful.id}")
+    asked, back = (
+        read(f"{url}/runs?left={left.id}&right={right.id}&figure=reward")
+        for left, right in ((careful, failed), (failed, careful))
+    )
 
     assert f'<option value="{careful.id}" selected>' in page, "the run before is the first side"
     assert page.index("most changed") < page.index("worst") < page.index("median") < page.index("best")
-    numbers = r'class="number (?:bad|good|)">([+-][\d.]+)'
-    first, second = ([float(number) for number in re.findall(numbers, one)] for one in (page, asked))
+    numbers = r'class="number (?:bad|good|)">([+-][\d.]+)<'
+    first, second = ([float(number) for number in re.findall(numbers, one)] for one in (asked, back))
     assert len(first) == 2
     assert abs(first[0]) >= abs(first[1])
     assert first == [-one for one in second]
+
+
+def test_two_runs_are_compared_as_in_the_terminal_by_any_figure_and_each_can_be_opened(
+    recorded: Path, view: View
+) -> None:
+    careful, failed = runs_of(recorded)
+    url = view(recorded)
+    found = compare_runs([careful, failed])
+    figure = found[-1].figure
+    page = read(f"{url}/runs?left={careful.id}&right={failed.id}&figure={figure}")
+
+    for row in found:
+        for one in (*row.intervals, row.differences[1]):
+            assert f">{one}</td>" in page, row.figure
+    assert f'<option value="{figure}" selected>' in page
+    for folder in (careful, failed):
+        assert f'href="./run/{folder.id}"' in page
+        for episode in folder.episodes():
+            assert f'href="./episode/{folder.id}/{episode.id}"' in page
 
 
 def test_what_comes_while_the_page_is_open_is_shown(
@@ -236,7 +258,9 @@ def test_a_bundle_opens_from_disk(recorded: Path, tmp_path: Path, chromium: Call
     assert count == len(hrefs) == 4
     assert wrong == "message=99"
     for page in (tmp_path / "site").glob("*.html"):
-        for link in re.findall(r'href="([^"#]+)', page.read_text("utf-8")):
+        text = page.read_text("utf-8")
+        assert "<style" not in text, "the style is in one file"
+        for link in re.findall(r'(?:href|src)="([^"#]+)', text):
             assert link == "data:," or (tmp_path / "site" / unescape(link).replace("%7E", "~")).exists(), (page, link)
     record = next((tmp_path / "site").glob("*.jsonl")).read_text("utf-8")
     assert json.loads(record)["environment"] == "inbox"

@@ -21,7 +21,7 @@ from ..records.summary import columns, leading
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparedFigure:
     """One metric of several runs."""
 
     figure: str
@@ -43,9 +43,15 @@ class Row:
         return {"figure": self.figure, "better": self.better or None, "runs": rows}
 
 
-def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> list[Row]:
-    """The metrics that all of the runs have, the headline first."""
-    tables = [_by_task(folder) for folder in folders]
+def compare_runs(
+    folders: Sequence[RunFolder], figures: Sequence[str] = (), evaluations: Sequence[int | None] = ()
+) -> list[ComparedFigure]:
+    """The metrics that all of the runs have, the headline first.
+
+    `evaluations` has, for each run, the evaluation to take, by the updates before it. None takes the whole run.
+    """
+    of_each = evaluations or [None] * len(folders)
+    tables = [_by_task(folder, update) for folder, update in zip(folders, of_each, strict=True)]
     for folder, table in zip(folders, tables, strict=True):
         if not table:
             raise folder.without_episodes()
@@ -54,7 +60,10 @@ def compare_runs(folders: Sequence[RunFolder], figures: Sequence[str] = ()) -> l
         if name not in common:
             raise UnknownNameError("figure", name, common)
     chosen = list(figures) or in_order(common, folders[0].headline)
-    names = tuple(folder.id for folder in folders)
+    names = tuple(
+        folder.id if update is None else f"{folder.id}, evaluation {update}"
+        for folder, update in zip(folders, of_each, strict=True)
+    )
     return [_side_by_side(name, names, [table[name] for table in tables], better(name, folders[0])) for name in chosen]
 
 
@@ -68,13 +77,15 @@ def change(folder: RunFolder) -> PairedDifference | None:
     return paired_difference(last[name], first[name])
 
 
-def _side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[str, float]], better: str) -> Row:
+def _side_by_side(
+    figure: str, names: tuple[str, ...], values: Sequence[Mapping[str, float]], better: str
+) -> ComparedFigure:
     """Compare one metric of several runs, each given by task."""
     differences: list[PairedDifference | None] = [None]
     for other in values[1:]:
         shared = values[0].keys() & other.keys()
         differences.append(paired_difference(other, values[0]) if shared else None)
-    return Row(
+    return ComparedFigure(
         figure,
         names,
         tuple(bootstrap(list(some.values())) for some in values),
@@ -83,8 +94,10 @@ def _side_by_side(figure: str, names: tuple[str, ...], values: Sequence[Mapping[
     )
 
 
-def _by_task(folder: RunFolder) -> dict[str, dict[str, float]]:
-    """Each metric by task, and the headline also after each stage, as `error after 5`."""
+def _by_task(folder: RunFolder, update: int | None) -> dict[str, dict[str, float]]:
+    """Each metric by task, and, of a whole run, the headline also after each stage, as `error after 5`."""
+    if update is not None:
+        return _tables(folder, folder.evaluation(update).metrics())
     tables, stages = _tables(folder, folder.metrics()), folder.stages()
     for updates, records in stages.items() if len(stages) > 1 else ():
         stage = _tables(folder, records)
