@@ -153,7 +153,7 @@ def _tree_of(spans: Sequence[Mapping[str, Any]], own: Sequence[Step]) -> list[St
             note = ", ".join(filter(None, [one["service"], *told]))
             step = Step("span", one["name"], one["start"], one["end"], note, "", one["error"], holds=True)
             steps[f"{one['trace']}/{one['span']}"] = f"{one['trace']}/{one['parent']}", step
-    top = []
+    top = list[Step]()
     for parent, step in steps.values():
         (steps[parent][1].parts if parent in steps else top).append(step)
     return top

@@ -186,9 +186,9 @@ def _words(episode: Episode, good: float, metric: Metric) -> dict[int | None, li
     """What was said of each answer (None: of all), in its order. Praise is empty: it asks for nothing else."""
     found: dict[int | None, list[Words]] = {}
     for event in episode.events:
-        words, value = words_of(event), event.data.get("value")
+        words = words_of(event)
         if any(words) and (event.data.get("metric") or "") == metric.name:
-            is_praise = is_feedback(event) and metric.liking(value) >= good and not words.correction
+            is_praise = is_feedback(event) and metric.liking(event.data["value"]) >= good and not words.correction
             found.setdefault(turn_of(event, episode), []).append(_NO_WORDS if is_praise else words)
     return found
 

@@ -86,7 +86,7 @@ def test_a_step_follows_the_model_that_is_shown_the_hint(
 
     def taught() -> list[Any]:
         with torch.no_grad():
-            return [logprobs(told, answer) for _, told, answer in rows]
+            return [logprobs(told, tokens) for _, told, tokens in rows]
 
     parameters = [one for one in model.parameters() if one.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=1e-2, weight_decay=0.0)
@@ -96,8 +96,8 @@ def test_a_step_follows_the_model_that_is_shown_the_hint(
         for _ in range(2):
             optimizer.zero_grad()
             value = surrogate = torch.zeros(())
-            for (prompt, _, answer), known in zip(rows, teachers, strict=True):
-                now = logprobs(prompt, answer)
+            for (prompt, _, tokens), known in zip(rows, teachers, strict=True):
+                now = logprobs(prompt, tokens)
                 signal = (known - now.detach()).clip(-BOUND, BOUND)
                 bounded += int((signal.abs() == BOUND).sum())
                 value = value - signal.mean() / 2

@@ -85,8 +85,8 @@ def test_a_question_is_asked_once_about_each_episode(recorded: Path, tmp_path: P
     run = shutil.copytree(runs_of(recorded)[1].path, tmp_path / "runs" / "2026-11-29-inbox-few")
     answers = iter(["No.", "Yes, turn 2 opens a mail that isn't there."])
     with serving(lambda body: completion(next(answers))) as (address, server):
-        words = ("--ask", "Was a mail opened that isn't there?", "--at-once", "1")
-        words += ("--set", f"base_url={address}", "--set", "model=served")
+        words = ["--ask", "Was a mail opened that isn't there?", "--at-once", "1"]
+        words += ["--set", f"base_url={address}", "--set", "model=served"]
         first, again = (scan(run, *words) for _ in range(2))
 
     assert first.returncode == again.returncode == 0, first.stderr

@@ -47,12 +47,13 @@ def blocks(calendar_session: CalendarSession, tmp_path: Path) -> Blocks:
     return call
 
 
+def events_of(text: str) -> list[Any]:
+    return [*icalendar.Calendar.from_ical(text).walk("VEVENT")]
+
+
 def in_file(path: Path) -> list[tuple[str, str]]:
-    text = path.with_suffix(".blocks.ics").read_text()
-    return [
-        (str(one["SUMMARY"]), f"{one['DTSTART'].dt:%d %H:%M}")
-        for one in icalendar.Calendar.from_ical(text).walk("VEVENT")
-    ]
+    events = events_of(path.with_suffix(".blocks.ics").read_text())
+    return [(str(one["SUMMARY"]), f"{one.start:%d %H:%M}") for one in events]
 
 
 def test_blocks_are_in_free_time_on_days_of_their_own_and_the_calendar_stays_as_it_is(
@@ -185,10 +186,10 @@ def test_on_a_server_blocks_are_events_and_what_others_added_to_them_stays(
     moved = blocks(server.address, FOCUS)
 
     assert len(moved["changes"]) == 1
-    (written,) = icalendar.Calendar.from_ical(server.events[place]).walk("VEVENT")
+    (written,) = events_of(server.events[place])
     assert str(written["DESCRIPTION"]) == "Chapter 2"
-    assert written["DTSTART"].dt == datetime.fromisoformat(moved["changes"][0]["now"][0])
-    assert written["DTEND"].dt - written["DTSTART"].dt == timedelta(minutes=90)
+    assert written.start == datetime.fromisoformat(moved["changes"][0]["now"][0])
+    assert written.end - written.start == timedelta(minutes=90)
 
     del server.events[place]  # by the person
     assert blocks(server.address, FOCUS, answers="\n\n")["changes"] == []
