@@ -36,10 +36,6 @@ if TYPE_CHECKING:
 
     from .learning.version_file import VersionFile
 
-_BACKUPS = "backups and dumps that were made before: forget them again after one is restored"
-_INDEX = ".index.sqlite*"
-"""What `agentfw view` has read of the runs. It is made again when it is missing."""
-
 
 @dataclass
 class Forgotten:
@@ -81,23 +77,26 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
         if not sys.stdin.isatty():
             raise UsageError("this can't be undone, and there is no terminal to confirm it on", fix="add --yes")
         click.confirm(f"Delete everything of {user}?", abort=True, err=True)
-    root, told = runs_directory(runs), Forgotten()
+    root, told, tried = runs_directory(runs), Forgotten(), set[Path]()
     if shared:
         _out_of_database(user, shared, told)
         with tempfile.TemporaryDirectory(prefix="agentfw-forget-") as folder:
             _out_of_memories(user, Path(folder), {"spec": spec}, told)
     else:
-        records = [find_run(root, run)] if run else [one for one in list_runs(root) if _is_record(one)]
+        records = [find_run(root, run)] if run else list_runs(root)
         for record in records:
+            if not (record.path / "turns.jsonl").exists():
+                continue
+            tried.add(record.path)
             try:
                 _out_of_record(user, record, told)
                 _out_of_memories(user, root, {"resume": str(record.path)}, told)
             except AgentfwError as error:  # the others are theirs, too
                 told.undone.append(f"{error.message}; {error.fix}")
-        for index in root.glob(_INDEX):
+        for index in root.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
             index.unlink(missing_ok=True)
-    told.left += [f"copy in {path}: delete this run" for path in _copies(user, root)]
-    told.left.append(_BACKUPS)
+    told.left += [f"copy in {path}: delete this run" for path in _copies(user, root) if path not in tried]
+    told.left.append("backups and dumps that were made before: forget them again after one is restored")
     if out.json:
         out.data(asdict(told))
         return int(bool(told.undone))
@@ -111,10 +110,6 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
     return int(bool(told.undone))
 
 
-def _is_record(run: RunFolder) -> bool:
-    return (run.path / "turns.jsonl").exists()
-
-
 def _withdraw(user: str, file: VersionFile) -> list[str]:
     """Withdraw the versions that learned from a person, and delete their adapters."""
     from .learning.version_file import Removal, named
@@ -126,12 +121,12 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
         learned = {name for version in state.versions for name in version.sessions if name in names}
         numbers = state.remove(Removal(user, until=time.time()), learned)
         gone = [one for one in state.versions if one.number in numbers]
-        adapters = [file.adapter(one).parent if "/" in one.adapter else file.adapter(one) for one in gone]
+        folders = [file.folder / "versions" / one.adapter.partition("/")[0] for one in gone]
         for one in gone:
             one.adapter = ""
     file.drop(numbers)
-    for adapter in adapters:
-        shutil.rmtree(adapter, ignore_errors=True)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
     return [named(number) for number in numbers]
 
 
