@@ -310,7 +310,10 @@ class SkillGraph:
         The graph's writer decides what to write down. Without one, what says something lasting is kept as it was said.
         What the user pasted or quoted is left out. What they ask to forget is only returned: `delete` deletes it.
         """
-        return self.hear_all([Saying(text, user, conversation, at, id, answer_to)])[0]
+        saying, hearer = Saying(text, user, conversation, at, id, answer_to), self._hearer
+        if hearer.writer is not None:
+            return self.hear_all([saying])[0]
+        return self._call(lambda: hearer.write(saying, hearer.said(saying)), repeatable=bool(id))
 
     def asked_to_forget(self, text: str, *, user: str) -> list[Skill]:
         """Return the skills of a user that a message of theirs asks to forget. Nothing is deleted or heard."""

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agentfw_memory import SkillGraph, StoreRefusedError
+from agentfw_memory import GraphSettings, SkillGraph, StoreRefusedError
 
 pytest.importorskip("psycopg")
 
@@ -46,6 +46,14 @@ def test_processes_write_at_once_and_nothing_is_lost_or_twice(postgres_database:
         assert graph.admin.stats().nodes["skill"] == 24
         assert {graph.get(one).id for one in acknowledged} == set(acknowledged)
         assert len(graph.recall("said by all", user="nobody", k=50)) == 8
+
+
+def test_what_is_heard_without_waiting_for_the_disk_is_there_for_other_processes(postgres_database: Database) -> None:
+    url, settings = postgres_database(), GraphSettings(hearing_waits=False)
+    with SkillGraph.open(url, tenant="team", embedder="hash:64", settings=settings) as graph, open_graph(url) as other:
+        heard = graph.hear("I live in Berlin.", user="ana", conversation="tea", id="m1")
+        assert [hit.skill.id for hit in other.recall("Where do I live?", user="ana")] == [*heard.kept]
+        assert other.hear("I live in Berlin.", user="ana", conversation="tea", id="m1").known_already
 
 
 def test_vectors_may_have_any_dimension_and_be_made_anew(postgres_database: Database) -> None:

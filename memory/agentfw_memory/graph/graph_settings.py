@@ -142,6 +142,9 @@ class GraphSettings(metaclass=_Refusing):
     power_safe: bool = False
     """Whether each write waits for the disk. Without it, writes survive `kill -9`, but the last ones may be lost in a
     power failure."""
+    hearing_waits: bool = True
+    """Whether what `hear` writes waits for the disk of a PostgreSQL server, also where it has an id and is heard again.
+    Off, it is safe where the same server notes later what was heard."""
     patience: Positive = PATIENCE
     """Maximum number of seconds that a call waits for a PostgreSQL server that restarts or has no free connection."""
     seed: int = 7

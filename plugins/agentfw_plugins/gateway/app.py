@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _CHAT = ChatCompletions()
+_BELOW = "", "/s/{session}"
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -96,7 +97,24 @@ class Gateway:
         self.answers = AnswersInProgress(finder, line or Line(at_once=sys.maxsize), count)
         endpoints = Endpoints(self.models, self.callers, self.answers.line)
         routes = []
-        for below in ("", "/s/{session}"):
+        for protocol in protocols().values():  # first, because routes are tried in turn
+            answer = self._answer if protocol.converses else endpoints.embeddings
+            handlers: dict[str, Callable[[Protocol, Request], Awaitable[Response]]] = {
+                protocol.path: answer,
+                protocol.stream_path: partial(self._answer, streams=True),
+                protocol.count_path: endpoints.count_tokens,
+            }
+            routes += [
+                Route(
+                    below + route,
+                    self._guarded(path.partition("?")[0], partial(handler, protocol), protocol),
+                    methods=["POST"],
+                )
+                for path, handler in handlers.items()
+                for route in (protocol.routes(path) if path else ())
+                for below in _BELOW
+            ]
+        for below in _BELOW:
             routes += [
                 Route(f"{below}/{version}/models", self._guarded("models", endpoints.models), methods=["GET"])
                 for version in ("v1", "v1beta")
@@ -104,22 +122,6 @@ class Gateway:
             routes.append(
                 Route(f"{below}/v1/models/{{name:path}}", self._guarded("models", endpoints.model), methods=["GET"])
             )
-            for protocol in protocols().values():
-                answer = self._answer if protocol.converses else endpoints.embeddings
-                handlers: dict[str, Callable[[Protocol, Request], Awaitable[Response]]] = {
-                    protocol.path: answer,
-                    protocol.stream_path: partial(self._answer, streams=True),
-                    protocol.count_path: endpoints.count_tokens,
-                }
-                routes += [
-                    Route(
-                        below + route,
-                        self._guarded(path.partition("?")[0], partial(handler, protocol), protocol),
-                        methods=["POST"],
-                    )
-                    for path, handler in handlers.items()
-                    for route in (protocol.routes(path) if path else ())
-                ]
         for path in ("/feedback", "/s/{session}/feedback"):
             routes.append(Route(path, self._guarded("feedback", self._feedback), methods=["POST"]))
         routes.append(Route("/s/{session}/end", self._guarded("end", self._end), methods=["POST"]))
@@ -128,7 +130,7 @@ class Gateway:
                 routes.append(Route(path, self._guarded("traces", spans.receive), methods=["POST"]))
         routes += [
             Route(f"{below}/v1/{{path:path}}", self._guarded("others", endpoints.others), methods=_METHODS)
-            for below in ("", "/s/{session}")
+            for below in _BELOW
         ]
         if page is not None:
             routes.append(Route("/", self._guarded("page", page.html, needs_key=False), methods=["GET"]))

@@ -50,6 +50,9 @@ def with_defaults(
     place = f"memory.{_MEMORY}.path"
     if _MEMORY in given["memories"] and not shared and not any(text.startswith(place) for text in given["assignments"]):
         given["assignments"] = (*given["assignments"], f"{place}={runs.absolute() / _FILE}")
+    if shared and f"{place}={shared}" in given["assignments"]:
+        # The same database notes later what the memory has heard.
+        given["assignments"] = (f"memory.{_MEMORY}.hearing_waits=false", *given["assignments"])
     ledger = "hook.budget.ledger"
     if shared and not any(text.startswith(ledger) for text in given["assignments"]):
         given["assignments"] = (*given["assignments"], f"{ledger}={shared}")

@@ -85,7 +85,8 @@ class Hearer:
             raise BadInputError(problem, fix="pass a string")
         now = self._rows.store.now()
         at = now if saying.at is None else min(check_number("at", saying.at), now)
-        if not self._settings.evolve or self._was_heard(saying):
+        # Without a writer, who would be asked once more, it is enough to look for it when something is written.
+        if not self._settings.evolve or (self.writer is not None and self._was_heard(saying)):
             return None
         own = tuple(
             _storable(one, self._settings.longest_text) for one in own_words(saying.text) if not has_secret(one)
@@ -120,9 +121,9 @@ class Hearer:
         if not wanted:
             return Heard(saying.id, problem=problem, to_forget=to_forget)
         vectors = self._recaller.embed([one.text for one in wanted])
-        self._recaller.catch_up()  # the slow part, before the write lock is taken
+        self._recaller.catch_up(head=self._recaller.head)  # the slow part, before the write lock is taken
         name = _name(saying)
-        with self._rows.writing() as change:
+        with self._rows.writing(waits=self._settings.hearing_waits or not name) as change:
             if name and self._rows.find("saying", name) is not None:
                 return Heard(saying.id, known_already=True)
             self._recaller.catch_up(change.number - 1)
@@ -202,19 +203,19 @@ class Hearer:
             return added
         corrects = decision.id == "corrects"
         plain = decision.text == decision.evidence and not decision.always
-        older = self._older(saying.user, vector, corrects, self._just_before(saying)) if plain else None
+        older = self._older(saying, vector, corrects) if plain else None
         added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
         if older is not None and older != added:
             self._state_the_same(change, saying.user, older, added)
         return added
 
-    def _older(self, owner: str, vector: Float32Array, corrects: bool, just_before: list[int]) -> int | None:
+    def _older(self, saying: Saying, vector: Float32Array, corrects: bool) -> int | None:
         """Return the older skill that a new saying is about, by the same person or shared by another.
 
         A correction is about the most similar one, or about the one just before it in its conversation. Any other
         saying is about an older one only if both are nearly the same text.
         """
-        user, cache = self._rows.find("user", owner), self._recaller.cache
+        user, cache = self._rows.find("user", saying.user), self._recaller.cache
         shared = np.flatnonzero(cache.live & cache.shared[: len(cache.live)])
         known = np.union1d(shared, np.array(sorted(cache.owned.get(user, ())) if user is not None else [], np.int64))
         if len(known):
@@ -222,7 +223,8 @@ class Hearer:
             said = "case" not in self._rows.metadata([int(nearest)]).get(int(nearest), {})
             if said and similarity >= (CORRECTED if corrects else NEARLY_THE_SAME):
                 return int(nearest)
-        return just_before[-1] if corrects and just_before else None
+        just_before = self._just_before(saying) if corrects else []
+        return just_before[-1] if just_before else None
 
     def _state_the_same(self, change: Change, owner: str, older: int, newer: int) -> None:
         """Connect two skills to one node, by which the newer one comes first and the older one is marked."""

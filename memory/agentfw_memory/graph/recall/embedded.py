@@ -56,20 +56,12 @@ class EmbeddedRecall:
     def catch_up(self, head: Head, upto: int) -> None:
         if upto == self.cache.counter:
             return
-        self._readers.clear()
         try:
-            self._update(self.cache.catch_up(upto))
+            self._update(self.cache.catch_up(head, upto))
         except BaseException:
             # A half-updated cache can't be trusted. The next call loads it again.
             self._reset()
             raise
-
-    def reader(self, user: str) -> int | None:
-        if user not in self._readers:
-            if len(self._readers) > MAXIMUM_CACHED_SKILLS:
-                self._readers.clear()
-            self._readers[user] = self._rows.find("user", user)
-        return self._readers[user]
 
     def rank(self, asked: Asked) -> list[Ranked]:
         """Return the k best skills that fit the question."""
@@ -145,7 +137,7 @@ class EmbeddedRecall:
         self._trust: Trust | None = None
         self._uncalibrated = 0
         self._skills: dict[int, Skill] = {}
-        self._readers: dict[str, int | None] = {}
+        self._rows.forget_names()
 
     def _similarity(self, asked: Asked, allowed: Bools | None) -> Similarity:
         cache, question, vector = self.cache, None, asked.vector
@@ -189,7 +181,7 @@ class EmbeddedRecall:
         return self.membership
 
     def _update_words(self, words: WordIndex, touched: list[int]) -> None:
-        texts = self._rows.texts(touched)
+        texts = self._rows.texts(touched) if touched else {}
         for number in touched:
             if number in texts and number < len(self.cache.live) and self.cache.live[number]:
                 part = SHARED if self.cache.shared[number] else int(self.cache.owner[number])

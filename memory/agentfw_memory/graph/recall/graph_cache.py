@@ -22,6 +22,7 @@ from agentfw_memory.graph.index.word_index import SHARED
 from agentfw_memory.graph.records import EdgeKind, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LiveRows
+from agentfw_memory.graph.stores.store import Head
 from agentfw_memory.graph.text.words import words
 
 SAMPLED = 2000
@@ -76,25 +77,27 @@ class GraphCache:
         """The number of valid skills."""
         return len(self.index)
 
-    def catch_up(self, counter: int) -> list[int]:
-        """Take over all changes up to this one. Return the skills that are new, changed or gone.
+    def catch_up(self, head: Head, counter: int) -> list[int]:
+        """Take over all changes up to this one, as of a head. Return the skills that are new, changed or gone.
 
         Rows that are newer still may be taken over too, and will be again the next time.
         """
         touched: list[int] = []
-        gone = self._rows.ended(self.counter) if self.counter else []
+        gone, changed, described = self._rows.changes(self.counter) if self.counter else ([], None, [])
         self._drop(gone)
         if gone:
             self._profiles.clear()  # a forgotten user's profile is gone too
             # A forgotten user may have made any of the uses, so these are read again.
             self._row = 0
             self.uses.clear()
-        for rows in self._rows.live(self.counter):
+        for rows in self._rows.live(changed):
             self._take(rows)
             touched += rows.numbers.tolist()
-        self._load_relations(touched if self.counter else None)
-        self._take_uses()
-        for user in self._rows.profiles_changed(self.counter):
+        if touched:
+            self._load_relations(touched if self.counter else None)
+        if head.latest_edge > self._row:
+            self._take_uses(head.latest_edge)
+        for user in described:
             self._profiles.pop(user, None)
         self.counter = counter
         return [*gone, *touched]
@@ -240,9 +243,8 @@ class GraphCache:
         utility = self.rewards[numbers] / np.maximum(self.used[numbers], 1)
         return numbers[np.lexsort((-numbers, -utility))[: self._settings.siblings]]
 
-    def _take_uses(self) -> None:
-        # Most edges aren't uses, and those before this one needn't be looked at again.
-        latest = self._rows.store.head().latest_edge
+    def _take_uses(self, latest: int) -> None:
+        # Most edges aren't uses, and those before the latest one needn't be looked at again.
         for row, kind, use in self._rows.uses(self._row):
             latest = max(latest, row)
             if kind == "SHOWN":

@@ -76,7 +76,6 @@ class DatabaseRecall:
         self._prepared: Prepared | None = None
         self._checked_at = -1
         self._forgotten = 0
-        self._readers: dict[str, int] = {}
 
     def catch_up(self, head: Head, upto: int) -> None:
         """Look whether the graph was prepared anew, and whether somebody was forgotten."""
@@ -86,16 +85,7 @@ class DatabaseRecall:
             self._checked_at = head.counter
         if head.forgotten != self._forgotten:
             self._forgotten = head.forgotten
-            self._readers.clear()
             self._rows.forget_names()
-
-    def reader(self, user: str) -> int | None:
-        if user not in self._readers:
-            number = self._rows.find("user", user)
-            if number is None:
-                return None
-            self._readers[user] = number
-        return self._readers[user]
 
     def rank(self, asked: Asked) -> list[Ranked]:
         prepared, settings = self.prepared(), self._settings

@@ -94,6 +94,8 @@ class Recaller:
 
     def catch_up(self, upto: int | None = None, *, head: Head | None = None) -> None:
         """Take over all changes of the store, or those up to the change `upto`."""
+        if upto is not None and isinstance(self._by, EmbeddedRecall) and self.cache.counter == upto:
+            return
         now = head or self._rows.store.head()
         self.check_embedder(now.embedder)
         for _ in range(2):  # it may outgrow this process by what it takes over
@@ -124,7 +126,7 @@ class Recaller:
         about = tuple(one for one in (self._rows.find("scenario", name) for name in scenarios) if one is not None)
         named = tuple(one for one in (self._rows.find("tool", name) for name in tools) if one is not None)
         for _ in range(ATTEMPTS):
-            reader = self._by.reader(user)
+            reader = self._rows.user(user)
             asked = Asked(query, vector, reader, max(k, ORDERED), at_least, where or {}, about, named)
             ranked = self._by.rank(asked)
             skills = self._by.read([one.number for one in ranked], user, reader)
@@ -203,7 +205,8 @@ class Recaller:
         Each rating has the weight of its question's similarity. Every rating is one among others, so a wrong one is
         outweighed by later right ones.
         """
-        some = self._by.rated([one.number for one in ranked])
+        if not (some := self._by.rated([one.number for one in ranked])):
+            return ranked
         shown = {"target": Among(some), "kind": "SHOWN", "valid_to": None}
         trips = {"number": Among(Select("edge", ("source",), shown)), "user": reader}
         edges, questions = self._rows.store.read(
@@ -244,6 +247,8 @@ class Recaller:
 
     def focus(self, owner: str, scenarios: Sequence[str] = (), vectors: Iterable[Float32Array] = ()) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""
+        if isinstance(self._by, EmbeddedRecall):
+            return  # everything is
         user = self._rows.find("user", owner)
         known = [self._rows.find("scenario", name) for name in scenarios]
         self.focus_on(NOBODY if user is None else user, [one for one in known if one is not None], vectors)

@@ -56,6 +56,7 @@ class GraphRows:
         self.store, self.now, self.writing = store, store.now, store.writing
         self._read = store.read
         self._names: dict[int, str] = {}
+        self._users: dict[str, int] = {}
 
     # Nodes
 
@@ -87,9 +88,20 @@ class GraphRows:
             self._names.update(self._read(Select("node", ("number", "name"), {"number": Among(missing)}))[0])
         return {number: self._names[number] for number in numbers if number in self._names}
 
+    def user(self, name: str) -> int | None:
+        """Return the number of a user, or None. Not inside a transaction, which may be undone."""
+        if name not in self._users:
+            if (number := self.find("user", name)) is None:
+                return None
+            if len(self._users) > MAXIMUM_CACHED_NAMES:
+                self._users.clear()
+            self._users[name] = number
+        return self._users[name]
+
     def forget_names(self) -> None:
         """Read names again, because they may hold that of a user who was forgotten."""
         self._names.clear()
+        self._users.clear()
 
     def profile(self, user: int) -> Float32Array | None:
         """Return the vector of a user's profile."""
@@ -148,8 +160,9 @@ class GraphRows:
             self.store.write(Update("live", {"number": one}, values))
 
     def touch(self, change: Change, numbers: Iterable[int]) -> None:
-        """Mark skills as changed, for example because an edge of theirs did."""
-        self.store.write(Update("live", {"number": Among(list(numbers))}, {"changed": change.number}))
+        """Mark skills as changed, for example because an edge of theirs did. Those that this change added are."""
+        where = {"number": Among(list(numbers)), "changed": Not(change.number)}
+        self.store.write(Update("live", where, {"changed": change.number}))
 
     def note_ended(self, change: Change, numbers: Iterable[int]) -> None:
         """Tell other processes that these skills or users are gone."""
@@ -165,29 +178,30 @@ class GraphRows:
         found = self._read(*by_owner) if by_owner else []
         return {(owner, asked[owner][mark]): number for rows in found for owner, mark, number in rows}
 
-    def live(self, since: int = 0, rows: int = 20_000) -> Iterator[LiveRows]:
-        """Yield the valid skills that changed after `since`, by number, in batches of up to `rows`."""
-        if not since:
+    def live(self, numbers: Sequence[int] | None = None, rows: int = 20_000) -> Iterator[LiveRows]:
+        """Yield the valid ones of these skills, or of all, by number, in batches of up to `rows`."""
+        if numbers is None:
             for batch in self.store.scan("live", LIVE, {}, size=rows):
                 yield live_rows(self.store, batch)
             return
-        # The numbers come first: for ordered rows, SQLite would read all of them and not only those that changed.
-        changed = self.changed(since)
-        for start in range(0, len(changed), rows):
-            asked = Among(changed[start : start + rows])
+        for start in range(0, len(numbers), rows):
+            asked = Among(numbers[start : start + rows])
             if batch := sorted(self._read(Select("live", LIVE, {"number": asked}))[0], key=lambda row: row[0]):
                 yield live_rows(self.store, batch)
 
-    def changed(self, since: int) -> list[int]:
-        """Return the valid skills that changed after `since`, sorted."""
-        return sorted(self._column(Select("live", ("number",), {"changed": Between(above=since)})))
+    def changes(self, since: int) -> tuple[list[int], list[int], list[int]]:
+        """Return what is gone since a change, the skills that changed, and the users whose profile did.
 
-    def ended(self, since: int) -> list[int]:
-        """Return the skills that ended or were forgotten after `since`, and the users that were forgotten."""
-        gone = self._column(Select("ended", ("number",), {"changed": Between(above=since)}))
+        Gone are skills that ended or were forgotten, and users that were forgotten.
+        """
+        later = {"changed": Between(above=since)}
+        found = self._read(
+            Select("ended", ("number",), later), Select("live", ("number",), later), Select("profile", ("user",), later)
+        )
+        gone, changed, profiles = (sorted(number for (number,) in rows) for rows in found)
         if gone:
             self.forget_names()
-        return gone
+        return gone, changed, profiles
 
     def expired(self) -> list[int]:
         """Return the valid skills whose time is over."""
@@ -196,6 +210,8 @@ class GraphRows:
 
     def skills(self, numbers: Sequence[int], reader: int | None = None) -> dict[int, Skill]:
         """Return the valid ones of these skills, in this order. With a `reader`, only those that user may see."""
+        if not numbers:
+            return {}
         asked, valid = Among(list(numbers)), {"valid_to": None}
         kinds = ("REQUIRES", "APPLIES_TO", "STATES", "SAID_IN")
         about = ("number", "text", "visibility", "valid_from", "recorded_at", "ordinal", "metadata", "expires_at")

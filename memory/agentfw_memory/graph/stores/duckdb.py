@@ -137,7 +137,7 @@ class DuckdbStore(Store):
             return connection.execute(sql, list(values)).fetchall()
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, *, waits: bool = True) -> Iterator[None]:
         with self._file.transaction():
             yield
 

@@ -222,8 +222,9 @@ class PostgresStore(Store):
         with self._server.connection(self._patience) as connection:
             connection.execute(sql.encode())
 
-    def _transaction(self) -> AbstractContextManager[None]:
-        return self._in_transaction(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'")
+    def _transaction(self, *, waits: bool = True) -> AbstractContextManager[None]:
+        soon = "" if waits else "; SET LOCAL synchronous_commit TO off"
+        return self._in_transaction(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'{soon}")
 
     @contextmanager
     def _in_transaction(self, settings: str) -> Iterator[None]:

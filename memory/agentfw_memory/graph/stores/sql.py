@@ -157,12 +157,13 @@ class Store(ABC):
             last = batch[-1][: len(key)]
 
     @contextmanager
-    def writing(self) -> Iterator[Change]:
+    def writing(self, *, waits: bool = True) -> Iterator[Change]:
         """Open a write transaction. It commits at the end of the block and rolls back on an exception.
 
-        Waits for other writers. Reads inside the block see its writes.
+        Waits for other writers. Reads inside the block see its writes. Without `waits`, a server's disk may have it a
+        moment later, in the order of commits.
         """
-        with self._transaction():
+        with self._transaction(waits=waits):
             # In PostgreSQL, the lock on this row makes writers of a tenant wait for each other.
             sql = (
                 f"UPDATE {self.prefix}tenant SET counter = counter + 1 WHERE tenant = ? "
@@ -346,7 +347,7 @@ class Store(ABC):
         """Execute a query and return all rows."""
 
     @abstractmethod
-    def _transaction(self) -> AbstractContextManager[None]:
+    def _transaction(self, *, waits: bool = True) -> AbstractContextManager[None]:
         """Open a write transaction."""
 
 

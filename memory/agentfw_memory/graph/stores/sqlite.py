@@ -132,7 +132,7 @@ class SqliteStore(Store):
                 raise
             raise ours from error
 
-    def _transaction(self) -> AbstractContextManager[None]:
+    def _transaction(self, *, waits: bool = True) -> AbstractContextManager[None]:
         return transaction(self._connection)
 
 
