@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from agentfw import Episode, Turn
@@ -27,6 +26,7 @@ from ..view.index_rows import PART_OF
 from ..view.pages import because
 from .callers import Caller
 from .learning.ratings import why_ignored
+from .variants import sessions_below
 
 if TYPE_CHECKING:
     from .learning.learning import Learning
@@ -115,13 +115,6 @@ class Reading:
         for episode in await asyncio.to_thread(read_sessions, folder.path):
             if episode.task.query in missing:
                 self._ended.setdefault(episode.task.query, listed(episode, rewards.get(episode.id)))
-
-
-def sessions_below(runs: Path, since: float) -> Iterator[Episode]:
-    """The sessions of all runs of a folder that went on since then."""
-    for turns in sorted(runs.glob("*/turns.jsonl")):
-        if turns.stat().st_mtime >= since:
-            yield from read_sessions(turns.parent)
 
 
 def listed(episode: Episode, reward: float | None = None) -> dict[str, Any]:

@@ -30,20 +30,17 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import click
 
 from agentfw import Episode, Message
 from agentfw.errors import StorageError, UsageError
 from agentfw.printing.out import Out
-from agentfw.runs import make_folder, write_whole
+from agentfw.runs import make_folder, read_sessions, write_whole
 
 from ..command_options import json_option, runs_option
 from ..rewards.measured import Metric, is_feedback
-
-if TYPE_CHECKING:
-    from .reading import Reading
 
 CONTROL, FILE, LEVEL = "control", "variants.json", 0.05
 NOTE = "variant"
@@ -300,7 +297,14 @@ def decisions(found: Sequence[Result], comparison: Comparison) -> Mapping[str, s
     return decided
 
 
-async def decide_when_clear(file: VariantFile, reading: Reading) -> None:
+class RatedSessions(Protocol):
+    """What people have rated."""
+
+    def rated_so_far(self) -> object: ...
+    def rated(self, since: float) -> Iterable[Episode]: ...
+
+
+async def decide_when_clear(file: VariantFile, reading: RatedSessions) -> None:
     """Look at the comparison again and again, and end it when it is clear, for ever."""
     seen: tuple[object, ...] = ()
     while True:
@@ -314,7 +318,7 @@ async def decide_when_clear(file: VariantFile, reading: Reading) -> None:
                 seen = news
 
 
-def _decide(file: VariantFile, comparison: Comparison, reading: Reading) -> None:
+def _decide(file: VariantFile, comparison: Comparison, reading: RatedSessions) -> None:
     rated = list(rated_sessions(reading.rated(comparison.began), comparison))
     if decided := decisions(results(rated, comparison), comparison):
         comparison.decided |= decided
@@ -325,6 +329,13 @@ def _file(runs: Path | None) -> VariantFile:
     from agentfw.host import runs_directory
 
     return VariantFile(runs_directory(runs) / FILE)
+
+
+def sessions_below(runs: Path, since: float) -> Iterator[Episode]:
+    """The sessions of all runs of a folder that went on since then."""
+    for turns in sorted(runs.glob("*/turns.jsonl")):
+        if turns.stat().st_mtime >= since:
+            yield from read_sessions(turns.parent)
 
 
 def _rated_in(shared: str, since: float) -> Iterator[Episode]:
@@ -350,8 +361,6 @@ def variants(context: click.Context, runs: Path | None, shared: str, out: Out) -
     comparison = file.read()
     if comparison is None:
         raise UsageError("nothing is compared", fix="agentfw serve variants start --variant terse:prompt=FILE")
-    from .reading import sessions_below
-
     rated = _rated_in(shared, comparison.began) if shared else sessions_below(file.path.parent, comparison.began)
     found = results(list(rated_sessions(rated, comparison)), comparison)
     if out.json:
