@@ -50,7 +50,9 @@ class _OnPage:
         if self.given is not None and _keys(question) == self.keys:
             answer, self.given = self.given, None
             return answer
-        self.open.append(question)
+        asked = {one.candidates[0].title for one in self.open if one.kind == "whose"}
+        if question.kind != "whose" or question.candidates[0].title not in asked:  # it holds for all of this title
+            self.open.append(question)
         return Answer("")
 
     def told(self, question: Question, answer: Answer, declined: Sequence[Occurrence], learned: Sequence[str]) -> None:

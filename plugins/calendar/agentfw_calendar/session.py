@@ -203,7 +203,12 @@ class Session:
 
     def _other_times(self, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
         within = (max(self.since, datetime.now(UTC)), self.until)
-        declined = [Declined(one, outcome.move) for outcome in outcomes for one in outcome.declined]
+        away = self.agenda.is_away
+        declined = [
+            Declined(one, outcome.move, outcome.kept is not None and away(outcome.kept))
+            for outcome in outcomes
+            for one in outcome.declined
+        ]
         return other_times(declined, self.agenda.kept(), self.people, self.home, within, self.limits)
 
     def write(self, known: PersonFile) -> list[Said | str]:

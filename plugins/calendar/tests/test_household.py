@@ -197,3 +197,28 @@ def test_what_was_done_by_hand_is_learned_from(calendar: Calendar, ics_file: Ics
     (after,) = calendar("decide", path, answers="s\n")["conflicts"]
 
     assert (before["proposed"], after["proposed"]) == ("B", "A")
+
+
+def test_a_parents_leave_cancels_no_childs_club_and_moves_no_daily_meeting(
+    calendar: Calendar, ics_file: IcsFile, tmp_path: Path
+) -> None:
+    (tmp_path / "people.toml").write_text('[me]\nfamily = ["Lily"]\n')
+    boss = "ORGANIZER:mailto:maria@lab.example\nATTENDEE:mailto:ana@lab.example"
+    leave = "UID:leave\nDTSTART;VALUE=DATE:20991102\nDTEND;VALUE=DATE:20991104\nSUMMARY:Annual leave"
+    daily = event("daily", 2, "0915", "Stand-up", "RRULE:FREQ=DAILY;COUNT=5", boss, length="PT15M")
+    kickoff = event("kickoff", 3, "1000", "Project kickoff", boss)
+    path = ics_file(leave, FAMILY[0], daily, kickoff)
+
+    answer = calendar("decide", path, "--people", "people.toml", answers="\n")
+
+    assert "Lily swimming" not in [title for some in titles(answer) for title in some]
+    assert answer["declined"] == 3
+    assert [one["title"] for one in answer["other_times"]] == ["Project kickoff"]
+
+
+def test_a_choir_has_its_evening_and_is_not_the_persons_to_move(calendar: Calendar, ics_file: IcsFile) -> None:
+    path = ics_file(event("choir", 2, "1900", "Choir", WEEKLY), event("parents", 2, "1900", "Parents evening"))
+
+    answer = calendar("decide", path, answers="Parents evening\n")
+
+    assert (answer["declined"], answer["other_times"]) == (1, [])

@@ -149,6 +149,25 @@ def asked(planner: Planner, method: str, path: str, **options: Any) -> httpx.Res
     return asyncio.run(ask())
 
 
+WEEKLY = "RRULE:FREQ=WEEKLY;COUNT=3"
+CHILDREN = (
+    event("lily", 3, "1600", "Lily swimming", WEEKLY),
+    event("tom", 3, "1630", "Tom football", WEEKLY),
+    event("lily2", 4, "1600", "Lily piano"),
+    event("tom2", 4, "1630", "Tom chess"),
+)
+
+
+@pytest.mark.parametrize("events", [CHILDREN])
+def test_who_goes_is_one_card_for_all_dates_of_a_title(planner: Planner) -> None:
+    cards = asked(planner, "GET", "/week").json()["open"]
+
+    assert [(one["kind"], one["events"][0]["title"]) for one in cards] == [
+        ("whose", "Lily swimming"),
+        ("whose", "Lily piano"),
+    ]
+
+
 def test_another_site_can_neither_read_nor_change_anything(planner: Planner) -> None:
     rebound = asked(planner, "GET", "/week", headers={"host": "evil.example"})
     form = asked(planner, "POST", "/write", content=b"{}", headers={"content-type": "text/plain"})

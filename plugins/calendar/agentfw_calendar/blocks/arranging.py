@@ -12,7 +12,6 @@ somewhere themselves stays there. Appointments are never moved.
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta, tzinfo
@@ -116,7 +115,7 @@ class Arrangement:
         before = {one.uid: one for one in there}
         found.placed = {one.uid: one for one in before.values() if one.start <= rules.now}
         needs = {need.uid: need for one in wanted for need in _needs(one, before, rules)}
-        waiting: deque[tuple[_Need, Placed | None, Said | None]] = deque()
+        waiting = list[tuple[_Need, Placed | None, Said | None]]()
         ahead = [one for one in before.values() if one.uid not in found.placed]
         for one in sorted(ahead, key=lambda one: (not one.by_hand, _urgency(needs.get(one.uid)), one.start)):
             need = needs.get(one.uid)

@@ -22,7 +22,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agentfw.errors import SettingsError
+from agentfw.errors import SettingsError, UsageError
 
 from ..deciding.free_times import Hours
 from .arranging import Wanted
@@ -64,6 +64,9 @@ def _wanted(given: Mapping[str, Any], where: str) -> Wanted:
             f"{where}: times = {times!r} isn't 1 to {len(set(days))}, as each is on a day of its own",
             fix="write fewer times, or more days",
         )
-    hours = Hours.parse(given["hours"]) if "hours" in given else None
+    try:
+        hours = Hours.parse(str(given["hours"])) if "hours" in given else None
+    except UsageError:
+        raise SettingsError(f"{where}: hours = {given['hours']!r} are no hours", fix='write "09:00-12:00"') from None
     numbers = tuple(sorted(_DAYS.index(day) for day in set(days)))
     return Wanted(title.strip(), timedelta(minutes=minutes), times, until, hours, numbers, str(given.get("place", "")))

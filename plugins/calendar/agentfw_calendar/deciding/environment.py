@@ -299,11 +299,20 @@ class RealConflicts(Environment):
                 self._settle(settled)
             elif before is not None and not before.changed:
                 self._settle_as_before(pair, before)
-        while there := self.agenda.within(absence)[:_MOST_AT_ONCE]:
+        while there := self._missed(absence)[:_MOST_AT_ONCE]:
             goes = [one for one in there if self._goes(absence, one)]
             if not self._ask_at_once([(away, one) for one in there], goes, absence):
                 return False
         return True
+
+    def _missed(self, absence: Absence) -> list[Occurrence]:
+        """What somebody can't come to. A child swims while a parent is on leave, and somebody else may go along."""
+        goes, family = self.known.goes, self.household.of_somebody_else
+        return [
+            one
+            for one in self.agenda.within(absence)
+            if not family(one) or (absence.is_trip and goes.get(one.entry.title.casefold()))
+        ]
 
     def _as_usual(self) -> bool:
         """Ask at once about all where it is likely what the person keeps. False if they stop here."""

@@ -63,6 +63,10 @@ class Household:
         first = _leading(one)
         return known or (first if first in self.guessed else "")
 
+    def of_somebody_else(self, one: Occurrence) -> bool:
+        """Whether it is about somebody of whom the person's file or a calendar says that they belong to the family."""
+        return self.named(one) in self.names or one.entry.uid in self.of_calendar
+
     def unclear(self, group: Sequence[Occurrence]) -> list[Occurrence]:
         """Of events that clash, those of which it isn't said whether the owner has to be there.
 

@@ -43,6 +43,14 @@ class Declined:
     one: Occurrence
     move: bool = False
     """Whether its whole series is to be moved."""
+    away: bool = False
+    """Whether the person is away then."""
+
+    def has_another_time(self, since: datetime) -> bool:
+        """A concert takes place then, a choir has its evening, and who is away misses their stand-up."""
+        entry, is_date = self.one.entry, self.one.of_series is not None and not self.move
+        is_theirs = is_date and (self.away or (entry.organizer is None and not entry.attendees))
+        return self.one.end > since and not is_theirs and "public" not in named(entry.title, "titles")
 
 
 def other_times(
@@ -56,8 +64,7 @@ def other_times(
     """The proposals as plain values."""
     by_series: dict[str, list[Declined]] = {}
     for each in sorted(declined, key=lambda each: each.one.start):
-        # A concert takes place then, and nobody can move it.
-        if each.one.end > within[0] and "public" not in named(each.one.entry.title, "titles"):
+        if each.has_another_time(within[0]):
             by_series.setdefault(each.one.entry.uid, []).append(each)
     languages = Correspondence(one.entry.title for one in kept)
     called_by: dict[str, dict[str, Occurrence]] = {}

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date as day_only
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ class Texts:
         """A text that was chosen elsewhere; what is no text of ours, such as a path, as it is."""
         return said if isinstance(said, str) else self(said.name, **said.fields)
 
-    def date(self, name: str, moment: date) -> str:
+    def date(self, name: str, moment: day_only) -> str:
         """A moment in one of the ways in which the language says it: `day`, `day_and_year`, `date` or `draft_date`."""
         weekday, day = moment.weekday(), moment.day
         return self(
@@ -86,6 +87,6 @@ class Texts:
     def _written(self, value: Any) -> str:
         if isinstance(value, datetime):
             return self.date("moment", value)
-        if isinstance(value, date):
+        if isinstance(value, day_only):
             return self.date("day", value)
         return f"{value:,}".replace(",", self.dates["thousands"]) if isinstance(value, int) else str(value)

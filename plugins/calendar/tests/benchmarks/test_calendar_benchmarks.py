@@ -48,3 +48,12 @@ def test_people_are_written_to_in_their_language(capsys: pytest.CaptureFixture[s
 
     assert json.loads(capsys.readouterr().out) == result
     assert all(row["letters"] >= 24 and row["in the right language"]["mean"] >= 0.95 for row in result.values())
+
+
+@pytest.mark.slow
+def test_blocks_clash_with_nothing_and_no_task_is_late_unsaid(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("calendar_lives").main(["--blocks", "6", "--jobs", "1", "--json"])
+
+    assert json.loads(capsys.readouterr().out) == result
+    assert result["placed"] > 0
+    assert [result[name] for name in ("clashes", "late, unsaid", "said though there is room")] == [0, 0, 0]
