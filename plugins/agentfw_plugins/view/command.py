@@ -129,9 +129,6 @@ def view(
 @click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Setting of the policy. Can be repeated."
 )
-@click.option(
-    "--tokens", type=click.IntRange(100), default=8000, show_default=True, help="Longest record to ask about."
-)
 @click.option("--at-once", type=click.IntRange(1), default=8, show_default=True, help="Questions at the same time.")
 @_runs_option
 @json_option
@@ -141,7 +138,6 @@ def scan(
     question: str | None,
     policy: str,
     assignments: tuple[str, ...],
-    tokens: int,
     at_once: int,
     folder: Path | None,
     out: Out,
@@ -167,7 +163,7 @@ def scan(
     if function is not None:
         scanner = of_function(function)
     else:
-        scanner = of_question(question or "", _host(), policy, parse_assignments(assignments), tokens)
+        scanner = of_question(question or "", _host(), policy, parse_assignments(assignments))
     index = Index(root)
     with out.progress("reading the runs") as tell:
         index.refresh()

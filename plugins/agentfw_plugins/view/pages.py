@@ -109,6 +109,8 @@ _LONGEST = 20_000
 """Characters of one text that are shown. The record has the rest, and a link to it."""
 _EVENTS = 400
 """Events that the list of one turn, and the table of an episode, show."""
+_LONG_AGO = 1e9
+"""Seconds since 1970 from which a time is a date, and not that of a world."""
 _STEPS = 300
 """Steps of the tree of an episode that are shown."""
 _NEAR = 40
@@ -249,6 +251,7 @@ class Pages:
             picture=drawn,
             steps=steps[:_STEPS],
             left_out=len(steps) - _STEPS,
+            dated=bool(steps) and steps[0].start > _LONG_AGO,
             span=(min((one.start for one in steps), default=0.0), max((one.end for one in steps), default=0.0)),
             group=group if len(group) > 1 else [],
             others=[one for one in near if one["place"] != view.row["place"]],

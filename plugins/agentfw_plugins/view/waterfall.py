@@ -68,7 +68,10 @@ def steps_of(
     run, _ = index.run_of(view.row)
     parts = [row for row in parts_of(rows, view.row) if there is None or row["id"] in there]
     sessions = [(EpisodeView.read(index, row, rows), address(row)) for row in parts]
-    return waterfall(view, spans_of(run, str(view.row["query"])) if view.row["query"] else (), sessions)
+    try:
+        return waterfall(view, spans_of(run, str(view.row["query"])) if view.row["query"] else (), sessions)
+    except (KeyError, TypeError, ValueError):  # a record with other values than ours is still shown, without its tree
+        return []
 
 
 def spans_file(run: Path, session: str) -> Path:
@@ -134,11 +137,11 @@ def _of_record(view: EpisodeView) -> Iterator[Step]:
             yield Step("tool call", call.name, zero + turn.ended, zero + end, turn.seat, link, call.problem)
         for event in shown.events:
             if event.kind == "work" and event.data.get("state") in ("finished", "failed") and event.name != "think":
-                start = event.time - float(event.data.get("spent", 0.0))
+                start = event.time - event.data.get("spent", 0.0)
                 yield Step("tool call", event.name, start, event.time, turn.seat, link)
     for event in [event for shown in view.turns for event in shown.failed] + view.failed:
-        at, problem = float(event.data["at"]), str(event.data["error"])
-        end = at + float(event.data.get("seconds", 0.0))
+        at, problem = event.data["at"], str(event.data["error"])
+        end = at + event.data.get("seconds", 0.0)
         yield Step("model call", "request that failed", at, end, "", f"#failed-{event.time}", problem)
 
 
@@ -150,8 +153,8 @@ def _tree_of(spans: Sequence[Mapping[str, Any]], own: Sequence[Step]) -> list[St
     for one in spans[:_MOST]:  # one that was sent twice is there once
         if one["trace"] in traces:
             told = [str(one["attributes"][name]) for name in _TOLD if name in one["attributes"]]
-            note = ", ".join(filter(None, [one["service"], *told]))
-            step = Step("span", one["name"], one["start"], one["end"], note, "", one["error"], holds=True)
+            told = told if one["parent"] or not one["service"] else [one["service"], *told]
+            step = Step("span", one["name"], one["start"], one["end"], ", ".join(told), "", one["error"], holds=True)
             steps[f"{one['trace']}/{one['span']}"] = f"{one['trace']}/{one['parent']}", step
     top = list[Step]()
     for parent, step in steps.values():
