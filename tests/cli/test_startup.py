@@ -10,7 +10,7 @@ from pathlib import Path
 from agentfw_cli.main import _OWN, _place
 
 SITE = Path(__file__).parents[1] / "site"
-HEAVY = ("torch", "numpy", "pydantic", "rich", "httpx", "pluggy", "PIL", "asyncio")
+HEAVY = ("torch", "numpy", "pydantic", "rich", "httpx", "aiohttp", "pluggy", "PIL", "asyncio")
 CODE = """
 import sys
 from agentfw_cli.main import main

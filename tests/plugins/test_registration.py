@@ -14,7 +14,7 @@ from agentfw.testing import fresh_host
 from agentfw_plugins.plugin import plugin
 
 PACKAGE = Path(agentfw_plugins.__file__).parent
-HEAVY = {"pydantic", "numpy", "torch", "httpx", "rich", "click", "yaml", "asyncio"}
+HEAVY = {"pydantic", "numpy", "torch", "httpx", "aiohttp", "rich", "click", "yaml", "asyncio"}
 
 
 def test_registering_everything_imports_nothing_heavy() -> None:

@@ -360,8 +360,14 @@ class Gateway:
 
     async def _attend(self, request: Request, session: Session, answers: Sequence[AnswerInProgress]) -> None:
         """Give answers up when their client hangs up, and release their session when all are done."""
+
+        def hung_up(_: object) -> None:
+            for answer in answers:
+                answer.give_up()
+
         if answers:
-            watch = asyncio.create_task(_watch(request, answers))
+            watch = asyncio.create_task(until_gone(request))
+            watch.add_done_callback(hung_up)
             await asyncio.wait([answer.task for answer in answers])
             watch.cancel()
         await self.finder.release(session)
@@ -463,10 +469,3 @@ async def _spoken_by(policy: Policy, protocol: Protocol, model: str) -> Protocol
 def _no_text(protocol: Protocol) -> BadRequest:
     words = f"{protocol.name} is not supported by this policy: it can't go on with a text"
     return BadRequest(words, code="unsupported_parameter")
-
-
-async def _watch(request: Request, answers: Sequence[AnswerInProgress]) -> None:
-    """Give answers up when their client hangs up."""
-    await until_gone(request)
-    for answer in answers:
-        answer.give_up()
