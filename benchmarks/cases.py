@@ -371,7 +371,9 @@ def airline(folder: Path, embedder: str = "") -> dict[str, Any]:
     """Learn an agent's trajectories, and return what was kept of them."""
     path = folder / "historical_trajectories" / "gpt-4o-airline.json"
     runs = json.loads(path.read_text("utf-8"))
-    said, asked, right = [], [], []
+    said: list[str] = []
+    asked: list[tuple[str, str]] = []
+    right: list[set[str]] = []
     counts = dict.fromkeys(("trajectories", "that succeeded", "cases", "good cases", "sentences", "rules"), 0)
     with SkillGraph.open(":memory:", tenant="airline", embedder=embedder) as graph:
         for run in sorted(runs, key=lambda run: run["trial"]):
@@ -409,7 +411,7 @@ def airline(folder: Path, embedder: str = "") -> dict[str, Any]:
                 run["reward"],
             )
         whole = " ".join(" ".join(said).split())
-        kept = []
+        kept: list[str] = []
         for skill in (one for owner in graph.admin.owners() for one in graph.skills(owner=owner)):
             if "case" in skill.metadata:
                 counts["cases"] += 1
