@@ -29,6 +29,16 @@ each answer: 1 for an accepted answer, less for others by their votes. Then the 
 their askers, before and after learning, and after learning without the terms of the graph. MRR is the mean of the
 reciprocal rank of the first hit among ten that answers the question. `known` are the askers who learned something. The
 figures that are to hold: after learning not lower than before, nor than without these terms, by more than 0.005.
+
+And what is left of recorded work, without a model to write it down:
+
+    git clone https://github.com/sierra-research/tau-bench
+    python benchmarks/cases.py --tau tau-bench
+
+It learns the 200 trajectories of an airline's agent (MIT): the first message is the request, the calls of tools that
+change something are the answer, and all that the customer said is the outcome. Counted are the cases, and the skills
+that aren't cases: sentences of customers, and rules that nobody said. Each fourth trial is asked about afterwards: how
+often the first of its cases has the calls that are right, and how often one of the six.
 """
 
 from __future__ import annotations
@@ -351,6 +361,92 @@ def _ranks(graph: SkillGraph, questions: Sequence[Question], answers: Sequence[S
     return found
 
 
+# An airline
+
+READING = re.compile(r"get_|search_|list_|find_|calculate|think|transfer_to_human_agents")
+"""Tools that change nothing."""
+
+
+def airline(folder: Path, embedder: str = "") -> dict[str, Any]:
+    """Learn an agent's trajectories, and return what was kept of them."""
+    path = folder / "historical_trajectories" / "gpt-4o-airline.json"
+    runs = json.loads(path.read_text("utf-8"))
+    said: list[str] = []
+    asked: list[tuple[str, str]] = []
+    right: list[set[str]] = []
+    counts = dict.fromkeys(("trajectories", "that succeeded", "cases", "good cases", "sentences", "rules"), 0)
+    with SkillGraph.open(":memory:", tenant="airline", embedder=embedder) as graph:
+        for run in sorted(runs, key=lambda run: run["trial"]):
+            turns, task = run["traj"], run["info"]["task"]
+            spoken = [turn["content"].replace("###STOP###", "").strip() for turn in turns if turn["role"] == "user"]
+            results = {turn["tool_call_id"]: turn["content"] for turn in turns if turn["role"] == "tool"}
+            calls = [
+                (
+                    call["function"]["name"],
+                    call["function"]["arguments"],
+                    results.get(call["id"], "").startswith("Error"),
+                )
+                for turn in turns
+                for call in turn.get("tool_calls") or ()
+            ]
+            changes = [f"{name}({given})" for name, given, failed in calls if not (failed or READING.match(name))]
+            if run["trial"] == 3:
+                asked.append((spoken[0], task["user_id"]))
+                right.append(
+                    {_call(one["name"], one["kwargs"]) for one in task["actions"] if not READING.match(one["name"])}
+                )
+                continue
+            said += spoken
+            counts["trajectories"] += 1
+            counts["that succeeded"] += run["reward"] >= 1.0
+            graph.learn(
+                {
+                    "id": f"{run['task_id']}/{run['trial']}",
+                    "user": task["user_id"],
+                    "query": spoken[0],
+                    "steps": [{"action": name, "tool": name, "worked": not failed} for name, _, failed in calls],
+                    "outcome": "\n".join(spoken),
+                    "answer": "\n".join(changes) or "Nothing was changed.",
+                },
+                run["reward"],
+            )
+        whole = " ".join(" ".join(said).split())
+        kept: list[str] = []
+        for skill in (one for owner in graph.admin.owners() for one in graph.skills(owner=owner)):
+            if "case" in skill.metadata:
+                counts["cases"] += 1
+                counts["good cases"] += skill.metadata["case"]["verdict"] >= 0.5
+            elif " ".join(skill.text.split()) in whole:
+                counts["sentences"] += 1
+                kept.append(skill.text)
+            else:
+                counts["rules"] += 1
+        first, among = [], []
+        for (query, user), wanted in zip(asked, right, strict=True):
+            found = [_calls(case.answer) == wanted for case in graph.cases(query, user=user, k=SHOWN)]
+            first.append(float(found[-1:] == [True]))
+            among.append(float(any(found)))
+    random.Random(0).shuffle(kept)
+    return {**counts, "asked": len(asked), "first": mean_of(first), "among": mean_of(among), "drawn": kept[:20]}
+
+
+def _call(name: str, given: Any) -> str:
+    return f"{name}({json.dumps(given, sort_keys=True)})"
+
+
+def _calls(answer: str) -> set[str]:
+    """Return the calls of an answer, spelled alike."""
+    parts = [line.partition("(") for line in answer.splitlines() if "(" in line]
+    return {_call(name, json.loads(given.removesuffix(")"))) for name, _, given in parts}
+
+
+def show_airline(result: dict[str, Any]) -> None:
+    names = [name for name in result if name not in ("first", "among", "drawn")]
+    print_aligned(["what", "number"], [[name, str(result[name])] for name in names])
+    print(f"right calls in the first case: {shown(result['first'])}, in one of six: {shown(result['among'])}")
+    print("drawn from the sentences:", *result["drawn"], sep="\n    ")
+
+
 def show(result: dict[str, Any]) -> None:
     rows = []
     for arm, one in result["arms"].items():
@@ -378,12 +474,15 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         __doc__, model="", abcd="", banking77="", people=4, messages=40, subjects=16, every=1, seed=0, arms=[*ARMS]
     )
     parser.add_argument("--posts", type=Path, help="Posts.xml of a Stack Exchange: measure the forum instead")
-    parser.add_argument("--embedder", default="", help="of the forum")
+    parser.add_argument("--tau", type=Path, help="a clone of tau-bench: count what is kept of its airline instead")
+    parser.add_argument("--embedder", default="", help="of the forum or the airline")
     options = parser.parse_args(arguments)
     if options.posts:
         return tell(forum(questions_of(options.posts), options.embedder), options.json, show_forum)
+    if options.tau:
+        return tell(airline(options.tau, options.embedder), options.json, show_airline)
     if not (options.abcd or options.banking77):
-        raise SystemExit("name the data: --abcd FOLDER, --banking77 FILE.csv or --posts FILE.xml")
+        raise SystemExit("name the data: --abcd FOLDER, --banking77 FILE.csv, --posts FILE.xml or --tau FOLDER")
     known = messages_of_abcd(Path(options.abcd)) if options.abcd else messages_of_csv(Path(options.banking77))
     model = gguf_model(Path(options.model)) if options.model else None
     people = streams(known, options.people, options.messages, options.seed, options.subjects)

@@ -2,11 +2,17 @@
 
     python benchmarks/memory_writer.py                       # both writers, all three files of sentences
     python benchmarks/memory_writer.py --missed
+    python benchmarks/memory_writer.py --corrections         # what mem0's issue 5867 reports
 
 Two halves have 100 messages to keep, 50 corrections, 50 messages not to keep, 12 requests to forget and 10 facts in two
 messages each. The file `held_out.txt` was written before the memory, and nothing was tuned on it. `reported.txt` is
 younger: 60, 24, 60, 24 and 12, harder ones, written before the sentences of the training grew. The tape answers as a
 strong model would: it remembers what stands beside each message. So it measures what comes after the model.
+
+mem0's issue 5867 reports that after a correction the old value is still retrieved, in every one of its cases, and
+decides the answer. With `--corrections` each person says eleven other things, too, and corrects a value in a later
+conversation. Counted is whether the new value comes first, whether an old one comes before it, and whether each old
+one that is found has dates or names the newer one.
 """
 
 from __future__ import annotations
@@ -75,11 +81,12 @@ class Memory:
     def told(self, *messages: str) -> tuple[str, list[Any]]:
         """Return a new user who has said this in one conversation, and what became of it."""
         self._users += 1
-        user, heard = f"user {self._users}", []
-        for message in messages:
-            self._at += DAY
-            heard.append(self.graph.hear(message, user=user, conversation=f"talk {user}", at=self._at))
-        return user, heard
+        user = f"user {self._users}"
+        return user, [self.said(message, user, "talk") for message in messages]
+
+    def said(self, message: str, user: str, talk: str) -> Any:
+        self._at += DAY
+        return self.graph.hear(message, user=user, conversation=f"{talk} of {user}", at=self._at)
 
 
 def measured(sets: Sets, memory: Memory, show_missed: bool) -> dict[str, tuple[int, int]]:
@@ -96,9 +103,12 @@ def measured(sets: Sets, memory: Memory, show_missed: bool) -> dict[str, tuple[i
     for _, said, _ in sets["keep"]:
         _, heard = memory.told(said)
         count("kept", bool(heard[0].kept), said)
-    for _, said in sets["drop"]:
+    facts = dict(row[:2] for row in sets["keep"])
+    for language, said in sets["drop"]:
         _, heard = memory.told(said)
         count("not kept", not heard[0].kept, said)
+        _, heard = memory.told(facts[language], said)
+        count("not kept right after a fact", not heard[1].kept, said)
     for _, old, new, question, before, value in sets["correct"]:
         user, heard = memory.told(old, new)
         hits = memory.graph.recall(question, user=user)
@@ -133,6 +143,37 @@ def colleagues(sets: Sets, embedder: str, writer: Writer | None) -> tuple[int, i
     return good, len(sets["correct"])
 
 
+OTHERS = 11
+"""Number of other things that somebody says who corrects a value."""
+
+
+def corrections(embedder: str, halves: Sequence[str]) -> dict[str, Any]:
+    """Return the figures of corrections among other memories, by half and writer."""
+    rows = []
+    for half in halves:
+        sets = sentences(half)
+        for name in ("none", "tape"):
+            memory = Memory(embedder, ModelWriter(Tape(sets)) if name == "tape" else None)
+            counts = dict.fromkeys(("corrected value first", "old value before it", "old ones dated"), 0)
+            for place, (language, old, new, question, before, value) in enumerate(sets["correct"]):
+                user, _ = memory.told(old)
+                same = [said for other, said, _ in sets["keep"] if other == language]
+                for said in (same * OTHERS)[place : place + OTHERS]:
+                    memory.said(said, user, "another talk")
+                memory.said(new, user, "a later talk")
+                texts = [(hit, hit.skill.text) for hit in memory.graph.recall(question, user=user)]
+                found = ["new" if value in text else "old" for _, text in texts if value in text or before in text]
+                older = [hit for hit, text in texts if before in text and value not in text]
+                counts["corrected value first"] += bool(texts) and value in texts[0][1]
+                counts["old value before it"] += found[:1] == ["old"]
+                counts["old ones dated"] += all(hit.newer or hit.skill.valid_to for hit in older)
+            memory.graph.close()
+            whole = len(sets["correct"])
+            shares = {what: good / whole for what, good in counts.items()}
+            rows.append({"half": half, "writer": name, "of": whole, "shares": shares})
+    return {"embedder": embedder, "rows": rows}
+
+
 def measure(embedder: str, halves: Sequence[str], show_missed: bool) -> dict[str, Any]:
     """Return the figures by half and writer."""
     rows = []
@@ -162,7 +203,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         embedder=("wordllama", "the embedding model"),
         halves=(["seen", "held_out", "reported"], "the files of sentences"),
         missed=(False, "show what was missed"),
+        corrections=(False, "measure corrections among other memories instead"),
     ).parse_args(arguments)
+    if given.corrections:
+        return tell(corrections(given.embedder, given.halves), given.json, show)
     return tell(measure(given.embedder, given.halves, given.missed), given.json, show)
 
 

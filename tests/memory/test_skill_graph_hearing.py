@@ -127,6 +127,13 @@ def test_secrets_are_never_remembered(graph: SkillGraph, secret: str) -> None:
         ("How high is Mont Blanc?", False),
         ("Let's play a game: you are a wizard.", False),
         ("Schreib ein Gedicht.", False),
+        ("Write a story. The hero lives in Paris.", False),
+        ("Let's play a game. I am a knight from Toledo.", False),
+        ("My landlord wrote that he lives in Spain.", False),
+        ("Mein Chef schrieb: Ich wohne in Rom", False),
+        ("Imaginons que j'habite à Rome.", False),
+        ("假如我住在罗马。", False),
+        ("I'm vegan. What should I cook tonight?", True),
     ],
 )
 @pytest.mark.parametrize("embedder", ["graph", "sorting"])
@@ -135,6 +142,20 @@ def test_lasting_facts_are_told_from_talk_play_and_requests(
 ) -> None:
     hearing: SkillGraph = request.getfixturevalue(embedder)
     assert bool(hearing.hear(text, user="ana").kept) == is_kept
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "question"),
+    [
+        ("We got a new neighbour.", "He's from Peru", "Where is our new neighbour from?"),
+        ("Tengo una gata nueva.", "Se llama Nube", "¿Cómo se llama mi gata?"),
+        ("我换了新工作。", "在腾讯。", "我在哪里工作?"),
+    ],
+)
+def test_a_fact_in_two_messages_is_kept_and_found(sorting: SkillGraph, first: str, second: str, question: str) -> None:
+    for message in (first, second):
+        sorting.hear(message, user="ana", conversation="c1")
+    assert second in [hit.skill.text for hit in sorting.recall(question, user="ana")[:2]]
 
 
 def test_a_correction_comes_first_and_the_older_saying_is_marked(sorting: SkillGraph) -> None:

@@ -154,7 +154,8 @@ class Hearer:
     def _plain(self, said: Said, sentences: Sequence[str]) -> list[Decision]:
         """Keep sentences as they were said, by their kinds."""
         found = []
-        for sentence, kind in zip(sentences, kinds_of(sentences), strict=True):
+        before = own_words(next((text for who, text in reversed(said.before) if who == "user"), ""))
+        for sentence, kind in zip(sentences, kinds_of(sentences, before), strict=True):
             if kind == "forget":
                 found.append(Decision("DELETE", evidence=sentence))
             elif kind != "other":

@@ -66,6 +66,7 @@ class Store(ABC):
 
     def __init__(self, tenant: str, number: int, clock: Clock) -> None:
         self.tenant, self._tenant, self._clock = tenant, number, clock
+        self._inserts: dict[tuple[str, ...], str] = {}
 
     @classmethod
     @abstractmethod
@@ -277,14 +278,17 @@ class Store(ABC):
         return self._insert_rows(one, [name for _, name, _ in kept], rows)
 
     def _insert_rows(self, one: Insert, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
-        kinds, key = TABLES[one.table].columns, TABLES[one.table].key
-        places = ", ".join(self._place(kinds[name]) for name in names)
-        end = "ON CONFLICT DO NOTHING" if one.existing == "keep" else ""
-        if one.existing == "replace":
-            new = ", ".join(f'"{name}" = excluded."{name}"' for name in names if name not in key)
-            end = f"ON CONFLICT (tenant, {_quoted(key)}) DO UPDATE SET {new}"
-        sql = f"INSERT INTO {self.prefix}{one.table} (tenant, {_quoted(names)}) "
-        return self._run_many(f"{sql} VALUES (?, {places}) {end}", rows)
+        shape = one.table, one.existing, *names
+        if shape not in self._inserts:  # to put a statement together takes longer than to run it
+            kinds, key = TABLES[one.table].columns, TABLES[one.table].key
+            places = ", ".join(self._place(kinds[name]) for name in names)
+            end = "ON CONFLICT DO NOTHING" if one.existing == "keep" else ""
+            if one.existing == "replace":
+                new = ", ".join(f'"{name}" = excluded."{name}"' for name in names if name not in key)
+                end = f"ON CONFLICT (tenant, {_quoted(key)}) DO UPDATE SET {new}"
+            into = f"INSERT INTO {self.prefix}{one.table} (tenant, {_quoted(names)})"
+            self._inserts[shape] = f"{into} VALUES (?, {places}) {end}"
+        return self._run_many(self._inserts[shape], rows)
 
     def _change(self, one: Update | Delete) -> int:
         conditions, found_by = self._where(one.table, one.where)
