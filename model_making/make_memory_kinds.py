@@ -63,7 +63,7 @@ def sentences() -> list[Sentence]:
         draw, facts = random.Random(number), written[language, "fact"]
         beginnings, ends = ([one.strip() for one in part.split(" / ")] for part in f"{rest} ++ ".split(" ++ ")[:2])
         gap = "" if language in ("zh", "ja") else " "
-        label = KINDS.index("other" if kind == "scene" else kind)  # type: ignore[arg-type]
+        label = KINDS.index("other" if kind == "scene" else kind)
         line = zlib.crc32(str(number).encode()) % PARTS
         texts = [(one, line) for one in beginnings]
         if beginnings == ["*"]:

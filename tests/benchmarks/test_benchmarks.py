@@ -146,7 +146,7 @@ def test_a_policy_samples_beside_generate(tmp_path: Path) -> None:
     assert all(speed > 0 for sides in speeds.values() for (speed,) in sides.values())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("peft", "trl", "datasets"):
         pytest.importorskip(module)
