@@ -79,8 +79,36 @@ def test_what_is_written_down_of_what_people_say_is_counted(capsys: pytest.Captu
     result = load("memory_writer").main(["--halves", "seen", "--embedder", "hash", "--json"])
     assert json.loads(capsys.readouterr().out) == result
     none, tape = (row["shares"] for row in result["rows"])
-    assert none["kept"] == tape["kept"] == tape["not kept"] == tape["corrected value first"] == 1.0
-    assert none["not kept"] < 0.5  # there are no weights for hashed words
+    assert set(tape.values()) == {1.0}
+    assert none["kept"] >= 0.9
+    assert none["not kept"] >= 0.88
+    assert none["facts in two messages"] >= 0.9
+
+
+def test_an_old_value_never_wins_where_a_model_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("memory_writer").main(["--corrections", "--halves", "seen", "--embedder", "hash", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    _, tape = (row["shares"] for row in result["rows"])
+    assert tape == {"corrected value first": 1.0, "old value before it": 0.0, "old ones dated": 1.0}
+
+
+def test_recorded_work_becomes_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = {"id": "c", "function": {"name": "cancel", "arguments": '{"seat": 7}'}}
+    turns = [
+        {"role": "user", "content": "Please cancel seat 7."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "done"},
+    ]
+    task = {"user_id": "mia", "actions": [{"name": "cancel", "kwargs": {"seat": 7}}]}
+    run = {"task_id": 1, "traj": turns, "info": {"task": task}}
+    runs = [{**run, "trial": trial, "reward": float(trial != 1)} for trial in range(4)]
+    (tmp_path / "historical_trajectories").mkdir()
+    (tmp_path / "historical_trajectories" / "gpt-4o-airline.json").write_text(json.dumps(runs))
+    result = load("cases").main(["--tau", str(tmp_path), "--embedder", "hash", "--json"])
+    assert json.loads(capsys.readouterr().out)["cases"] == result["cases"]
+    assert (result["trajectories"], result["that succeeded"], result["asked"]) == (3, 2, 1)
+    assert result["good cases"] >= 1
+    assert result["first"]["mean"] == 1.0
 
 
 def test_a_skill_is_chosen_better_by_whoever_knows_how_it_went_before(
