@@ -93,6 +93,9 @@ class Optimizer:
     baseline_has_own_sample: bool = False
     """True where a sample is meant to be compared with a mean that it is part of, as in Dr. GRPO. Otherwise
     `agentfw plugins check` makes sure that it isn't."""
+    compares_same_requests: bool = False
+    """True where a turn teaches only beside another answer to the same request, as in DPO. Otherwise `agentfw plugins
+    check` makes sure that no turn of an episode is left out."""
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         """One advantage for each turn to learn from. A group holds the samples of one task."""

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..episode import Event
 from ..optimizer import Advantage, Optimizer, Scored
 from ..scores import Score
 from .checks import DoesNotApply, Subject, require
@@ -22,10 +23,15 @@ Reward = Callable[[int], float]
 
 
 def _group(index: int, samples: int, reward: Reward = lambda sample: 0.25 * sample - 0.3) -> list[Scored]:
-    """The samples of one task, scored in the three ways there are: whole episodes, rounds and turns; on both tracks."""
+    """The samples of one task, scored in the three ways there are: whole episodes, rounds and turns; on both tracks.
+
+    Somebody has also said something of each.
+    """
     scored = []
     for sample, episode in enumerate(sample_group(index, samples)):
         value = reward(sample)
+        said = {"value": value, "text": "Ask whether it may be hot."}
+        episode.events.append(Event(episode.ended, "observation", "feedback", said))
         scores = [Score(episode.id, "utility", value), Score(episode.id, "preference", 2 * value, "personal")]
         scores += [
             Score(episode.id, "right", value + 0.1 * number, "personal" if number % 2 else "base", round=number)
@@ -131,8 +137,10 @@ def the_order_of_samples_does_not_matter(subject: Optimizers) -> None:
 
 def no_turn_is_left_out(subject: Optimizers) -> None:
     """Of an episode that it learns from, every turn with an answer gets its advantage."""
-    batch = _batch()
-    found = {(one.episode, one.turn) for one in _advantages(subject.make(), batch)}
+    optimizer, batch = subject.make(), _batch()
+    if optimizer.compares_same_requests:
+        raise DoesNotApply("it says that a turn teaches only beside another answer to the same request")
+    found = {(one.episode, one.turn) for one in _advantages(optimizer, batch)}
     for episode in (scored.episode for group in batch for scored in group):
         turns = [turn.index for turn in episode.turns]
         given = [turn for turn in turns if (episode.id, turn) in found]

@@ -156,6 +156,8 @@ class DPOSettings(Settings):
 class DPO(Counting[DPOSettings]):
     """An advantage of 1 for the best answer to what was shown, and of -1 for the worst."""
 
+    compares_same_requests = True
+
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
         found: list[Advantage] = []

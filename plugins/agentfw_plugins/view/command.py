@@ -83,7 +83,7 @@ def view(
       agentfw view loops/first
       agentfw view last --bundle site
       agentfw view --text last:00003-0
-      agentfw view scan --help      a function, or a question to a model, over all episodes
+      agentfw view scan --help      ask a function or a model about all episodes
     """
     from .index import Index
 
