@@ -103,8 +103,8 @@ def test_what_people_say_in_words_is_learned_beside_their_thumbs(
     pytest.importorskip("peft")
     people = load("returning_people")
     small = ["--work", str(tmp_path), "--model", "tiny-sums", "--evaluated", "8", "--max-tokens", "24", "--json"]
-    result = people.main([*small, "--words", "--answers", "30", "--seeds", "1"])
-    assert [row["arm"] for row in result["rows"]] == ["untrained", "shown the hint", "kto, 30", "hint, 30"]
+    result = people.main([*small, "--words", "--answers", "100", "--seeds", "1"])
+    assert [row["arm"] for row in result["rows"]] == ["untrained", "shown the hint", "kto, 100", "hint, 100"]
     assert [len(row["suits"]) for row in result["rows"]] == [8] * 4
     people.show_words(result)
     assert "more than untrained" in capsys.readouterr().out
