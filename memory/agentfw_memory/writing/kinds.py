@@ -28,7 +28,7 @@ LONGEST = 300
 """Number of characters of a sentence that are looked at."""
 BUCKETS = 131_072
 """Number of buckets that the pieces of a sentence are hashed into."""
-KEPT_FROM, KEPT_AFTER = 0.2, 0.04
+KEPT_FROM, KEPT_AFTER = 0.08, 0.04
 """Probability of saying something lasting from which on a sentence is kept, and the same for one that follows such a
 sentence in a conversation: what follows "I've got a dog" mostly says more about it."""
 FORGET_FROM, FORGET_SURELY = 0.05, 0.6

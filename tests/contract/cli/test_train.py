@@ -126,7 +126,7 @@ def test_the_page_compares_the_last_evaluation_of_a_training_with_the_first(
     page = view_of(folder.parent, "/runs")
 
     sides = [f"{folder.name}, evaluation {number}" for number in (0, 2)]
-    assert re.findall('<option value="([^"]+)" selected>', page) == sides
+    assert re.findall('<option value="([^"]+)" selected>', page)[:2] == sides
 
 
 @pytest.mark.slow

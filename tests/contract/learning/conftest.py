@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from command_line import agentfw, install
 
-from agentfw import Learner
+from agentfw import Learner, Session
 from agentfw.episode import Episode, Message, Task, Turn
 from agentfw.optimizer import Advantage, Optimizer, Scored
 from agentfw.scores import Score
@@ -111,3 +111,14 @@ def learner_of(small_model: Path) -> Callable[..., Learner]:
         return made
 
     return make
+
+
+@pytest.fixture
+def note_in_view() -> Callable[[Path, Session, str], None]:
+    """Notes something of the first answer of a session, as the page of `agentfw view` does."""
+    from agentfw_plugins.view.annotations import Target, annotate
+
+    def note(run: Path, session: Session, text: str) -> None:
+        annotate(run, Target("", session.episode.id, 0, session.episode.task.user), "note", text)
+
+    return note

@@ -18,7 +18,6 @@ from agentfw import Message, Session, load
 from agentfw.request import Action, Moment
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.testing import fresh_host
-from agentfw_plugins.view.annotations import Target, annotate
 
 NOTING = """
 import json
@@ -220,11 +219,12 @@ def test_a_hint_is_the_newest_that_was_said_of_an_answer_and_no_praise(trained_o
     }
 
 
-def test_notes_in_the_view_are_hints(trained_on: Callable[..., list[Row]], tmp_path: Path) -> None:
+def test_notes_in_the_view_are_hints(
+    trained_on: Callable[..., list[Row]], note_in_view: Callable[[Path, Session, str], None], tmp_path: Path
+) -> None:
     def noted(session: Session) -> None:
-        target = Target("", session.episode.id, 0, session.episode.task.user)
         (run,) = (tmp_path / "recorded").iterdir()
-        annotate(run, target, "note", "a warmer one")
+        note_in_view(run, session, "a warmer one")
 
     rows = trained_on("hint", {"noted": noted, "short": rated(-1.0, words="shorter")})
 

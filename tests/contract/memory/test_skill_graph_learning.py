@@ -42,7 +42,7 @@ def test_a_good_trajectory_becomes_skills_with_what_shipped() -> None:
                 "move my meeting",
                 ("rescheduling",),
                 (Step("look", "calendar"), Step("send", "mail")),
-                "Ana prefers the earliest slot.",
+                "I prefer the earliest slot.",
             ),
             0.9,
         )

@@ -25,12 +25,12 @@ def texts(graph: SkillGraph, about: str = "dining") -> set[str]:
 
 def test_what_a_user_says_after_a_failure_is_learned() -> None:
     with opened() as graph:
-        learned = say(graph, "t1", "Ana prefers quiet tables.", reward=0.2)
+        learned = say(graph, "t1", "I prefer quiet tables.", reward=0.2)
 
-        assert texts(graph) == {"For dining: Ana prefers quiet tables."}
+        assert texts(graph) == {"For dining: I prefer quiet tables."}
         assert graph.get(learned.added[0]).uses == 0  # it wasn't tried, so the failure isn't its own
     with opened(wishes_from=0.5) as graph:
-        say(graph, "t1", "Ana prefers quiet tables.", reward=0.2)
+        say(graph, "t1", "I prefer quiet tables.", reward=0.2)
 
         assert texts(graph) == set()
 
@@ -38,16 +38,16 @@ def test_what_a_user_says_after_a_failure_is_learned() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("prefers quiet tables near the window", "prefers loud tables near the window"),
-        ("prefers jazz while cooking dinner", "prefers rock while cooking dinner"),
+        ("prefer quiet tables near the window", "prefer loud tables near the window"),
+        ("prefer jazz with friends at dinner", "prefer rock with friends at dinner"),
     ],
 )
 def test_the_opposite_in_nearly_the_same_words_becomes_the_newest_version(before: str, after: str) -> None:
     with opened(merge_above=0.5) as graph:
-        first = say(graph, "t1", f"Ana {before}.")
+        first = say(graph, "t1", f"I {before}.")
         (old,) = texts(graph)
 
-        second = say(graph, "t2", f"Ana {after}.")
+        second = say(graph, "t2", f"I {after}.")
 
         (new,) = texts(graph)
         assert new != old
