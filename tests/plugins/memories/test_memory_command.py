@@ -23,7 +23,7 @@ TRAJECTORY = {
     "query": "move my meeting",
     "scenarios": ["rescheduling"],
     "steps": [{"action": "look", "tool": "calendar", "worked": True}],
-    "outcome": "Ana prefers the earliest slot.",
+    "outcome": "I prefer the earliest slot.",
     "reward": 0.9,
 }
 
