@@ -216,7 +216,7 @@ COMMANDS = (
         TRAJECTORIES is a file (- for stdin) with one JSON object per line:
 
         {"id": "t1", "user": "ana", "query": "move my meeting", "scenarios": ["rescheduling"], "steps": [{"action":
-        "look", "tool": "calendar", "worked": true}], "outcome": "Ana prefers the earliest slot.", "reward": 0.9}
+        "look", "tool": "calendar", "worked": true}], "outcome": "Ana prefers mornings.", "reward": 0.9}
         """,
         (argument("trajectories", type=click.File("rb")), _EMBEDDER),
         _learned,

@@ -2,11 +2,11 @@
 
     >>> trip = Trajectory(
     ...     id="t1", user="ana", query="move my meeting", scenarios=("rescheduling",),
-    ...     steps=(Step("look", tool="calendar"), Step("send", tool="mail")), outcome="Ana prefers the earliest slot.",
+    ...     steps=(Step("look", tool="calendar"), Step("send", tool="mail")), outcome="Ana prefers mornings.",
     ... )
     >>> for draft in extract(trip):
     ...     print(draft.text)
-    For rescheduling: Ana prefers the earliest slot.
+    For rescheduling: Ana prefers mornings.
     For rescheduling, use calendar, then mail
 
 `extract` reads the steps (which tools worked, and which replaced one that failed), and takes what the user said of how
