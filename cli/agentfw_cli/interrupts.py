@@ -12,17 +12,19 @@ Nothing that was acknowledged is lost by this, because it is on disk.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TypeVar
 
 from agentfw.boundary.coroutines import use_daemon_threads
 from agentfw.boundary.metadata import blame
+from agentfw.boundary.output import data_stream
 from agentfw.boundary.plugin_calls import hanging
 from agentfw.errors import Interruption, PluginError, in_words
 
@@ -34,6 +36,8 @@ _PATIENCE = 2.0
 _UNHANDLED = b"a timer of a plugin has sent SIGALRM, which nobody handles; the run goes on\n"
 _LEAVING = 10.0
 """Seconds that Python may take to end. It waits for threads of plugins and runs what they registered with `atexit`."""
+_codes: list[int] = []
+"""The exit code, once the command is over."""
 
 
 class Interrupted(Interruption):
@@ -97,10 +101,20 @@ def tell_of_leftovers() -> None:
 
     A timer that no handler waits for is reported as well. It would end the process without a word.
     """
+    atexit.register(_leave_printing_threads)  # the first that registers is called last, when all others were
     if hasattr(signal, "SIGALRM") and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
         signal.signal(signal.SIGALRM, lambda number, frame: os.write(2, _UNHANDLED) and None)
     sys.unraisablehook = lambda left: _told(left.exc_value) or sys.__unraisablehook__(left)
     threading.excepthook = lambda left: _told(left.exc_value) or threading.__excepthook__(left)
+
+
+def _leave_printing_threads() -> None:
+    """End the process before Python does where a thread that isn't ours might print.
+
+    Python stops such a thread wherever it is. If it is printing just then, nobody else can, and Python aborts.
+    """
+    if _codes and any(one.daemon and not one.name.startswith("agentfw") for one in threading.enumerate()):
+        end_process(_codes[-1])
 
 
 def _tell_of_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -120,6 +134,7 @@ def _told(error: BaseException | None) -> bool:
 
 def leave_soon(code: int) -> None:
     """End the process if Python doesn't end in time, and say which threads it waits for."""
+    _codes.append(code)
 
     def leave() -> None:
         threading.main_thread().join()
@@ -143,7 +158,9 @@ def end_process(code: int) -> NoReturn:
     """End the process now. Nothing that was acknowledged is lost: it is on disk."""
     if sys.stderr.isatty():
         sys.stderr.write("\x1b[?25h")  # a live picture may have hidden the cursor
-    sys.stderr.flush()
+    for stream in (data_stream(), sys.stderr):
+        with suppress(OSError, ValueError):  # nobody reads it any longer
+            stream.flush()
     os._exit(code)
 
 

@@ -136,8 +136,9 @@ def test_a_cancelled_call_is_cancelled_there_too(counter: Remote) -> None:
 
 
 def test_what_it_prints_disturbs_no_answer_and_it_reads_no_input(
-    start: Start, capfd: pytest.CaptureFixture[str]
+    start: Start, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     counter = start()
 
     assert wait(counter, "say", "hello") == 0

@@ -95,7 +95,8 @@ def main() -> None:
     with struck_streams(), struck_logs():
         asyncio.run(run())
     # Threads of the object's libraries must not keep the process.
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
     os._exit(0)
 
 

@@ -61,6 +61,7 @@ def test_a_thread_that_prints_beside_hooks_ends_no_run_and_gets_into_no_data(
 ) -> None:
     install("agentfw-noise", "[agentfw]\nnoise = agentfw_noise\n", PRINTING)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(SITE)])}
+    environment.pop("PYTHONUNBUFFERED", None)  # printing takes a lock then, which a thread may hold at the end
 
     for number in range(2):
         ended = subprocess.run(
