@@ -218,7 +218,7 @@ def test_a_question_is_answered_in_three_clicks(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), pytest.param(400, "dark", marks=pytest.mark.nightly)])
 def test_every_page_can_be_read_by_everybody(url: str, chromium: Callable[..., Any], width: int, scheme: str) -> None:
     package = importlib.util.find_spec("axe_playwright_python")
     if package is None or package.origin is None:
