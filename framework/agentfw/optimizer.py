@@ -66,8 +66,8 @@ class Loss:
     """Lower clipping range of the importance ratio: r is clipped at 1 - clip_low."""
     clip_high: float = 0.2
     """Upper clipping range of the importance ratio: r is clipped at 1 + clip_high."""
-    ratio: Literal["token", "sequence"] = "token"
-    """Ratio of each token, or the geometric mean over the tokens of a turn (GSPO)."""
+    ratio: Literal["token", "sequence", "episode"] = "token"
+    """Ratio of each token, or the geometric mean over the tokens of a turn (GSPO) or of an episode's turns."""
     ratio_cap: float | None = None
     """Upper limit of the ratio, also for negative advantages, where clipping doesn't apply."""
     aggregation: Literal["token_mean", "sequence_mean", "episode_mean", "token_sum"] = "token_mean"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -51,6 +52,7 @@ class Piece:
     before: torch.Tensor | None = None
     base: torch.Tensor | None = None
     baseline: torch.Tensor | None = None
+    of_episode: torch.Tensor | None = None
 
 
 def backward(network: Network, piece: Piece, loss: Loss, figures: Figures, *, idle: bool = False) -> None:
@@ -64,8 +66,8 @@ def backward(network: Network, piece: Piece, loss: Loss, figures: Figures, *, id
         return
     figures.add("entropy", entropy)
     before = logprobs.detach() if piece.before is None else piece.before
-    known = piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base, piece.baseline, piece.teacher
-    loss_of(loss, Terms(logprobs, before, *known), figures).backward()
+    known = piece.advantages, piece.weights, piece.turns, piece.sampled, piece.base, piece.baseline, piece.of_episode
+    loss_of(loss, Terms(logprobs, before, *known, piece.teacher), figures).backward()
 
 
 @dataclass
@@ -191,10 +193,12 @@ class Descent:
         for group in self.optimizer.param_groups:
             group["lr"] = self._rate(self.steps)
         self.optimizer.zero_grad()
+        if kind.loss.ratio == "episode":
+            self._compare_episodes(lessons, [piece for piece in pieces if piece.before is not None])
         if kind.has_baselines:
             ratios: dict[int, float] = {}
             for each, logprobs in zip(others, self._logprobs(others, "trained"), strict=True):
-                ratios.update(zip(each.lessons, _log_ratios(each, logprobs), strict=True))
+                ratios.update(zip(each.lessons, _log_ratios(each, logprobs, each.base), strict=True))
             baselines = numpy.array(kind.baselines(lessons, [ratios[place] for place in sorted(ratios)]))
             for piece in pieces:
                 piece.baseline = self._tensor(baselines[list(piece.lessons)].astype(numpy.float32))
@@ -216,6 +220,22 @@ class Descent:
             self.network.stepped()
             self.steps += 1
         return length
+
+    def _compare_episodes(self, lessons: Sequence[Lesson], pieces: Sequence[Piece]) -> None:
+        """Tell each piece how far the episodes of its turns have gone since before the batch, wherever their turns are.
+
+        This computes every token once more for each step but a batch's only one.
+        """
+        sums: dict[str, float] = defaultdict(float)
+        counts: dict[str, int] = defaultdict(int)
+        for piece, logprobs in zip(pieces, self._logprobs(pieces, "trained"), strict=True):
+            for place, value in zip(piece.lessons, _log_ratios(piece, logprobs, piece.before), strict=True):
+                sums[lessons[place].episode] += value
+                counts[lessons[place].episode] += len(lessons[place].tokens.sampled)
+        for piece in pieces:
+            names = [lessons[place].episode for place in piece.lessons]
+            means = numpy.array([sums[name] / counts[name] for name in names], dtype=numpy.float32)
+            piece.of_episode = self._tensor(means)
 
     def _tell(self, pieces: int) -> None:
         done, of = self._done
@@ -257,10 +277,10 @@ def _teaches(lesson: Lesson, loss: Loss) -> bool:
     return lesson.advantage != 0 or loss.kl > 0
 
 
-def _log_ratios(piece: Piece, logprobs: torch.Tensor) -> list[float]:
-    """The log ratio of each turn of a piece to the reference."""
-    assert piece.base is not None
-    apart = (logprobs - piece.base).double()
+def _log_ratios(piece: Piece, logprobs: torch.Tensor, others: torch.Tensor | None) -> list[float]:
+    """The log ratio of each turn of a piece to what its tokens had by another policy."""
+    assert others is not None
+    apart = (logprobs - others).double()
     sums: list[float] = apart.new_zeros(int(piece.turns.max()) + 1).index_add(0, piece.turns, apart).tolist()
     return sums
 

@@ -67,6 +67,9 @@ class Terms:
     """Logprobs of the reference policy. Given if the loss needs a reference or has a KL penalty."""
     baseline: torch.Tensor | None = None
     """[turns]: what `baselines` gave for each turn, if the loss has baselines."""
+    of_episode: torch.Tensor | None = None
+    """[turns]: the mean log ratio of the tokens of each turn's episode, detached, where the ratio is an episode's and
+    this isn't the batch's first step."""
     teacher: torch.Tensor | None = None
     """The teacher's logprobs of the same tokens. Given if the training has a teacher, or the loss shows a hint."""
 
@@ -156,6 +159,11 @@ class Clipped(TokenLoss):
         if loss.ratio == "sequence":
             counts = terms.by_turn(logarithm.new_ones(logarithm.shape))
             logarithm = (terms.by_turn(logarithm) / counts)[terms.turns]
+        if loss.ratio == "episode":
+            # The other turns may be in another piece. So the value comes from before, and the gradient from the token
+            # itself, as in GSPO-token: each turn keeps its own advantage.
+            logarithm = terms.logprobs - terms.logprobs.detach()
+            logarithm = logarithm if terms.of_episode is None else logarithm + terms.of_episode[terms.turns]
         ratio = logarithm.clamp(-_FARTHEST, _FARTHEST).exp()
         figures.add("ratio", ratio.detach())
         figures.add_largest("ratio_largest", ratio.detach())

@@ -74,7 +74,10 @@ class DrGRPOSettings(GRPOSettings):
 
 
 class GSPOSettings(GRPOSettings):
-    """One ratio for a whole turn, the geometric mean of its tokens' ratios, and therefore far narrower clipping."""
+    """One ratio for a whole turn, the geometric mean of its tokens' ratios, and therefore far narrower clipping.
+
+    `ratio="episode"` is the paper's ratio where an episode has several turns: one for all that the policy said in it.
+    """
 
     ratio: Ratio = "sequence"
     clip_low: ClipLow = 3e-4

@@ -37,8 +37,11 @@ from agentfw.scores import LARGEST, Track
 ClipLow = Annotated[float, Field(ge=0, description="Lower clipping range of the importance ratio.")]
 ClipHigh = Annotated[float, Field(ge=0, description="Upper clipping range of the importance ratio.")]
 Ratio = Annotated[
-    Literal["token", "sequence"],
-    Field(description="Importance ratio of each token, or the geometric mean over the tokens of a turn."),
+    Literal["token", "sequence", "episode"],
+    Field(
+        description="Importance ratio of each token, or the geometric mean over the tokens of a turn, or over those of "
+        "all turns of an episode."
+    ),
 ]
 RatioCap = Annotated[
     float | None, Field(gt=0, description="Maximum importance ratio, also where the advantage is negative.")

@@ -141,7 +141,16 @@ class Plain:
         return total
 
     def gain(self, one: Said, now: Any, before: Any) -> Any:
-        ratio = (now - before).exp() if self.loss.ratio == "token" else (now - before).mean().exp().expand(len(now))
+        match self.loss.ratio:
+            case "token":
+                ratio = (now - before).exp()
+            case "sequence":
+                ratio = (now - before).mean().exp().expand(len(now))
+            case _:
+                # The value is the episode's, and the gradient the token's: GSPO-token, over several turns.
+                pairs = zip(self.said, self._all(), self.before, strict=True)
+                apart = [present - then for each, present, then in pairs if each.episode == one.episode]
+                ratio = torch.cat(apart).mean().exp().detach() * (now - now.detach()).exp()
         if self.loss.ratio_cap is not None:
             ratio = ratio.clamp(max=self.loss.ratio_cap)
         clipped = ratio.clamp(1 - self.loss.clip_low, 1 + self.loss.clip_high)
@@ -202,6 +211,11 @@ CASES: dict[str, tuple[Loss, int, str]] = {
         4,
         "start",
     ),
+    "one ratio an episode": (
+        Loss(ratio="episode", clip_low=0.03, clip_high=0.04, aggregation="episode_mean"),
+        4,
+        "start",
+    ),
     "capped ratio": (Loss(clip_high=1.0, ratio_cap=1.05), 4, "start"),
     "constant length": (Loss(aggregation="token_sum", length=7), 1, "start"),
     "kl from the start": (Loss(kl=0.5, aggregation="sequence_mean"), 4, "start"),
@@ -229,8 +243,9 @@ def test_an_update_is_what_the_formula_says(
     adapter = make_adapter(small_model, tmp_path / "adapter")
     plain = Plain(small_model, adapter, loss, PAIRS if loss.name == loss_of("dpo").name else SAID, reference)
     began = plain.weights()
-    settings: dict[str, Any] = {"rank": 4, "alpha": 8.0, "learning_rate": 1e-2, "steps": steps, "reference": reference}
-    learner = learner_of(adapter=str(adapter), **settings)
+    # The turns of an episode are in several pieces, which are computed one after the other.
+    settings: dict[str, Any] = {"rank": 4, "alpha": 8.0, "learning_rate": 1e-2, "steps": steps, "tokens": 8}
+    learner = learner_of(adapter=str(adapter), reference=reference, **settings)
 
     update = learner.update(batch_of(plain, tmp_path / "update"))
     assert update is not None

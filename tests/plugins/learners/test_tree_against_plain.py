@@ -31,6 +31,7 @@ losses = st.sampled_from(
     [
         Loss(),
         Loss(kl=0.1, aggregation="sequence_mean", ratio="sequence"),
+        Loss(ratio="episode", aggregation="episode_mean"),
         Loss(importance_cap=2.0, ratio_cap=10.0, aggregation="token_sum", length=5),
         Imitation(ImitationSettings()).loss(),
     ]
