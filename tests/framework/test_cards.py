@@ -121,5 +121,7 @@ def test_what_the_doctor_found_of_this_card_takes_the_place_of_a_default(
     learner = learners.LoraLearner(LoraSettings(), engine)
 
     assert learner.settings.packing == packing
-    assert ("learner.packing = plain, because" in engine.plan.words()) == (packing == "plain")
+    asked = learners.LoraLearner(LoraSettings(packing="tree"), engine)
+    assert asked.settings.packing == "tree", "who sets it by hand knows better"
+    assert ("learner.packing = plain if it isn't set, because" in engine.plan.words()) == (packing == "plain")
     assert ("it took more than 240 s" in engine.plan.words()) == (packing == "plain")

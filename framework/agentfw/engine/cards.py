@@ -65,7 +65,7 @@ class Plan(NamedTuple):
     def words(self) -> str:
         if not self.learning:
             return f"playing on {_named(self.playing)}" if self.playing else ""
-        plain = f"; learner.packing = plain, because {self.no_trees}" if self.no_trees else ""
+        plain = f"; learner.packing = plain if it isn't set, because {self.no_trees}" if self.no_trees else ""
         if self.shared:
             return f"learning and playing in turn on {_named(self.learning)}{plain}"
         return f"the learner on {_named(self.learning)}; playing on {_named(self.playing)}{plain}"

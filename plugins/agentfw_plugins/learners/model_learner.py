@@ -76,7 +76,9 @@ class ModelLearner(Learner):
         )
         started = engine or self._ours
         if started is not None and settings.device == "auto" and started.plan.own:
-            placed = {"device": started.plan.own, **({"packing": "plain"} if started.plan.no_trees else {})}
+            placed = {"device": started.plan.own}
+            if started.plan.no_trees and "packing" not in settings.model_fields_set:
+                placed["packing"] = "plain"
             self.settings = settings = settings.model_copy(update=placed)
         worker = f"{LearnerWorker.__module__}:{LearnerWorker.__name__}"
         self._group = Group(started, settings, worker, learning_rate) if started and settings.workers > 1 else None
