@@ -6,6 +6,7 @@ two gradients of the first step are compared; only the step is timed (forward, b
     python benchmarks/trl_side_by_side.py
     python benchmarks/trl_side_by_side.py --workload short --sides tree plain --repeats 5 --json
     python benchmarks/trl_side_by_side.py --shape 4b --precision nf4 --device cuda --tokens 16384
+    python benchmarks/trl_side_by_side.py --whole path/to/gsm8k/train.jsonl --updates 10 --seeds 1 2 3
 
     group            8 samples of one prompt of 1,500 tokens, answers of 64
     episodes         8 samples of one task, 10 turns each; a row of TRL's is a turn, as it must be where a turn's prompt
@@ -16,6 +17,12 @@ two gradients of the first step are compared; only the step is timed (forward, b
 
 Sides: `tree` and `plain` are agentfw's two packings, `trl` is TRL as it comes. It computes activations twice, and so do
 they, so that it is like with like.
+
+With `--whole`, each side trains SmolLM2 135M by itself on the same sums of GSM8K, and updates are timed from the first
+sampled token to the version that is served: playing, learning, and, for agentfw, proving which weights are served. All
+samples are of the same prompts, rate, rank and temperature. The first update warms up. Samples share the examples in a
+prompt (`--shots`), and don't share long answers (`--answer`). With `--held-out`, both are asked sums that aren't among
+those trained on, before and after.
 
 Memory is the most that a step holds beyond what the process held before the first. Sides take turns, and a ratio is the
 median of the ratios within a repetition, with the least and the largest. CPU seconds are told beside the clock's: on a
@@ -37,10 +44,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agentfw.report.statistics import bootstrap
 from agentfw_benchmarks import Options, answer_of, make_model, model_size, ratio_span, tell
+from agentfw_benchmarks.whole_trainings import MODULES, SAMPLES, train_whole
 
-SAMPLES, OF_A_TASK = 8, 16
-"""Samples of the one task, and of each of the workload `tasks`. TRL computes as many rows at once as the former."""
+OF_A_TASK = 16
+"""Samples of each of the workload `tasks`. Of the one task of the others there are SAMPLES, as many as TRL computes at
+once."""
 SIDES = ("tree", "plain", "trl")
 SHAPES: dict[str, dict[str, Any]] = {
     "small": model_size(hidden=512, inner=1376, layers=6, heads=8, key_heads=4, vocab_size=8192)
@@ -49,7 +59,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "4b": model_size(hidden=2560, inner=9728, layers=36, heads=32, key_heads=8, vocab_size=151936)
     | {"head_dim": 128, "initializer_range": 0.02},
 }
-MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 Row = tuple[list[int], list[int], list[int], float]
 """Prompt, completion, which tokens of the completion were sampled, advantage."""
@@ -355,6 +364,51 @@ def show(report: dict[str, Any]) -> None:
             print(f"{row['side']:<10}{shown}   {ratios}   {gradient}")
 
 
+def compare_whole(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    sides = [side for side in options.sides if side != "plain"]
+    found: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
+    for seed in options.seeds:
+        for side, some in found.items():
+            words = ["--side", side, "--model", whole_model(options.model), "--whole", options.whole, "--seed", seed]
+            words += ["--adapter", folder / "before.json" if options.held_out else ""]
+            for name in ("updates", "shots", "answer", "threads"):
+                words += [f"--{name}", getattr(options, name)]
+            environment = os.environ | {"OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1"}
+            some.append(answer_of(__file__, *words, environment=environment))
+            told = " ".join(f"{one:.1f}" for one in some[-1]["updates"])
+            print(f"seed {seed} {side}: {told} s of CPU an update", file=sys.stderr)
+    return {"whole": found, "updates": options.updates, "shots": options.shots, "answer": options.answer}
+
+
+def whole_model(named: str) -> str:
+    """The folder of a model. The default is the chat model that `agentfw train --model smollm2` takes."""
+    from agentfw_plugins.models import locate
+
+    return str(locate(named or "smollm2"))
+
+
+def show_whole(report: dict[str, Any]) -> None:
+    found = report["whole"]
+    first = next(iter(found))
+    print(
+        f"{report['updates']} updates, {report['shots']} examples a prompt, answers of up to {report['answer']} tokens"
+    )
+    for side, seeds in found.items():
+        means = [statistics.mean(one["updates"]) for one in seeds]
+        ratios = ratio_span(means, [statistics.mean(one["updates"]) for one in found[first]])
+        told = (
+            f"{side:<6}{statistics.mean(means):>8.1f} s of CPU an update, x {{1:.2f}} [{{0:.2f}}, {{2:.2f}}] {first}'s"
+        )
+        print(told.format(*ratios))
+        if "right" in seeds[0]:
+            every = bootstrap([one for each in seeds for one in each["right"]])
+            told = ", ".join(f"{statistics.mean(one['right']):.3f}" for one in seeds)
+            print(f"      right {every.estimate:.3f} ± {every.margin:.3f} ({told})")
+    if "before" in found[first][0]:
+        before = bootstrap(found[first][0]["before"])
+        print(f"before: {before.estimate:.3f} ± {before.margin:.3f}")
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
@@ -367,7 +421,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         tokens=(4096, "agentfw computes so many at once; 0 lets it choose"),
         model=("", "a model folder; else one of drawn weights is made on the spot"),
         precision="fp32",
+        whole=("", "train.jsonl of GSM8K, to compare whole trainings"),
+        updates=(10, "of each whole training"),
+        seeds=[1, 2, 3],
+        shots=(0, "examples in each prompt"),
+        answer=(12, "maximum tokens of an answer"),
+        held_out=(False, "ask held-out sums before and after"),
     )
+    parser.add_argument("--seed", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=SIDES, help="compared with the first")
     parser.add_argument("--shape", default="small", choices=SHAPES, help="of the model that is made")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -375,11 +436,19 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--gradient", default="", help=argparse.SUPPRESS)
     parser.add_argument("--side", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.side and options.whole:
+        with contextlib.redirect_stdout(sys.stderr):
+            found = train_whole(options)
+        print(json.dumps(found))
+        return {}
     if options.side:
         (options.workload,) = options.workload
         work = make_adapter if options.side == "adapter" else run_trl if options.side == "trl" else run_agentfw
         print(json.dumps(work(options)))
         return {}
+    if options.whole:
+        with tempfile.TemporaryDirectory() as folder:
+            return tell(compare_whole(options, Path(folder)), options.json, show_whole)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         model = Path(options.model or make_model(Path(folder) / "model", **SHAPES[options.shape]))
         options.adapter = str(Path(folder) / "adapter")
