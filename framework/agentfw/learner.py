@@ -75,12 +75,12 @@ class Learner:
         """
         return ()
 
-    def score(self, answers: Sequence[Answer], *, base: bool = False) -> Scores:
-        """The same for several answers, which a learner may compute at once, and how exact it is.
+    def score(self, answers: Sequence[Answer], base: bool = False, rounding: bool = False) -> Scores:
+        """The same for several answers, which a learner may compute at once, and, if asked for, how exact it is.
 
         A training compares them with the policy's own logprobs to verify which weights are served. The rounding tells
-        numerical noise from wrong weights: the less precise the model, the larger it is. Without it the noise is only
-        measured, before the first update.
+        numerical noise from wrong weights: the less precise the model, the larger it is. It is asked for before the
+        first update, and where noise might explain a difference. Without it the noise is only measured.
         """
         return Scores([value for answer in answers for value in self.logprobs(*answer, base=base)])
 

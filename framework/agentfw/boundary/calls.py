@@ -47,8 +47,6 @@ class Call:
     """Whether the base class's method does nothing. A component that doesn't override it isn't called."""
     posted: bool = False
     """Whether the caller goes on without waiting for the memory's thread, which runs later calls after this one."""
-    keyword: str = ""
-    """The name of the last value, if the method takes it by keyword only."""
     passes: type[BaseException] | tuple[()] = ()
     """An exception that is an answer."""
     operation: _Operation | None = None
@@ -74,8 +72,7 @@ class Call:
 
     def on(self, component: Any, given: tuple[Any, ...]) -> Any:
         """Make the call of a component."""
-        method = getattr(component, self.name)
-        return method(*given[:-1], **{self.keyword: given[-1]}) if self.keyword else method(*given)
+        return getattr(component, self.name)(*given)
 
     def written(self, given: tuple[Any, ...]) -> list[forms.Plain]:
         """The values as JSON values, in which form they cross to another process."""
@@ -223,7 +220,7 @@ KINDS_OF_CALLS: dict[str, CallTable] = {
         Call("open", (forms.FOLDER,)),
         Call("start", (forms.FOLDER,), forms.UPDATE),
         Call("update", (forms.BATCH,), forms.UPDATE),
-        Call("score", (forms.VALUE, forms.VALUE), forms.LOGPROBS, keyword="base"),
+        Call("score", (forms.VALUE, forms.VALUE, forms.VALUE), forms.LOGPROBS),
         Call("state", (), forms.FIGURES),
         Call("restore", (forms.VALUE,)),
         Call("rest"),

@@ -179,8 +179,11 @@ class ModelLearner(Learner):
     def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
         return self._logprobs([(prompt_ids, token_ids)], base)
 
-    def score(self, answers: Sequence[Answer], *, base: bool = False) -> Scores:
-        exact, *nudged = (self._logprobs(answers, base, nudge=number) for number in range(1 + _NUDGES))
+    def score(self, answers: Sequence[Answer], base: bool = False, rounding: bool = False) -> Scores:
+        exact = self._logprobs(answers, base)
+        if not rounding:
+            return Scores(exact)
+        nudged = [self._logprobs(answers, base, nudge=number) for number in range(1, 1 + _NUDGES)]
         return Scores(exact, numpy.sqrt(numpy.square(numpy.subtract(nudged, exact)).mean(0)).tolist())
 
     def _logprobs(self, answers: Sequence[Answer], base: bool, *, nudge: int = 0) -> list[float]:

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -196,16 +195,19 @@ def size(values: Sequence[float] | numpy.ndarray) -> float:
 
 _LONGEST = 64
 """Maximum number of tokens of an answer that are compared."""
+_BEFORE = 16
+"""Number of tokens before an answer that are computed with it. Weights show in any tokens, so neither side reads long
+prompts again after each update. Whether the two agree on these shows in what was sampled."""
 _MOST = 16
 """Maximum number of answers that are compared."""
-_ENOUGH = 192
-"""Number of compared tokens from which no further answer is added: three times those of which one can be sure."""
-_COMPUTED = 1024
-"""Maximum number of tokens that are computed, prompts included, unless the first answer alone has more."""
+_ENOUGH = 96
+"""Number of compared tokens from which no further answer is added: half as many again as make one sure."""
+_COMPUTED = 256
+"""Maximum number of tokens that are computed, unless the first answer alone has more."""
 
 
-Learner = Callable[[Sequence[Probe], bool], Awaitable[Scores]]
-"""Asks the learner about probes, with the newest version or with the base model."""
+Learner = Callable[[Sequence[Probe], bool, bool], Awaitable[Scores]]
+"""Asks the learner about probes: with the base model or the newest version, and with what rounding changes or not."""
 
 
 class Proof:
@@ -224,20 +226,13 @@ class Proof:
         if self.probes:
             return
         turns = [turn for episode in records.episodes() for turn in episode.turns if turn.token_ids]
-        probes = {Probe(turn.prompt_ids, turn.token_ids[:_LONGEST]) for turn in turns}
-        sharing = Counter(probe.prompt_ids for probe in probes)
-
-        def cost(probe: Probe) -> float:
-            """Tokens to compute for each that is compared. Answers to one prompt share it."""
-            return len(probe.prompt_ids) / sharing[probe.prompt_ids] / len(probe.token_ids)
-
-        # Those that cost least, as many as are useful.
+        probes = {Probe(turn.prompt_ids[-_BEFORE:], turn.token_ids[:_LONGEST]) for turn in turns}
+        # The longest cost least for each token that is compared.
         chosen: list[Probe] = []
         compared = computed = 0
-        for probe in sorted(probes, key=lambda each: (cost(each), each.prompt_ids, each.token_ids)):
+        for probe in sorted(probes, key=lambda each: (-len(each.token_ids), each.prompt_ids, each.token_ids)):
             compared += len(probe.token_ids)
-            shared = any(probe.prompt_ids == other.prompt_ids for other in chosen)
-            computed += len(probe.token_ids) + (0 if shared else len(probe.prompt_ids))
+            computed += len(probe.token_ids) + len(probe.prompt_ids)
             if chosen and computed > _COMPUTED:
                 break
             chosen.append(probe)
@@ -246,8 +241,8 @@ class Proof:
         self.probes = chosen
         if not self.probes:
             return
-        self._base = await self.learner(self.probes, True)
-        self._trained = await self.learner(self.probes, False)
+        self._base = await self.learner(self.probes, True, True)
+        self._trained = await self.learner(self.probes, False, False)
         # Asked again, because an answer's logprobs depend on its temperature, which the learner doesn't know here.
         found = [served for served in await self._served() if served]
         if found and self._base.logprobs:
@@ -258,12 +253,15 @@ class Proof:
         """Compare the logprobs of policy and learner. Raises an error that names the fault."""
         if not self.probes:
             return {}
-        before, self._trained = self._trained, await self.learner(self.probes, False)
+        before, self._trained = self._trained, await self.learner(self.probes, False, False)
         found, trained = await self._served(), self._trained.logprobs
         if not all(found) or not trained:
             return {}
-        noise = None if self._noise is None else self._noise * self._growth()
-        proven = [check(served, trained, self._base.logprobs, before.logprobs, noise) for served in found]
+        try:
+            proven = [check(served, trained, self._base.logprobs, before.logprobs, self._noise) for served in found]
+        except AgentfwError:
+            noise = await self._noise_by_now()
+            proven = [check(served, trained, self._base.logprobs, before.logprobs, noise) for served in found]
         gaps = [[abs(one - other) for one, other in zip(served, trained, strict=True)] for served in found]
         return {
             "proven": float(all(proven)),
@@ -276,10 +274,16 @@ class Proof:
         """How far sampler and trainer may be apart, in nats per token."""
         return tolerance(self._base.rounding, self.most)
 
-    def _growth(self) -> float:
-        """How much more rounding does to the newest version than to the base: adapters add sums, and confidence."""
+    async def _noise_by_now(self) -> float | None:
+        """The noise of the newest version. Adapters add sums, and confidence, so rounding may do more to it.
+
+        Asked only where the base's noise doesn't explain a difference, because it takes several times the computing.
+        """
         base = size(self._base.rounding)
-        return max(1.0, size(self._trained.rounding) / base) if base else 1.0
+        if self._noise is None or not base:
+            return self._noise
+        newest = await self.learner(self.probes, False, True)
+        return self._noise * max(1.0, size(newest.rounding) / base)
 
     async def _served(self) -> list[Sequence[float]]:
         """The logprobs of the probes from each replica of the policy. Empty if one is unknown."""

@@ -321,10 +321,10 @@ class Learning:
             for policy in filter(None, (self.teacher, self.scorer)):
                 await policy.close()
 
-    async def _answers(self, probes: Sequence[Probe], base: bool) -> Scores:
+    async def _answers(self, probes: Sequence[Probe], base: bool, rounding: bool) -> Scores:
         def found() -> Scores:
             self.learner.wake()
-            scores = self.learner.score([(each.prompt_ids, each.token_ids) for each in probes], base=base)
+            scores = self.learner.score([(each.prompt_ids, each.token_ids) for each in probes], base, rounding)
             self.learner.rest()
             return scores
 
