@@ -6,7 +6,7 @@ two gradients of the first step are compared; only the step is timed (forward, b
     python benchmarks/trl_side_by_side.py
     python benchmarks/trl_side_by_side.py --workload short --sides tree plain --repeats 5 --json
     python benchmarks/trl_side_by_side.py --shape 4b --precision nf4 --device cuda --tokens 16384
-    python benchmarks/trl_side_by_side.py --whole path/to/gsm8k/train.jsonl --updates 10 --seeds 1 2 3
+    python benchmarks/trl_side_by_side.py --whole path/to/gsm8k/train.jsonl --model path/to/model --seeds 1 2 3
 
     group            8 samples of one prompt of 1,500 tokens, answers of 64
     episodes         8 samples of one task, 10 turns each; a row of TRL's is a turn, as it must be where a turn's prompt
@@ -18,7 +18,7 @@ two gradients of the first step are compared; only the step is timed (forward, b
 Sides: `tree` and `plain` are agentfw's two packings, `trl` is TRL as it comes. It computes activations twice, and so do
 they, so that it is like with like.
 
-With `--whole`, each side trains SmolLM2 135M by itself on the same sums of GSM8K, and updates are timed from the first
+With `--whole`, each side trains a chat model by itself on the same sums of GSM8K, and updates are timed from the first
 sampled token to the version that is served: playing, learning, and, for agentfw, proving which weights are served. All
 samples are of the same prompts, rate, rank and temperature. The first update warms up. Samples share the examples in a
 prompt (`--shots`), and don't share long answers (`--answer`). With `--held-out`, both are asked sums that aren't among
@@ -364,42 +364,38 @@ def show(report: dict[str, Any]) -> None:
             print(f"{row['side']:<10}{shown}   {ratios}   {gradient}")
 
 
-def compare_whole(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def compare_whole(options: argparse.Namespace) -> dict[str, Any]:
+    """Each training is kept in the folder of work, so that the same command goes on after an interruption."""
     sides = [side for side in options.sides if side != "plain"]
     found: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
+    about = f"{options.updates} updates, {options.shots} shown, {options.answer} tokens"
+    options.work.mkdir(parents=True, exist_ok=True)
     for seed in options.seeds:
         for side, some in found.items():
-            words = ["--side", side, "--model", whole_model(options.model), "--whole", options.whole, "--seed", seed]
-            words += ["--adapter", folder / "before.json" if options.held_out else ""]
-            for name in ("updates", "shots", "answer", "threads"):
-                words += [f"--{name}", getattr(options, name)]
-            environment = os.environ | {"OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1"}
-            some.append(answer_of(__file__, *words, environment=environment))
+            kept = options.work / f"{side}, seed {seed}, {about}.json"
+            if not kept.exists():
+                words = ["--side", side, "--model", options.model, "--whole", options.whole, "--seed", seed]
+                words += ["--adapter", options.work / f"before, {about}.json" if options.held_out else ""]
+                for name in ("updates", "shots", "answer", "threads"):
+                    words += [f"--{name}", getattr(options, name)]
+                environment = os.environ | {"OMP_NUM_THREADS": str(options.threads)}
+                kept.write_text(json.dumps(answer_of(__file__, *words, environment=environment)), "utf-8")
+            some.append(json.loads(kept.read_text("utf-8")))
             told = " ".join(f"{one:.1f}" for one in some[-1]["updates"])
             print(f"seed {seed} {side}: {told} s of CPU an update", file=sys.stderr)
     return {"whole": found, "updates": options.updates, "shots": options.shots, "answer": options.answer}
 
 
-def whole_model(named: str) -> str:
-    """The folder of a model. The default is the chat model that `agentfw train --model smollm2` takes."""
-    from agentfw_plugins.models import locate
-
-    return str(locate(named or "smollm2"))
-
-
 def show_whole(report: dict[str, Any]) -> None:
     found = report["whole"]
     first = next(iter(found))
-    print(
-        f"{report['updates']} updates, {report['shots']} examples a prompt, answers of up to {report['answer']} tokens"
-    )
+    told = f"{report['shots']} examples a prompt, answers of up to {report['answer']} tokens"
+    print(f"{report['updates']} updates, {told}")
     for side, seeds in found.items():
         means = [statistics.mean(one["updates"]) for one in seeds]
         ratios = ratio_span(means, [statistics.mean(one["updates"]) for one in found[first]])
-        told = (
-            f"{side:<6}{statistics.mean(means):>8.1f} s of CPU an update, x {{1:.2f}} [{{0:.2f}}, {{2:.2f}}] {first}'s"
-        )
-        print(told.format(*ratios))
+        told = "{1:.2f} [{0:.2f}, {2:.2f}]".format(*ratios)
+        print(f"{side:<6}{statistics.mean(means):>8.1f} s of CPU an update, {told} times {first}'s")
         if "right" in seeds[0]:
             every = bootstrap([one for each in seeds for one in each["right"]])
             told = ", ".join(f"{statistics.mean(one['right']):.3f}" for one in seeds)
@@ -426,6 +422,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         seeds=[1, 2, 3],
         shots=(0, "examples in each prompt"),
         answer=(12, "maximum tokens of an answer"),
+        work=(Path("beside-trl"), "folder that keeps whole trainings"),
         held_out=(False, "ask held-out sums before and after"),
     )
     parser.add_argument("--seed", type=int, default=1, help=argparse.SUPPRESS)
@@ -447,8 +444,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         print(json.dumps(work(options)))
         return {}
     if options.whole:
-        with tempfile.TemporaryDirectory() as folder:
-            return tell(compare_whole(options, Path(folder)), options.json, show_whole)
+        if not options.model:
+            parser.error("--whole needs a chat model: --model path/to/SmolLM2-135M-Instruct")
+        return tell(compare_whole(options), options.json, show_whole)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         model = Path(options.model or make_model(Path(folder) / "model", **SHAPES[options.shape]))
         options.adapter = str(Path(folder) / "adapter")

@@ -47,7 +47,7 @@ def keep(rounds: int, users: int) -> list[Episode]:
 
 @pytest.fixture(scope="module")
 def kept() -> list[Episode]:
-    return keep(rounds=20, users=10)
+    return keep(rounds=16, users=6)
 
 
 @pytest.fixture(scope="module")

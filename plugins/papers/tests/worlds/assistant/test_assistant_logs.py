@@ -24,16 +24,14 @@ from agentfw_papers.worlds.assistant.catalogue import Catalogue
 from agentfw_papers.worlds.assistant.logs import write_logs
 from agentfw_papers.worlds.assistant.rewards import AssistantPreference
 
-EPOCHS = 16
-
 
 @pytest.fixture(scope="session")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of the default world, fitted by the reward itself."""
+    """A model of the default world, fitted by the reward itself, as little as is enough for what is asserted here."""
     torch = pytest.importorskip("torch", reason="fitting needs torch")
     torch.set_num_threads(1)
     home = tmp_path_factory.mktemp("assistant") / "preferences"
-    AssistantPreference(LogPreferenceSettings(model=str(home), dimensions=16, epochs=EPOCHS))
+    AssistantPreference(LogPreferenceSettings(model=str(home), dimensions=16, epochs=2))
     return home
 
 
