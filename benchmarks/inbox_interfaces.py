@@ -15,12 +15,13 @@ does stand for that.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from agentfw import Engagement, PolicyAgent, Task
 from agentfw.interfaces import parse_interface
-from agentfw.runs import in_processes, usual_processes
+from agentfw.runs import in_processes
 from agentfw_benchmarks import Options, beside, difference_of, mean_of, print_markdown, shown, tell
 from agentfw_plugins.policies.scripted import ScriptedPolicy, ScriptedSettings
 from agentfw_plugins.worlds.inbox.environment import Inbox, InboxSettings
@@ -58,7 +59,7 @@ def play(job: tuple[bool, str, int]) -> list[dict[str, float]]:
 def played(single: bool, seeds: int, jobs: int | None) -> Days:
     """The same days under each interface."""
     work = [(single, interface, seed) for interface in INTERFACES for seed in range(seeds)]
-    found = dict(zip(work, in_processes(play, work, jobs or usual_processes(len(work))), strict=True))
+    found = dict(zip(work, in_processes(play, work, jobs or min(os.cpu_count() or 1, len(work))), strict=True))
     days = {
         interface: [day for seed in range(seeds) for day in found[single, interface, seed]] for interface in INTERFACES
     }

@@ -96,6 +96,10 @@ class AgentfwError(Exception):
         super().__init__(self.message)
         self.fix = fix
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickled by its attributes: constructors differ, and `args` has the message only.
+        return type(self).__new__, (type(self), *self.args), self.__dict__
+
     @property
     def fix(self) -> str:
         """What to do about it. A traceback has it below the message."""

@@ -321,7 +321,13 @@ class Judge:
             self._loops[running] = _Loop(asyncio.Semaphore(self.parallel))
         loop = self._loops[running]
         async with loop.locks.setdefault(key, asyncio.Lock()):
-            if (marks := self.cached(messages, count)) is not None:
+            try:
+                marks = self._cache.get(key, count)
+            except sqlite3.Error as error:
+                logger.warning("cached judgements can't be read, so the judge is asked again: %s", error)
+                marks = None
+            if marks is not None:
+                self._answered = True
                 return marks, "", NO_USAGE
             async with loop.slots:
                 marks, failure, usage = await self._ask_until_usable(messages, read)
@@ -335,16 +341,6 @@ class Judge:
                     # The marks are valid even if they can't be cached.
                     logger.warning("a judgement could not be cached: %s", error)
         return marks, failure, usage
-
-    def cached(self, messages: Sequence[Message], count: int) -> tuple[Mark, ...] | None:
-        """The marks of a question, if it was asked before."""
-        try:
-            marks = self._cache.get(self._key(messages), count)
-        except sqlite3.Error as error:
-            logger.warning("cached judgements can't be read, so the judge is asked again: %s", error)
-            return None
-        self._answered = self._answered or marks is not None
-        return marks
 
     async def _ask_until_usable(
         self, question: Sequence[Message], read: Read

@@ -247,26 +247,10 @@ class RubricJudge(Judge):
         question = make_question(attempts, self.rules, longest=self.longest)
         read = partial(marks_in, count=question.count)
         marks, failure, usage = await self.marks(question.messages, question.count, read)
-        return _judgement(question, marks or [Mark(FALLBACK)] * question.count, failure, usage)
-
-    def recall(self, attempts: Sequence[Sequence[Message]]) -> Judgement | None:
-        """The judgement of a group if it is in the cache. Nothing is asked."""
-        if not attempts:
-            return Judgement()
-        question = make_question(attempts, self.rules, longest=self.longest)
-        marks = self.cached(question.messages, question.count)
-        return None if marks is None else _judgement(question, marks)
+        given = marks or [Mark(FALLBACK)] * question.count
+        found = [given[place - 1] for place in question.places]
+        return Judgement(tuple(mark.score for mark in found), tuple(mark.why for mark in found), failure, usage)
 
     async def judge_all(self, groups: Sequence[Sequence[Sequence[Message]]]) -> list[Judgement]:
         """Judge many groups, with at most `parallel` questions in progress."""
         return list(await asyncio.gather(*map(self.judge, groups)))
-
-
-def _judgement(question: Question, marks: Sequence[Mark], failure: str = "", usage: Usage = NO_USAGE) -> Judgement:
-    """The marks in the order of the group."""
-    return Judgement(
-        tuple(marks[place - 1].score for place in question.places),
-        tuple(marks[place - 1].why for place in question.places),
-        failure,
-        usage,
-    )

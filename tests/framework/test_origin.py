@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.host.origin import changed_origins, origin_of
+from agentfw.host.origin import changed_origins, origin_of, place_of
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     metadata.mkdir(parents=True)
     requires = 'Requires-Dist: httpx>=0.20\nRequires-Dist: acme-absent; extra == "more"\n'
     (metadata / "METADATA").write_text(f"Name: acme-notes\nVersion: 0.1.0\n{requires}", "utf-8")
+    (metadata / "entry_points.txt").write_text("[agentfw]\nnotes = acme_notes\n", "utf-8")
     origin = {"url": tree.as_uri(), "dir_info": {"editable": True}}
     (metadata / "direct_url.json").write_text(json.dumps(origin), "utf-8")
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.syspath_prepend(str(tree))
-    origin_of.cache_clear()
     yield tree
     origin_of.cache_clear()
     sys.modules.pop("acme_notes", None)
@@ -41,7 +41,7 @@ def test_an_editable_plugin_has_its_commit_and_the_content_of_its_files(notes: P
 
     head = subprocess.run(["git", "-C", str(notes), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
 
-    origin = origin_of("acme-notes", ("acme_notes",))
+    origin = origin_of("acme-notes", place_of("acme-notes"))
 
     assert origin["version"] == "0.1.0"
     assert origin["source"] == str(notes)
@@ -51,12 +51,12 @@ def test_an_editable_plugin_has_its_commit_and_the_content_of_its_files(notes: P
 
 
 def test_an_edited_plugin_is_another_one(notes: Path) -> None:
-    before = origin_of("acme-notes", ("acme_notes",))
+    before = origin_of("acme-notes", place_of("acme-notes"))
     (notes / "acme_notes" / "__init__.py").write_text("ONE = 2\n", "utf-8")
-    assert origin_of("acme-notes", ("acme_notes",)) == before, "what was imported stays as it was"
+    assert origin_of("acme-notes", place_of("acme-notes")) == before, "what was imported stays as it was"
     origin_of.cache_clear()
 
-    after = origin_of("acme-notes", ("acme_notes",))
+    after = origin_of("acme-notes", place_of("acme-notes"))
 
     assert after["changed"] is True
     assert after["version"] == before["version"]
@@ -76,4 +76,4 @@ def test_dependencies_that_differ_are_told() -> None:
 
 
 def test_what_is_not_installed_is_no_error() -> None:
-    assert origin_of("acme-absent", ("acme_absent",)) == {"version": ""}
+    assert origin_of("acme-absent", place_of("acme-absent")) == {"version": ""}

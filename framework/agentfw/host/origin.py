@@ -2,18 +2,22 @@
 
 A version says little of a plugin that is being worked on: its files change, and the version stays.
 
-    origin_of("agentfw-notes", ("agentfw_notes",))
+    origin_of("agentfw-notes", place_of("agentfw-notes"))
     # {"version": "0.1.0", "source": "/home/ada/notes", "commit": "4f2c...", "changed": True, "files": "9d1e...",
     #  "requires": {"httpx": "0.28.1"}}
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -24,16 +28,23 @@ from ..boundary.metadata import direct_url, normalise, source_tree, version_of
 
 
 @cache
-def origin_of(name: str, modules: tuple[str, ...]) -> dict[str, Any]:
-    """The origin of an installed distribution with these top-level modules. What isn't known is left out.
+def origin_of(name: str, place: str) -> dict[str, Any]:
+    """The origin of a distribution that is installed in this folder. What isn't known is left out.
 
     It is looked at once: code that was imported stays as it was.
     """
-    try:
-        installed = distribution(name)
-    except PackageNotFoundError:
+    if not place:
         return {"version": ""}
-    found: dict[str, Any] = {"version": installed.version, "files": _digest(modules), "requires": _requires(installed)}
+    installed = distribution(name)
+    lines = [record_line(path, file.read_bytes()) for path, file in files_from_folder(name, place).items()]
+    lines = lines or _UNPACKED.findall(installed.read_text("RECORD") or "")
+    digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
+    requires = {
+        need: version
+        for need, always in sorted(needs_of(name, place).items())
+        if (always or need.replace("-", "_") in sys.modules) and (version := version_of(need))
+    }
+    found: dict[str, Any] = {"version": installed.version, "files": digest, "requires": requires}
     tree = source_tree(name)
     if tree is not None:
         found |= {"source": str(tree), **_git(tree)}
@@ -77,36 +88,72 @@ def _commit(origin: Mapping[str, Any]) -> str:
     return f" ({origin['commit'][:10]}{', changed' if origin.get('changed') else ''})"
 
 
-def _requires(installed: Distribution) -> dict[str, str]:
-    """The installed versions of what it names as dependencies. Of its extras, those whose code was imported."""
-    names = set()
-    for line in installed.requires or ():
-        name = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
-        if "extra ==" not in line or name.replace("-", "_") in sys.modules:
-            names.add(name)
-    return {name: version for name in sorted(names) if (version := version_of(name))}
-
-
-def _digest(modules: Iterable[str]) -> str:
-    """A digest of all files of these modules that aren't made by Python itself."""
-    digest = hashlib.sha256()
-    for module in modules:
-        for name, file in _files(module):
-            digest.update(f"{name}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:32]
-
-
-def _files(module: str) -> Iterator[tuple[str, Path]]:
+def place_of(name: str) -> str:
+    """The folder that a distribution is installed in. Empty if it isn't."""
     try:
-        spec = find_spec(module)
-    except (ImportError, ValueError):
-        return
-    folders = [Path(place) for place in (spec.submodule_search_locations or ())] if spec is not None else []
-    for folder in folders:
-        for file in sorted(folder.rglob("*.py")):
-            yield f"{module}/{file.relative_to(folder).as_posix()}", file
-    if spec is not None and not folders and spec.origin and Path(spec.origin).is_file():
-        yield module, Path(spec.origin)
+        return str(distribution(name).locate_file(""))
+    except PackageNotFoundError:
+        return ""
+
+
+@cache
+def needs_of(name: str, place: str) -> Mapping[str, bool]:
+    """The names of the distributions that an installed one needs: always, or only with an extra."""
+    needs: dict[str, bool] = {}
+    for line in distribution(name).requires or ():
+        need = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
+        needs[need] = needs.get(need, False) or "extra ==" not in line
+    return needs
+
+
+_UNPACKED = re.compile(r"^(?!\.\.|/)(?!.*\.dist-info/)(?!.*\.pyc,).+$", re.MULTILINE)
+"""The lines of a RECORD that are the same in each installation: not scripts, and not what Python compiles."""
+
+
+def record_line(path: str, content: bytes) -> str:
+    """The line that a wheel has for a file, in its RECORD."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    return f"{path},sha256={digest},{len(content)}"
+
+
+@cache
+def files_from_folder(name: str, place: str) -> Mapping[str, Path]:
+    """The files of a distribution that is imported from the folder of its sources (`pip install -e`).
+
+    Or of one that was put there by hand, and so has no list of its files.
+    """
+    installed = distribution(name)
+    origin = json.loads(installed.read_text("direct_url.json") or "{}")
+    if dict(origin.get("dir_info", {})).get("editable"):
+        root = Path(str(origin["url"]).removeprefix("file://"))
+    elif installed.read_text("RECORD") is None:
+        root = Path(place)
+    else:
+        return {}
+    places = [Path(module) for module in _top_modules(installed, root)]
+    for entry in {entry.module.partition(".")[0] for entry in installed.entry_points}:
+        with suppress(ImportError, ValueError):
+            spec = find_spec(entry)
+            if spec is not None and spec.origin and Path(spec.origin).is_relative_to(root):
+                places.append(Path((spec.submodule_search_locations or [spec.origin])[0]))
+    found: dict[str, Path] = {}
+    for top in sorted(set(places)):
+        if top.is_file():
+            found[top.name] = top
+        for folder, below, names in os.walk(top):
+            below[:] = set(below) - {"__pycache__"}
+            for file in names:
+                found[os.path.relpath(os.path.join(folder, file), top.parent)] = Path(folder, file)
+    return found
+
+
+def _top_modules(installed: Distribution, root: Path) -> Iterator[Path]:
+    """The packages below the folders that it adds to the path. The root of a project has other folders, too."""
+    for file in installed.files or ():
+        if file.suffix == ".pth" and Path(str(file.locate())).is_file():
+            for folder in map(Path, file.read_text("utf-8").splitlines()):
+                if folder.is_dir() and folder != root:
+                    yield from (below.parent for below in folder.glob("*/__init__.py"))
 
 
 def _git(tree: Path) -> dict[str, Any]:

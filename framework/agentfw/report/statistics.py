@@ -20,7 +20,7 @@ of ten values covers only about 90 %. The same seed gives the same result.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +45,9 @@ __all__ = [
 ]
 
 Statistic = Callable[..., Any]
-"""Function called as `statistic(matrix, axis=1)` that returns one number per row, such as numpy's mean and median."""
+"""Function called as `statistic(matrix, axis=1)` that gives a number for each row, such as numpy's mean and median."""
 
+SEED, RESAMPLES, FLIPS = 42, 1000, 10_000
 BLOCK = 4_000_000
 """Maximum number of resampled values in memory at once (32 MB)."""
 EXACT_PAIRS = 12
@@ -67,7 +68,7 @@ def probability(value: float, *, equals: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its bounds at confidence `level`."""
+    """An estimate with the bounds of its 95% interval."""
 
     estimate: float
     low: float
@@ -76,7 +77,6 @@ class Interval:
     """Number of values it is based on."""
     missing: int = 0
     """Number of values that were NaN and skipped."""
-    level: float = 0.95
 
     @property
     def margin(self) -> float:
@@ -130,34 +130,12 @@ def mean(values: Any, axis: int | None = None) -> Any:
     return np.mean(values, axis=axis)
 
 
-def bootstrap(
-    values: Numbers,
-    *,
-    statistic: Statistic = mean,
-    samples: int = 1000,
-    seed: int = 42,
-    level: float = 0.95,
-) -> Interval:
+def bootstrap(values: Numbers, *, statistic: Statistic = mean) -> Interval:
     """The statistic of the values with its interval. NaN values are skipped and counted. Raises if no value is left."""
-    import numpy as np
-
-    everything = _vector(values, "values")
-    kept = everything[~np.isnan(everything)]
-    _check(kept, samples, level)
-    estimate = float(statistic(kept[None, :], axis=1)[0])
-    resampled = [statistic(kept[rows], axis=1) for rows in _resamples(len(kept), samples, seed)]
-    low, high = _bounds(np.concatenate(resampled), len(kept), level)
-    return Interval(estimate, low, high, len(kept), len(everything) - len(kept), level)
+    return _interval([_vector(values, "values")], statistic)
 
 
-def bootstrap_ratio(
-    numerators: Numbers,
-    denominators: Numbers,
-    *,
-    samples: int = 1000,
-    seed: int = 42,
-    level: float = 0.95,
-) -> Interval:
+def bootstrap_ratio(numerators: Numbers, denominators: Numbers) -> Interval:
     """The ratio of the sums with its interval. Whole pairs are resampled, and the ratio is recomputed each time.
 
     Use it for an error over all rounds of several users, for example: a user with few rounds then has little weight, as
@@ -171,29 +149,42 @@ def bootstrap_ratio(
             f"a ratio needs as many denominators as numerators, not {len(below)} for {len(above)}",
             fix="give one denominator for every numerator, in the same order",
         )
-    known = ~(np.isnan(above) | np.isnan(below))
-    above, below = above[known], below[known]
-    _check(above, samples, level)
-    if below.sum() == 0:
+
+    def ratio(upper: Floats, lower: Floats, axis: int) -> Floats:
+        sums = lower.sum(axis=axis)
+        return np.divide(upper.sum(axis=axis), sums, out=np.full(sums.shape, math.nan), where=sums != 0)
+
+    found = _interval([above, below], ratio)
+    if math.isnan(found.estimate):
         raise UsageError("the denominators sum to 0, so there is no ratio", fix="leave out the groups without rounds")
-    ratios = []
-    for rows in _resamples(len(above), samples, seed):
-        sums = below[rows].sum(axis=1)
-        usable = sums != 0
-        ratios.append(above[rows].sum(axis=1)[usable] / sums[usable])
-    low, high = _bounds(np.concatenate(ratios), len(above), level)
-    return Interval(float(above.sum() / below.sum()), low, high, len(above), int((~known).sum()), level)
+    return found
 
 
-def paired_difference(
-    a: Mapping[str, float] | Numbers,
-    b: Mapping[str, float] | Numbers,
-    *,
-    samples: int = 1000,
-    permutations: int = 10_000,
-    seed: int = 42,
-    level: float = 0.95,
-) -> PairedDifference:
+def _interval(columns: Sequence[Floats], statistic: Statistic) -> Interval:
+    """The statistic of some columns, whose rows are resampled, with its interval."""
+    import numpy as np
+
+    known = ~np.any([np.isnan(column) for column in columns], axis=0)
+    kept = [column[known] for column in columns]
+    count = len(kept[0])
+    if not count:
+        raise UsageError("there is no value to estimate from", fix="finish at least one episode with a score first")
+    estimate = float(statistic(*(column[None, :] for column in kept), axis=1)[0])
+    generator, at_once = np.random.default_rng([SEED, 0]), max(1, BLOCK // count)
+    resampled = []
+    for start in range(0, RESAMPLES, at_once):
+        rows = generator.integers(0, count, (min(at_once, RESAMPLES - start), count))
+        resampled.append(statistic(*(column[rows] for column in kept), axis=1))
+    usable = np.concatenate(resampled)
+    usable = usable[~np.isnan(usable)]
+    low = high = math.nan
+    if count > 1 and len(usable):
+        tail = _tail(count)
+        low, high = map(float, np.quantile(usable, [tail, 1 - tail]))
+    return Interval(estimate, low, high, count, len(known) - count)
+
+
+def paired_difference(a: Mapping[str, float] | Numbers, b: Mapping[str, float] | Numbers) -> PairedDifference:
     """The mean of a - b over episodes that both have, by id (mappings) or by position (sequences of equal length).
 
     The p-value comes from flipping the signs of the differences: under the null hypothesis, each sign is a coin toss.
@@ -203,9 +194,7 @@ def paired_difference(
 
     first, second, unpaired = _pair(a, b)
     differences = first - second
-    interval = bootstrap(differences, samples=samples, seed=seed, level=level)
-    known = differences[~np.isnan(differences)]
-    return PairedDifference(interval, _sign_flip(known, permutations, seed), unpaired)
+    return PairedDifference(bootstrap(differences), _sign_flip(differences[~np.isnan(differences)]), unpaired)
 
 
 def _pair(a: Mapping[str, float] | Numbers, b: Mapping[str, float] | Numbers) -> tuple[Floats, Floats, int]:
@@ -228,7 +217,7 @@ def _pair(a: Mapping[str, float] | Numbers, b: Mapping[str, float] | Numbers) ->
     return _vector(a, "a"), _vector(b, "b"), 0
 
 
-def _sign_flip(differences: Floats, permutations: int, seed: int) -> float:
+def _sign_flip(differences: Floats) -> float:
     import numpy as np
 
     count = len(differences)
@@ -237,47 +226,24 @@ def _sign_flip(differences: Floats, permutations: int, seed: int) -> float:
     if count <= EXACT_PAIRS:
         tosses = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
         return float(np.mean(np.abs((1.0 - 2.0 * tosses) @ differences) >= observed))
-    generator = np.random.default_rng([seed, 1])
-    as_far, done = 0, 0
-    while done < permutations:
-        rows = min(max(1, BLOCK // count), permutations - done)
-        signs = 1.0 - 2.0 * generator.integers(0, 2, (rows, count), dtype=np.int8)
+    generator, at_once = np.random.default_rng([SEED, 1]), max(1, BLOCK // count)
+    as_far = 0
+    for start in range(0, FLIPS, at_once):
+        signs = 1.0 - 2.0 * generator.integers(0, 2, (min(at_once, FLIPS - start), count), dtype=np.int8)
         as_far += int(np.count_nonzero(np.abs(signs @ differences) >= observed))
-        done += rows
-    return (as_far + 1) / (permutations + 1)
+    return (as_far + 1) / (FLIPS + 1)
 
 
-def _resamples(count: int, samples: int, seed: int) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
-    """Rows of indices drawn with replacement, in blocks."""
-    import numpy as np
-
-    generator = np.random.default_rng([seed, 0])
-    at_once = max(1, BLOCK // count)
-    for start in range(0, samples, at_once):
-        yield generator.integers(0, count, (min(at_once, samples - start), count))
-
-
-def _bounds(resampled: Floats, count: int, level: float) -> tuple[float, float]:
-    import numpy as np
-
-    usable = resampled[~np.isnan(resampled)]
-    if count < 2 or len(usable) == 0:
-        return math.nan, math.nan
-    tail = _tail(count, level)
-    low, high = np.quantile(usable, [tail, 1 - tail])
-    return float(low), float(high)
-
-
-def _tail(count: int, level: float) -> float:
+def _tail(count: int) -> float:
     """The share of resamples to cut off on each side.
 
-    The plain (1 - level) / 2 is right for many values. A resample of n values has only (n - 1) / n of their variance,
+    The plain 2.5% is right for many values. A resample of n values has only (n - 1) / n of their variance,
     and few values need Student's t. Cutting off less corrects for both.
     """
     from statistics import NormalDist
 
     normal = NormalDist()
-    z, freedom = normal.inv_cdf((1 + level) / 2), count - 1
+    z, freedom = normal.inv_cdf(0.975), count - 1
     # Student's t by a Cornish-Fisher expansion: scipy isn't part of the base install.
     student = (
         z
@@ -302,12 +268,3 @@ def _vector(values: Any, name: str) -> Floats:
             f"{name} contains an infinite number", fix="find its source; use NaN for values that weren't measured"
         )
     return vector
-
-
-def _check(kept: Floats, samples: int, level: float) -> None:
-    if len(kept) == 0:
-        raise UsageError("there is no value to estimate from", fix="finish at least one episode with a score first")
-    if samples < 1:
-        raise UsageError(f"samples is {samples}; a bootstrap needs at least one")
-    if not 0 < level < 1:
-        raise UsageError(f"level is {level}; it is a share between 0 and 1, such as 0.95")

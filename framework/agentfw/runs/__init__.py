@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, parse_spec
     from .spec.start import SpecValues, chosen_values, find_training, newest_version, policy_of_run, start_from_runs
     from .spec.values import apply_assignments, read_spec
-    from .workers import in_processes, usual_processes
+    from .workers import in_processes
 
 __all__ = [
     "EPISODE_FIGURES",
@@ -95,7 +95,6 @@ __all__ = [
     "timeline_picture",
     "transcript",
     "unsealed",
-    "usual_processes",
     "write_report",
     "write_whole",
     "writing",
@@ -138,7 +137,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "observers": ("Observer", "RunInfo"),
     "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "parse_spec"),
     "spec.values": ("apply_assignments", "read_spec"),
-    "workers": ("in_processes", "usual_processes"),
+    "workers": ("in_processes",),
 }
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 

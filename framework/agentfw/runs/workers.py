@@ -16,9 +16,8 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import TypeVar
@@ -27,12 +26,6 @@ from ..errors import AgentfwError
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
-
-
-def usual_processes(jobs: int) -> int:
-    """The number of available cores, but no more than jobs."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, jobs))
 
 
 def in_processes(
@@ -54,14 +47,9 @@ def in_processes(
     theirs, ours = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_leave_with, initargs=(theirs,))
     try:
-        numbers: dict[Future[Answer | _Failure], int] = {
-            pool.submit(partial(_guarded, work), job): number for number, job in enumerate(jobs)
-        }
+        numbers = {pool.submit(work, job): number for number, job in enumerate(jobs)}
         for future in as_completed(numbers):
-            answer = future.result()
-            if isinstance(answer, _Failure):
-                raise answer.error()
-            answers[numbers[future]] = answer
+            answers[numbers[future]] = future.result()
             done(len(answers))
     except BrokenProcessPool as error:
         raise AgentfwError(
@@ -73,25 +61,6 @@ def in_processes(
         ours.close()  # workers that are still busy exit now
         theirs.close()
     return [answers[number] for number in range(len(jobs))]
-
-
-class _Failure:
-    """An error with its fix, sent from a worker. Pickling the original exception would lose the fix."""
-
-    def __init__(self, error: AgentfwError) -> None:
-        self.message, self.fix, self.exit_code = error.message, error.fix, error.exit_code
-
-    def error(self) -> AgentfwError:
-        error = AgentfwError(self.message, fix=self.fix)
-        error.exit_code = self.exit_code
-        return error
-
-
-def _guarded(work: Callable[[Job], Answer], job: Job) -> Answer | _Failure:
-    try:
-        return work(job)
-    except AgentfwError as error:
-        return _Failure(error)
 
 
 def _leave_with(owner: Connection) -> None:

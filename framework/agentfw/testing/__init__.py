@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .contracts import check_component, contract, contract_tests, fresh_host, made_by, run_contract
     from .fixtures import FakeModel
     from .samples import sample_episode, sample_group
+    from .tools import drawn
 
 __all__ = [
     "BrokenPromise",
@@ -37,6 +38,7 @@ __all__ = [
     "check_component",
     "contract",
     "contract_tests",
+    "drawn",
     "fresh_host",
     "made_by",
     "run_contract",
@@ -50,6 +52,7 @@ _MODULES = {
     "contracts": ("check_component", "contract", "contract_tests", "fresh_host", "made_by", "run_contract"),
     "fixtures": ("FakeModel",),
     "samples": ("sample_episode", "sample_group"),
+    "tools": ("drawn",),
 }
 
 

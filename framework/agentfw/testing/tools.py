@@ -25,7 +25,7 @@ from .checks import DoesNotApply, Subject, require
 
 _TYPES = {"object", "array", "string", "integer", "number", "boolean", "null"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-_WORDS = ("yes", "no", "tea", "later", "7", "green")
+_WORDS = ("yes", "no", "later", "now", "please", "thanks")
 _DEEPEST = 6  # a schema may contain itself
 _JUNK: tuple[Any, ...] = (
     *(None, True, -1, 10**30, 1e308, math.nan, math.inf),
@@ -110,7 +110,7 @@ def _target(reference: object, root: Mapping[str, Any]) -> Any:
 
 
 def drawn(schema: Mapping[str, Any], generator: random.Random) -> dict[str, Any]:
-    """Arguments that fit."""
+    """Arguments that fit. What the schema leaves open is drawn from a small range."""
     value = _drawn(schema, schema, generator, 0)
     return value if isinstance(value, dict) else {}
 
@@ -140,10 +140,9 @@ def _drawn(schema: Any, root: Mapping[str, Any], generator: random.Random, depth
             if name in required or (depth < _DEEPEST and generator.random() < 0.5)
         }
     if kind == "array":
-        least = int(schema.get("minItems", 0))
-        most = int(schema.get("maxItems", least + 2))
-        items = schema.get("items", {"type": "number"})
-        return [_drawn(items, root, generator, depth + 1) for _ in range(generator.randint(least, max(least, most)))]
+        least = int(schema.get("minItems", 1))
+        count = generator.randint(least, max(least, int(schema.get("maxItems", least + 2))))
+        return [_drawn(schema.get("items", {}), root, generator, depth + 1) for _ in range(count)]
     if kind in ("integer", "number"):
         return _number(schema, generator, whole=kind == "integer")
     if kind == "boolean":
@@ -160,7 +159,7 @@ def _number(schema: Mapping[str, Any], generator: random.Random, *, whole: bool)
     if low is None:
         low = 0 if high is None else min(0, high - 9)
     if high is None:
-        high = low + 9
+        high = low + (9 if whole else 1)
     if whole:
         return generator.randint(math.ceil(low), max(math.ceil(low), math.floor(high)))
     return generator.uniform(float(low), max(float(low), float(high)))

@@ -20,7 +20,6 @@ messages, as they were recalled, so a resumed run learns the same. Those that it
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import threading
@@ -30,15 +29,16 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import httpx
 from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
-from agentfw import Episode, Memory, Settings
+from agentfw import Episode, Memory, Message, Request, Settings
 from agentfw.boundary.gate import function_at
+from agentfw.boundary.settings_input import validate
 from agentfw.episode import Usage
 from agentfw.errors import StorageError, UnknownNameError, UsageError
 from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
+from agentfw.request import Sampling
 from agentfw_memory import (
     AsyncSkillGraph,
     Case,
@@ -58,8 +58,7 @@ from agentfw_memory.writing.kinds import says_yes
 
 from ..hooks.ledger import FILE as LEDGER
 from ..hooks.ledger import Account, Ledger
-from ..policies.http.endpoint import is_listed, key_in
-from ..policies.http.prices import Prices
+from ..policies.http.openai_policy import OpenAIPolicy, OpenAISettings
 from . import translated_errors
 
 logger = logging.getLogger(__name__)
@@ -82,8 +81,6 @@ _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _SHOWN = re.compile(r"^- (s\d+): ", re.MULTILINE)
 LONGEST_ANSWER = 2_000
 """Maximum number of tokens of an answer, so that a model that never ends doesn't use up all that is allowed."""
-LARGEST_ANSWER = 1_000_000
-"""Maximum number of bytes of an answer."""
 
 
 _LIBRARY_ONLY = ("resolutions", "longest_text", "power_safe")
@@ -178,7 +175,7 @@ class SkillGraphMemory(Memory):
         self._opened: SkillGraph | None = None
         self._opening = threading.Lock()
         self._away = False
-        self.writer_model = _writer_model(self.settings)
+        self.writer_model = ServerModel(self.settings) if self.settings.writer_url else None
         timeout = self.settings.writer_timeout
         extractor = self.settings.extractor
         self._extractor = function_at(extractor, "memory.skillgraph.extractor") if extractor else None
@@ -435,19 +432,6 @@ def _answer(text: str) -> str:
     return _kept(text, _LONGEST_QUERY)
 
 
-def _writer_model(settings: SkillGraphSettings) -> ServerModel | None:
-    if not settings.writer_url:
-        return None
-    is_named = "writer_key_env" in settings.model_fields_set or is_listed(settings.writer_url)
-    return ServerModel(
-        settings.writer_url,
-        settings.writer_model,
-        settings.writer_key_env if is_named else "",
-        timeout=settings.writer_timeout,
-        most_tokens=settings.writer_tokens,
-    )
-
-
 def _reasons(why: Why) -> dict[str, object]:
     # Not asdict: it copies deeply, which takes as long as the search itself.
     return {field.name: getattr(why, field.name) for field in fields(Why)}
@@ -518,15 +502,15 @@ class ServerModel:
     `tokens` says what was used so far.
     """
 
-    def __init__(self, base_url: str, model: str, key_env: str, *, timeout: float, most_tokens: int) -> None:
-        self._url, self._model, self._key_env = base_url.rstrip("/"), model, key_env
-        self._timeout, self._most_tokens = timeout, most_tokens
-        self._prices = Prices(price=None, own={}, provider="", url=base_url)
-        self.tokens, self._untold = 0, Usage(0, 0, 0)
-
-    @property
-    def name(self) -> str:
-        return self._model
+    def __init__(self, settings: SkillGraphSettings) -> None:
+        asked: dict[str, object] = {"base_url": settings.writer_url, "model": settings.writer_model}
+        if "writer_key_env" in settings.model_fields_set:
+            asked["api_key_env"] = settings.writer_key_env
+        asked |= {"deadline": settings.writer_timeout, "retries": 0, "token_ids": "off"}
+        checked = validate(OpenAISettings, asked, "the server of memory.skillgraph.writer_url")
+        assert isinstance(checked, OpenAISettings)
+        self._policy, self._most_tokens = OpenAIPolicy(checked), settings.writer_tokens
+        self.name, self.tokens, self._untold = settings.writer_model, 0, Usage(0, 0, 0)
 
     def taken(self) -> Usage:
         """Return what was used since the last call."""
@@ -536,36 +520,15 @@ class ServerModel:
     async def complete(self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]) -> str:
         if self._most_tokens and self.tokens >= self._most_tokens:
             raise RuntimeError(f"{self.tokens} tokens are used, of {self._most_tokens} allowed")
-        key = key_in(self._key_env)
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        async with httpx.AsyncClient(timeout=self._timeout, headers=headers) as client:
-            return await self._completed(client, messages, schema)
-
-    async def _completed(
-        self, client: httpx.AsyncClient, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]
-    ) -> str:
-        if not self._model:
-            listed = (await client.get(f"{self._url}/models")).raise_for_status().json()
-            self._model = str(listed["data"][0]["id"])
-        form = {"type": "json_schema", "json_schema": {"name": "decisions", "strict": True, "schema": schema}}
         longest = min(LONGEST_ANSWER, self._most_tokens - self.tokens) if self._most_tokens else LONGEST_ANSWER
-        body = {
-            "model": self._model,
-            "messages": list(messages),
-            "temperature": 0,
-            "max_tokens": longest,
-            "response_format": form,
-        }
-        read = bytearray()
-        async with client.stream("POST", f"{self._url}/chat/completions", json=body) as answer:
-            answer.raise_for_status()
-            async for part in answer.aiter_bytes():
-                read += part
-                if len(read) > LARGEST_ANSWER:
-                    raise ValueError(f"the answer has more than {LARGEST_ANSWER:,} bytes")
-        whole: dict[str, Any] = json.loads(read)
-        counted = whole.get("usage") or {}
-        usage = Usage(int(counted.get("prompt_tokens", 0)), 0, int(counted.get("completion_tokens", 0)))
-        self._untold += replace(usage, cost=self._prices.cost(usage, self._model))
+        conversation = [Message(one["role"], one["content"]) for one in messages]
+        sampling = Sampling(temperature=0.0, max_tokens=longest)
+        try:
+            generation = await self._policy.generate(Request(conversation, sampling=sampling, schema=schema))
+        finally:
+            await self._policy.close()  # the next message may be heard in another event loop
+        self.name = generation.version
+        usage = self._policy.priced(generation.usage, self.name)
+        self._untold += usage
         self.tokens += usage.tokens or 0
-        return str(whole["choices"][0]["message"]["content"])
+        return generation.text

@@ -23,7 +23,7 @@ from pydantic import Field, field_validator
 
 from agentfw import Episode, Host, Message, Moment, Observation, Policy, Request, RewardModel, Score, Settings, Turn
 from agentfw.episode import Usage
-from agentfw.errors import PluginError, RequestRefusedError, SettingsError, not_implemented
+from agentfw.errors import PluginError, RequestRefusedError, not_implemented
 from agentfw.request import Brief
 from agentfw.runs import Choice, SamplingSettings
 from agentfw.scores import Track
@@ -142,7 +142,6 @@ _Judged = tuple[Episode, Turn | None, Sequence[JudgedMessage]]
 
 class RubricSettings(JudgeSettings):
     rules: tuple[str, ...] = Field((), description="Rules of this task, added to the general rubric.")
-    rules_file: str = Field("", description="File of rules, one paragraph each.")
     longest: int = Field(
         LONGEST, ge=2, description="Maximum number of characters shown of an attempt; the middle is cut."
     )
@@ -171,13 +170,12 @@ class Rubric(JudgedReward[RubricJudge]):
     def __init__(self, settings: RubricSettings, *, host: Host) -> None:
         super().__init__(settings, host)
         self.settings = settings
-        self._rules = (*settings.rules, *_rules_in(settings.rules_file))
 
     def make_judge(self) -> RubricJudge:
         return RubricJudge(
             self.ask,
             name=self.name,
-            rules=self._rules,
+            rules=self.settings.rules,
             cache=self.cache,
             parallel=self.settings.parallel,
             retries=self.settings.retries,
@@ -241,18 +239,3 @@ def _entry(message: Message) -> JudgedMessage:
     """A message without call ids, which would make equal attempts differ."""
     calls = [{"name": call.name, "arguments": dict(call.arguments)} for call in message.calls]
     return {"role": message.role, "content": message.content, **({"calls": calls} if calls else {})}
-
-
-def _rules_in(path: str) -> list[str]:
-    """The paragraphs of a file."""
-    if not path:
-        return []
-    where = f"reward.rubric.rules_file: {path}"
-    try:
-        text = Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{where} can't be read: {error}", fix="pass a text file") from None
-    rules = [rule for rule in (" ".join(paragraph.split()) for paragraph in text.split("\n\n")) if rule]
-    if not rules:
-        raise SettingsError(f"{where} contains no rules", fix="write a rule into it, or leave out the file")
-    return rules

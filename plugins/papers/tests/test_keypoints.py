@@ -110,7 +110,9 @@ def test_another_task_user_point_head_scale_or_judge_is_another_question(tmp_pat
         assert first.marks == {"procedure": 4, "personal": 0}
 
     rubric = RubricJudge(model, name="judge", cache=tmp_path / "marks.db", retries=0)
-    assert rubric.recall([one.messages]) is None, "the judges may share a file"
+    before = len(model.asked)
+    asyncio.run(rubric.judge([one.messages]))
+    assert len(model.asked) == before + 1, "the judges may share a file"
     rubric.close()
 
 

@@ -186,16 +186,12 @@ def test_turns_are_judged_one_by_one_with_what_came_before(host: Host) -> None:
     [
         ({"policy": "scriptd"}, UnknownNameError, 'did you mean "scripted"'),
         ({"policy": {"name": "scripted", "settings": {"tokns": 1}}}, SettingsError, "reward.rubric.policy.tokns"),
-        ({"rules_file": "nowhere.txt"}, SettingsError, "nowhere.txt can't be read"),
-        ({"rules_file": "empty.txt"}, SettingsError, "contains no rules"),
         ({"track": "hers"}, SettingsError, "track"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_played(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, error: type[AgentfwError], words: str
+    host: Host, tmp_path: Path, settings: Any, error: type[AgentfwError], words: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("empty.txt").write_text("\n \n\n")
     with pytest.raises(error, match=words):
         prepare(host, tmp_path / "runs", {"name": "rubric", "settings": settings})
     assert not (tmp_path / "runs").exists()
@@ -226,15 +222,15 @@ def served(address: str, **settings: Any) -> dict[str, Any]:
 
 
 def test_a_model_server_judges_and_is_told_what_was_wrong(host: Host, tmp_path: Path) -> None:
-    (tmp_path / "rules.txt").write_text("Handling a mail\nin time counts.\n\nWriting counts, too.\n")
-
     def answer(body: dict[str, Any]) -> Reply:
         if len(body["messages"]) == 2:
             return judging('<think>hm</think> {"scores": [{"id": 1, "score": 11}]}')
         return judging(marks(body["messages"][1]["content"]))
 
     with serving(answer) as (address, server):
-        run = prepare(host, tmp_path, served(address, rules_file=str(tmp_path / "rules.txt")))
+        run = prepare(
+            host, tmp_path, served(address, rules=("Handling a mail in time counts.", "Writing counts, too."))
+        )
         summary = asyncio.run(run.execute())
 
     assert summary.figures["rubric_failed"].estimate == 0.0

@@ -16,12 +16,10 @@ wheel. A package of more than 50 MB, or for which there is no room, is left out,
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
 import platform
-import re
 import shutil
 import sys
 import zipfile
@@ -29,13 +27,13 @@ from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib.metadata import Distribution, distribution, distributions
-from importlib.util import find_spec
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from typing import Any
 
 from ...boundary.metadata import normalise
 from ...errors import RunFolderError, StorageError
+from ...host.origin import files_from_folder, needs_of, origin_of, place_of, record_line
 from ...host.trust import allow_folder
 from .journal import make_folder, write_whole
 
@@ -112,11 +110,10 @@ def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]], modules: Set[st
     if before is not None and now.distributions.keys() <= before.distributions.keys():
         return
     make_folder(place)
-    places = _places()
     packed = dict[str, Locked]() if before is None else dict(before.distributions)
     for name, locked in now.distributions.items():
         if name not in packed:
-            packed[name] = _with_wheel(name, locked, place, places.get(name))
+            packed[name] = _with_wheel(name, locked, place)
     for name, origin in _single_files(origins):
         if not (place / name).exists():
             shutil.copyfile(origin, place / name)
@@ -143,34 +140,26 @@ def read_lock(folder: Path) -> Lock:
 
 def lock_of(origins: Mapping[str, Mapping[str, Any]], modules: Set[str] = frozenset()) -> Lock:
     """The installation of this process, as far as a run with these distributions needs it."""
-    found, seen, places = dict[str, Locked](), set[str](), _places()
+    found, seen = dict[str, Locked](), set[str]()
     waiting, needed = list(origins), {normalise(name) for name in origins}
     loaded = modules | {name.partition(".")[0] for name in sys.modules}
     while waiting:
         name = normalise(waiting.pop())
         if name in seen:
             continue
-        if (place := places.get(name)) is None:
+        if not (place := place_of(name)):
             if name in origins and "source" not in origins[name]:
                 found[name] = Locked("")
             seen.add(name)
         elif name in needed or loaded & _modules_of(name, place):
             seen.add(name)
-            found[name], needs = _locked(name, place)
+            origin, needs = origin_of(name, place), needs_of(name, place)
+            found[name] = Locked(origin["version"], origin["files"])
             needed |= {need for need, always in needs.items() if always}
             waiting += needs
     copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _single_files(origins)}
     system = f"{platform.system()} {platform.machine()}"
     return Lock(platform.python_version(), system, _processor(), dict(sorted(found.items())), copies)
-
-
-def _places() -> dict[str, str]:
-    """The folders that distributions were installed into, by name. Of two with one name the first is imported."""
-    found: dict[str, str] = {}
-    for installed in distributions():
-        metadata = Path(str(getattr(installed, "_path", "")))
-        found.setdefault(normalise(metadata.name.partition("-")[0].removesuffix(".egg")), str(metadata.parent))
-    return found
 
 
 @cache
@@ -179,26 +168,10 @@ def _modules_of(name: str, place: str) -> frozenset[str]:
     return frozenset({name.replace("-", "_"), *(distribution(name).read_text("top_level.txt") or "").split()})
 
 
-@cache
-def _locked(name: str, place: str) -> tuple[Locked, Mapping[str, bool]]:
-    """A distribution as it is, and what it needs: always, or only with an extra.
-
-    It is looked at once, as in `origin_of`: code that was imported stays as it was.
-    """
-    installed = distribution(name)
-    lines = [_record_line(path, file.read_bytes()) for path, file in _from_folder(name, place).items()]
-    lines = lines or _UNPACKED.findall(installed.read_text("RECORD") or "")
-    digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
-    needs: dict[str, bool] = {}
-    for line in installed.requires or ():
-        need = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
-        needs[need] = needs.get(need, False) or "extra ==" not in line
-    return Locked(installed.version, digest), needs
-
-
-def _with_wheel(name: str, locked: Locked, place: Path, source: str | None) -> Locked:
+def _with_wheel(name: str, locked: Locked, place: Path) -> Locked:
     """The distribution, packed beside the lock if it was installed from a folder."""
-    if source is None or not (files := _from_folder(name, source)):
+    files = files_from_folder(name, source) if (source := place_of(name)) else {}
+    if not files:
         return locked
     installed = distribution(name)
     if (size := sum(file.stat().st_size for file in files.values())) > _LARGEST:
@@ -235,59 +208,9 @@ def _write_wheel(path: Path, installed: Distribution, files: Mapping[str, Path])
     path.touch(mode=0o600)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name, content in contents.items():
-            lines.append(f"{_record_line(name, content)}\n")
+            lines.append(f"{record_line(name, content)}\n")
             wheel.writestr(name, content, compresslevel=1)
         wheel.writestr(f"{info}/RECORD", "".join([*lines, f"{info}/RECORD,,\n"]))
-
-
-_UNPACKED = re.compile(r"^(?!\.\.|/)(?!.*\.dist-info/)(?!.*\.pyc,).+$", re.MULTILINE)
-"""The lines of a RECORD that are the same in each installation: not scripts, and not what Python compiles."""
-
-
-def _record_line(path: str, content: bytes) -> str:
-    """The line that a wheel has for a file, in its RECORD."""
-    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-    return f"{path},sha256={digest},{len(content)}"
-
-
-@cache
-def _from_folder(name: str, place: str) -> Mapping[str, Path]:
-    """The files of a distribution that is imported from the folder of its sources (`pip install -e`).
-
-    Or of one that was put there by hand, and so has no list of its files.
-    """
-    installed = distribution(name)
-    origin = json.loads(installed.read_text("direct_url.json") or "{}")
-    if dict(origin.get("dir_info", {})).get("editable"):
-        root = Path(str(origin["url"]).removeprefix("file://"))
-    elif installed.read_text("RECORD") is None:
-        root = Path(place)
-    else:
-        return {}
-    places = [Path(module) for module in _top_modules(installed, root)]
-    for entry in {entry.module.partition(".")[0] for entry in installed.entry_points}:
-        with suppress(ImportError, ValueError):
-            spec = find_spec(entry)
-            if spec is not None and spec.origin and Path(spec.origin).is_relative_to(root):
-                places.append(Path((spec.submodule_search_locations or [spec.origin])[0]))
-    found: dict[str, Path] = {}
-    for top in sorted(set(places)):
-        if top.is_file():
-            found[top.name] = top
-        for folder, below, names in os.walk(top):
-            below[:] = set(below) - {"__pycache__"}
-            for file in names:
-                found[os.path.relpath(os.path.join(folder, file), top.parent)] = Path(folder, file)
-    return found
-
-
-def _top_modules(installed: Distribution, root: Path) -> Iterator[Path]:
-    """The packages below the folders that it adds to the path. The root of a project has other folders, too."""
-    for file in installed.files or ():
-        if file.suffix == ".pth" and Path(str(file.locate())).is_file():
-            for folder in map(Path, file.read_text("utf-8").splitlines()):
-                if folder.is_dir() and folder != root:
-                    yield from (below.parent for below in folder.glob("*/__init__.py"))
 
 
 def _single_files(origins: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Path]]:

@@ -39,7 +39,7 @@ from ...boundary.settings_input import input_key, input_keys, marked_keys, opera
 from ...errors import AgentfwError, PluginError, SettingsError, UsageError, nearest
 from ...hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 from ...host import Host, PluginRecord
-from ...host.origin import changed_origins, changed_plugins, origin_of
+from ...host.origin import changed_origins, changed_plugins, origin_of, place_of
 from ...host.trust import of_run, require_trusted
 from ...settings import SHARED
 from ...version import __version__
@@ -303,14 +303,10 @@ def plugins_of(spec: RunSpec, host: Host) -> dict[str, str]:
 
 def origins_of(spec: RunSpec, host: Host) -> dict[str, dict[str, Any]]:
     """What the distributions that take part in a run are exactly, agentfw itself among them."""
-    modules = {normalise(__name__.partition(".")[0]): {__name__.partition(".")[0]}}
-    files: dict[str, dict[str, Any]] = {}
-    for record in _taking_part(spec, host):
-        if record.file:
-            files[record.distribution] = {"version": record.version, "source": record.file}
-        else:
-            modules.setdefault(record.distribution, set()).add(record.value.partition(":")[0].partition(".")[0].strip())
-    return {name: origin_of(name, tuple(sorted(found))) for name, found in sorted(modules.items())} | files
+    records = _taking_part(spec, host)
+    names = {normalise(__name__.partition(".")[0]), *(record.distribution for record in records if not record.file)}
+    files = {one.distribution: {"version": one.version, "source": one.file} for one in records if one.file}
+    return {name: origin_of(name, place_of(name)) for name in sorted(names)} | files
 
 
 def modules_needed(spec: RunSpec, host: Host) -> set[str]:

@@ -13,11 +13,8 @@ the replica with the fewest in progress, and all requests of a task or session t
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict, deque
 from dataclasses import dataclass
-
-import numpy
 
 _REMEMBERED = 10_000
 """Maximum number of tasks whose replica is remembered."""
@@ -28,7 +25,6 @@ class _Load:
     """The requests of one replica."""
 
     in_flight: int = 0
-    busy_since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,6 @@ class Place:
 
     replica: int
     load: _Load
-    began: float
 
 
 class Balancer:
@@ -50,7 +45,8 @@ class Balancer:
         self._homes: OrderedDict[str, int] = OrderedDict()
         """The replica of each task."""
         self._failure: Exception | None = None
-        self._begin_metrics()
+        self.answered = 0
+        """Number of requests that gave their places back."""
 
     @property
     def rotation(self) -> list[int]:
@@ -64,9 +60,7 @@ class Balancer:
 
     def leave(self, replica: int) -> None:
         """Send no more requests to a replica."""
-        load = self._loads.pop(replica, None)
-        if load is not None and load.in_flight:
-            self._busy += time.monotonic() - load.busy_since
+        self._loads.pop(replica, None)
 
     def fail(self, error: Exception) -> None:
         """Fail all requests that wait, and all later ones: no replica will come back."""
@@ -93,45 +87,15 @@ class Balancer:
                 if turn.done() and not turn.cancelled():
                     self._wake(1)  # it was this request's turn, which goes to the next one
                 raise
-        self._waits += waits
-        load, now = self._loads[replica], time.monotonic()
-        if not load.in_flight:
-            load.busy_since = now
+        load = self._loads[replica]
         load.in_flight += 1
-        return Place(replica, load, now)
+        return Place(replica, load)
 
     def give_back(self, place: Place) -> None:
         """The request is answered, or goes elsewhere."""
-        seconds = time.monotonic() - place.began
-        self._seconds.append(seconds)
-        load = place.load
-        load.in_flight -= 1
-        if not load.in_flight and self._loads.get(place.replica) is load:
-            self._busy += time.monotonic() - load.busy_since
+        place.load.in_flight -= 1
+        self.answered += 1
         self._wake(1)
-
-    def metrics(self) -> dict[str, float]:
-        """Figures since the last call."""
-        now = time.monotonic()
-        for load in self._loads.values():
-            if load.in_flight:
-                self._busy += now - load.busy_since
-                load.busy_since = now
-        middle, late = numpy.quantile(self._seconds, [0.5, 0.95]) if self._seconds else (0.0, 0.0)
-        most = max(1, len(self._loads)) * max(now - self._since, 1e-9)
-        found = {
-            "requests": len(self._seconds),
-            "waits": self._waits,
-            "seconds_p50": float(middle),
-            "seconds_p95": float(late),
-            "busy": min(1.0, self._busy / most),
-        }
-        self._begin_metrics()
-        return found
-
-    def _begin_metrics(self) -> None:
-        self._seconds: list[float] = []
-        self._waits, self._busy, self._since = 0, 0.0, time.monotonic()
 
     def _choose(self, task: str) -> int | None:
         """A replica with a free place, or None."""

@@ -153,8 +153,9 @@ class PoolPolicy(Policy):
 
     def metrics(self) -> Mapping[str, float]:
         restarts, self._restarts = self._restarts, 0
-        figures = {f"pool_{name}": value for name, value in self._balancer.metrics().items()}
-        return {**figures, "pool_replicas": len(self._balancer.rotation), "pool_restarts": restarts}
+        requests, self._balancer.answered = self._balancer.answered, 0
+        replicas = len(self._balancer.rotation)
+        return {"pool_requests": requests, "pool_replicas": replicas, "pool_restarts": restarts}
 
     # -- versions, and memory of the device ----------------------------------------------------------------------------
 
