@@ -181,6 +181,22 @@ def test_what_a_failed_plugin_offered_besides_says_why_it_is_gone(make_plugin: M
     assert isinstance(caught.value.__cause__, ValueError)
 
 
+@pytest.mark.parametrize("content", ["[agentfw]\nbroken\n", b"[agentfw]\n\xff = x\n"])
+def test_malformed_entry_points(make_plugin: MakePlugin, content: str | bytes) -> None:
+    make_plugin(BROKEN, entry_points=content)
+    make_plugin("agentfw-well", WELL)
+
+    host = Host.load()
+
+    (note,) = host.notes
+    assert "entry_points.txt" in note
+    assert f"pip install --force-reinstall {BROKEN}" in note
+    assert [offer.component.name for offer in host.components()] == ["hammer"]
+    with pytest.raises(PluginError, match=r"entry_points\.txt"):
+        host.select_distribution(BROKEN)
+    assert Host.load(HostOptions(blocked=(BROKEN,))).notes == []
+
+
 def test_one_entry_point_name_in_two_distributions(make_plugin: MakePlugin) -> None:
     make_plugin("agentfw-one", offers("'saw'", "'a:B'", "''"), name="tools")
     make_plugin("agentfw-two", offers("'file'", "'a:B'", "''"), name="tools")

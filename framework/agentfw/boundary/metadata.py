@@ -1,10 +1,13 @@
-"""Installed entry points, each with its distribution.
+"""Installed entry points, read through importlib.metadata, with the broken ones listed instead of raised.
 
-    >>> "agentfw" in [found.distribution for found in entry_points("agentfw")]
+`importlib.metadata.entry_points` raises when a single distribution has a malformed file, whosever it is. Here, a file
+that doesn't mention the group is left alone, and one that does is a problem of its distribution.
+
+    >>> "agentfw-notes" in [found.distribution for found in entry_points("agentfw")]
     True
 
-This module also knows where a distribution was installed from, so that an error can say what to install beside it. pip
-writes the address of a local installation into `direct_url.json`, which what came from an index doesn't have.
+It also knows where a distribution was installed from, so that an error can say what to install beside it. pip writes
+the address of a local installation into `direct_url.json`, which what came from an index doesn't have.
 
     source_of("agentfw-papers", "plugins/papers", beside="agentfw")     # /home/ada/agentfw/plugins/papers
 """
@@ -12,22 +15,30 @@ writes the address of a local installation into `direct_url.json`, which what ca
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import direct_url, one_line
 
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
 __all__ = [
     "EntryPoint",
+    "MetadataProblem",
+    "Scan",
     "blame",
     "direct_url",
     "entry_points",
     "normalise",
+    "scan",
     "source_of",
     "source_tree",
     "version_of",
 ]
 
+_FILE = "entry_points.txt"
 _LINE = 120
 """Longest summary, in letters. A distribution may have written a paragraph."""
 
@@ -70,6 +81,23 @@ class EntryPoint(NamedTuple):
         return loaded
 
 
+class MetadataProblem(NamedTuple):
+    """A distribution whose entry points can't be read, and why."""
+
+    distribution: str
+    version: str
+    text: str
+    fix: str = ""
+    """What to do about it, if that isn't to install it again."""
+
+
+class Scan(NamedTuple):
+    """The entry points of some groups."""
+
+    entry_points: list[EntryPoint]
+    problems: list[MetadataProblem]
+
+
 def normalise(name: str) -> str:
     """A distribution's normalised name: `Agentfw_Notes` and `agentfw-notes` are the same."""
     return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
@@ -85,18 +113,61 @@ def version_of(distribution: str) -> str:
         return ""
 
 
-def entry_points(*groups: str) -> list[EntryPoint]:
-    """The entry points of these groups, sorted by distribution and name."""
-    from importlib.metadata import entry_points as installed
+def entry_points(group: str) -> list[EntryPoint]:
+    """The entry points of `group`, sorted by distribution and name."""
+    return scan(group).entry_points
+
+
+def scan(*groups: str) -> Scan:
+    """The entry points of groups, sorted, and the distributions that were meant to have some and can't be read."""
+    from importlib.metadata import distributions
 
     found: list[EntryPoint] = []
-    for each in (each for group in groups for each in installed(group=group)):
-        assert each.dist is not None
-        about = each.dist.metadata
-        summary = one_line(about["Summary"], _LINE) if "Summary" in about else ""
-        owner = normalise(about["Name"]), about["Version"]
-        found.append(EntryPoint(each.name, each.value, *owner, summary=summary, group=each.group))
-    return sorted(found, key=lambda entry: (entry.distribution, entry.name))
+    problems: list[MetadataProblem] = []
+    seen = set[str]()
+
+    for installed in distributions():
+        folder = getattr(installed, "_path", None)
+        file = getattr(folder, "name", "")
+        stem = file.removesuffix(".dist-info")
+        own, _, own_version = stem.rpartition("-") if stem != file else file.removesuffix(".egg-info").partition("-")
+        hidden = bool(own) and normalise(own) in seen  # of two with one name the first on the path, as for imports
+        seen.add(normalise(own))
+        # Only the names of those that mention a group are read: parsing all METADATA files would take a second.
+        if hidden or not _mentions(installed, groups):
+            continue
+        if file.startswith("~"):
+            problems.append(
+                MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", "delete that folder")
+            )
+            continue
+        file = "METADATA"
+        try:
+            parsed = installed.metadata
+            about = {key: parsed[key] for key in ("Name", "Version", "Summary") if key in parsed}
+            name, version = normalise(about.get("Name") or own), about.get("Version") or own_version
+            file = _FILE
+            entries = [each for each in installed.entry_points if each.group in groups]
+        except Exception as error:  # both files may be anything, and their parser raises whatever that leads to
+            why = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"is malformed: {error}"
+            problems.append(MetadataProblem(normalise(own), own_version, f"{file} {why}"))
+            continue
+        found += [
+            EntryPoint(each.name, each.value, name, version, "", one_line(about.get("Summary", ""), _LINE), each.group)
+            for each in entries
+        ]
+    found.sort(key=lambda entry: (entry.distribution, entry.name))
+    return Scan(found, sorted(problems))
+
+
+def _mentions(installed: Distribution, groups: Sequence[str]) -> bool:
+    try:
+        text = installed.read_text(_FILE) or ""
+    except UnicodeDecodeError as error:
+        text = error.object.decode(errors="replace")
+    except OSError:
+        return False
+    return any(f"[{group}]" in text for group in groups)
 
 
 def source_tree(name: str) -> Path | None:
@@ -118,7 +189,7 @@ def blame(error: BaseException) -> tuple[str, str]:
 
     This is for what is raised outside of the calls that a guard knows.
     """
-    found = entry_points("agentfw", "agentfw.commands")
+    found = [entry for group in ("agentfw", "agentfw.commands") for entry in entry_points(group)]
     homes = {entry.module.partition(".")[0]: entry.distribution for entry in found if entry.distribution != "agentfw"}
     trace, who = error.__traceback__, ("", "")
     while trace is not None:

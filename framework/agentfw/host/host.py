@@ -61,6 +61,7 @@ from .plugin_loading import (
     file_entry_point,
     is_left_out,
     load_plugins,
+    unreadable,
 )
 from .project import DEFAULTS_GROUP, ProjectFile, find_user_file, read_project, read_shipped
 from .trust import SHIPPED
@@ -176,15 +177,16 @@ class Host:
         options = HostOptions.from_environment() if options is None else options
         if entry_points is None:
             send_prints_to_stderr()
-            entry_points = metadata.entry_points(GROUP, DEFAULTS_GROUP)
+        scan = metadata.scan(GROUP, DEFAULTS_GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
         layers = [file for file in (options.project, options.user) if file is not None]
         selection = _selection(options, layers)
-        shipped, wrong = _shipped([entry for entry in entry_points if entry.group == DEFAULTS_GROUP], selection)
+        shipped, wrong = _shipped([entry for entry in scan.entry_points if entry.group == DEFAULTS_GROUP], selection)
         layers += shipped
         selection = _selection(options, layers)
         manager = HookManager([], traces=options.trace, strict=options.strict)
-        offered = [entry for entry in entry_points if entry.group != DEFAULTS_GROUP]
+        offered = [entry for entry in scan.entry_points if entry.group != DEFAULTS_GROUP]
         plugins = load_plugins(offered, manager, selection)
+        plugins += [unreadable(problem, selection) for problem in scan.problems]
         named = {record.distribution for record in plugins}
         plugins += [PluginRecord(entry) for entry, _ in wrong if entry.distribution not in named]
         plugins.sort(key=lambda record: (record.distribution, record.name))

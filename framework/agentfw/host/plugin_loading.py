@@ -30,7 +30,7 @@ from pluggy import PluginValidationError
 
 from .. import hookspecs
 from ..boundary.gate import SLOW_SECONDS, ImportFailed, function_at, let_in
-from ..boundary.metadata import EntryPoint, normalise
+from ..boundary.metadata import EntryPoint, MetadataProblem, normalise
 from ..component import KINDS, Component
 from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
@@ -60,6 +60,7 @@ __all__ = [
     "load_plugins",
     "manager_name",
     "module_of",
+    "unreadable",
 ]
 
 PluginState = Literal["active", "blocked", "failed", "refused", "incompatible"]
@@ -281,6 +282,14 @@ def load_plugins(entry_points: Sequence[EntryPoint], manager: HookManager, selec
         if record.state == "active":
             _register(plugin, entry_point, record, manager)
     return records
+
+
+def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
+    """The record for a distribution whose entry_points.txt had to be skipped; it stands for all plugins in there."""
+    record = PluginRecord(EntryPoint(problem.distribution, "", problem.distribution, problem.version))
+    if not is_left_out(record, selection):
+        record.stop("failed", f"can't be read: {one_line(problem.text)}", problem.fix or reinstall(record))
+    return record
 
 
 def reinstall(record: PluginRecord) -> str:

@@ -232,3 +232,32 @@ def test_a_full_or_closed_output_is_no_bug(redirect: str, code: int) -> None:
     assert "bug in agentfw" not in ended.stderr
     assert "Traceback" not in ended.stderr
     assert ("No space left" in ended.stderr) is (redirect == "> /dev/full")
+
+
+@pytest.mark.parametrize(
+    ("folder", "metadata", "words"),
+    [
+        ("~gentfw_tea-1.0.dist-info", b"Name: agentfw-tea\nVersion: 1.0\n", "an interrupted pip left"),
+        (
+            "agentfw_tea-1.0.dist-info",
+            b"Name: agentfw-tea\nVersion: 1.0\nAuthor: Ren\xe9\n",
+            "METADATA is not UTF-8 text",
+        ),
+        ("agentfw_tea-1.0.dist-info", b"", "names the module agentfw_tea, which isn't there"),
+    ],
+    ids=["left over", "not UTF-8", "empty"],
+)
+def test_a_damaged_installation_is_one_line(
+    agentfw: Agentfw, install: Install, tmp_path: Path, quick: tuple[str, ...], folder: str, metadata: bytes, words: str
+) -> None:
+    damaged = tmp_path / "site" / folder
+    damaged.mkdir()
+    (damaged / "METADATA").write_bytes(metadata)
+    (damaged / "entry_points.txt").write_text("[agentfw]\ntea = agentfw_tea\n")
+
+    for command in (("plugins", "list"), ("doctor",), quick):
+        answer = agentfw(*command)
+
+        assert answer.code == (3 if command == ("doctor",) else 0)
+        assert len([line for line in (answer.out + answer.err).splitlines() if words in line]) == 1
+        assert "Traceback" not in answer.err
