@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from .conftest import EARS, TOKENS, Gateway, Start, command, never_alive_again, said, shared_session, until
+from .conftest import EARS, TOKENS, Gateway, Start, command, crash, never_alive_again, said, shared_session, until
 
 resource = pytest.importorskip("resource", reason="limits are of another kind on Windows")
 pytest.importorskip("psycopg")
@@ -169,3 +169,21 @@ def test_what_gateways_spend_is_counted_together(
     [row] = command("serve", "usage", "--by", "user", "--sessions", shared)["rows"]
     assert (row["name"], row["requests"]) == ("ada", 3)
     assert b.request("GET", "/usage?by=user").json()["rows"] == [row]
+
+
+@pytest.mark.slow
+def test_what_a_crash_of_the_database_may_have_taken_back_is_heard_again(
+    gateway: Callable[..., Gateway], postgres_database: Callable[[], str]
+) -> None:
+    shared = postgres_database()
+    running = gateway("one", memories=[str(EARS)], limits={"shared": shared})
+    said(running.ask("tea", "I like tea.", user="ada"))
+
+    def calls() -> int:
+        log = running.folder / "heard.log"
+        return len(log.read_text("utf-8").splitlines()) if log.exists() else 0
+
+    until(lambda: calls() == 1)
+    crash(shared)
+
+    until(lambda: calls() == 2, 60)
