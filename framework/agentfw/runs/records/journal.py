@@ -68,6 +68,8 @@ class Journal:
     @classmethod
     def open(cls, path: Path) -> Journal:
         """Open or create a journal, and repair its end if it was cut short."""
+        if path.is_symlink():  # a run of somebody else must not have another file written
+            raise StorageError(f"{path} is a link, and records are not written elsewhere", fix=f"remove it: rm {path}")
         try:
             is_new = not path.exists()
             size = 0 if is_new else _mend(path)
