@@ -22,6 +22,9 @@ from .conftest import Served, served
 
 pytest.importorskip("sqlalchemy")
 
+from sqlalchemy import update
+
+from agentfw_plugins.gateway.sessions.session_database import GATEWAYS
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
 
 
@@ -171,6 +174,18 @@ def test_the_file_is_private_and_other_databases_are_refused(tmp_path: Path) -> 
     assert (tmp_path / "sessions.db").stat().st_mode & 0o777 == 0o600
     with pytest.raises(SettingsError, match="can't be shared at this address"):
         SessionStore("mysql://db/agentfw")
+
+
+def test_after_an_outage_no_gateway_calls_another_dead_before_it_could_speak(anywhere: str) -> None:
+    ours, theirs = SessionStore(anywhere, lease=1000.0), SessionStore(anywhere, lease=0.0)
+    with ours.database.transaction() as connection:
+        connection.execute(update(GATEWAYS).values(alive_until=0.0))
+
+    looks = [ours.say_alive().dead, ours.say_alive().dead]
+
+    assert looks == [[], [theirs.holder]]
+    for one in (ours, theirs):
+        one.close()
 
 
 def test_a_database_of_another_version_is_named_with_what_differs(tmp_path: Path) -> None:

@@ -104,16 +104,21 @@ class SessionStore:
         self.say_alive()
 
     def say_alive(self) -> Gateways:
-        """Say that this gateway is alive, and ask for the others. Without this, it is dead when its lease ends."""
-        mine, until = GATEWAYS.c.name == self.holder, self._now + self.lease
+        """Say that this gateway is alive, and ask for the others. Without this, it is dead when its lease ends.
+
+        Who was silent for a lease itself calls nobody dead: perhaps none could reach the database.
+        """
+        until = self._now + self.lease
         with self.database.transaction(waits=False) as connection:
-            if not connection.execute(update(GATEWAYS).where(mine).values(alive_until=until)).rowcount:
-                row = {"name": self.holder, "settings": self.settings}
-                connection.execute(insert(GATEWAYS).values(alive_until=until, **row))
             rows = connection.execute(select(GATEWAYS, self._now.label("now"))).all()
-        others = [row for row in rows if row.name != self.holder]
-        alive = {row.name: row.settings for row in others if row.alive_until > row.now}
-        return Gateways(rows[0].now, alive, [row.name for row in others if row.name not in alive])
+            mine = update(GATEWAYS).where(GATEWAYS.c.name == self.holder).values(alive_until=until)
+            if not connection.execute(mine).rowcount:
+                row = {"name": self.holder, "settings": self.settings, "alive_until": until}
+                connection.execute(insert(GATEWAYS).values(**row))
+            now = rows[0].now if rows else self.database.now(connection)
+        alive = {row.name: row.settings for row in rows if row.alive_until > now}
+        dead = [row.name for row in rows if row.name not in alive] if self.holder in alive else []
+        return Gateways(now, {name: alive[name] for name in alive if name != self.holder}, dead)
 
     def take_over(self, dead: Sequence[str], besides: Sequence[int]) -> list[tuple[int, str]]:
         """Promise to let the memories hear what they haven't heard at dead gateways, nor at this one.
