@@ -80,6 +80,8 @@ class Load:
     gateways: list[Gateway]
     sessions: int
     users: int
+    pause: float = 0.0
+    """Seconds between a client's requests."""
     seconds: list[float] = field(default_factory=list)
     acknowledged: list[tuple[str, str, bool]] = field(default_factory=list)
     """Session, word, and whether the first attempt was answered."""
@@ -98,6 +100,7 @@ class Load:
                 name, user = f"s{place}", f"u{place % self.users}"
                 word = f"My neighbour number {client}.{number} is called Bo{client}x{number}."
                 began = time.perf_counter()
+                time.sleep(self.pause)
                 status, attempts = self._answered(http, generator, name, user, word)
                 if status == 200:
                     self.seconds.append(time.perf_counter() - began)
@@ -153,7 +156,7 @@ def measure(options: Any) -> dict[str, Any]:
         database = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="stop")
         where = database.get_uri()
         gateways = [Gateway(Path(folder) / f"gateway{number}", where) for number in range(GATEWAYS)]
-        load = Load(gateways, options.sessions, options.users)
+        load = Load(gateways, options.sessions, options.users, options.pause)
         with ThreadPoolExecutor(CLIENTS) as pool:
             clients = [pool.submit(load.ask, client) for client in range(CLIENTS)]
             time.sleep(options.calm)
@@ -180,7 +183,7 @@ def measure(options: Any) -> dict[str, Any]:
                 client.result()
         said = {(f"u{int(name[1:]) % options.users}", word) for name, word, _ in load.acknowledged}
         began = time.monotonic()
-        while (heard := len(said & known(where, options.users))) < len(said) and time.monotonic() - began < 60:
+        while (heard := len(said & known(where, options.users))) < len(said) and time.monotonic() - began < 120:
             time.sleep(1)
         for gateway in gateways:
             gateway.end(signal.SIGTERM)
@@ -348,6 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         seed=0,
         said=200,
         deaths=1,
+        pause=0.0,
         full=5.0,
         alone=False,
     )
