@@ -26,6 +26,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Collection
 from contextlib import closing
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files as files_of
 from pathlib import Path
@@ -457,19 +458,19 @@ def measure(only: Collection[str]) -> dict[str, Any]:
     os.environ["AWS_SECRET_ACCESS_KEY"] = os.environ["OPENAI_API_KEY"] = "a key that nobody may send"
     succeeded, idle = [], []
 
-    def attempt(name: str, attack: Callable[[bool], bool]) -> None:
-        if not (name in WITHOUT_TRUST or name in BREAKING or attack(True)):
+    def attempt(name: str, attack: Callable[..., bool]) -> None:
+        if not (name in WITHOUT_TRUST or name in BREAKING or attack(trusted=True)):
             idle.append(name)
-        if attack(False):
+        if attack(trusted=False):
             succeeded.append(name)
         print(f"{name}: {'it succeeds' if name in succeeded else 'refused'}", file=sys.stderr)
 
     for name in (name for name in only if name in ATTACKS):
-        attempt(name, lambda trusted, name=name: succeeds(ATTACKS[name], server.server_port, trusted=trusted))
+        attempt(name, partial(succeeds, ATTACKS[name], server.server_port))
     if any(name not in ATTACKS for name in only):
         with tempfile.TemporaryDirectory(prefix="agentfw-attack-") as made, House(Path(made)) as house:
             for name in (name for name in only if name not in ATTACKS):
-                attempt(name, lambda trusted, name=name: house.succeeds(name, trusted=trusted))
+                attempt(name, partial(house.succeeds, name))
     server.shutdown()
     return {"attacks": len(only), "succeeded": succeeded, "prove_nothing": idle}
 

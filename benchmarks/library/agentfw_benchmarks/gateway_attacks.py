@@ -159,7 +159,7 @@ class House:
             headers["host"] += f":{urlsplit(url).port}"
         if who:
             headers["authorization"] = f"Bearer {self.keys[who]}"
-        body = {"data": dict.fromkeys(one.form, self.keys[who])} if one.form else {"json": one.json}
+        body: dict[str, Any] = {"data": dict.fromkeys(one.form, self.keys[who])} if one.form else {"json": one.json}
         return httpx.request(one.method, f"{url}{one.path}", headers=headers, timeout=120, **body)
 
     def is_answering(self) -> bool:
