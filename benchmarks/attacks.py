@@ -3,15 +3,18 @@
     python benchmarks/attacks.py
     python benchmarks/attacks.py --json
 
-Each attack is a spec, an agentfw.toml, a run, a memory or a folder of skills, as somebody could have put it into a
-repository or a download. A plain command is then typed beside it. The attack has succeeded if its function was called
-(it leaves a file), if a server on this machine was asked for anything, or if a file outside the run was changed.
-Everything is done twice: where its author is trusted it has to succeed, or it would prove nothing; and where nobody is.
-What is allowed by design is told in SECURITY.md. Attacks on the gateway are in the tests.
+Each attack on a command is a spec, an agentfw.toml, a run, a model, a memory or a folder of skills, as somebody could
+have put it into a repository or a download. A plain command is then typed beside it. The attack has succeeded if its
+function was called (it leaves a file), if a server on this machine was asked for anything, or if a file outside the run
+was changed. Those on a gateway, by a key, a page or a request, are in `agentfw_benchmarks.gateway_attacks`.
+
+Everything is done twice: where its author is trusted, or by what holds nothing back, it has to succeed, or it would
+prove nothing; and where nobody is. What is allowed by design is told in SECURITY.md.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -23,12 +26,23 @@ import tempfile
 import threading
 from collections.abc import Callable, Collection
 from contextlib import closing
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files as files_of
 from pathlib import Path
 from typing import Any, ClassVar
 
+import fsspec
+from fsspec.implementations.memory import MemoryFile
+
+from agentfw.errors import AgentfwError, InterventionRefused
+from agentfw.host.trust import allow_folder
+from agentfw.runs import find_run
 from agentfw_benchmarks import Options, print_aligned, tell
-from agentfw_memory import SkillGraph, StoreRefusedError
+from agentfw_benchmarks.gateway_attacks import BREAKING, ON_GATEWAYS, House
+from agentfw_memory import SkillGraph, StoreRefusedError, UnknownSkillError
+from agentfw_plugins.tools.agent_skills import AgentSkills, AgentSkillsSettings
+from agentfw_plugins.view.annotations import Target, annotate
 
 SPY = """#!/usr/bin/env python3
 from pathlib import Path
@@ -77,6 +91,7 @@ class Stage:
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port, self.ran, self.precious = folder, port, folder / "ran", folder / "precious"
+        self.trusted = False
         (folder / "spy.py").write_text(SPY.format(ran=str(self.ran)))
         (folder / "spy.py").chmod(0o755)
         (folder / "vllm").symlink_to(folder / "spy.py")  # what is started beside another Python
@@ -108,6 +123,7 @@ class Stage:
 PLAIN = {"environment": 'environment = "inbox"', "policy": 'policy = "random"'}
 PROGRAM = 'environment = { name = "program", settings = { tasks = "t.jsonl", %s } }'
 POLICY = 'policy = { name = "openai", settings = { base_url = "URL/v1", retries = 0, %s } }'
+MEMORY = 'memories = [{ name = "skillgraph", settings = { embedder = "hash:16", %s } }]'
 SETTINGS = {
     "a policy of its own": 'policy = "./spy.py"',
     "a reward of its own": 'rewards = ["./spy.py:decide"]',
@@ -124,6 +140,9 @@ SETTINGS = {
     "a server of tools": 'tools = [{ name = "mcp", settings = { url = "URL/mcp", token_env = "HOME" } }]',
     "a mirror": 'trackers = [{ name = "mirror", settings = { address = "URL/runs" } }]',
     "a collector of traces": 'trackers = [{ name = "otel", settings = { endpoint = "URL/v1/traces" } }]',
+    "copies of a policy of its own": 'policy = { name = "pool", settings = { policy = { name = "./spy.py" } } }',
+    "a function that drafts skills": MEMORY % 'extractor = "spy:decide"',
+    "a server of experiments": 'trackers = [{ name = "mlflow", settings = { store = "URL" } }]',
     "another Python": 'policy = { name = "vllm", settings = { python = "./spy.py" } }',
 }
 
@@ -183,16 +202,190 @@ def journal_as_a_link(stage: Stage) -> None:
     called("runs", "resume", str(run))
 
 
-def memory_with_a_trigger(stage: Stage) -> None:
+def memory_with(sql: str) -> Callable[[Stage], None]:
+    """A memory file in which this was done. Then somebody adds something, and what was there is gone."""
+
+    def attack(stage: Stage) -> None:
+        place = stage.folder / "graph.db"
+        with SkillGraph.open(place, tenant="t", embedder="hash:16") as graph:
+            graph.add(owner="ana", text="kept")
+        with closing(sqlite3.connect(place)) as connection:
+            connection.executescript(sql)
+        with contextlib.suppress(StoreRefusedError), SkillGraph.open(place, tenant="t", embedder="hash:16") as graph:
+            graph.add(owner="ana", text="new")
+            stage.ran.touch()
+
+    return attack
+
+
+def item_of_another_tenant(stage: Stage) -> None:
     place = stage.folder / "graph.db"
-    with SkillGraph.open(place, tenant="t", embedder="hash:16") as graph:
-        graph.add(owner="ana", text="kept")
-    with closing(sqlite3.connect(place)) as connection:
-        connection.execute("CREATE TRIGGER away AFTER INSERT ON node BEGIN DELETE FROM live; END")
-    with contextlib.suppress(StoreRefusedError), SkillGraph.open(place, tenant="t", embedder="hash:16") as graph:
-        graph.add(owner="ana", text="new")
-    with closing(sqlite3.connect(place)) as connection:
-        if connection.execute("SELECT count(*) FROM live").fetchone()[0] < 1:
+    with SkillGraph.open(place, tenant="ours", embedder="hash:16") as graph:
+        item = graph.add(owner="ana", text="half a line").id
+    tenant = "ours" if stage.trusted else "theirs"
+    with contextlib.suppress(UnknownSkillError), SkillGraph.open(place, tenant=tenant, embedder="hash:16") as graph:
+        graph.update(item, text="changed")
+    with SkillGraph.open(place, tenant="ours", embedder="hash:16") as graph:
+        if [one.text for one in graph.skills(owner="ana")] != ["half a line"]:
+            stage.ran.touch()
+
+
+def linked(name: str, *words: str) -> Callable[[Stage], None]:
+    """A file of a run that leads to another one. Without a link, as for who is trusted, the command writes it."""
+
+    def attack(stage: Stage) -> None:
+        run = stage.foreign_run()
+        called("report", str(run))
+        (run / name).unlink(missing_ok=True)
+        if stage.trusted:
+            called(*words, str(run))
+            if (run / name).exists():
+                stage.ran.touch()
+        else:
+            (run / name).symlink_to(stage.precious)
+            called(*words, str(run))
+
+    return attack
+
+
+def marks_as_a_link(stage: Stage) -> None:
+    """Somebody rates what is in a run whose annotations lead to another file."""
+    run = stage.foreign_run()
+    if not stage.trusted:
+        (run / "annotations.jsonl").symlink_to(stage.precious)
+    with contextlib.suppress(AgentfwError):
+        annotate(run, Target("", "0", None, ""), "note", "well done")
+    if stage.trusted and (run / "annotations.jsonl").exists():
+        stage.ran.touch()
+
+
+def words_of_a_run(stage: Stage, write: str, *words: str) -> bool:
+    """Whether this text in a run comes out of a command as it is. For who is trusted, out of `cat`."""
+    run = stage.foreign_run()
+    about = json.loads((run / "run.json").read_text("utf-8"))
+    about |= {"description": write, "headline": write, "columns": {write: write}, "meanings": {write: write}}
+    about["spec"]["policy"]["name"] = write
+    (run / "run.json").write_text(json.dumps(about))
+    command = [sys.executable, "-m", "agentfw", *words, str(run)]
+    shown = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL)
+    pages = [file.read_text("utf-8", "replace") for file in run.glob("*.html")]
+    told = "".join(pages) + (shown.stdout + shown.stderr).decode("utf-8", "replace")
+    return write in (json.dumps(about, ensure_ascii=False).encode().decode("unicode_escape") if stage.trusted else told)
+
+
+def codes_of_a_terminal(stage: Stage) -> None:
+    if words_of_a_run(stage, "\x1b]52;c;c3B5\x07", "runs", "show"):
+        stage.ran.touch()
+
+
+def a_script_in_a_report(stage: Stage) -> None:
+    if words_of_a_run(stage, "<script>spy()</script>", "report"):
+        stage.ran.touch()
+
+
+def names_that_lead_out_of_a_mirror(stage: Stage) -> None:
+    """Names in object storage are any text, also those with two dots."""
+    storage = fsspec.filesystem("memory")
+    run, key = f"/bucket-{os.urandom(4).hex()}/run", "../../precious"
+    storage.store[f"{run}/run.json"] = MemoryFile(storage, f"{run}/run.json", b"{}")
+    storage.store[f"{run}/{key}"] = MemoryFile(storage, f"{run}/{key}", b"theirs")
+    (stage.folder / "runs").mkdir()
+    if stage.trusted:
+        (stage.folder / "runs" / "run" / key).resolve().write_bytes(storage.store[f"{run}/{key}"].getvalue())
+    else:
+        with contextlib.suppress(AgentfwError):
+            find_run(stage.folder / "runs", f"memory:/{run}")
+
+
+def episode_with_a_path(stage: Stage) -> None:
+    """A page is named after an episode, whose id leads elsewhere."""
+    _, out, _ = called("run", "inbox", "--policy", "random", "--episodes", "1", "--json")
+    run = Path(json.loads(out)["folder"])
+    before = {*stage.folder.iterdir()}
+    for journal in run.glob("*.jsonl"):
+        text = journal.read_text("utf-8")
+        text = text.replace('"00000-0"', '"../../precious"')
+        journal.write_text(text.replace('"index":0', '"index":"../../precious"'))
+    called("view", str(run), "--bundle", "site")
+    if {*stage.folder.iterdir()} - before - {stage.folder / "site"}:
+        stage.ran.touch()
+
+
+def model(stage: Stage, **files: Any) -> Path:
+    """A small model with other files of somebody."""
+    folder = stage.folder / "model"
+    shutil.copytree(Path(str(files_of("agentfw_plugins.models"))) / "tiny", folder)
+    for name, content in files.items():
+        file = folder / name.replace("__", ".")
+        if isinstance(content, dict) and file.exists():
+            content = {**json.loads(file.read_text("utf-8")), **content}
+        file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return folder
+
+
+def loaded(folder: Path) -> None:
+    """A model is loaded by a run."""
+    settings = f'policy = {{ name = "transformers", settings = {{ model = "{folder}", max_tokens = 4 }} }}'
+    (folder.parent / "model.toml").write_text(f'environment = "inbox"\n{settings}\nepisodes = 1\n')
+    called("run", "--spec", str(folder.parent / "model.toml"))
+
+
+def code_beside_weights(stage: Stage) -> None:
+    """A model that names Python files of its own."""
+    own = {"model_type": "spied", "auto_map": {"AutoConfig": "theirs.Config", "AutoModelForCausalLM": "theirs.Model"}}
+    folder = model(stage, config__json=own)
+    (folder / "theirs.py").write_text(SPY.format(ran=str(stage.ran)))
+    if stage.trusted:
+        from transformers import AutoConfig
+
+        with contextlib.suppress(Exception):
+            AutoConfig.from_pretrained(folder, trust_remote_code=True)
+    else:
+        loaded(folder)
+
+
+def pickled_weights(stage: Stage) -> None:
+    folder = model(stage, pytorch_model__bin=f"cos\nsystem\n(S'touch {stage.ran}'\ntR.".encode())
+    (folder / "model.safetensors").unlink()
+    if stage.trusted:
+        import torch
+
+        with contextlib.suppress(Exception):
+            torch.load(folder / "pytorch_model.bin", weights_only=False)
+    else:
+        loaded(folder)
+
+
+def template_that_leaves_its_sandbox(stage: Stage) -> None:
+    text = "{{ cycler.__init__.__globals__.os.system('touch " + str(stage.ran) + "') }}"
+    folder = model(stage, tokenizer_config__json={"chat_template": text})
+    (folder / "chat_template.jinja").write_text(text)
+    if stage.trusted:
+        from jinja2 import Environment
+
+        Environment().from_string(text).render()
+    else:
+        loaded(folder)
+
+
+def skill_file_elsewhere(stage: Stage) -> None:
+    """A model asks for a file outside the skill whose instructions it reads."""
+    folder = stage.folder / "skills" / "tea"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: tea\ndescription: How to make tea.\n---\nRead notes.md.\n")
+    (folder / "notes.md").write_text("half a line")
+    allow_folder(stage.folder / "skills")
+
+    async def read(file: str) -> str:
+        settings = AgentSkillsSettings(folders=(str(stage.folder / "skills"),))
+        [_, reading] = await AgentSkills(settings).open()
+        return await reading.call({"skill": "tea", "file": file})
+
+    for file in (
+        ["notes.md"] if stage.trusted else ["../../precious", "../../../../../../etc/passwd", str(stage.precious)]
+    ):
+        with contextlib.suppress(InterventionRefused):
+            asyncio.run(read(file))
             stage.ran.touch()
 
 
@@ -217,13 +410,31 @@ ATTACKS: dict[str, Callable[[Stage], None]] = {
     "run: a name in TOML": run_in_toml,
     "run: settings in force": settings_in_force,
     "run: a journal that is a link": journal_as_a_link,
-    "memory: a trigger": memory_with_a_trigger,
+    "run: a report that is a link": linked("report.html", "report"),
+    "run: annotations that are a link": marks_as_a_link,
+    "run: codes for the terminal": codes_of_a_terminal,
+    "run: a script in its report": a_script_in_a_report,
+    "run: an episode whose name is a path": episode_with_a_path,
+    "mirror: names that lead out of the folder": names_that_lead_out_of_a_mirror,
+    "model: Python beside its weights": code_beside_weights,
+    "model: pickled weights": pickled_weights,
+    "model: a template that leaves its sandbox": template_that_leaves_its_sandbox,
+    "memory: a trigger": memory_with("CREATE TRIGGER away AFTER INSERT ON version BEGIN DELETE FROM live; END"),
+    "memory: a view": memory_with("CREATE VIEW more AS SELECT * FROM version"),
+    "memory: an item of another tenant": item_of_another_tenant,
+    "skills: a file elsewhere": skill_file_elsewhere,
     "skills: a server": skills_with_a_server,
 }
 
 
-WITHOUT_TRUST = ("run: a journal that is a link", "run: settings in force", "memory: a trigger")
-"""These are refused whoever wrote them."""
+WITHOUT_TRUST = (
+    "run: a journal that is a link",
+    "run: settings in force",
+    "run: an episode whose name is a path",
+    "memory: a trigger",
+    "memory: a view",
+)
+"""These are refused whoever wrote them, and so is what wants to bring a gateway down."""
 
 
 def succeeds(attack: Callable[[Stage], None], port: int, *, trusted: bool) -> bool:
@@ -232,6 +443,7 @@ def succeeds(attack: Callable[[Stage], None], port: int, *, trusted: bool) -> bo
         os.environ["AGENTFW_TRUST"] = made if trusted else ""
         Collector.seen.clear()
         stage = Stage(Path(made), port)
+        stage.trusted = trusted
         os.chdir(made)
         try:
             attack(stage)
@@ -245,12 +457,20 @@ def measure(only: Collection[str]) -> dict[str, Any]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     os.environ["AWS_SECRET_ACCESS_KEY"] = os.environ["OPENAI_API_KEY"] = "a key that nobody may send"
     succeeded, idle = [], []
-    for name in only:
-        port = server.server_port
-        if name not in WITHOUT_TRUST and not succeeds(ATTACKS[name], port, trusted=True):
+
+    def attempt(name: str, attack: Callable[..., bool]) -> None:
+        if not (name in WITHOUT_TRUST or name in BREAKING or attack(trusted=True)):
             idle.append(name)
-        if succeeds(ATTACKS[name], port, trusted=False):
+        if attack(trusted=False):
             succeeded.append(name)
+        print(f"{name}: {'it succeeds' if name in succeeded else 'refused'}", file=sys.stderr)
+
+    for name in (name for name in only if name in ATTACKS):
+        attempt(name, partial(succeeds, ATTACKS[name], server.server_port))
+    if any(name not in ATTACKS for name in only):
+        with tempfile.TemporaryDirectory(prefix="agentfw-attack-") as made, House(Path(made)) as house:
+            for name in (name for name in only if name not in ATTACKS):
+                attempt(name, partial(house.succeeds, name))
     server.shutdown()
     return {"attacks": len(only), "succeeded": succeeded, "prove_nothing": idle}
 
@@ -262,7 +482,7 @@ def show(result: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    options = Options(__doc__, only=(list(ATTACKS), "which of the attacks")).parse_args(arguments)
+    options = Options(__doc__, only=([*ATTACKS, *ON_GATEWAYS], "which of the attacks")).parse_args(arguments)
     return tell(measure(options.only), options.json, show)
 
 

@@ -1,4 +1,4 @@
-"""Every file of a run, a training and a memory, hurt in four ways: is anything taken for done, or closed to its owner?
+"""Every file of a run, a training, a memory and a gateway, hurt in four ways: is anything taken for done, or closed?
 
     python benchmarks/damage.py
     python benchmarks/damage.py --json
@@ -6,11 +6,14 @@
 Each file is flipped (one bit in its middle), cut in half, emptied, or removed, in a copy of the folder. Then `agentfw
 runs show` and `agentfw report` must open it, or name the file that keeps them from it. A run with a file that holds its
 results must not be called done, and a training with a damaged version must be offered the whole one before. A memory
-must open, or name its file. A traceback is a failure everywhere.
+must open, or name its file. What a gateway keeps (its record, with annotations and spans, keys, spendings, variants and
+memory) must be read by every command that reads it, or be named, and no key is valid any more that can't be read. A
+traceback is a failure everywhere.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
@@ -22,10 +25,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentfw import Message
+from agentfw.errors import AgentfwError
+from agentfw.runs import Journal
 from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_benchmarks.places import SITE
 from agentfw_cli.main import main as agentfw
 from agentfw_memory import SkillGraph
+from agentfw_plugins.gateway.live import opened
+from agentfw_plugins.view.annotations import Target, annotate
 
 RUN = ("run", "guessing", "--policy", "hashing", "--episodes", "3")
 TRAINING = (
@@ -104,6 +112,65 @@ def judged_memory(store: Path) -> str:
     return "traceback" if "Traceback" in err else "" if not code or store.name in err else err.strip()[:150]
 
 
+def served(root: Path) -> Path:
+    """The directory of runs of a gateway in which somebody has said and rated something."""
+    runs = root / "served"
+
+    async def lead() -> None:
+        settings = ['policy.replies=["noted"]', f"memory.skillgraph.path={runs / 'memory.db'}"]
+        async with opened(runs, policy="scripted", memories=["skillgraph"], assignments=settings) as live:
+            for name in ("tea", "cake"):
+                session = live.begin(name, "ada")
+                await session.answer([Message("user", f"My neighbour likes {name}.")])
+                session.feedback(1.0)
+                await live.keep(session)
+            await live.conclude(session)
+        annotate(live.folder.path, Target("", session.episode.id, 0, "ada"), "rating", "5")
+        (live.folder.path / "spans").mkdir()
+        with Journal.open(live.folder.path / "spans" / "tea.jsonl") as journal:
+            journal.append({"spans": [{"trace": "1", "span": "2", "name": "look", "start": 0.0, "end": 1.0}]})
+
+    asyncio.run(lead())
+    called("serve", "keys", "add", "ada", "--runs", str(runs))
+    prompt = root / "prompt.txt"
+    prompt.write_text("Be brief.")
+    called("serve", "variants", "start", "--variant", f"brief:prompt={prompt}", "--runs", str(runs))
+    return runs
+
+
+def judged_served(name: str, copy: Path) -> str:
+    [run] = [path for path in copy.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    words = ("usage", "keys list", "variants")
+    commands = [("serve", *each.split(), "--runs", str(copy)) for each in words]
+    commands += [("runs", "list", "--runs", str(copy)), ("runs", "show", str(run)), ("report", str(run))]
+    commands += [("view", "--text", f"{run.name}", "--runs", str(copy)), ("view", run.name, "--runs", str(copy))]
+    commands[-1] += ("--bundle", str(copy / "site"))
+    for command in commands:
+        code, _, err = called(*command)
+        if "Traceback" in err:
+            return f"{' '.join(command[:3])}: traceback"
+        if (
+            code
+            and name.rpartition("/")[2] not in err
+            and not (name == "variants.json" and "nothing is compared" in err)
+        ):
+            return f"{' '.join(command[:3])} ended with {code}: {err.strip()[:150]}"
+
+    async def goes_on() -> None:
+        live = opened(copy, resume=str(run))
+        async with live:
+            session = live.begin("later", "ada")
+            await session.answer([Message("user", "Hello.")])
+            await live.keep(session)
+
+    try:
+        asyncio.run(goes_on())
+    except AgentfwError as error:
+        if name.rpartition("/")[2] not in f"{error.message} {error.fix}":
+            return f"it isn't served: {error.message[:150]}"
+    return ""
+
+
 def measure() -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="agentfw-damage-") as made:
@@ -120,6 +187,10 @@ def measure() -> dict[str, Any]:
             newest = list(json.loads(state.read_text("utf-8"))["files"]) if state.exists() else []
             rows = [(name, way, judged_run(name, copy, newest)) for name, way, copy in hurt_copies(folder, room)]
             found[kind] = _summed(rows)
+        runs = served(root)
+        found["gateway"] = _summed(
+            [(name, way, judged_served(name, copy)) for name, way, copy in hurt_copies(runs, room)]
+        )
         memory = root / "memory"
         memory.mkdir()
         with SkillGraph.open(memory / "graph.db", tenant="team", embedder="hash:16") as graph:

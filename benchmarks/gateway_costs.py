@@ -102,7 +102,7 @@ def fill_database(where: str, sessions: int, gigabytes: float) -> str:
         numbers = range(first, min(first + 100, sessions + 1))
         rows = [
             {"number": one, "first": f"s{one}", "again": 0, "user": f"u{one % 100}", "version": TURNS_OF_A_SESSION}
-            | {"holder": "", "held_until": 0.0, "used": time.time(), "finish": "idle" if one % GOING_ON else ""}
+            | {"holder": "", "used": time.time(), "finish": "idle" if one % GOING_ON else ""}
             | {"ended": time.time() if one % GOING_ON else None}
             for one in numbers
         ]

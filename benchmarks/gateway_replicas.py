@@ -7,10 +7,11 @@
 Four gateways lead sessions in one PostgreSQL. Each request of a user goes to a gateway drawn at random, and again to
 another one if it fails, as behind a load balancer. Meanwhile gateways are ended at random moments, in turn by SIGKILL
 and by SIGTERM, and started again, and the database is crashed and started again. At the end each session is read from
-the database. "undisturbed" is the same load before the first kill. A third of the answers is streamed. Like a load
-balancer, a client that can't connect tries another gateway at once; whatever else goes wrong counts as "failed".
+the database, and what the memory has of each user. "undisturbed" is the same load before the first kill. A third of
+the answers is streamed. Like a load balancer, a client that can't connect tries another gateway at once; whatever else
+goes wrong counts as "failed".
 
-Then, one after the other: a gateway is killed for good with sayings that its memory hasn't heard, the disk of a gateway
+Then, one after the other: gateways are killed for good with sayings that their memory hasn't heard, the disk of one
 without a database is full for five seconds and has room again, and a key is revoked at one gateway and asked for at
 the other.
 
@@ -44,6 +45,7 @@ from agentfw.runs import read_sessions
 from agentfw.turns.session import extended
 from agentfw_benchmarks import Options, print_aligned, tell
 from agentfw_benchmarks.gateways import serve
+from agentfw_memory import SkillGraph
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
 
 GATEWAYS, CLIENTS = 4, 8
@@ -53,12 +55,16 @@ class Gateway:
     """One of the gateways, which is started again under the same address."""
 
     def __init__(self, folder: Path, where: str = "", *more: str) -> None:
-        self.folder, self.where, self.port, self.more = folder, where, 0, more or ("--memory", "none")
+        """Where there is a database, its memory is there, too."""
+        self.folder, self.where, self.port, self.more = folder, where, 0, more
         self.start()
 
     def start(self) -> None:
         options = ["--policy", "scripted", "--set", 'policy.replies=["yes"]', "--idle", "100000", "--drain", "5"]
-        shared = ["--sessions", self.where] if self.where else []
+        shared = ["--memory", "none"]
+        if self.where:
+            remembers = ["--memory", "skillgraph", "--set", f"memory.skillgraph.path={self.where}"]
+            shared = ["--sessions", self.where, *remembers]
         self.process, self.url, _ = serve(self.folder, *shared, *options, *self.more, port=self.port)
         self.port = int(self.url.rpartition(":")[2])
 
@@ -74,6 +80,8 @@ class Load:
     gateways: list[Gateway]
     sessions: int
     users: int
+    pause: float = 0.0
+    """Seconds between a client's requests."""
     seconds: list[float] = field(default_factory=list)
     acknowledged: list[tuple[str, str, bool]] = field(default_factory=list)
     """Session, word, and whether the first attempt was answered."""
@@ -89,8 +97,10 @@ class Load:
                 if self.over.is_set():
                     return
                 place = generator.randrange(self.sessions)
-                name, user, word = f"s{place}", f"u{place % self.users}", f"{client}.{number}"
+                name, user = f"s{place}", f"u{place % self.users}"
+                word = f"My neighbour number {client}.{number} is called Bo{client}x{number}."
                 began = time.perf_counter()
+                time.sleep(self.pause)
                 status, attempts = self._answered(http, generator, name, user, word)
                 if status == 200:
                     self.seconds.append(time.perf_counter() - began)
@@ -146,7 +156,7 @@ def measure(options: Any) -> dict[str, Any]:
         database = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="stop")
         where = database.get_uri()
         gateways = [Gateway(Path(folder) / f"gateway{number}", where) for number in range(GATEWAYS)]
-        load = Load(gateways, options.sessions, options.users)
+        load = Load(gateways, options.sessions, options.users, options.pause)
         with ThreadPoolExecutor(CLIENTS) as pool:
             clients = [pool.submit(load.ask, client) for client in range(CLIENTS)]
             time.sleep(options.calm)
@@ -171,6 +181,10 @@ def measure(options: Any) -> dict[str, Any]:
             load.over.set()
             for client in clients:
                 client.result()
+        said = {(f"u{int(name[1:]) % options.users}", word) for name, word, _ in load.acknowledged}
+        began = time.monotonic()
+        while (heard := len(said & known(where, options.users))) < len(said) and time.monotonic() - began < 120:
+            time.sleep(1)
         for gateway in gateways:
             gateway.end(signal.SIGTERM)
         store = SessionStore(where)
@@ -184,6 +198,7 @@ def measure(options: Any) -> dict[str, Any]:
         "sessions": len(turns),
         "lost": sum(count == 0 for count, _ in counts),
         "doubled": sum(count > 1 for count, at_once in counts if at_once),
+        "said, and not in the memory": len(said) - heard,
         "asked again": sum(not at_once for _, at_once in counts),
         "failed": load.failed,
         "p95 undisturbed, ms": round(1000 * float(calm), 1),
@@ -200,40 +215,62 @@ def alone(options: Any) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory(prefix="agentfw-replicas-", ignore_cleanup_errors=True) as folder:
         database = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="stop")
-        found = killed_for_good(Path(folder), database.get_uri(), options.said)
+        found = killed_for_good(Path(folder), database.get_uri(), options.said, options.deaths)
         found |= revoked(Path(folder), database.get_uri())
         database.cleanup()
         return found | full_disk(Path(folder), options.full)
 
 
-def post(url: str, name: str, text: str, **more: Any) -> httpx.Response:
-    body = {"model": "scripted", "messages": [{"role": "user", "content": text}], "user": "ada"}
+def known(where: str, users: int) -> set[tuple[str, str]]:
+    """Users, and what the memory has of them."""
+    with SkillGraph.open(where, tenant="agentfw") as graph:
+        owners = [f"u{number}" for number in range(users)]
+        return {(owner, skill.text) for owner in owners for skill in graph.skills(owner=owner)}
+
+
+def post(url: str, name: str, text: str, user: str = "ada", **more: Any) -> httpx.Response:
+    body = {"model": "scripted", "messages": [{"role": "user", "content": text}], "user": user}
     return httpx.post(f"{url}/s/{name}/v1/chat/completions", json=body, timeout=100, **more)
 
 
-def remembered(url: str) -> int:
-    return len(httpx.get(f"{url}/memory", params={"user": "ada"}, timeout=30).raise_for_status().json()["items"])
+def remembered(url: str, user: str) -> int:
+    return len(httpx.get(f"{url}/memory", params={"user": user}, timeout=30).raise_for_status().json()["items"])
 
 
-def killed_for_good(folder: Path, where: str, count: int) -> dict[str, Any]:
-    """Facts that are said at a gateway which is killed at once, and never started again."""
-    memory = ("--memory", "skillgraph", "--set", f"memory.skillgraph.path={where}")
-    lost, left = (Gateway(folder / name, where, *memory) for name in ("lost", "left"))
-    with ThreadPoolExecutor(8) as pool:
-        facts = [f"My neighbour number {number} is called Bo{number}." for number in range(count)]
-        answers = list(pool.map(lambda number: post(lost.url, f"k{number}", facts[number]), range(count)))
-        os.kill(lost.process.pid, signal.SIGKILL)
-    began, before = time.monotonic(), remembered(left.url)
-    while remembered(left.url) < count and time.monotonic() - began < 120:
-        time.sleep(0.2)
-    after = remembered(left.url)
-    lost.process.communicate()
+def killed_for_good(folder: Path, where: str, count: int, deaths: int) -> dict[str, Any]:
+    """Facts that are said at gateways which are killed at once, and never started again."""
+    left = Gateway(folder / "left", where)
+    answered, before, after, first, seconds = 0, 0, 0, list[float](), list[float]()
+    for death in range(deaths):
+        user, lost = f"ada{death}", Gateway(folder / f"lost{death}", where)
+
+        def say(number: int, user: str = user, url: str = lost.url) -> int:
+            return post(
+                url, f"{user}-{number}", f"My neighbour number {number} is called Bo{number}.", user
+            ).status_code
+
+        with ThreadPoolExecutor(8) as pool:
+            answered += list(pool.map(say, range(count))).count(200)
+            os.kill(lost.process.pid, signal.SIGKILL)
+        began = time.monotonic()
+        before += (at_kill := remembered(left.url, user))
+        while (now := remembered(left.url, user)) < count and time.monotonic() - began < 60:
+            if now > at_kill and len(first) == death:
+                first.append(time.monotonic() - began)
+            time.sleep(0.5)
+        seconds.append(time.monotonic() - began)
+        after += remembered(left.url, user)
+        lost.process.communicate()
     left.end(signal.SIGTERM)
     return {
-        "said at a gateway that was killed for good": sum(answer.status_code == 200 for answer in answers),
+        "gateways killed for good": deaths,
+        "said at them": answered,
         "remembered at the kill": before,
         "remembered afterwards": after,
-        "seconds until then": round(time.monotonic() - began, 1),
+        "seconds until another goes on with it, median": round(float(np.median(first or [0.0])), 1),
+        "seconds until another goes on with it, longest": round(max(first, default=0.0), 1),
+        "seconds until then, median": round(float(np.median(seconds)), 1),
+        "seconds until then, longest": round(max(seconds), 1),
     }
 
 
@@ -313,6 +350,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         calm=20.0,
         seed=0,
         said=200,
+        deaths=1,
+        pause=0.0,
         full=5.0,
         alone=False,
     )

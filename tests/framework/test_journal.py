@@ -49,6 +49,16 @@ def test_appending_answers_what_a_reader_will_find(path: Path) -> None:
     assert list(read_journal(path)) == [answer]
 
 
+def test_nothing_is_written_through_a_link(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("half a line")
+    path.symlink_to(tmp_path / "precious")
+
+    with pytest.raises(StorageError, match="is a link"):
+        Journal.open(path)
+
+    assert (tmp_path / "precious").read_text() == "half a line"
+
+
 def test_half_of_a_surrogate_pair_is_kept(path: Path) -> None:
     write(path, [{"text": "half \ud83d of it"}])
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .records.folder import RunFolder, find_run, list_runs
     from .records.journal import (
         Journal,
+        drop_records,
         encoded,
         make_folder,
         make_private,
@@ -72,6 +73,7 @@ __all__ = [
     "chosen_values",
     "compare_runs",
     "decisions",
+    "drop_records",
     "encoded",
     "figure_text",
     "figure_title",
@@ -107,6 +109,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "records.summary": ("Summary",),
     "records.journal": (
         "Journal",
+        "drop_records",
         "encoded",
         "make_folder",
         "make_private",

@@ -75,7 +75,9 @@ class Hearing:
         for saying in sayings(episode, self._run, episode.events[first:]):
             if saying.id in self._heard or saying.at <= self._forgotten_at.get(saying.user, 0.0):
                 continue
-            self._waiting.setdefault(saying.user, deque()).append(saying)
+            line = self._waiting.setdefault(saying.user, deque())
+            if all(one.id != saying.id for one in line):
+                line.append(saying)
             self._begin(saying.user)
 
     def _begin(self, user: str) -> None:

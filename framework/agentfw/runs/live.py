@@ -50,7 +50,7 @@ from .observers import HookCalls, RunInfo, Tracking, combined_observer
 from .play import Plan, Play
 from .records.folder import RunFolder, list_runs
 from .records.journal import Journal, NoJournal, make_folder, make_private, read_journal, sealed, write_whole
-from .records.play_records import Records
+from .records.play_records import Records, naming_line
 from .records.summary import Summary, summarize, total_usage
 from .run import describe_run
 from .spec.resolution import resolve, resolve_again, segment_of
@@ -550,18 +550,20 @@ class _Left:
         self.going_on: dict[str, Episode] = {}
         self.ended: dict[str, EndedSession] = {}
         self.forgotten, self.last, unheard = dict[str, int](), -1, set[str]()
-        for line in read_journal(records.path / f"{_TURNS}.jsonl"):
-            task = line["task"]
-            name = Task(**task).id
-            self.last = max(self.last, task["index"])
-            if any(event[1:3] == ["session", "forgotten"] for event in line["events"]):
-                self.forgotten[task["user"]] = max(task["index"], self.forgotten.get(task["user"], -1))
-            if name not in self.ended_episodes:
-                _add_line(self.going_on, line)
-                continue
-            self.ended[task["query"]] = EndedSession(line["finish"], task["user"])
-            if name not in unheard and hearing.lacks(name, line):
-                unheard.add(name)
+        turns = records.path / f"{_TURNS}.jsonl"
+        for number, line in enumerate(read_journal(turns), start=1):
+            with naming_line(turns, number):
+                task = line["task"]
+                name = Task(**task).id
+                self.last = max(self.last, task["index"])
+                if any(event[1:3] == ["session", "forgotten"] for event in line["events"]):
+                    self.forgotten[task["user"]] = max(task["index"], self.forgotten.get(task["user"], -1))
+                if name not in self.ended_episodes:
+                    _add_line(self.going_on, line)
+                    continue
+                self.ended[task["query"]] = EndedSession(line["finish"], task["user"])
+                if name not in unheard and hearing.lacks(name, line):
+                    unheard.add(name)
         self.unheard = [one for one in read_sessions(records.path) if one.id in unheard] if unheard else []
 
 
@@ -574,9 +576,11 @@ def _add_line(found: dict[str, Episode], line: dict[str, Any]) -> None:
 def read_sessions(folder: Path, name: str | None = None) -> list[Episode]:
     """All sessions of a live run, or the one of a name, as far as they are on disk. Names are the queries of tasks."""
     found: dict[str, Episode] = {}
-    for line in read_journal(folder / f"{_TURNS}.jsonl"):
-        if name is None or line["task"]["query"] == name:
-            _add_line(found, line)
+    path = folder / f"{_TURNS}.jsonl"
+    for number, line in enumerate(read_journal(path), start=1):
+        with naming_line(path, number):
+            if name is None or line["task"]["query"] == name:
+                _add_line(found, line)
     return list(found.values())
 
 

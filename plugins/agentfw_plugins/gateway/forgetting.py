@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shutil
 import sys
@@ -163,14 +162,17 @@ def _out_of_record(user: str, record: RunFolder, told: Forgotten) -> None:
 def _rewrite(user: str, folder: Path) -> int:
     """Write the journals of a record again without a person. Returns the number of their sessions."""
     from agentfw import Task
-    from agentfw.runs import encoded, read_journal
+    from agentfw.runs import drop_records, read_journal
 
-    own, last = set[str](), -1
+    from ..view.waterfall import spans_file
+
+    own, sessions, last = set[str](), set[str](), -1
     for line in read_journal(folder / "turns.jsonl"):
         task = Task(**line["task"])
         last = max(last, task.index)
         if task.user == user:
             own.add(task.id)
+            sessions.add(task.query)
     if not own:
         return 0
 
@@ -179,18 +181,12 @@ def _rewrite(user: str, folder: Path) -> int:
         heard = str(line.get("heard", "")).split("/")
         return episode in own or user in (line.get("user"), line.get("forgotten")) or not own.isdisjoint(heard)
 
-    for name in ("turns", "episodes", "metrics", "failed", "heard"):
-        journal = folder / f"{name}.jsonl"
-        if not journal.exists():
-            continue
-        unfinished = journal.with_suffix(".part")
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.writelines(encoded(line) for line in read_journal(journal) if not is_theirs(line))
-            if name == "heard":  # no other session may get the number of one that is gone
-                file.write(encoded({"forgotten": "", "session": last, "at": time.time()}))
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(journal)
+    for name in ("annotations", "findings", "turns", "episodes", "metrics", "failed"):
+        drop_records(folder / f"{name}.jsonl", is_theirs)
+    # No other session may get the number of one that is gone.
+    drop_records(folder / "heard.jsonl", is_theirs, [{"forgotten": "", "session": last, "at": time.time()}])
+    for session in sessions:
+        spans_file(folder, session).unlink(missing_ok=True)
     for file_of_answer in folder.glob("streams/*"):
         if file_of_answer.name.rpartition("-")[0] in own:
             file_of_answer.unlink()

@@ -71,7 +71,8 @@ class Logins:
         """Ask for the key, or take the link."""
         self._check_host(request)
         given = request.query_params.get("once", "")
-        if given and self._once and time.monotonic() < self._until and secrets.compare_digest(given, self._once):
+        is_right = secrets.compare_digest(given.encode("utf-8", "replace"), self._once.encode())
+        if given and self._once and time.monotonic() < self._until and is_right:
             self._once = ""
             return self._entered()
         words = "This link has been used, or is too old." if given else "Look at the recorded sessions."

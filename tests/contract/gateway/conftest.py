@@ -36,9 +36,9 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("sqlalchemy")
 
-from sqlalchemy import update
+from sqlalchemy import Executable, insert, text, update
 
-from agentfw_plugins.gateway.sessions.session_database import SESSIONS, SessionDatabase
+from agentfw_plugins.gateway.sessions.session_database import GATEWAYS, SESSIONS, SessionDatabase
 from agentfw_plugins.gateway.sessions.session_store import Chosen, SessionJournal
 
 COMPONENTS = Path(__file__).parent / "components"
@@ -197,23 +197,32 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def let_leases_lapse(where: str) -> None:
     """Do as if no gateway that has a session had said for a long time that it is alive, nor could say so now."""
-    _change_sessions(where, holder="silent", held_until=0)
+    _change(where, update(SESSIONS).values(holder="silent"))
 
 
 def never_alive_again(where: str) -> None:
     """Do as if the gateway that has the sessions was killed long ago."""
-    _change_sessions(where, holder="killed", held_until=0, used=0)
+    _change(where, update(GATEWAYS).values(alive_until=0))
 
 
 def hold_for_nobody(where: str) -> None:
     """Do as if a gateway that was killed had all sessions."""
-    _change_sessions(where, holder="killed", held_until=time.time() + 1000)
+    killed = {"name": "killed", "alive_until": time.time() + 1000, "settings": {}}
+    _change(where, insert(GATEWAYS).values(**killed), update(SESSIONS).values(holder="killed"))
 
 
-def _change_sessions(where: str, **values: object) -> None:
+def crash(where: str) -> None:
+    """Break all connections with a PostgreSQL, and take back what it was told to be heard."""
+    ours = "datname = current_database() AND pid <> pg_backend_pid()"
+    breaks = text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {ours}")
+    _change(where, update(SESSIONS).values(heard=0), breaks)
+
+
+def _change(where: str, *statements: Executable) -> None:
     database = SessionDatabase(where)
     with database.transaction() as connection:
-        connection.execute(update(SESSIONS).values(**values))
+        for statement in statements:
+            connection.execute(statement)
     database.close()
 
 

@@ -7,13 +7,14 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
-from .conftest import EARS, TOKENS, Gateway, Start, command, never_alive_again, said, shared_session, until
+from .conftest import EARS, TOKENS, Gateway, Start, command, crash, never_alive_again, said, shared_session, until
 
 resource = pytest.importorskip("resource", reason="limits are of another kind on Windows")
 pytest.importorskip("psycopg")
@@ -169,3 +170,42 @@ def test_what_gateways_spend_is_counted_together(
     [row] = command("serve", "usage", "--by", "user", "--sessions", shared)["rows"]
     assert (row["name"], row["requests"]) == ("ada", 3)
     assert b.request("GET", "/usage?by=user").json()["rows"] == [row]
+
+
+@pytest.mark.slow
+def test_what_a_crash_of_the_database_may_have_taken_back_is_heard_again(
+    gateway: Callable[..., Gateway], postgres_database: Callable[[], str]
+) -> None:
+    shared = postgres_database()
+    running = gateway("one", memories=[str(EARS)], limits={"shared": shared})
+    said(running.ask("tea", "I like tea.", user="ada"))
+
+    def calls() -> int:
+        log = running.folder / "heard.log"
+        return len(log.read_text("utf-8").splitlines()) if log.exists() else 0
+
+    until(lambda: calls() == 1)
+    crash(shared)
+
+    until(lambda: calls() == 2, 60)
+
+
+@pytest.mark.slow
+def test_what_waits_to_be_heard_waits_once_however_often_the_database_breaks(
+    gateway: Callable[..., Gateway], postgres_database: Callable[[], str], tmp_path: Path
+) -> None:
+    shared, go = postgres_database(), tmp_path / "go"
+    running = gateway("one", memories=[str(EARS)], limits={"shared": shared})
+    said(running.ask("tea", f"hear={go}", user="ada"))
+    log = running.folder / "heard.log"
+
+    for number in range(2):
+        crash(shared)
+        said(running.ask(f"after-{number}", "I like tea.", user=f"u{number}"))
+        until(lambda: running.remembered(f"u{number}"), 60)  # noqa: B023
+        time.sleep(2.5)  # it looks each second whether anything has to be heard again
+    go.touch()
+    until(lambda: running.remembered("ada"), 60)
+
+    heard = [json.loads(line)["user"] for line in log.read_text("utf-8").splitlines()]
+    assert heard.count("ada") == 1

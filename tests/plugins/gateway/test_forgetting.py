@@ -13,6 +13,8 @@ from command_line import Agentfw
 
 from agentfw_plugins.gateway.learning.version_file import SERVED, Version, VersionFile
 from agentfw_plugins.gateway.live import Limits
+from agentfw_plugins.view.annotations import Target, annotate
+from agentfw_plugins.view.waterfall import spans_file
 
 from .conftest import Served, served
 
@@ -65,9 +67,13 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
         talk(gateway, "bob", "s2")
         talk(gateway, "ada", "s3")
         assert remembered(gateway, "ada")
-        folder = gateway.live.folder.path
+        folder, first = gateway.live.folder.path, gateway.live.sessions["s1"].episode.id
         refused = agentfw("serve", "forget", "ada", "--runs", str(runs), "--yes")
         gateway.stop(keeps_sessions=True)
+    annotate(folder, Target("", first, 0, "ada"), "correction", "The cat is Zorro.")
+    spans_file(folder, "s1").parent.mkdir()
+    spans_file(folder, "s1").write_text('{"spans": [{"name": "about Zorro"}]}\n')
+    (folder / "turns.jsonl.torn").write_text("what Zorro")
     adapter = learned(VersionFile(folder), ["s3"])
     copy = agentfw("run", "guessing", "--policy", "hashing", "--episodes", "1", "--runs", str(runs), "--json").json
     turns = (folder / "turns.jsonl").read_text()

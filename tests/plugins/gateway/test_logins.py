@@ -37,7 +37,7 @@ def test_a_link_lets_one_browser_in_once(gateway: Served) -> None:
         before = looked(first, gateway)
         entered = first.get(f"{gateway.url}/login?once=a-link")
         again = second.get(f"{gateway.url}/login?once=a-link")
-        wrong = second.get(f"{gateway.url}/login?once=another")
+        wrong = second.get(f"{gateway.url}/login?once=anothér")
 
         assert before == "/login"
         assert (entered.status_code, entered.url.path, looked(first, gateway)) == (200, "/view/", "/view/")

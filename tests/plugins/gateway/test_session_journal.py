@@ -133,7 +133,6 @@ def test_sessions_are_deleted_by_user_key_and_age_but_not_in_the_middle_of_an_an
     for number in range(45):  # more than are read at a time
         say(store, f"shop:{number}", user=f"u{number % 3}")
     say(store, "shop_:other", user="u0")
-    store.lease = 1000.0
     held = store.take("shop:3")
     journal = SessionJournal(where)
 

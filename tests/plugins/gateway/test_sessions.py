@@ -16,7 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from agentfw.runs import RunFolder
+from agentfw.errors import RunFolderError
+from agentfw.runs import RunFolder, read_sessions
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import Served, served
@@ -285,3 +286,12 @@ def test_a_sub_agent_has_a_session_of_its_own_below_that_of_its_agent(serve: Cal
         "ses_2": "work",
         "odd": "",
     }
+
+
+def test_a_damaged_line_of_a_session_is_named(gateway: Served) -> None:
+    ask(gateway.session("tea"), body("one"))
+    turns = gateway.live.folder.path / "turns.jsonl"
+    turns.write_bytes(turns.read_bytes().replace(b'"prompt_ids"', b'"prompt_idr"'))
+
+    with pytest.raises(RunFolderError, match=r"turns\.jsonl, line \d"):
+        read_sessions(turns.parent)

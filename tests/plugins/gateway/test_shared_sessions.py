@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,9 @@ from .conftest import Served, served
 
 pytest.importorskip("sqlalchemy")
 
+from sqlalchemy import update
+
+from agentfw_plugins.gateway.sessions.session_database import GATEWAYS
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
 
 
@@ -169,3 +174,51 @@ def test_the_file_is_private_and_other_databases_are_refused(tmp_path: Path) -> 
     assert (tmp_path / "sessions.db").stat().st_mode & 0o777 == 0o600
     with pytest.raises(SettingsError, match="can't be shared at this address"):
         SessionStore("mysql://db/agentfw")
+
+
+def test_after_an_outage_no_gateway_calls_another_dead_before_it_could_speak(anywhere: str) -> None:
+    ours, theirs = SessionStore(anywhere, lease=1000.0), SessionStore(anywhere, lease=0.0)
+    with ours.database.transaction() as connection:
+        connection.execute(update(GATEWAYS).values(alive_until=0.0))
+
+    looks = [ours.say_alive().dead, ours.say_alive().dead]
+
+    assert looks == [[], [theirs.holder]]
+    for one in (ours, theirs):
+        one.close()
+
+
+def test_a_database_of_another_version_is_named_with_what_differs(tmp_path: Path) -> None:
+    where = tmp_path / "sessions.db"
+    with closing(sqlite3.connect(where)) as connection:
+        connection.execute("CREATE TABLE agentfw_session (number INTEGER PRIMARY KEY, held_until FLOAT)")
+
+    with pytest.raises(SettingsError, match=r"another version of agentfw: the table agentfw_session .*held_until"):
+        SessionStore(str(where))
+
+
+@pytest.mark.slow
+def test_gateways_with_other_settings_and_a_wrong_clock_are_named_once(
+    anywhere: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits, right = Limits(shared=anywhere), time.time
+
+    def warned() -> list[str]:
+        return [one.getMessage() for one in caplog.records if one.name.endswith("shared_session_finder")]
+
+    with (
+        served(tmp_path / "a", limits, policy="scripted", assignments=['policy.replies=["yes"]']),
+        served(tmp_path / "b", limits, policy="scripted", assignments=['policy.replies=["no"]']),
+    ):
+        until = time.monotonic() + 30
+        while len(warned()) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        monkeypatch.setattr(time, "time", lambda: right() - 3600)
+        while not any("behind" in one for one in warned()) and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(2.5)  # two more looks
+
+    host = socket.gethostname()
+    assert sum("shares these sessions with another policy than this one" in one for one in warned()) == 2
+    assert all(f"gateway {host}" in one for one in warned() if "another policy" in one)
+    assert sum(f"the clock of {host} is 3600 s behind" in one for one in warned()) == 2, "once by each"

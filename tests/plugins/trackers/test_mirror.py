@@ -211,3 +211,15 @@ def test_a_database_is_sent_whole_while_it_is_written(tmp_path: Path) -> None:
 
     with closing(sqlite3.connect(store / "run" / "memory.db")) as copy:
         assert copy.execute("SELECT text FROM notes").fetchall() == [("lunch",)]
+
+
+def test_names_that_lead_out_of_the_folder_are_refused(tmp_path: Path) -> None:
+    memory = pytest.importorskip("fsspec.implementations.memory")
+    storage, root = memory.MemoryFileSystem(), "/others-bucket/run"
+    for name in ("run.json", "../../precious"):  # object storage takes any name
+        storage.store[f"{root}/{name}"] = memory.MemoryFile(storage, f"{root}/{name}", b"{}")
+
+    with pytest.raises(RunFolderError, match=r"outside its folder: \.\./\.\./precious"):
+        find_run(tmp_path / "runs", f"memory:/{root}")
+
+    assert not (tmp_path / "precious").exists()

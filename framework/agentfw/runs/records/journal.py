@@ -27,7 +27,7 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -68,6 +68,8 @@ class Journal:
     @classmethod
     def open(cls, path: Path) -> Journal:
         """Open or create a journal, and repair its end if it was cut short."""
+        if path.is_symlink():  # a run of somebody else must not have another file written
+            raise StorageError(f"{path} is a link, and records are not written elsewhere", fix=f"remove it: rm {path}")
         try:
             is_new = not path.exists()
             size = 0 if is_new else _mend(path)
@@ -244,6 +246,35 @@ def read_journal(path: Path) -> Iterator[Record]:
             yield record
 
 
+def drop_records(path: Path, drops: Callable[[Record], bool], then: Iterable[Record] = ()) -> int:
+    """Write a journal again without some of its records, with others at its end. Returns the number of those dropped.
+
+    What was cut off its end before may be of anybody, and is dropped, too.
+    """
+    dropped, unfinished = 0, path.with_name(f"{path.name}.part")
+    try:
+        if path.exists():
+            with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, PRIVATE), "wb") as file:
+                for record in read_journal(path):
+                    if drops(record):
+                        dropped += 1
+                    else:
+                        file.write(encoded(record))
+                file.writelines(map(encoded, then))
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+        _torn_file(path).unlink(missing_ok=True)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise StorageError(f"can't write {path}: {error.strerror or error}", fix=disk_fix(error)) from error
+    return dropped
+
+
+def _torn_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.torn")
+
+
 def write_whole(path: Path, data: bytes | str, *, mode: int | None = None) -> None:
     """Replace a file atomically: it is written under a new name and renamed, so readers see it whole, old or new.
 
@@ -323,7 +354,7 @@ def _mend(path: Path) -> int:
                 if line.endswith(b"\n") and handle.read(1):
                     raise _damaged(path, number)
                 handle.seek(good)
-                rest = path.with_name(f"{path.name}.torn")
+                rest = _torn_file(path)
                 make_private(rest)
                 with rest.open("ab") as torn:
                     torn.write(handle.read())

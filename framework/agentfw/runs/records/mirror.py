@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -153,6 +154,8 @@ def fetched(address: str, root: Path) -> Path:
         names = {path.removeprefix(remote).lstrip("/"): path for path in found}
         if "run.json" not in names:
             raise RunFolderError(f"there is no run at {address}", fix="give the address of its folder")
+        if outside := next((name for name in names if ".." in re.split(r"[/\\]", name)), ""):
+            raise RunFolderError(f"the run at {address} has a file outside its folder: {outside}", fix="don't use it")
         tokens = {name: _token(found[path]) for name, path in names.items() if name not in _OWN}
         if known is not None and {name: one["token"] for name, one in known.items()} == tokens:
             return folder

@@ -19,7 +19,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,20 @@ _METRICS = (
 """Keys of every line of metrics.jsonl."""
 
 
+@contextmanager
+def naming_line(path: Path, number: int) -> Iterator[None]:
+    """Name the line of a journal that isn't the record that it should be."""
+    try:
+        yield
+    except (StorageError, LookupError, TypeError) as error:
+        found = (
+            error
+            if isinstance(error, StorageError)
+            else StorageError(f"it is damaged: {error!r}", fix="restore it from a backup")
+        )
+        raise RunFolderError(f"{path}, line {number}: {found.message}", fix=found.fix) from error
+
+
 class Records:
     """The journals of one folder."""
 
@@ -115,10 +129,9 @@ class Records:
         """The episodes on disk, in the order in which they ended."""
         path = self.path / "episodes.jsonl"
         for number, record in enumerate(read_journal(path), start=1):
-            try:
-                yield Episode.from_record(record)
-            except StorageError as error:
-                raise RunFolderError(f"{path}, line {number}: {error.message}", fix=error.fix) from error
+            with naming_line(path, number):
+                episode = Episode.from_record(record)
+            yield episode
 
     def metrics(self) -> list[dict[str, Any]]:
         """The metrics of each episode, in the order of the tasks."""

@@ -20,9 +20,11 @@ from agentfw.errors import StorageError, UsageError
 from agentfw.runs import make_folder
 
 from ..sessions.session_database import ADAPTERS, LEARNING, SessionDatabase
-from ..sessions.session_store import LEASE, Chosen, SessionJournal, new_holder
+from ..sessions.session_store import Chosen, SessionJournal, new_holder
 from .version_file import TRAINER, State, Version, VersionFile, state_of, written
 
+LEASE = 10.0
+"""Seconds after which a gateway trains no more that doesn't say that it does."""
 _PART = 2**23
 """Bytes of an adapter in a row."""
 

@@ -38,6 +38,7 @@ try:
         delete,
         event,
         insert,
+        inspect,
         literal_column,
         select,
         text,
@@ -64,7 +65,7 @@ SESSIONS = Table(
     Column("user", Text, nullable=False),
     Column("version", Integer, nullable=False),
     Column("holder", String(100), nullable=False),
-    Column("held_until", Float, nullable=False),
+    Column("hearer", String(100), nullable=False, server_default=""),
     Column("used", Float, nullable=False),
     Column("finish", String(50), nullable=False),
     Column("said", Integer, nullable=False, server_default="0"),
@@ -78,8 +79,8 @@ SESSIONS = Table(
     postgresql_with={"fillfactor": 60},
 )
 """`said` is the last version in which a user said something, `heard` that up to which the memories have heard it,
-`rated` the last one with feedback, and `copied` that up to which a training has a copy. `ended` is when a session was
-scored after its end."""
+`rated` the last one with feedback, and `copied` that up to which a training has a copy. `hearer` is the gateway whose
+memories hear what was said last. `ended` is when a session was scored after its end."""
 for _name, _columns, _condition in (
     ("going", ["number"], SESSIONS.c.ended.is_(None)),
     ("ended", ["ended"], SESSIONS.c.ended.is_not(None)),
@@ -99,6 +100,14 @@ NEWS = Table(
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("record", JSON, nullable=False),
 )
+GATEWAYS = Table(
+    "agentfw_gateway",
+    _tables,
+    Column("name", String(100), primary_key=True),
+    Column("alive_until", Float, nullable=False),
+    Column("settings", JSON, nullable=False),
+)
+"""The gateways. What a dead one has belongs to the others. `settings` are those that all must have."""
 ANSWERS = Table(
     "agentfw_session_answer",
     _tables,
@@ -161,12 +170,23 @@ class SessionDatabase:
         """The database's time, in a statement."""
         options: dict[str, Any] = {"connect_args": {"timeout": 60}} if self.is_file else {"max_overflow": 0}
         # A connection that the server has closed meanwhile is replaced, so a failover ends no gateway.
+        self.breaks = 0
+        """How often it couldn't be reached. What was committed without waiting shortly before may be lost then."""
         self._engine = create_engine(url, pool_size=_CONNECTIONS, pool_pre_ping=asks_first, **options)
         if self.is_file:
             event.listen(self._engine, "connect", _plain)
             event.listen(self._engine, "begin", _at_once)
         with self.transaction() as connection:
             self.alone(connection, 6074001)  # two that begin at once must not both make the tables
+            there = inspect(connection).get_multi_columns(filter_names=list(_tables.tables))
+            known = {table: {column["name"] for column in columns} for (_, table), columns in there.items()}
+            for name, columns in known.items():
+                if columns != set(_tables.tables[name].columns.keys()):
+                    raise SettingsError(
+                        f"the sessions at {self.where} are of another version of agentfw: the table {name} has other "
+                        f"columns ({', '.join(sorted(columns ^ set(_tables.tables[name].columns.keys())))})",
+                        fix="use that version for them, or name another database",
+                    )
             _tables.create_all(connection)
 
     def close(self) -> None:
@@ -196,6 +216,7 @@ class SessionDatabase:
         except IntegrityError:
             raise
         except SQLAlchemyError as error:
+            self.breaks += 1
             reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
             raise UnreachableError(
                 f"the sessions at {self.where} can't be reached: {reason}", fix="see to the database, and try again"

@@ -1,11 +1,12 @@
 """The sessions that several gateways share: how a gateway leads one of them, and how all of them are read and deleted.
 
 A gateway takes a session before it works on it, and gives it back afterwards. In between no other gateway has it. Each
-piece of news is committed before it is acknowledged, so whoever takes the session next knows all of it. A gateway that
-is killed holds its sessions for `LEASE` seconds more. Times are the database's: the clocks of gateways may differ.
+piece of news is committed before it is acknowledged, so whoever takes the session next knows all of it. Each gateway
+says every second that it is alive. One that didn't for `LEASE` seconds has lost its sessions, and others let their
+memories hear what was said there. Times are the database's: the clocks of gateways may differ.
 
-Only news and the end of a session wait for the disk. A lease that a crash of the database loses does no harm, since
-news are refused where another gateway's came before them.
+Only news and the end of a session wait for the disk. A session that two gateways take after a crash of the database, or
+because one of them was silent for too long, has the news of one: those of the other are refused.
 
     store = SessionStore("postgresql://db.example.org/agentfw")
     shared = store.take("tea") or store.begin("tea", 0, user="ada")
@@ -27,6 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agentfw import Episode
@@ -41,10 +43,12 @@ except ImportError as error:
     raise MissingExtraError("shared sessions", "replicas", module=error.name or "") from None
 
 from ..learning.ratings import MOST
-from .session_database import ANSWERS, LEARNING, NEWS, SESSIONS, SessionDatabase
+from .session_database import ANSWERS, GATEWAYS, LEARNING, NEWS, SESSIONS, SessionDatabase
 
-LEASE = 10.0
-"""Seconds that a session stays with a gateway that no longer says that it is alive."""
+LEASE = 5.0
+"""Seconds after which a gateway is dead that no longer says that it is alive."""
+_ASKED = 86400.0
+"""Seconds until it doesn't matter any more what a dead gateway has left."""
 _PAGE = 200
 """Number of sessions that are read at a time."""
 
@@ -73,29 +77,73 @@ class Shared:
         return f"{self.first}~{self.again + 1}" if self.again else self.first
 
 
+class Gateways(NamedTuple):
+    """The other gateways of a store."""
+
+    now: float
+    """The database's time, in seconds since 1970."""
+    alive: dict[str, dict[str, Any]]
+    """The settings of those that are alive, by name."""
+    dead: list[str]
+    """Those that have left something to the others, as far as nobody has looked."""
+
+
 class SessionStore:
     """The sessions of all gateways on one database, as one of the gateways sees them."""
 
-    def __init__(self, address: str, *, lease: float = LEASE) -> None:
-        self.lease = lease
+    def __init__(
+        self, address: str, *, lease: float = LEASE, settings: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        self.lease, self.settings = lease, dict(settings)
         self.holder = new_holder()
         """Names this gateway."""
         self.database = SessionDatabase(address, asks_first=False)
         self._now = self.database.clock
+        with self.database.transaction(waits=False) as connection:
+            connection.execute(delete(GATEWAYS).where(GATEWAYS.c.alive_until < self._now - _ASKED))
+        self.say_alive()
 
-    @property
-    def _held(self) -> dict[str, Any]:
-        return {"holder": self.holder, "held_until": self._now + self.lease}
+    def say_alive(self) -> Gateways:
+        """Say that this gateway is alive, and ask for the others. Without this, it is dead when its lease ends.
+
+        Who was silent for a lease itself calls nobody dead: perhaps none could reach the database.
+        """
+        until = self._now + self.lease
+        with self.database.transaction(waits=False) as connection:
+            rows = connection.execute(select(GATEWAYS, self._now.label("now"))).all()
+            mine = update(GATEWAYS).where(GATEWAYS.c.name == self.holder).values(alive_until=until)
+            if not connection.execute(mine).rowcount:
+                row = {"name": self.holder, "settings": self.settings, "alive_until": until}
+                connection.execute(insert(GATEWAYS).values(**row))
+            now = rows[0].now if rows else self.database.now(connection)
+        alive = {row.name: row.settings for row in rows if row.alive_until > now}
+        dead = [row.name for row in rows if row.name not in alive] if self.holder in alive else []
+        return Gateways(now, {name: alive[name] for name in alive if name != self.holder}, dead)
+
+    def take_over(self, dead: Sequence[str], besides: Sequence[int]) -> list[tuple[int, str]]:
+        """Promise to let the memories hear what they haven't heard at dead gateways, nor at this one.
+
+        Returns numbers and users of the sessions, besides those of which it is known.
+        """
+        with self.database.transaction(waits=False) as connection:
+            asked = select(GATEWAYS.c.name).where(GATEWAYS.c.name.in_(dead), GATEWAYS.c.alive_until <= self._now)
+            names = connection.execute(asked.with_for_update(skip_locked=True)).scalars().all()
+            is_left = SESSIONS.c.hearer.in_([*names, self.holder]) & SESSIONS.c.number.not_in(besides)
+            is_unheard = (SESSIONS.c.heard < SESSIONS.c.said) & SESSIONS.c.ended.is_(None)
+            taken = update(SESSIONS).where(is_left, is_unheard).values(hearer=self.holder)
+            found = connection.execute(taken.returning(SESSIONS.c.number, SESSIONS.c.user)).all()
+            connection.execute(delete(GATEWAYS).where(GATEWAYS.c.name.in_(names)))
+            return [(row.number, row.user) for row in found]
 
     def take(self, first: str) -> Shared | None:
         """Take the newest session of a name, if nobody else has it. None if there is none."""
         newest = select(SESSIONS.c.number).where(SESSIONS.c.first == first).order_by(SESSIONS.c.again.desc()).limit(1)
-        is_free = SESSIONS.c.holder.in_(("", self.holder)) | (SESSIONS.c.held_until <= self._now)
+        is_free = _is_free(self.database) | (SESSIONS.c.holder == self.holder)
         with self.database.transaction(waits=False) as connection:
             taken = update(SESSIONS).where(
                 SESSIONS.c.number == newest.scalar_subquery(), SESSIONS.c.finish == "", is_free
             )
-            row = connection.execute(taken.values(**self._held).returning(SESSIONS)).first()
+            row = connection.execute(taken.values(holder=self.holder).returning(SESSIONS)).first()
             if row is not None:
                 return _shared(row, is_taken=True)
             row = connection.execute(select(SESSIONS).where(SESSIONS.c.number == newest.scalar_subquery())).first()
@@ -106,7 +154,7 @@ class SessionStore:
         try:
             with self.database.transaction(waits=False) as connection:
                 values = {"first": first, "again": again, "user": user, "version": 0, "finish": "", "used": self._now}
-                made = connection.execute(insert(SESSIONS).values(**values, **self._held))
+                made = connection.execute(insert(SESSIONS).values(**values, holder=self.holder))
                 assert made.inserted_primary_key is not None
                 return Shared(made.inserted_primary_key[0], first, again, user, 0)
         except IntegrityError:
@@ -121,7 +169,8 @@ class SessionStore:
     def heard_of(self, number: int) -> int:
         """Up to which version the memories have heard a session."""
         with self.database.transaction() as connection:
-            return int(connection.execute(select(SESSIONS.c.heard).where(SESSIONS.c.number == number)).scalar_one())
+            asked = select(SESSIONS.c.heard).where(SESSIONS.c.number == number)
+            return int(connection.execute(asked).scalar_one_or_none() or 0)
 
     def append(
         self,
@@ -142,8 +191,8 @@ class SessionStore:
         """
         kinds = {tuple(event[1:3]) for event in record.get("events", ())}
         values: dict[str, Any] = {"version": version + 1, "user": user, "finish": finish, "used": self._now}
-        values |= {**self._held, **({"holder": ""} if gives_back else {})}
-        values |= {"said": version + 1} if ("memory", "said") in kinds else {}
+        values["holder"] = "" if gives_back else self.holder
+        values |= {"said": version + 1, "hearer": self.holder} if ("memory", "said") in kinds else {}
         values |= {"rated": version + 1} if ("observation", "feedback") in kinds else {}
         # One that is free and as this gateway knows it is as good as its own.
         is_ours = SESSIONS.c.holder.in_(("", self.holder)) & (SESSIONS.c.version == version)
@@ -188,30 +237,15 @@ class SessionStore:
                 told.append(bool(connection.execute(update(SESSIONS).where(known).values(heard=version)).rowcount))
         return told
 
-    def renew(self, numbers: Sequence[int]) -> None:
-        """Say that this gateway still works on these sessions. All others become free when their lease ends."""
-        with self.database.transaction(waits=False) as connection:
-            mine = (SESSIONS.c.holder == self.holder) & SESSIONS.c.number.in_(numbers)
-            connection.execute(update(SESSIONS).where(mine).values(held_until=self._held["held_until"]))
-
     def take_unused(self, idle: float) -> Shared | None:
         """Take a session that nobody has used for so long, or whose end a killed gateway left unscored."""
-        return self._taken((SESSIONS.c.finish != "") | (SESSIONS.c.used <= self._now - idle))
-
-    def take_unheard(self, besides: Sequence[int]) -> Shared | None:
-        """Take a session in which something was said that a gateway was killed before its memories could hear it."""
-        is_left = (SESSIONS.c.heard < SESSIONS.c.said) & (SESSIONS.c.used <= self._now - self.lease)
-        return self._taken(is_left & SESSIONS.c.number.not_in(besides))
-
-    def _taken(self, wanted: ColumnElement[bool]) -> Shared | None:
-        """Take a session in progress for which this holds, if there is one that is free."""
-        is_free = (SESSIONS.c.holder == "") | (SESSIONS.c.held_until <= self._now)
-        found = select(SESSIONS.c.number).where(SESSIONS.c.ended.is_(None), is_free, wanted).limit(1)
+        is_left = (SESSIONS.c.finish != "") | (SESSIONS.c.used <= self._now - idle)
+        found = select(SESSIONS.c.number).where(SESSIONS.c.ended.is_(None), is_left, _is_free(self.database)).limit(1)
         with self.database.transaction(waits=False) as connection:
             number = connection.execute(found.with_for_update(skip_locked=True)).scalar_one_or_none()
             if number is None:
                 return None
-            taken = update(SESSIONS).where(SESSIONS.c.number == number).values(**self._held)
+            taken = update(SESSIONS).where(SESSIONS.c.number == number).values(holder=self.holder)
             return _shared(connection.execute(taken.returning(SESSIONS)).one(), is_taken=True)
 
     def session_of(self, digests: Sequence[str]) -> str:
@@ -222,10 +256,15 @@ class SessionStore:
         return next((found[digest] for digest in reversed(digests) if digest in found), "")
 
     def close(self) -> None:
-        """Give all sessions back, and close the connections."""
+        """Leave everything to the other gateways, and close the connections."""
         with self.database.transaction() as connection:
-            connection.execute(update(SESSIONS).where(SESSIONS.c.holder == self.holder).values(holder=""))
+            connection.execute(update(GATEWAYS).where(GATEWAYS.c.name == self.holder).values(alive_until=self._now))
         self.database.close()
+
+
+def _is_free(database: SessionDatabase) -> ColumnElement[bool]:
+    """Whether no gateway that is alive works on a session."""
+    return SESSIONS.c.holder.not_in(select(GATEWAYS.c.name).where(GATEWAYS.c.alive_until > database.clock))
 
 
 def _shared(row: Row[Any], *, is_taken: bool) -> Shared:
@@ -342,7 +381,7 @@ class SessionJournal:
         is_learned = and_(select(LEARNING.c.number).exists(), SESSIONS.c.number.in_(kept))
         asked = select(SESSIONS.c.number, SESSIONS.c.first).where(
             SESSIONS.c.ended < self.database.clock - age,
-            SESSIONS.c.holder == "",
+            _is_free(self.database),
             SESSIONS.c.rated <= SESSIONS.c.copied,
             ~is_learned,
         )
@@ -360,9 +399,9 @@ class SessionJournal:
         deleted = 0
         while True:
             with self.database.transaction() as connection:
-                is_free = (SESSIONS.c.holder == "") | (SESSIONS.c.held_until <= self.database.clock)
-                asked = select(SESSIONS.c.number, SESSIONS.c.first).where(chosen.condition(), is_free)
-                rows = connection.execute(asked.limit(_PAGE).with_for_update(skip_locked=True)).all()
+                wanted = chosen.condition(), _is_free(self.database)
+                asked = select(SESSIONS.c.number, SESSIONS.c.first).where(*wanted).limit(_PAGE)
+                rows = connection.execute(asked.with_for_update(skip_locked=True)).all()
                 if not rows:
                     left = select(func.count()).select_from(SESSIONS).where(chosen.condition())
                     return deleted, int(connection.execute(left).scalar_one())

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -32,14 +34,20 @@ from .session_database import SESSIONS, SharedKeys, UnreachableError
 from .session_finder import CLOSED, IDLE, LiveSessionFinder, digests_of, has_ended, no_such_session
 from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 
+logger = logging.getLogger(__name__)
+
 Answer = TypeVar("Answer")
 
 _PAUSE = 0.05
 """Seconds between two looks whether another gateway has given a session back."""
 _THREADS = 8
+_ALIVE = 1.0
+"""Seconds between two signs of life."""
 _HEARD = 1.0
 """Seconds after which the store is told what was heard."""
-_ATTEMPTS = 10
+_ATTEMPTS = 5
+_CLOCKS = 30.0
+"""Seconds by which the clock of this machine may differ from the database's before somebody is told."""
 _VIEWED = 1000
 """Number of sessions that can be looked at."""
 
@@ -90,12 +98,19 @@ class SharedSessionFinder(LiveSessionFinder):
         keep_ended: float | None = None,
     ) -> None:
         super().__init__(live, most=most, idle=idle)
-        self.store, self.patience, self.keep_ended = SessionStore(address), patience, keep_ended
+        spec = live.folder.about["spec"]
+        shared = {part: spec[part] for part in ("policy", "memories", "rewards") if part in spec}
+        self.store, self.patience, self.keep_ended = SessionStore(address, settings=shared), patience, keep_ended
         self.journal = SessionJournal(self.store.database)
         self.reading = SharedReading(live, self.journal)
         self.keys = SharedKeys(self.store.database)
         self._said: list[_Said] = []
         """What the store wasn't told yet to be heard."""
+        self._unheard: list[tuple[int, str]] = []
+        """Numbers and users of sessions in which something was said at a gateway that is dead."""
+        self._told = set[str]()
+        """The gateways, and this machine's clock, that somebody was told about."""
+        self._breaks = self.store.database.breaks
         self._held: dict[str, _Held] = {}
         self._known = WeakKeyDictionary[Session, _Known]()
         self._threads = ThreadPoolExecutor(_THREADS, "agentfw-sessions")
@@ -238,11 +253,11 @@ class SharedSessionFinder(LiveSessionFinder):
         return reward
 
     async def care(self) -> None:
-        """Renew leases, see to sessions that others have left, and delete old ones, for ever."""
+        """Stay alive, see to what others have left, and delete old sessions, for ever."""
         await asyncio.gather(
-            self._each(self.store.lease / 3, self._renew),
+            self._each(_ALIVE, self._say_alive),
             self._each(_HEARD, self._tell_heard),
-            self._each(self.store.lease / 3, self._take_unheard),
+            self._each(_HEARD, self._hear_left),
             self._each(min(60.0, max(0.05, self.idle / 4)), self._sweep),
             self._each(min(3600.0, max(0.05, (self.keep_ended or 0.0) / 24)), self._drop),
             self.keys.follow(),
@@ -254,37 +269,72 @@ class SharedSessionFinder(LiveSessionFinder):
                 await work()
             await asyncio.sleep(seconds)
 
-    async def _renew(self) -> None:
-        numbers = [held.number for held in self._held.values() if held.number is not None]
-        await asyncio.to_thread(self.store.renew, numbers)
+    async def _say_alive(self) -> None:
+        breaks = self.store.database.breaks
+        gateways = await asyncio.to_thread(self.store.say_alive)
+        if (gateways.dead or breaks != self._breaks) and self.live.hearing.hears:
+            if breaks != self._breaks:  # what the memories heard shortly before may be lost
+                self._said.clear()
+            heard_here = [one.number for one in self._said]
+            self._unheard += await asyncio.to_thread(self.store.take_over, gateways.dead, heard_here)
+            self._breaks = breaks
+        apart = time.time() - gateways.now
+        if abs(apart) > _CLOCKS:
+            self._tell(
+                "clock",
+                f"the clock of {socket.gethostname()} is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} "
+                "that of the database, so what users say gets wrong times; set it, such as by NTP",
+            )
+        for name, settings in gateways.alive.items():
+            others = [part for part, value in self.store.settings.items() if settings.get(part, value) != value]
+            if others:
+                self._tell(
+                    name,
+                    f"gateway {name} shares these sessions with another {' and '.join(others)} than this one, "
+                    f"{self.store.holder}; give both the same spec",
+                )
+
+    def _tell(self, what: str, words: str) -> None:
+        """Log something once."""
+        if what not in self._told:
+            self._told.add(what)
+            logger.warning("%s", words)
 
     async def _tell_heard(self) -> None:
         """Write to the store what the memories have heard meanwhile."""
+        if self._breaks != self.store.database.breaks:
+            return
         done = [one for one in self._said if not self.live.hearing.waiting(one.user)]
         sayings = [(one.number, one.version, one.after) for one in done]
         for said, is_known in zip(
             done, await asyncio.to_thread(self.store.heard, sayings) if done else (), strict=True
         ):
             said.attempts += 1
-            # If the other gateway was killed, whoever finds the session unused lets the memories hear all of it again.
             if is_known or said.attempts > _ATTEMPTS:
                 self._said.remove(said)
+                if not is_known:  # the other gateway was killed, if it isn't slow
+                    self._unheard.append((said.number, said.user))
 
-    async def _take_unheard(self) -> None:
+    async def _hear_left(self) -> None:
         """Let the memories hear what was said at gateways that were killed."""
-        while self.live.hearing.hears:
-            shared = await asyncio.to_thread(self.store.take_unheard, [one.number for one in self._said])
-            if shared is None:
-                return
-            async with self._working_on(shared):
-                await self._hear_rest(shared.number)
-                self._said.append(_Said(shared.number, shared.user, shared.version, 0))
+        while self._unheard:
+            number, user = self._unheard[0]
+            if version := await self._hear_rest(number):
+                self._said.append(_Said(number, user, version, 0))
+            self._unheard.remove((number, user))
 
-    async def _hear_rest(self, number: int) -> None:
-        """Let the memories hear all that they haven't heard as far as the store knows. They hear nothing twice."""
+    async def _hear_rest(self, number: int) -> int:
+        """Let the memories hear all that they haven't heard as far as the store knows. They hear nothing twice.
+
+        Returns the version up to which they do. It is 0 if the session was deleted.
+        """
         heard = await self._ask(self.store.heard_of, number)
-        news = await self._ask(self.store.records, number)
-        self.live.hearing.take(joined(news), sum(len(one["events"]) for one in news[:heard]))
+        if news := await self._ask(self.store.records, number):
+            episode = joined(news)
+            self.live.hearing.take(episode, sum(len(one["events"]) for one in news[:heard]))
+            if episode.task.query not in self.live.sessions:
+                self.live.hearing.leave(episode)
+        return len(news)
 
     async def _sweep(self) -> None:
         # One at a time: another gateway may end the next one meanwhile.

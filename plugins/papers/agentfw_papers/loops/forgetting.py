@@ -20,7 +20,7 @@ from typing import Any
 
 from agentfw import Host, Memory, Optimizer, RewardModel
 from agentfw.errors import UsageError
-from agentfw.runs import RunFolder, read_journal, sealed, unsealed, write_whole
+from agentfw.runs import RunFolder, drop_records, sealed, unsealed, write_whole
 
 from .loop import Loop
 from .spec import LoopSpec
@@ -147,19 +147,12 @@ def _forget_records(run: RunFolder, user: str) -> int:
     gone = 0
     for place in places:
         for journal in ("metrics", "episodes", "failed", "annotations"):
-            path = place / f"{journal}.jsonl"
-            lines = list(read_journal(path))
-            kept = [line for line in lines if not _mentions(line, user)]
-            if len(kept) < len(lines):
-                text = "".join(json.dumps(line, ensure_ascii=True, separators=(",", ":")) + "\n" for line in kept)
-                write_whole(path, text)
-                gone += len(lines) - len(kept)
-                if place == measured and journal == "metrics":
-                    # Otherwise the evaluations that the user was in would count as incomplete.
-                    about = {**run.about, "episodes": int(run.about["episodes"]) - (len(lines) - len(kept))}
-                    write_whole(run.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
-        for torn in place.glob("*.torn"):
-            torn.unlink()
+            dropped = drop_records(place / f"{journal}.jsonl", lambda line: _mentions(line, user))
+            gone += dropped
+            if dropped and place == measured and journal == "metrics":
+                # Otherwise the evaluations that the user was in would count as incomplete.
+                about = {**run.about, "episodes": int(run.about["episodes"]) - dropped}
+                write_whole(run.path / "run.json", json.dumps(about, indent=2, ensure_ascii=False) + "\n")
     run.mark_journals()
     for page in ("report.html", "curve.svg"):  # they show episodes; `agentfw report` writes them again
         (run.path / page).unlink(missing_ok=True)
