@@ -33,6 +33,7 @@ from ..models.locate import locate
 from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Seen
+from .rating_queue import Command
 from .search import FAILURES, Filter, Found, Row, address, listed_figures
 from .waterfall import Step
 
@@ -172,8 +173,9 @@ _FILES_ONLY = (
 class Pages:
     """The templates, filled in."""
 
-    def __init__(self, links: Links, host: Host) -> None:
-        self.links = links
+    def __init__(self, links: Links, host: Host, started: Sequence[Command] | None = None) -> None:
+        """`started` has what the pages have started, if they may."""
+        self.links, self.started = links, started
         self.rules = {found.component.name: found.component.summary for found in host.components("reward")}
         """What each reward model rewards, in the words of its plugin."""
         folder = files(__package__)
@@ -234,7 +236,9 @@ class Pages:
         *,
         whole: bool = False,
         seen: Seen | None = None,
+        trainings: Sequence[str] = (),
     ) -> str:
+        """The page of an episode. `trainings` are runs whose policies can answer its questions again."""
         episode = view.episode
         drawn = ""
         if episode is not None and episode.ended > episode.started and len(episode.events) <= _PICTURED:
@@ -245,6 +249,7 @@ class Pages:
         return self._filled(
             "episode.html",
             seen=seen,
+            trainings=trainings,
             view=view,
             row=view.row,
             about=view.about,

@@ -260,6 +260,14 @@ def run_rows(rows: sqlite3.Connection, limit: int = -1) -> list[dict[str, Any]]:
     return listed
 
 
+def trainings(rows: sqlite3.Connection) -> list[str]:
+    """The names of the trainings, the newest first."""
+    found = rows.execute(
+        "SELECT name FROM runs WHERE json_extract(about, '$.updates') > 0 ORDER BY began DESC LIMIT 50"
+    )
+    return [name for (name,) in found]
+
+
 def stage_rows(rows: sqlite3.Connection, run: int) -> list[dict[str, Any]]:
     """The evaluations and rollouts of a run in their order, with how many episodes each has and how they did."""
     found = rows.execute(
