@@ -268,11 +268,14 @@ class Pages:
 
     def run(self, run: Mapping[str, Any], folder: RunFolder, stages: list[dict[str, Any]], **values: Any) -> str:
         """What a run is and what came of it, in the figures, curves and tables of its report."""
-        spec, settled = folder.about["spec"], folder.about.get("settings", {})
-        values |= {"parts": list(_parts(spec, settled, folder.about.get("components", {}))), "about": folder.about}
-        values["fell"] = _largest_fall(stages)
-        results = Markup(run_results(folder).body)
-        return self._filled("run.html", run=run, folder=folder, stages=stages, results=results, **values)
+        parts, results, problem = list[_Part](), "", ""
+        try:
+            parts = list(_parts(folder.about["spec"], folder.about.get("settings", {}), folder.about["components"]))
+            results = Markup(run_results(folder).body)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # another version has written other values
+            problem = f"{type(error).__name__}: {error}"
+        values |= {"about": folder.about, "fell": _largest_fall(stages), "parts": parts, "results": results}
+        return self._filled("run.html", run=run, folder=folder, stages=stages, problem=problem, **values)
 
     def rate(self, view: EpisodeView | None, turn: int | None, wanted: Filter, **values: Any) -> str:
         """An answer to rate, with what was said before it."""
@@ -303,9 +306,10 @@ class Pages:
 _KINDS = ("environment", "policy", "memories", "tools", "rewards", "optimizer", "learner", "trackers", "hooks")
 
 
-def _parts(
-    spec: Mapping[str, Any], settled: Mapping[str, Any], sources: Mapping[str, str]
-) -> Iterator[tuple[str, str, str, dict[str, Any], dict[str, Any]]]:
+_Part = tuple[str, str, str, dict[str, Any], dict[str, Any]]
+
+
+def _parts(spec: Mapping[str, Any], settled: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[_Part]:
     """What took part: its kind, name and distribution, the settings that were chosen, and all others."""
     for kind in _KINDS:
         chosen = spec.get(kind) or []
