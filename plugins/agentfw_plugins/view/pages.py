@@ -26,7 +26,7 @@ from urllib.parse import quote, urlencode
 from agentfw import Host
 from agentfw.errors import MissingExtraError
 from agentfw.report import page_policy, page_style, printable
-from agentfw.runs import ComparedFigure, RunFolder, figure_text, figure_title, run_results, timeline_picture
+from agentfw.runs import ComparedFigure, RunFolder, figure_text, figure_title, run_results
 
 from ..models.conversation import pieces
 from ..models.locate import locate
@@ -100,7 +100,7 @@ def _value(value: object) -> str:
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
+    from markupsafe import Markup, escape
 except ImportError as error:
     raise MissingExtraError("agentfw view", "web", module=error.name or "") from None
 
@@ -114,10 +114,8 @@ _LONG_AGO = 1e9
 """Seconds since 1970 from which a time is a date, and not that of a world."""
 _STEPS = 300
 """Steps of the tree of an episode that are shown."""
-_NEAR = 40
+_NEAR = 12
 """Episodes of the same task before and after one that its page lists. A training can have hundreds."""
-_PICTURED = 3000
-"""Events up to which an episode is drawn."""
 
 
 class Links:
@@ -200,6 +198,7 @@ class Pages:
             "moment": _moment,
             "as_read": _as_read,
             "shell": shlex.quote,
+            "thousandths": lambda values: " ".join(f"{value:.3f}" for value in values),
             "given": lambda values: urlencode({name: value for name, value in values.items() if value}, safe="/:"),
             "day": _day,
         }
@@ -207,6 +206,9 @@ class Pages:
             "page": self,
             "longest": _LONGEST,
             "failures": FAILURES,
+            "long": _long,
+            "more_of": _more_of,
+            "bar": _bar,
             "listed": listed_figures,
             "address": address,
         }
@@ -239,10 +241,6 @@ class Pages:
         trainings: Sequence[str] = (),
     ) -> str:
         """The page of an episode. `trainings` are runs whose policies can answer its questions again."""
-        episode = view.episode
-        drawn = ""
-        if episode is not None and episode.ended > episode.started and len(episode.events) <= _PICTURED:
-            drawn = timeline_picture(episode, title="").to_svg(standalone=False)
         group = [one for one in others if one["place"] == view.row["place"]]
         here = next((at for at, one in enumerate(others) if one["id"] == view.row["id"]), 0)
         near = others[max(0, here - _NEAR) : here + _NEAR]
@@ -253,7 +251,6 @@ class Pages:
             view=view,
             row=view.row,
             about=view.about,
-            picture=drawn,
             steps=steps[:_STEPS],
             left_out=len(steps) - _STEPS,
             dated=bool(steps) and steps[0].start > _LONG_AGO,
@@ -343,9 +340,33 @@ def before(row: Row, others: list[Row]) -> Row | None:
     return found
 
 
+def _long(text: str, limit: int, more: str) -> Markup:
+    """As much of a text as is shown, with a link to the whole."""
+    shown = escape(_shown(text[:limit]))
+    return shown + _more_of(text, limit, more) if len(text) > limit else shown
+
+
+def _more_of(text: str, limit: int, more: str) -> Markup:
+    if len(text) <= limit:
+        return Markup("")
+    return Markup('<a class="more" href="{}">… {:,} more characters</a>').format(more, len(text) - limit)
+
+
+def _bar(step: Step, span: tuple[float, float]) -> Markup:
+    """When a step was, as a part of the whole time, or each moment of it."""
+    scale = 1000 / (span[1] - span[0])
+    parts = [(at, 3.0) for at in step.moments[:_EVENTS]] or [(step.start, max(step.seconds * scale, 3.0))]
+    path = "".join(f"M{(at - span[0]) * scale:.1f} 0v10h{width:.1f}v-10z" for at, width in parts)
+    name = step.kind.replace(" ", "-")
+    svg = '<svg class="bar {}" viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true"><path d="{}"/></svg>'
+    return Markup(svg).format(name, path)
+
+
 def _shown(value: object) -> object:
     """What a template prints. Control characters would otherwise reach the page."""
-    return printable(value) if type(value) is str else "" if value is None else value
+    if type(value) is not str:
+        return "" if value is None else value
+    return value if value.isprintable() else printable(value)
 
 
 def _number(value: float | None) -> str:
