@@ -26,7 +26,7 @@ from .rating_queue import (
     save_filter,
     saved_filters,
 )
-from .search import Filter, choices, episode_at, find, of_task, run_at, run_rows, select, stage_rows, trainings
+from .search import Filter, choices, divided, episode_at, find, of_task, run_at, run_rows, select, stage_rows, trainings
 from .waterfall import steps_of
 
 try:
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 _HOSTS = ("localhost", "127.0.0.1")
 _RUNS = 12
 """Runs that the first page lists. The filter has all."""
+_STAGES = 50
+"""Evaluations and rollouts that the page of a run lists, unless all are asked for."""
 _SUGGESTED = 20
 """The newest runs among which two are looked for that can be compared."""
 _WITHIN = re.compile(r"[\w.~%-][\w./~%-]*(\?[\w.~%+=&/:-]*)?(#[\w-]*)?|(\?[\w.~%+=&/:-]*)?")
@@ -165,10 +167,11 @@ class Viewer:
         seen = self.index.look()
         with self.index.reading() as rows:
             run = run_at(rows, request.path_params["name"].strip("/"))
-            stages = stage_rows(rows, run["id"])
+            stages, by = stage_rows(rows, run["id"]), divided(rows, run["id"])
+        most = len(stages) if "stages" in request.query_params else _STAGES
         folder = RunFolder.open(self.index.root / run["folder"])
         marks = read_annotations(folder.path).get(("", "", None))
-        return self._html(pages.run(run, folder, stages, marks=marks or Marks(), seen=seen))
+        return self._html(pages.run(run, folder, stages, marks=marks or Marks(), seen=seen, divided=by, most=most))
 
     def _pair(self, request: Request, pages: Pages) -> Response:
         with self.index.reading() as rows:

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -30,6 +31,7 @@ from agentfw.runs import ComparedFigure, RunFolder, figure_text, figure_title, r
 
 from ..models.conversation import pieces
 from ..models.locate import locate
+from .annotations import changed_at
 from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Seen
@@ -86,7 +88,8 @@ def because(why: object) -> str:
         adds = {str(name): float(value) for name, value in points.items() if isinstance(value, int | float)}
         ordered = sorted((name for name in adds if adds[name] >= _LEAST), key=lambda name: -adds[name])
         if adds:
-            return ", ".join(f"{_WORDS.get(name, name)} ({adds[name]:+.2f})" for name in ordered)
+            named = ", ".join(f"{_WORDS.get(name, name)} ({adds[name]:+.2f})" for name in ordered)
+            return named or _value(why.get("path", ""))
     said = {str(name): _value(value) for name, value in why.items() if value and name != "skill"}
     return ", ".join(f"{name} {value}" for name, value in said.items() if value)
 
@@ -268,7 +271,7 @@ class Pages:
         parts, results, problem = list[_Part](), "", ""
         try:
             parts = list(_parts(folder.about["spec"], folder.about.get("settings", {}), folder.about["components"]))
-            results = Markup(run_results(folder).body)
+            results = _results(folder.path, tuple(map(changed_at, _written(folder.path))))
         except (AttributeError, KeyError, TypeError, ValueError) as error:  # another version has written other values
             problem = f"{type(error).__name__}: {error}"
         values |= {"about": folder.about, "fell": _largest_fall(stages), "parts": parts, "results": results}
@@ -316,6 +319,18 @@ def _parts(spec: Mapping[str, Any], settled: Mapping[str, Any], sources: Mapping
             full = settled.get(one.get("alias") or (kind if kind in settled else name)) or {}
             rest = {key: value for key, value in full.items() if key not in changed} if isinstance(full, dict) else {}
             yield singular, name, sources.get(f"{singular} {name}", ""), changed, rest
+
+
+def _written(run: Path) -> list[Path]:
+    """The files that the results of a run are made of."""
+    names = ("run.json", "metrics.jsonl", "updates.jsonl", "failed.jsonl", "summary.json")
+    return [*(run / name for name in names), *sorted(run.glob("evaluations/*/metrics.jsonl"))]
+
+
+@lru_cache(maxsize=8)
+def _results(run: Path, changed: tuple[tuple[int, int], ...]) -> Markup:
+    """The results of a run as they are since these changes. They are read from all of its episodes."""
+    return Markup(run_results(RunFolder.open(run)).body)
 
 
 def _largest_fall(stages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

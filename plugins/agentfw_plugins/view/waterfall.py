@@ -189,9 +189,9 @@ def _is_within(step: Step, around: Step) -> bool:
 
 def _flat(steps: Sequence[Step]) -> Iterator[Step]:
     """All steps in the order of the tree. Spans may be nested deeper than Python's calls."""
-    waiting = [(0, step) for step in sorted(steps, key=lambda one: -one.start)]
+    waiting = [(0, step) for step in sorted(steps, key=lambda one: one.start)][::-1]
     while waiting:
         step_depth, step = waiting.pop()
         step.depth = step_depth
         yield step
-        waiting += [(step_depth + 1, part) for part in sorted(step.parts, key=lambda one: -one.start)]
+        waiting += [(step_depth + 1, part) for part in sorted(step.parts, key=lambda one: one.start)][::-1]
