@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _HOSTS = ("localhost", "127.0.0.1")
 _RUNS = 12
 """Runs that the first page lists. The filter has all."""
-_STAGES = 50
+_STAGES = 16
 """Evaluations and rollouts that the page of a run lists, unless all are asked for."""
 _SUGGESTED = 20
 """The newest runs among which two are looked for that can be compared."""
