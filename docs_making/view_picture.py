@@ -25,7 +25,7 @@ TALKS = (
     ("introduction", "I'm vegetarian, and I live in Lyon.", "Good to know. I'll keep it in mind."),
     ("dinner", "Where should I have dinner tonight?", "In Lyon, try a vegetarian bouchon near the Croix-Rousse."),
 )
-SIZE = (1000, 640)
+SIZE = (1000, 800)
 
 
 class Saying(Policy):

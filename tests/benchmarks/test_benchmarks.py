@@ -161,8 +161,8 @@ def test_a_step_is_that_of_trl(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_the_guards_of_a_run_cost_little(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("guard_cost").main(["--episodes", "5", "--repeats", "1", "--calls", "50", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
+    load("startup").main(["--guards", "1", "--episodes", "5", "--calls", "50", "--json"])
+    result = json.loads(capsys.readouterr().out)
     # A machine under load is no reason to fail here, a guard that waits is.
     assert all(0.2 < row["ratio"]["median"] < 5 for row in result["rows"].values())
 
@@ -176,6 +176,16 @@ def test_reward_beats_imitation_of_a_teacher_who_errs_and_not_of_one_who_shows_e
     assert rows["by a rule", 0.25, 208]["high"] < 0
     assert rows["never", 0.0, 50]["high"] < 0
     assert rows["never", 0.0, 208]["low"] > -0.02
+
+
+@pytest.mark.slow
+def test_pages_of_many_sessions_are_measured(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    view = load("view_pages")
+    result = view.main(["--episodes", "600", "--json"])
+    assert json.loads(capsys.readouterr().out) == result
+    assert all(row["kB"] < 200 for row in result["rows"].values())
+    view.main(["--episodes", "20", "--keep", str(tmp_path / "faults")])
+    assert len(list((tmp_path / "faults").glob("*/episodes.jsonl"))) == 1
 
 
 @pytest.mark.slow

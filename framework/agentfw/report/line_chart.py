@@ -26,6 +26,8 @@ from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SURFACE, Canvas, Poi
 
 HOVERED = 150
 """Maximum number of points, in total, that show their value on hover."""
+_DRAWN = 1000
+"""Points of a line, about, that are drawn. The picture isn't wide enough for more."""
 _MARKED = 12
 """Points up to which each is marked. A line between two points would otherwise look like many."""
 
@@ -142,7 +144,8 @@ def _prepare(series: Sequence[Series]) -> list[_Drawn]:
             continue
         colour = FAINT if one.quiet else series_colour(coloured)
         coloured += not one.quiet
-        drawn.append(_Drawn(one, rows, colour, known[-1][1]))
+        thinned = rows[:: 1 + len(rows) // _DRAWN]
+        drawn.append(_Drawn(one, thinned, colour, known[-1][1]))
     return drawn
 
 

@@ -2,6 +2,7 @@
 
     agentfw serve replay last --variant terse:prompt=terse.md
     agentfw serve replay last --variant big:model=gpt-5 --user ada --limit 50
+    agentfw serve replay RUN --session tea --policy last      the newest version of a training
 
 Each question is asked with the conversation as it was recorded up to it, so that answers can be compared one by one.
 Calls are not carried out. The answers are a run of their own, whose sessions have the names and numbers of the old
@@ -39,10 +40,10 @@ _VIEW = "http://127.0.0.1:8766"
 @click.option(
     "--variant",
     "text",
-    required=True,
     metavar="NAME:KEY=VALUE,...",
     help="Variant that answers, with model=NAME, prompt=FILE and version=vN.",
 )
+@click.option("--policy", help="Policy that answers, or a run: of a training the newest version. Default: that of RUN.")
 @click.option("--user", help="Only the sessions of this user.")
 @click.option("--session", help="Only the session of this name.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of sessions, the newest ones. Default: all.")
@@ -51,7 +52,8 @@ _VIEW = "http://127.0.0.1:8766"
 @json_option
 def replay(
     run: str,
-    text: str,
+    text: str | None,
+    policy: str | None,
     user: str | None,
     session: str | None,
     limit: int | None,
@@ -59,16 +61,16 @@ def replay(
     runs: Path | None,
     out: Out,
 ) -> None:
-    """Ask the questions of a recorded gateway RUN again, of another variant."""
+    """Ask the questions of a recorded gateway RUN again, of another variant or policy."""
     from agentfw import Host
     from agentfw.host import HostOptions, find_project, runs_directory
-    from agentfw.runs import LiveRun, find_run, parse_spec, read_sessions
+    from agentfw.runs import LiveRun, find_run, parse_spec, policy_of_run, read_sessions
 
-    from .variants import read_variants
+    from .variants import Variant, read_variants
 
     root = runs_directory(runs)
     source = find_run(root, run)
-    variant = read_variants([text])[1]
+    variant = read_variants([text])[1] if text else Variant("again")
     if not variant.remembers:
         raise UsageError(
             "memory can't be left out of recorded conversations: what was recalled is in their messages",
@@ -78,8 +80,9 @@ def replay(
     episodes = episodes[-limit:] if limit else episodes
     if not episodes:
         raise UsageError(f"{source.path} has no such sessions", fix="name a run of agentfw serve or agentfw chat")
-    values = _spec(source, variant, assignments)
-    live = LiveRun.create(parse_spec(values), Host.load(HostOptions.from_environment(project=find_project())), root)
+    host = Host.load(HostOptions.from_environment(project=find_project()))
+    answers = policy_of_run(host, policy, root) if policy else source.about["spec"]["policy"]
+    live = LiveRun.create(parse_spec(_spec(source, answers, variant, assignments)), host, root)
     live.folder.rewrite({**live.folder.about, "replay_of": source.about["created"]})  # by which the view pairs them
     with out.progress(f"asking {counted(sum(len(one.turns) for one in episodes), 'question')} again"):
         new, failures = asyncio.run(_asked_again(live, episodes, variant))
@@ -105,15 +108,18 @@ def replay(
     out.line(f"compare: agentfw view --runs {root}   then open {told['compare']}")
 
 
-def _spec(source: RunFolder, variant: Variant, assignments: tuple[str, ...]) -> dict[str, Any]:
-    """What the recorded run says, with what differs in the variant."""
+def _spec(
+    source: RunFolder, answers: str | dict[str, Any], variant: Variant, assignments: tuple[str, ...]
+) -> dict[str, Any]:
+    """What the recorded run says, with the policy that answers and what differs in the variant."""
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs import apply_assignments
 
     from .learning.version_file import VersionFile, named
 
     spec = source.about["spec"]
-    policy = {"name": spec["policy"]["name"], "settings": dict(spec["policy"].get("settings", {}))}
+    given: dict[str, Any] = {"name": answers} if isinstance(answers, str) else answers
+    policy = {"name": given["name"], "settings": dict(given.get("settings", {}))}
     if variant.model:
         policy["settings"]["model"] = variant.model
     if variant.version:

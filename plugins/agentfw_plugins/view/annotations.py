@@ -101,11 +101,12 @@ def annotate(run: Path, target: Target, kind: str, value: str) -> None:
 
 def read_annotations(run: Path) -> Annotations:
     """Everything that is said in a run."""
-    changed = tuple(_changed(run / name) for name in (FILE, FINDINGS))
+    changed = tuple(changed_at(run / name) for name in (FILE, FINDINGS))
     return _read(run, changed) if any(map(any, changed)) else {}
 
 
-def _changed(path: Path) -> tuple[int, int]:
+def changed_at(path: Path) -> tuple[int, int]:
+    """When a file was last written, and its size."""
     try:
         status = path.stat()
     except OSError:

@@ -7,9 +7,9 @@ import re
 import sqlite3
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError
+from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError, UsageError
 from agentfw.runs import ComparedFigure, RunFolder, compare_runs
 
 from .annotations import Marks, Target, annotate, read_annotations
@@ -17,8 +17,16 @@ from .difference import Pair, Side, pairs_of
 from .episode_view import EpisodeView
 from .index import Index, Seen
 from .pages import Links, Pages
-from .rating_queue import add_task, next_unrated, rated_runs, save_filter, saved_filters
-from .search import Filter, choices, episode_at, find, of_task, run_at, run_rows, select, stage_rows
+from .rating_queue import (
+    Command,
+    add_task,
+    asking_again,
+    next_unrated,
+    rated_runs,
+    save_filter,
+    saved_filters,
+)
+from .search import Filter, choices, divided, episode_at, find, of_task, run_at, run_rows, select, stage_rows, trainings
 from .waterfall import steps_of
 
 try:
@@ -37,6 +45,8 @@ if TYPE_CHECKING:
 _HOSTS = ("localhost", "127.0.0.1")
 _RUNS = 12
 """Runs that the first page lists. The filter has all."""
+_STAGES = 16
+"""Evaluations and rollouts that the page of a run lists, unless all are asked for."""
 _SUGGESTED = 20
 """The newest runs among which two are looked for that can be compared."""
 _WITHIN = re.compile(r"[\w.~%-][\w./~%-]*(\?[\w.~%+=&/:-]*)?(#[\w-]*)?|(\?[\w.~%+=&/:-]*)?")
@@ -52,9 +62,14 @@ _PRIVATE = {
 class Viewer:
     """The application."""
 
-    def __init__(self, index: Index, host: Host, *, of_gateway: str = "") -> None:
-        """A gateway has these pages one level below its own. `of_gateway` is its run."""
-        self.index, self.pages, self.host, self.of_gateway = index, Pages(Links(), host), host, of_gateway
+    def __init__(self, index: Index, host: Host, *, of_gateway: str = "", allow_start: bool = False) -> None:
+        """A gateway has these pages one level below its own. `of_gateway` is its run.
+
+        With `allow_start`, the pages start trainings, and ask questions again.
+        """
+        self.index, self.host, self.of_gateway = index, host, of_gateway
+        self.started = list[Command]() if allow_start else None
+        self.pages = Pages(Links(), host, self.started)
         paths = {
             "/": self._episodes,
             "/episode/{name:path}": self._episode,
@@ -68,7 +83,7 @@ class Viewer:
         self.handlers = {path: self._guarded(answer) for path, answer in paths.items()}
         self.changes = {
             path: self._guarded(answer, changes=True)
-            for path, answer in {"/annotate": self._annotate, "/save": self._save}.items()
+            for path, answer in {"/annotate": self._annotate, "/save": self._save, "/start": self._start}.items()
         }
         """What is posted: pages of this server alone may do so."""
         routes = [Route(path, answer) for path, answer in self.handlers.items()]
@@ -137,7 +152,8 @@ class Viewer:
             others = of_task(rows, row)
             steps = steps_of(self.index, view, rows, pages.links.episode)
             whole = "whole" in request.query_params
-            page = pages.episode(view, others, steps, whole=whole, seen=seen)
+            trained = trainings(rows) if self.started is not None else []
+            page = pages.episode(view, others, steps, whole=whole, seen=seen, trainings=trained)
         return self._html(page)
 
     def _record(self, request: Request, pages: Pages) -> Response:
@@ -151,10 +167,11 @@ class Viewer:
         seen = self.index.look()
         with self.index.reading() as rows:
             run = run_at(rows, request.path_params["name"].strip("/"))
-            stages = stage_rows(rows, run["id"])
+            stages, by = stage_rows(rows, run["id"]), divided(rows, run["id"])
+        most = len(stages) if "stages" in request.query_params else _STAGES
         folder = RunFolder.open(self.index.root / run["folder"])
         marks = read_annotations(folder.path).get(("", "", None))
-        return self._html(pages.run(run, folder, stages, marks=marks or Marks(), seen=seen))
+        return self._html(pages.run(run, folder, stages, marks=marks or Marks(), seen=seen, divided=by, most=most))
 
     def _pair(self, request: Request, pages: Pages) -> Response:
         with self.index.reading() as rows:
@@ -188,7 +205,7 @@ class Viewer:
     def _rate(self, request: Request, pages: Pages) -> Response:
         """The next answer that nobody has rated, among those of the filter, or one that is named."""
         asked, wanted = request.query_params.get, Filter.of(request.query_params)
-        self.index.look()
+        seen = self.index.look()
         with self.index.reading() as rows:
             at = asked("at", "") or next_unrated(self.index, rows, wanted, asked("after", ""))
             view = turn = None
@@ -197,7 +214,7 @@ class Viewer:
                 view = EpisodeView.read(self.index, episode_at(rows, name), rows)
                 turn = int(number) if number.isdecimal() and int(number) < len(view.turns) else 0
             done = rated_runs(self.index, rows, wanted.run)
-        page = pages.rate(view, turn, wanted, at=at, before=asked("before", ""), rated=done)
+        page = pages.rate(view, turn, wanted, at=at, before=asked("before", ""), rated=done, seen=seen)
         return self._html(page)
 
     def _annotate(self, request: Request, pages: Pages) -> Response:
@@ -228,6 +245,22 @@ class Viewer:
             add_task(self.index.root, view, int(form.get("turn") or 0))
         else:
             save_filter(self.index.root, form.get("name", ""), form.get("filter", ""))
+        return self._back(request, pages)
+
+    def _start(self, request: Request, pages: Pages) -> Response:
+        """Train on what is rated in a run, or ask the questions of a session again."""
+        form = request.state.form
+        if self.started is None:
+            raise UsageError("these pages may start nothing", fix="allow it: agentfw view --allow-start")
+        with self.index.reading() as rows:
+            if form.get("ask"):
+                row = episode_at(rows, form["ask"])
+                sides = urlencode({"left": form["ask"], "right": ""}, safe="/")
+                words, leads_to = asking_again(row, form), f"/pair?{sides}{{run}}/{row['episode']}"
+            else:
+                words = ["train", "--from", form.get("train", ""), "--model", form.get("model", "")]
+                leads_to = "/run/{run}"
+        self.started.append(Command(words, self.index, leads_to, form.get("prompt", "")))
         return self._back(request, pages)
 
     def _back(self, request: Request, pages: Pages) -> Response:

@@ -62,6 +62,9 @@ _runs_option = click.option(
 @click.option(
     "--text", "address", metavar="RUN[:EPISODE[:TURN]]", help="Print this part as text. ?FILTER can follow RUN."
 )
+@click.option(
+    "--allow-start", is_flag=True, help="Let the pages start trainings on ratings, and ask recorded questions again."
+)
 @click.option("--tokens", type=click.IntRange(50), default=2000, show_default=True, help="With --text: about how much.")
 @json_option
 def view(
@@ -70,6 +73,7 @@ def view(
     port: int,
     bundle: Path | None,
     address: str | None,
+    allow_start: bool,
     tokens: int,
     out: Out,
 ) -> None:
@@ -118,7 +122,7 @@ def view(
         else:
             out.line(f"{bundle}/index.html   {counted(count, 'episode')}")
         return
-    asyncio.run(_serve(index, host, names, port, out))
+    asyncio.run(_serve(index, host, names, port, allow_start, out))
 
 
 @click.command()
@@ -178,7 +182,7 @@ def scan(
     out.line(f"{counted(len(found), 'episode')} with a finding; see: agentfw view {runs[0]}")
 
 
-async def _serve(index: Index, host: Host, names: list[str], port: int, out: Out) -> None:
+async def _serve(index: Index, host: Host, names: list[str], port: int, allow_start: bool, out: Out) -> None:
     from urllib.parse import quote
 
     from ..serving import serving
@@ -187,7 +191,8 @@ async def _serve(index: Index, host: Host, names: list[str], port: int, out: Out
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with serving(Viewer(index, host).app, "127.0.0.1", port) as url:
+    viewer = Viewer(index, host, allow_start=allow_start)
+    async with serving(viewer.app, "127.0.0.1", port) as url:
         page = f"{url}/?run={quote(names[0])}" if len(names) == 1 else f"{url}/"
         if out.json:
             out.data({"url": page})
@@ -198,6 +203,8 @@ async def _serve(index: Index, host: Host, names: list[str], port: int, out: Out
         reading = asyncio.create_task(_read(index, out))
         await stop.wait()
         reading.cancel()
+    for command in viewer.started or ():
+        command.process.terminate()
 
 
 async def _read(index: Index, out: Out) -> None:

@@ -25,7 +25,7 @@ from agentfw.turns.session import extended
 from ..rewards.measured import is_feedback
 from .annotations import Annotations, Marks, read_annotations
 from .index import Index
-from .index_rows import is_failed_call, read_line
+from .index_rows import content_of, is_failed_call, read_line, record_of
 from .search import Row
 
 _BETWEEN = ("seen", "memory", "hook")
@@ -137,10 +137,10 @@ class EpisodeView:
             row,
             episode,
             raw.decode("utf-8", "replace"),
-            _object(metrics),
+            record_of(metrics) or {},
             problem=problem if raw else "",
             about=json.loads(about),
-            advantages=_object(_read(place / "advantages.json")),
+            advantages=record_of(content_of(place / "advantages.json")) or {},
             streams=list(_streams(place, row["episode"])),
             said=read_annotations(run),
             place=below,
@@ -281,26 +281,11 @@ def read_episode(raw: bytes) -> Episode:
     return whole
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _streams(place: Path, episode: str) -> Iterator[dict[str, Any]]:
     """The answers in progress, as far as they are on disk."""
     for file in sorted((place / "streams").glob(f"{episode}-*")):
-        head, _, text = _read(file).partition(b"\n")
-        if about := _object(head):
+        head, _, text = content_of(file).partition(b"\n")
+        if about := record_of(head):
             yield {"started": about.get("started", 0), "text": text.decode("utf-8", "replace")}
 
 

@@ -24,7 +24,19 @@ from typing import Any, NamedTuple
 from agentfw.runs import RunIndex, writing
 
 from .annotations import marked_in
-from .index_rows import COLUMNS, Line, Place, Rows, new_lines, places_of, read_line, run_folders, words_of
+from .index_rows import (
+    COLUMNS,
+    Line,
+    Place,
+    Rows,
+    content_of,
+    new_lines,
+    places_of,
+    read_line,
+    record_of,
+    run_folders,
+    words_of,
+)
 
 _RECENT = 0.5
 """Seconds for which nobody looks again."""
@@ -72,12 +84,14 @@ class Seen(NamedTuple):
 class Index(RunIndex):
     """The index of one folder of runs, with their episodes."""
 
-    tables, version = _TABLES, 6
+    tables, version = _TABLES, 7
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.generation = 0
         """Grows whenever something new can be seen."""
+        self._updates: dict[str, tuple[int, int]] = {}
+        """The size of `updates.jsonl` of each training, as of the last look."""
         self._lock = threading.Lock()
         self._wake, self._looked = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -165,7 +179,7 @@ class Index(RunIndex):
             return
         before = rows.execute("SELECT id, changed, about FROM runs WHERE folder = ?", (folder,)).fetchone()
         if before is None or before["changed"] != changed:
-            about = _about(run)
+            about = record_of(content_of(run / "run.json")) or {}
             with writing(rows):
                 rows.execute(
                     "INSERT INTO runs (folder, name, began, changed, about) VALUES (?, ?, ?, ?, ?)"
@@ -174,6 +188,9 @@ class Index(RunIndex):
                     (folder, run.name, str(about.get("created", "")), changed, json.dumps(about)),
                 )
             before = rows.execute("SELECT id, changed, about FROM runs WHERE folder = ?", (folder,)).fetchone()
+            self.generation += 1
+        if self._updates.get(folder) != (updates := _status(run, "updates")):
+            self._updates[folder] = updates
             self.generation += 1
         about = json.loads(before["about"])
         for place in places_of(run):
@@ -268,11 +285,3 @@ def _status(folder: Path, name: str) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return status.st_ino, status.st_size
-
-
-def _about(run: Path) -> dict[str, Any]:
-    try:
-        about = json.loads((run / "run.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return about if isinstance(about, dict) else {}

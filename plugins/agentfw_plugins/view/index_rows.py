@@ -79,7 +79,7 @@ def new_lines(path: Path, since: int) -> Iterator[Line]:
         for line in handle:
             if not line.endswith(b"\n"):
                 return  # it is being written
-            yield Line(at, len(line), _record(line))
+            yield Line(at, len(line), record_of(line))
             at += len(line)
 
 
@@ -89,7 +89,15 @@ def read_line(path: Path, at: int, size: int) -> bytes:
         return handle.read(size)
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def content_of(path: Path) -> bytes:
+    """What is in a file. Nothing if there is none."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def record_of(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -121,7 +129,7 @@ class _Columns(dict[str, str]):
 
 
 _FIXED = ("place", "run", "episode", "began")
-_COUNTS = ("turns", "tokens", "calls", "not_understood", "refused", "cut_off", "failed", "rated")
+_COUNTS = ("turns", "tokens", "calls", "not_understood", "refused", "cut_off", "failed", "empty", "rated")
 _SPENT = ("prompt_tokens", "cached_tokens", "cost", "seconds")
 """Sums of the turns. None where no turn has the number."""
 COLUMNS = _Columns(
@@ -143,7 +151,8 @@ COLUMNS = _Columns(
     problem="TEXT",
     **dict.fromkeys(_COUNTS, "INTEGER DEFAULT 0"),
     **dict.fromkeys(_SPENT, "REAL"),
-    failures="INTEGER GENERATED ALWAYS AS (failed + not_understood + refused + cut_off + (problem IS NOT NULL)) STORED",
+    failures="INTEGER GENERATED ALWAYS AS (failed + not_understood + refused + cut_off + empty"
+    " + (problem IS NOT NULL)) STORED",
     broken="INTEGER GENERATED ALWAYS AS (failed > 0 OR problem IS NOT NULL) STORED",
     at="INTEGER",  # the line in episodes.jsonl
     size="INTEGER",
@@ -318,6 +327,8 @@ def _row_of(record: Mapping[str, Any]) -> dict[str, Any]:
         "refused": sum(is_failed_call(event[1], event[3]) for event in events),
         "cut_off": sum(event[2] == "cut_off" for event in events),
         "failed": sum((event[1], event[2]) == ("session", "failed") for event in events),
+        # A session has a name. An agent in a world may have nothing to do.
+        "empty": sum(not (turn["text"].strip() or turn["calls"]) for turn in turns) if task.get("query") else 0,
         "rated": sum(event[1:3] == ["observation", "feedback"] for event in events),
         **{
             name: _sum(turn["usage"][place] for turn in turns)

@@ -20,19 +20,22 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from agentfw import Host
 from agentfw.errors import MissingExtraError
 from agentfw.report import page_policy, page_style, printable
-from agentfw.runs import ComparedFigure, RunFolder, figure_text, figure_title, run_results, timeline_picture
+from agentfw.runs import ComparedFigure, RunFolder, figure_text, figure_title, run_results
 
 from ..models.conversation import pieces
 from ..models.locate import locate
+from .annotations import changed_at
 from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Seen
+from .rating_queue import Command
 from .search import FAILURES, Filter, Found, Row, address, listed_figures
 from .waterfall import Step
 
@@ -85,7 +88,8 @@ def because(why: object) -> str:
         adds = {str(name): float(value) for name, value in points.items() if isinstance(value, int | float)}
         ordered = sorted((name for name in adds if adds[name] >= _LEAST), key=lambda name: -adds[name])
         if adds:
-            return ", ".join(f"{_WORDS.get(name, name)} ({adds[name]:+.2f})" for name in ordered)
+            named = ", ".join(f"{_WORDS.get(name, name)} ({adds[name]:+.2f})" for name in ordered)
+            return named or _value(why.get("path", ""))
     said = {str(name): _value(value) for name, value in why.items() if value and name != "skill"}
     return ", ".join(f"{name} {value}" for name, value in said.items() if value)
 
@@ -99,7 +103,7 @@ def _value(value: object) -> str:
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
+    from markupsafe import Markup, escape
 except ImportError as error:
     raise MissingExtraError("agentfw view", "web", module=error.name or "") from None
 
@@ -113,10 +117,8 @@ _LONG_AGO = 1e9
 """Seconds since 1970 from which a time is a date, and not that of a world."""
 _STEPS = 300
 """Steps of the tree of an episode that are shown."""
-_NEAR = 40
+_NEAR = 12
 """Episodes of the same task before and after one that its page lists. A training can have hundreds."""
-_PICTURED = 3000
-"""Events up to which an episode is drawn."""
 
 
 class Links:
@@ -172,8 +174,9 @@ _FILES_ONLY = (
 class Pages:
     """The templates, filled in."""
 
-    def __init__(self, links: Links, host: Host) -> None:
-        self.links = links
+    def __init__(self, links: Links, host: Host, started: Sequence[Command] | None = None) -> None:
+        """`started` has what the pages have started, if they may."""
+        self.links, self.started = links, started
         self.rules = {found.component.name: found.component.summary for found in host.components("reward")}
         """What each reward model rewards, in the words of its plugin."""
         folder = files(__package__)
@@ -198,6 +201,7 @@ class Pages:
             "moment": _moment,
             "as_read": _as_read,
             "shell": shlex.quote,
+            "thousandths": lambda values: " ".join(f"{value:.3f}" for value in values),
             "given": lambda values: urlencode({name: value for name, value in values.items() if value}, safe="/:"),
             "day": _day,
         }
@@ -205,6 +209,9 @@ class Pages:
             "page": self,
             "longest": _LONGEST,
             "failures": FAILURES,
+            "long": _long,
+            "more_of": _more_of,
+            "bar": _bar,
             "listed": listed_figures,
             "address": address,
         }
@@ -234,21 +241,19 @@ class Pages:
         *,
         whole: bool = False,
         seen: Seen | None = None,
+        trainings: Sequence[str] = (),
     ) -> str:
-        episode = view.episode
-        drawn = ""
-        if episode is not None and episode.ended > episode.started and len(episode.events) <= _PICTURED:
-            drawn = timeline_picture(episode, title="").to_svg(standalone=False)
+        """The page of an episode. `trainings` are runs whose policies can answer its questions again."""
         group = [one for one in others if one["place"] == view.row["place"]]
         here = next((at for at, one in enumerate(others) if one["id"] == view.row["id"]), 0)
         near = others[max(0, here - _NEAR) : here + _NEAR]
         return self._filled(
             "episode.html",
             seen=seen,
+            trainings=trainings,
             view=view,
             row=view.row,
             about=view.about,
-            picture=drawn,
             steps=steps[:_STEPS],
             left_out=len(steps) - _STEPS,
             dated=bool(steps) and steps[0].start > _LONG_AGO,
@@ -263,11 +268,14 @@ class Pages:
 
     def run(self, run: Mapping[str, Any], folder: RunFolder, stages: list[dict[str, Any]], **values: Any) -> str:
         """What a run is and what came of it, in the figures, curves and tables of its report."""
-        spec, settled = folder.about["spec"], folder.about.get("settings", {})
-        values |= {"parts": list(_parts(spec, settled, folder.about.get("components", {}))), "about": folder.about}
-        values["fell"] = _largest_fall(stages)
-        results = Markup(run_results(folder).body)
-        return self._filled("run.html", run=run, folder=folder, stages=stages, results=results, **values)
+        parts, results, problem = list[_Part](), "", ""
+        try:
+            parts = list(_parts(folder.about["spec"], folder.about.get("settings", {}), folder.about["components"]))
+            results = _results(folder.path, tuple(map(changed_at, _written(folder.path))))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # another version has written other values
+            problem = f"{type(error).__name__}: {error}"
+        values |= {"about": folder.about, "fell": _largest_fall(stages), "parts": parts, "results": results}
+        return self._filled("run.html", run=run, folder=folder, stages=stages, problem=problem, **values)
 
     def rate(self, view: EpisodeView | None, turn: int | None, wanted: Filter, **values: Any) -> str:
         """An answer to rate, with what was said before it."""
@@ -298,9 +306,10 @@ class Pages:
 _KINDS = ("environment", "policy", "memories", "tools", "rewards", "optimizer", "learner", "trackers", "hooks")
 
 
-def _parts(
-    spec: Mapping[str, Any], settled: Mapping[str, Any], sources: Mapping[str, str]
-) -> Iterator[tuple[str, str, str, dict[str, Any], dict[str, Any]]]:
+_Part = tuple[str, str, str, dict[str, Any], dict[str, Any]]
+
+
+def _parts(spec: Mapping[str, Any], settled: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[_Part]:
     """What took part: its kind, name and distribution, the settings that were chosen, and all others."""
     for kind in _KINDS:
         chosen = spec.get(kind) or []
@@ -310,6 +319,18 @@ def _parts(
             full = settled.get(one.get("alias") or (kind if kind in settled else name)) or {}
             rest = {key: value for key, value in full.items() if key not in changed} if isinstance(full, dict) else {}
             yield singular, name, sources.get(f"{singular} {name}", ""), changed, rest
+
+
+def _written(run: Path) -> list[Path]:
+    """The files that the results of a run are made of."""
+    names = ("run.json", "metrics.jsonl", "updates.jsonl", "failed.jsonl", "summary.json")
+    return [*(run / name for name in names), *sorted(run.glob("evaluations/*/metrics.jsonl"))]
+
+
+@lru_cache(maxsize=8)
+def _results(run: Path, changed: tuple[tuple[int, int], ...]) -> Markup:
+    """The results of a run as they are since these changes. They are read from all of its episodes."""
+    return Markup(run_results(RunFolder.open(run)).body)
 
 
 def _largest_fall(stages: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -334,9 +355,33 @@ def before(row: Row, others: list[Row]) -> Row | None:
     return found
 
 
+def _long(text: str, limit: int, more: str) -> Markup:
+    """As much of a text as is shown, with a link to the whole."""
+    shown = escape(_shown(text[:limit]))
+    return shown + _more_of(text, limit, more) if len(text) > limit else shown
+
+
+def _more_of(text: str, limit: int, more: str) -> Markup:
+    if len(text) <= limit:
+        return Markup("")
+    return Markup('<a class="more" href="{}">… {:,} more characters</a>').format(more, len(text) - limit)
+
+
+def _bar(step: Step, span: tuple[float, float]) -> Markup:
+    """When a step was, as a part of the whole time, or each moment of it."""
+    scale = 1000 / (span[1] - span[0])
+    parts = [(at, 3.0) for at in step.moments[:_EVENTS]] or [(step.start, max(step.seconds * scale, 3.0))]
+    path = "".join(f"M{(at - span[0]) * scale:.1f} 0v10h{width:.1f}v-10z" for at, width in parts)
+    name = step.kind.replace(" ", "-")
+    svg = '<svg class="bar {}" viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true"><path d="{}"/></svg>'
+    return Markup(svg).format(name, path)
+
+
 def _shown(value: object) -> object:
     """What a template prints. Control characters would otherwise reach the page."""
-    return printable(value) if type(value) is str else "" if value is None else value
+    if type(value) is not str:
+        return "" if value is None else value
+    return value if value.isprintable() else printable(value)
 
 
 def _number(value: float | None) -> str:

@@ -1,16 +1,23 @@
-"""What comes of looking: the next answer to rate, how many are rated, a set of tasks, and filters that are kept.
+"""What comes of looking: answers to rate, trainings on the ratings, questions asked again, tasks, and kept filters.
 
 The queue is the episodes of a filter in their order. An answer is in it until it is rated, here or through a gateway.
 Tasks are added to `tasks.jsonl` beside the runs, which `agentfw train tasks.jsonl` learns from, and filters are kept in
-`filters.jsonl`.
+`filters.jsonl`. With `agentfw view --allow-start`, a training on the ratings and a question that is asked again are
+commands that a page starts. They end with the view, and `agentfw runs resume` goes on with a training.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
-from collections.abc import Iterator
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from agentfw.errors import UsageError
 from agentfw.runs import Journal, read_journal
@@ -23,6 +30,59 @@ from .search import Filter, Row, address, ordered, shown_rows
 _TOGETHER = 20
 _MOST = 2000
 """Episodes of a filter that are looked through."""
+
+
+class Command:
+    """A command that a page has started, with what it says and the run that it makes."""
+
+    def __init__(self, words: list[str], index: Index, leads_to: str, given: str) -> None:
+        """`leads_to` is the address of what comes of it, where `{run}` stands for its run. `given` is its input."""
+        self.words, self._leads_to = words, leads_to
+        # They are gone with this object, and the command has them as long as it goes on.
+        self._out, self._err = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
+        command = [sys.executable, "-m", "agentfw", *words, "--runs", str(index.root), "--json"]
+        with tempfile.TemporaryFile() as read:
+            read.write(given.encode())
+            read.seek(0)
+            self.process = subprocess.Popen(command, stdin=read, stdout=self._out, stderr=self._err)
+        threading.Thread(target=self._wait, args=(index,), daemon=True).start()
+
+    def _wait(self, index: Index) -> None:
+        self.process.wait()
+        index.refresh()
+        index.generation += 1  # also a command that fails is news to the pages
+
+    @property
+    def state(self) -> str:
+        code = self.process.poll()
+        return "running" if code is None else "done" if code == 0 else "failed"
+
+    @property
+    def said(self) -> str:
+        """The end of what it says, which is why it failed if it did."""
+        lines = _content(self._err).decode("utf-8", "replace").splitlines()
+        return "\n".join(lines[-1 if self.state == "running" else -4 :])
+
+    @property
+    def link(self) -> str:
+        """Where what came of it is. Empty until it is done."""
+        done = self.state == "done"
+        return self._leads_to.replace("{run}", Path(json.loads(_content(self._out))["folder"]).name) if done else ""
+
+
+def _content(file: IO[bytes]) -> bytes:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)  # the command has the same place in the file
+
+
+def asking_again(row: Row, form: Mapping[str, str]) -> list[str]:
+    """The command that asks the questions of a session again, of the policy, model, version or prompt of a form."""
+    words = ["serve", "replay", row["run_name"], "--session", row["query"]]
+    if form.get("policy"):
+        words += ["--policy", form["policy"]]
+    given = {name: form.get(name, "").strip() for name in ("model", "version")}
+    given["prompt"] = "/dev/stdin" if form.get("prompt", "").strip() else ""
+    settings = ",".join(f"{name}={value}" for name, value in given.items() if value)
+    return [*words, "--variant", f"again:{settings}"] if settings else words
 
 
 class RatedRun(NamedTuple):

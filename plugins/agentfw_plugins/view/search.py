@@ -30,6 +30,7 @@ FAILURES = {
     "failed": ("a request that failed", "e.failed > 0"),
     "refused": ("refused or failed call", "e.refused > 0"),
     "not_understood": ("an answer not understood", "e.not_understood > 0"),
+    "empty": ("an empty answer", "e.empty > 0"),
     "cut_off": ("cut off", "e.cut_off > 0"),
     "left_out": ("left out after an error", "e.state = 'left out'"),
     "damaged": ("damaged", "e.state = 'damaged'"),
@@ -57,6 +58,10 @@ _PHRASE = re.compile(r'"([^"]*\w[^"]*)"')
 _COLUMNS = (
     "e.*, r.name AS run_name, r.folder AS run_folder, p.stage, p.number, p.folder,"
     " json_extract(r.about, '$.headline') AS figure"
+)
+_SUMS = (
+    "count(*) AS episodes, sum(e.failures > 0) AS failed, avg(e.reward) AS reward, avg(e.headline) AS headline,"
+    " sum(e.tokens) AS tokens"
 )
 _FROM = "FROM episodes e JOIN runs r ON r.id = e.run JOIN places p ON p.id = e.place"
 
@@ -160,7 +165,7 @@ def find(rows: sqlite3.Connection, wanted: Filter) -> Found:
     if wanted.failure:
         failed = 0
     elif wanted.text:
-        failed = len({one for (one,) in rows.execute("SELECT id FROM episodes WHERE failed")} & set(said))
+        failed = len({one for (one,) in rows.execute("SELECT id FROM episodes WHERE failed > 0")} & set(said))
     else:
         failed = count(rows, replace(wanted, failure="failed"))
     return Found(shown_rows(rows, ids), number, page, pages, failed)
@@ -260,12 +265,33 @@ def run_rows(rows: sqlite3.Connection, limit: int = -1) -> list[dict[str, Any]]:
     return listed
 
 
+def divided(rows: sqlite3.Connection, run: int) -> dict[str, list[dict[str, Any]]]:
+    """The episodes of a run by user and by version, those with most failures and the least reward first."""
+    found = {}
+    for name in ("user", "version"):
+        values = rows.execute(
+            f"SELECT {name} AS value, {_SUMS} FROM episodes e WHERE run = ? AND {name} > '' GROUP BY {name}"
+            " ORDER BY avg(failures > 0) DESC, avg(reward) LIMIT 12",
+            (run,),
+        ).fetchall()
+        if len(values) > 1:
+            found[name] = [dict(row) for row in values]
+    return found
+
+
+def trainings(rows: sqlite3.Connection) -> list[str]:
+    """The names of the trainings, the newest first."""
+    found = rows.execute(
+        "SELECT name FROM runs WHERE json_extract(about, '$.updates') > 0 ORDER BY began DESC LIMIT 50"
+    )
+    return [name for (name,) in found]
+
+
 def stage_rows(rows: sqlite3.Connection, run: int) -> list[dict[str, Any]]:
     """The evaluations and rollouts of a run in their order, with how many episodes each has and how they did."""
     found = rows.execute(
-        "SELECT p.stage, p.number, count(*) AS episodes, sum(e.failures > 0) AS failed, avg(e.reward) AS reward,"
-        " avg(e.headline) AS headline, sum(e.tokens) AS tokens, sum(e.cost) AS cost FROM episodes e"
-        " JOIN places p ON p.id = e.place WHERE e.run = ? GROUP BY p.id ORDER BY p.number DESC, p.stage DESC",
+        f"SELECT p.stage, p.number, {_SUMS} FROM episodes e JOIN places p ON p.id = e.place WHERE e.run = ?"
+        " GROUP BY p.id ORDER BY p.number DESC, p.stage DESC",
         (run,),
     )
     return [dict(row) for row in found.fetchall()]

@@ -30,7 +30,7 @@ _CHARACTERS = 4
 """Of a token, about."""
 _LINE = 160
 _FACTS = ("user", "version", "finish", "reward", "headline", "turns", "calls", "prompt_tokens", "tokens", "cost")
-_FAILURES = ("failed", "refused", "not_understood", "cut_off", "problem")
+_FAILURES = ("failed", "refused", "not_understood", "empty", "cut_off", "problem")
 
 
 def part_at(index: Index, address: str, tokens: int) -> dict[str, Any]:

@@ -15,13 +15,16 @@ async function renewed() {
 if (main.dataset.watch) {
   document.getElementById("filter")?.addEventListener("input", (event) => { event.currentTarget.dataset.typed = ""; });
   let seen = JSON.stringify(JSON.parse(main.dataset.seen));
-  setInterval(async () => {
-    if (document.hidden || !main.dataset.watch || !getSelection().isCollapsed) return;
+  const look = async () => {
     try {
-      const now = JSON.stringify(await (await fetch(main.dataset.watch)).json());
-      if (now !== seen) { await renewed(); seen = now; }
+      if (!document.hidden && main.dataset.watch && getSelection().isCollapsed) {
+        const now = JSON.stringify(await (await fetch(main.dataset.watch)).json());
+        if (now !== seen) { await renewed(); seen = now; }
+      }
     } catch { /* the server has ended: what is shown stays */ }
-  }, 1500);
+    setTimeout(look, 700);
+  };
+  setTimeout(look, 700);
 }
 // What is chosen from a list of the filter is shown at once.
 document.addEventListener("change", (event) => { if (event.target.matches("#filter select")) event.target.form.requestSubmit(); });

@@ -28,6 +28,8 @@ _MOST = 2000
 """Spans of a session that are put into the tree."""
 _TOLD = ("gen_ai.request.model", "gen_ai.tool.name", "http.response.status_code")
 """Attributes of a span that are shown beside its name."""
+_ENDED = {"finished": "", "failed": "", "interrupted": ", put aside", "cancelled": ", broken off"}
+"""How work in a world ends, and what is said of it."""
 
 
 @dataclass(eq=False)
@@ -46,6 +48,8 @@ class Step:
     holds: bool = False
     """Whether other steps can be a part of it."""
     parts: list[Step] = field(default_factory=list)
+    moments: list[float] = field(default_factory=list)
+    """When something happened that took no time. Where there are any, the step is a row of them."""
     depth: int = 0
     is_slowest: bool = False
 
@@ -111,11 +115,22 @@ def waterfall(
             continue
         around = min((one for one in _flat(roots) if _is_within(step, one)), key=lambda one: one.seconds, default=None)
         (roots if around is None else around.parts).append(step)
-    found = list(_flat(roots))
-    calls = [step for step in found if not step.parts and step.seconds > 0]
+    found = list(_flat([*roots, *_moments(view)]))
+    calls = [step for step in found if not (step.parts or step.moments) and step.seconds > 0]
     if len(calls) > 1:
         max(calls, key=lambda step: step.seconds).is_slowest = True
-    return found if calls else []
+    return found if any(step.seconds > 0 for step in found) else []
+
+
+def _moments(view: EpisodeView) -> Iterator[Step]:
+    """What became known in a world, and what was done in it, each as a row."""
+    episode = view.episode
+    if episode is None or any(turn.at is not None for turn in episode.turns):
+        return
+    for name, kinds in (("becomes known", ("observation",)), ("is done", ("intervention", "reflex"))):
+        moments = [event.time for event in episode.events if event.kind in kinds]
+        if moments:
+            yield Step(name, name, min(moments), max(moments), moments=moments)
 
 
 def _of_record(view: EpisodeView) -> Iterator[Step]:
@@ -136,9 +151,10 @@ def _of_record(view: EpisodeView) -> Iterator[Step]:
             end = max(turn.ended, done.get(call.id, turn.ended))
             yield Step("tool call", call.name, zero + turn.ended, zero + end, turn.seat, link, call.problem)
         for event in shown.events:
-            if event.kind == "work" and event.data.get("state") in ("finished", "failed") and event.name != "think":
+            if event.kind == "work" and (how := _ENDED.get(event.data.get("state", ""))) is not None:
                 start = event.time - event.data.get("spent", 0.0)
-                yield Step("tool call", event.name, start, event.time, turn.seat, link)
+                if event.name != "think" or how:
+                    yield Step("tool call", f"{event.name}{how}", start, event.time, turn.seat, link)
     for event in [event for shown in view.turns for event in shown.failed] + view.failed:
         at, problem = event.data["at"], str(event.data["error"])
         end = at + event.data.get("seconds", 0.0)
@@ -173,9 +189,9 @@ def _is_within(step: Step, around: Step) -> bool:
 
 def _flat(steps: Sequence[Step]) -> Iterator[Step]:
     """All steps in the order of the tree. Spans may be nested deeper than Python's calls."""
-    waiting = [(0, step) for step in sorted(steps, key=lambda one: -one.start)]
+    waiting = [(0, step) for step in sorted(steps, key=lambda one: one.start)][::-1]
     while waiting:
         step_depth, step = waiting.pop()
         step.depth = step_depth
         yield step
-        waiting += [(step_depth + 1, part) for part in sorted(step.parts, key=lambda one: -one.start)]
+        waiting += [(step_depth + 1, part) for part in sorted(step.parts, key=lambda one: one.start)][::-1]

@@ -16,7 +16,7 @@ from agentfw.runs import RunFolder
 from agentfw_plugins.view.index import Index
 from agentfw_plugins.view.search import Filter, find
 
-from .test_view import runs_of
+from .test_view import read, runs_of
 
 View = Callable[[Path], str]
 MARKUP = "</pre></template><script>window.taken=1</script><img src=x onerror='window.taken=1'><a href='javascript:0'>"
@@ -100,6 +100,23 @@ def test_a_broken_line_hides_no_other_and_is_shown_as_it_is(recorded: Path, tmp_
         assert "can't be read" in page.text.replace("&#39;", "'")
     shown = [httpx.get(f"{url}/record/{folder.id}/{row['episode']}").text for row in damaged]
     assert '{"half of\n' in shown
+
+
+def test_a_run_with_results_of_another_version_opens_and_says_what_cant_be_read(
+    recorded: Path, tmp_path: Path, view: View
+) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(recorded, runs)
+    folder = runs_of(runs)[0]
+    file = folder.path / "summary.json"
+    summary = json.loads(file.read_text())
+    del summary["usage"], summary["sha256"]
+    file.write_text(json.dumps(summary))
+
+    page = read(f"{view(runs)}/run/{folder.id}")
+
+    assert "What came of this run can't be read (KeyError: 'usage'): agentfw 0." in page
+    assert f"?run={folder.id}" in page
 
 
 def test_a_run_that_is_being_written_is_read_as_far_as_it_is_there(recorded: Path, tmp_path: Path) -> None:

@@ -88,6 +88,16 @@ def test_a_page_of_somebody_else_cant_say_anything(sessions: Path, view: View, h
     assert not (run / "annotations.jsonl").exists()
 
 
+def test_a_page_starts_nothing_unless_that_was_allowed(sessions: Path, view: View) -> None:
+    [run] = sessions.glob("*sessions*")
+
+    answer = post(view(sessions), "start", train=run.name, model="tiny")
+
+    assert answer.status_code == 400
+    assert "agentfw view --allow-start" in answer.text
+    assert [folder.name for folder in sessions.iterdir() if folder.is_dir()] == [run.name]
+
+
 @pytest.mark.slow
 def test_answers_are_rated_and_corrected_by_keys_and_learned_from(
     sessions: Path, view: View, chromium: Callable[..., Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from agentfw_plugins.view.pages import Links, Pages
 from agentfw_plugins.view.search import Filter, find
 
 from .conftest import HOST
+from .test_view import read
 
 
 class Echo(Policy):
@@ -126,6 +128,33 @@ def test_what_somebody_thinks_of_an_answer_stands_below_it(tmp_path: Path) -> No
     assert [one["value"] for one in view.feedback] == [0.5]
     assert "rated bad: too short" in page
     assert "rated good (0.500)" in page
+
+
+def test_an_empty_answer_is_a_failure_and_the_page_of_the_run_has_the_user_who_got_it_first(
+    tmp_path: Path, view: Callable[..., str]
+) -> None:
+    class Silent(Echo):
+        async def generate(self, request: Request) -> Generation:
+            return Generation("", version="silent")
+
+    async def lead() -> str:
+        async with live_run(tmp_path) as live:
+            for name, user, policy in (("tea", "ada", Echo()), ("cake", "bo", Silent()), ("rain", "cy", Echo())):
+                session = live.begin(name, user=user)
+                await session.answer([Message("user", f"And {name}?")], policy=policy)
+                await live.keep(session)
+                await live.conclude(session)
+            return live.folder.id
+
+    run = asyncio.run(lead())
+    url = view(tmp_path)
+    page = read(f"{url}/run/{run}")
+
+    assert [row["query"] for row in seen(Index(tmp_path), failure="empty")] == ["cake"]
+    assert "1 empty answer" in read(f"{url}/?failure=any")
+    users, versions = page.index("Episodes by user"), page.index("Episodes by version")
+    assert users < page.index("&user=bo") < page.index("&user=ada") < versions
+    assert page.index("&version=silent") < page.index("&version=echo")
 
 
 def test_words_are_found_as_they_are_written(tmp_path: Path) -> None:

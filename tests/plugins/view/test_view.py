@@ -249,7 +249,7 @@ def test_a_bundle_opens_from_disk(recorded: Path, tmp_path: Path, chromium: Call
     count = write_bundle(index, names, tmp_path / "site", HOST)
     browser = chromium()
     browser.open(tmp_path / "site" / "index.html")
-    browser.evaluate("document.querySelector('input').value = '3 refused'")
+    browser.evaluate("document.querySelector('input').value = '3 calls refused'")
     hrefs = browser.evaluate("[...document.querySelectorAll('.episodes a')].map((one) => one.getAttribute('href'))")
     browser.open(f"{(tmp_path / 'site').as_uri()}/{hrefs[0]}")
     wrong = browser.evaluate("document.querySelector('.call.failed .doubtful').textContent")
