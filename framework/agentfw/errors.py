@@ -96,8 +96,7 @@ class AgentfwError(Exception):
         super().__init__(self.message)
         self.fix = fix
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled by its attributes: constructors differ, and `args` has the message only.
+    def __reduce__(self) -> tuple[Any, ...]:  # pickled by its attributes: each constructor takes something else
         return type(self).__new__, (type(self), *self.args), self.__dict__
 
     @property
@@ -189,9 +188,8 @@ class MissingExtraError(PluginError):
 
     def __init__(self, what: str, extra: str, *, distribution: str = "agentfw", module: str = "") -> None:
         needs = f" (no module {module})" if module else ""
-        fix = f"pip install {with_extra(distribution, extra)}"
-        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=fix)
-        self.extra = extra
+        message = f'{what} needs the extra "{extra}"{needs}'
+        super().__init__(message, fix=f"pip install {with_extra(distribution, extra)}")
 
 
 class TimelineError(PluginError):
@@ -316,9 +314,7 @@ def with_extra(distribution: str, extra: str) -> str:
 def one_line(text: str, limit: int = 300) -> str:
     """Foreign text on one line, at most `limit` long, without secrets and control characters."""
     # Before it is cut: of half a secret nobody could tell what it is.
-    flat = " ".join(_strike(text).split())
-    if not flat.isprintable():
-        flat = "".join(filter(str.isprintable, flat))
+    flat = "".join(filter(str.isprintable, " ".join(_strike(text).split())))
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."
 
 

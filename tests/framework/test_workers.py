@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agentfw.errors import AgentfwError
-from agentfw.runs.workers import in_processes
+from agentfw.runs import in_processes
 
 SITE = Path(__file__).parents[1] / "site"
 

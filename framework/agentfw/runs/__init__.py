@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .assembly import Assembly, assemble
     from .deciding import Question
-    from .from_python import RunResult
+    from .from_python import RunResult, in_processes
     from .live import Again, EndedSession, LiveRun, read_sessions
     from .observers import Observer, RunInfo
     from .records.figure_table import EPISODE_FIGURES, Figure, figure_text, figure_title, figures_of
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from .spec.run_spec import Choice, RewardChoice, SamplingSettings, parse_spec
     from .spec.start import SpecValues, chosen_values, find_training, newest_version, policy_of_run, start_from_runs
     from .spec.values import apply_assignments, read_spec
-    from .workers import in_processes
 
 __all__ = [
     "EPISODE_FIGURES",
@@ -119,7 +118,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "write_whole",
     ),
     "records.mirror": ("Mirror", "check_address"),
-    "from_python": ("RunResult",),
+    "from_python": ("RunResult", "in_processes"),
     "live": ("Again", "EndedSession", "LiveRun", "read_sessions"),
     "records.play_records": ("Records",),
     "records.run_index": ("RunIndex", "writing"),
@@ -140,7 +139,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "observers": ("Observer", "RunInfo"),
     "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "parse_spec"),
     "spec.values": ("apply_assignments", "read_spec"),
-    "workers": ("in_processes",),
 }
 _HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -7,6 +7,12 @@
 
 They start from the same specs as the commands, leave the same run folders, and return a `RunResult`, which shows itself
 as a table, in a notebook with the curve above it.
+
+Programs that play many runs call `in_processes`. The answers are the same as from a single process, in the order of the
+jobs, regardless of the number of workers. No worker outlives its parent process, even if the parent is killed.
+
+    >>> in_processes(abs, [-1, 2, -3], 1)
+    [1, 2, 3]
 """
 
 from __future__ import annotations
@@ -14,15 +20,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from html import escape
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ..boundary.coroutines import use_daemon_threads
 from ..episode import Episode
-from ..errors import SettingsError, UsageError
+from ..errors import AgentfwError, SettingsError, UsageError
 from ..host import Host, HostOptions, runs_directory
 from ..host.plugin_loading import end_reading
 from ..host.project import find_project
@@ -52,6 +64,8 @@ One = str | object
 """The name of a component; or the component itself, its class, or a function that it is made of."""
 Several = One | Sequence[One]
 Tasks = Path | str | Iterable[Mapping[str, Any]]
+Job = TypeVar("Job")
+Answer = TypeVar("Answer")
 
 
 class RunResult:
@@ -283,3 +297,54 @@ def _lists(memory: Several, tool: Several, reward: Several, tracker: Several) ->
 
 def _listed(names: Several) -> tuple[Any, ...]:
     return tuple(names) if isinstance(names, (list, tuple)) else (names,)
+
+
+def in_processes(
+    work: Callable[[Job], Answer],
+    jobs: Sequence[Job],
+    processes: int,
+    *,
+    done: Callable[[int], object] = lambda count: None,
+) -> list[Answer]:
+    """Call `work` for each job. `done` is called with the number of finished jobs. An error in a job stops all jobs.
+
+    Jobs and answers are pickled, and so is `work`, a function at the top of a module.
+    """
+    answers: dict[int, Answer] = {}
+    if processes == 1:
+        for number, job in enumerate(jobs):
+            answers[number] = work(job)
+            done(len(answers))
+        return list(answers.values())
+    # Spawned, not forked: threads and event loops of this process must not be copied.
+    context = get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_leave_with, initargs=(theirs,))
+    try:
+        numbers = {pool.submit(work, job): number for number, job in enumerate(jobs)}
+        for future in as_completed(numbers):
+            answers[numbers[future]] = future.result()
+            done(len(answers))
+    except BrokenProcessPool as error:
+        raise AgentfwError(
+            f"a worker process died, with {len(jobs) - len(answers)} of {len(jobs)} jobs to do",
+            fix="the machine may be out of memory; try again with fewer processes",
+        ) from error
+    finally:
+        pool.shutdown(wait=len(answers) == len(jobs), cancel_futures=True)
+        ours.close()  # workers that are still busy exit now
+        theirs.close()
+    return [answers[number] for number in range(len(jobs))]
+
+
+def _leave_with(owner: Connection) -> None:
+    """Thread of a worker: exit when the other end of the pipe is closed, whatever happened to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
+
+    def watch() -> None:
+        try:
+            owner.recv_bytes()
+        except (EOFError, OSError):
+            os._exit(1)
+
+    threading.Thread(target=watch, name="agentfw-worker-lease", daemon=True).start()

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from agentfw.errors import UnknownNameError
-from agentfw.runs.workers import in_processes
+from agentfw.runs import in_processes
 
 
 def squared(number: int) -> int:
