@@ -152,12 +152,13 @@ def bootstrap_ratio(numerators: Numbers, denominators: Numbers) -> Interval:
 
     def ratio(upper: Floats, lower: Floats, axis: int) -> Floats:
         sums = lower.sum(axis=axis)
-        return np.divide(upper.sum(axis=axis), sums, out=np.full(sums.shape, math.nan), where=sums != 0)
+        found: Floats = np.divide(upper.sum(axis=axis), sums, out=np.full(sums.shape, math.nan), where=sums != 0)
+        return found
 
-    found = _interval([above, below], ratio)
-    if math.isnan(found.estimate):
+    interval = _interval([above, below], ratio)
+    if math.isnan(interval.estimate):
         raise UsageError("the denominators sum to 0, so there is no ratio", fix="leave out the groups without rounds")
-    return found
+    return interval
 
 
 def _interval(columns: Sequence[Floats], statistic: Statistic) -> Interval:
