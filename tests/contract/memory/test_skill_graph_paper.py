@@ -7,7 +7,7 @@ from ast import literal_eval
 from dataclasses import fields, replace
 from pathlib import Path
 
-from agentfw_memory import GraphSettings, NewSkill, SkillGraph
+from agentfw_memory import GraphSettings, NewSkill, SkillDraft, SkillGraph, Trajectory
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/skill-graph.md"
 OLDER, NEWER = "My office is on floor 3", "My office floor has changed to 7"
@@ -30,15 +30,19 @@ def test_the_reference_tells_each_setting_of_the_papers_form() -> None:
         assert (value if isinstance(values[name], str) else literal_eval(value)) == values[name], name
 
 
+def outcome(trajectory: Trajectory, at_most: int) -> list[SkillDraft]:
+    """An extractor that drafts the outcome."""
+    return [SkillDraft(trajectory.outcome)]
+
+
 def test_the_papers_owner_hop_leads_to_what_others_have_learned() -> None:
     """Skills of others are found through an owner (49) only if they may be seen."""
     found = {}
     for name, settings in (("ours", GraphSettings()), ("paper", GraphSettings.ablation("full"))):
         chosen = replace(settings, candidates=1, user_weight=5.0)
-        with SkillGraph.open(":memory:", tenant="t", embedder="hash", settings=chosen) as graph:
+        with SkillGraph.open(":memory:", tenant="t", embedder="hash", settings=chosen, extractor=outcome) as graph:
             for place, tool in enumerate(("calendar", *(f"tool{one}" for one in range(12)), "phone")):
-                trip = {"id": f"t{place}", "user": "ana", "query": "q", "steps": [{"action": "a", "tool": tool}]}
-                graph.learn(trip, 1.0)
+                graph.learn(Trajectory(f"t{place}", "ana", "q", outcome=f"Use {tool}"), 1.0)
             graph.set_profile("ben", "use phone")
             hits = graph.recall("use calendar", user="ben", k=1)
             found[name] = [(hit.skill.text, hit.why.path.partition(" as ")[0]) for hit in hits]

@@ -61,15 +61,3 @@ def test_without_newest_wins_both_stay() -> None:
         say(graph, "t2", "I prefer loud tables near the window")
 
         assert len(texts(graph)) == 2
-
-
-def test_ways_are_merged_only_if_they_say_the_same() -> None:
-    def steps(*tools: str) -> list[dict[str, str]]:
-        return [{"action": tool, "tool": tool} for tool in tools]
-
-    with opened(merge_above=0.3) as graph:
-        for number, tools in enumerate((("search", "book"), ("search", "call"), ("search", "book"))):
-            given = {"id": f"t{number}", "user": "ana", "query": "q", "scenarios": ["dining"], "steps": steps(*tools)}
-            graph.learn(given, 0.9)
-
-        assert texts(graph) == {"For dining, use search, then book", "For dining, use search, then call"}

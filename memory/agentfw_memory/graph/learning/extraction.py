@@ -5,21 +5,19 @@
     ...     steps=(Step("look", tool="calendar"), Step("send", tool="mail")), outcome="Ana prefers mornings.",
     ... )
     >>> for draft in extract(trip):
-    ...     print(draft.text)
-    For rescheduling: Ana prefers mornings.
-    For rescheduling, use calendar, then mail
+    ...     print(draft.text, draft.tools)
+    For rescheduling: Ana prefers mornings. ('calendar', 'mail')
 
-`extract` reads the steps (which tools worked, and which replaced one that failed), and takes what the user said of how
-it ended as it was said. A graph passes only what of it lasts. The query and messages never become part of a skill. To
-use a model instead, which may write maxims, pass any callable of the type `Extractor`.
+`extract` takes what the user said of how it ended, as it was said. A graph passes only what of it lasts. The query and
+messages never become part of a skill, and nothing does that nobody said: maxims are for a model to write, which is any
+callable of the type `Extractor`. What worked is kept as a case.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from textwrap import shorten
 
 from agentfw_memory.errors import BadInputError
@@ -80,40 +78,12 @@ _LINE_END = re.compile(r"(?<=[.!?;。！？؟])\s+|\n+")
 
 
 def extract(trajectory: Trajectory, maximum: int = NEW_SKILLS) -> list[SkillDraft]:
-    """Return drafts from a trajectory: the user's wishes, then replacements of tools, then the tools that worked."""
+    """Return what the user said, sentence by sentence. Sentences with numbers, addresses or links are left out."""
     if maximum < 0:
         raise BadInputError(f"can't extract {maximum} skills from a trajectory", fix="pass a maximum of 0 or more")
-    about = f"For {' and '.join(trajectory.scenarios)}" if trajectory.scenarios else ""
-    worked = _distinct(step.tool for step in trajectory.steps if step.tool and step.worked)
-    ways: list[tuple[str, tuple[str, ...]]]
-    ways = [(f"when {failed} fails, use {helped}", (failed, helped)) for failed, helped in _replacements(trajectory)]
-    if worked:
-        ways.append((f"use {', then '.join(worked)}", worked))
-    found = [(wish, worked, True) for wish in _wishes(trajectory.outcome)]
-    found += [(way, tools, False) for way, tools in ways]
-    drafts: dict[str, SkillDraft] = {}
-    for text, tools, wish in found:
-        whole = f"{about}{': ' if wish else ', '}{text}" if about else text[0].upper() + text[1:]
-        drafts.setdefault(whole.casefold(), SkillDraft(whole, tools, trajectory.scenarios, wish))
-    return list(drafts.values())[:maximum]
-
-
-def _wishes(outcome: str) -> list[str]:
-    """Return what the user said, sentence by sentence. Sentences with numbers, addresses or links are left out."""
-    said = [shorten(one, MAXIMUM_CLAUSE_LENGTH, placeholder="") for one in _LINE_END.split(outcome)]
-    return [one for one in said if re.search(r"\w", one) and not PRIVATE.search(one)]
-
-
-def _replacements(trajectory: Trajectory) -> list[tuple[str, str]]:
-    """Return pairs of a tool that failed and the tool that worked right after it."""
-    steps = [step for step in trajectory.steps if step.tool]
-    pairs = [
-        (before.tool, after.tool)
-        for before, after in pairwise(steps)
-        if not before.worked and after.worked and before.tool != after.tool
-    ]
-    return list(dict.fromkeys(pairs))
-
-
-def _distinct(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
+    about = f"For {' and '.join(trajectory.scenarios)}: " if trajectory.scenarios else ""
+    worked = tuple(dict.fromkeys(step.tool for step in trajectory.steps if step.tool and step.worked))
+    said = [shorten(one, MAXIMUM_CLAUSE_LENGTH, placeholder="") for one in _LINE_END.split(trajectory.outcome)]
+    wishes = {one.casefold(): one for one in said if re.search(r"\w", one) and not PRIVATE.search(one)}
+    drafts = [SkillDraft(about + one, worked, trajectory.scenarios, wish=True) for one in wishes.values()]
+    return drafts[:maximum]

@@ -155,7 +155,8 @@ class Hearer:
         """Keep sentences as they were said, by their kinds."""
         found = []
         before = own_words(next((text for who, text in reversed(said.before) if who == "user"), ""))
-        for sentence, kind in zip(sentences, kinds_of(sentences, before), strict=True):
+        kinds = kinds_of(sentences, before, self._recaller.embedder)
+        for sentence, kind in zip(sentences, kinds, strict=True):
             if kind == "forget":
                 found.append(Decision("DELETE", evidence=sentence))
             elif kind != "other":

@@ -258,9 +258,9 @@ class Learner:
         ]
 
     def _as_said(self, trajectory: Trajectory, maximum: int) -> list[SkillDraft]:
-        """Draft without a model: what the user said that lasts, as it was said, and the ways that worked."""
+        """Draft without a model: what the user said that lasts, as it was said."""
         said = [one for one in own_words(trajectory.outcome) if not has_secret(one)]
-        kinds = kinds_of(said)
+        kinds = kinds_of(said, (), self._recaller.embedder)
         lasting = [one for one, kind in zip(said, kinds, strict=True) if kind not in ("other", "forget")]
         return extract(replace(trajectory, outcome="\n".join(lasting)), maximum)
 

@@ -68,7 +68,7 @@ class Recaller:
     """What one process recalls from one tenant. Not thread-safe."""
 
     def __init__(self, rows: GraphRows, embedder: Embedder, settings: GraphSettings) -> None:
-        self._rows, self._embedder, self._settings = rows, embedder, settings
+        self._rows, self.embedder, self._settings = rows, embedder, settings
         self._maker = record_of(embedder)
         self._by: EmbeddedRecall | DatabaseRecall = EmbeddedRecall(rows, settings, embedder.dimensions)
         self._has_cases = False
@@ -85,7 +85,7 @@ class Recaller:
 
     def embed(self, texts: list[str], *, query: bool = False) -> Float32Array:
         """Return the vectors of texts, or of queries, which some models tell apart."""
-        return embedded(self._embedder, texts, query=query)
+        return embedded(self.embedder, texts, query=query)
 
     def check_embedder(self, present: EmbedderRecord | None) -> None:
         """Raise StoreRefusedError if another process has re-embedded the tenant."""
@@ -100,7 +100,7 @@ class Recaller:
         self.check_embedder(now.embedder)
         for _ in range(2):  # it may outgrow this process by what it takes over
             if isinstance(self._by, EmbeddedRecall) and self._by.outgrown():
-                self._by = DatabaseRecall(self._rows, self._settings, self._embedder.dimensions)
+                self._by = DatabaseRecall(self._rows, self._settings, self.embedder.dimensions)
             self._by.catch_up(now, now.counter if upto is None else upto)
 
     def recall(
