@@ -254,8 +254,8 @@ def show(result: dict[str, Any]) -> None:
     for name, value in result.items():
         if name != "rows":
             print(f"{name}: {value}")
-    heads = ["", "seconds", "cpu", "kB"]
-    print_aligned(heads, [[name, *map(str, row.values())] for name, row in result.get("rows", {}).items()])
+    if rows := result.get("rows"):
+        print_aligned(["", "seconds", "cpu", "kB"], [[name, *map(str, row.values())] for name, row in rows.items()])
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
