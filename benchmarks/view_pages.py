@@ -55,7 +55,7 @@ class House(Memory):
     """What the house has told its desk."""
 
     async def recall(self, query):
-        return [Recollection(text, 0.8, {"because": name}) for name, text in FACTS.items() if name in query.text]
+        return [Recollection(text, 0.8, {"topic": name}) for name, text in FACTS.items() if name in query.text]
 '''
 REWARD = """
 def fives(completions, **columns):
@@ -119,7 +119,7 @@ async def record(runs: Path, sessions: int) -> Path:
                 reply = await session.answer(said, [FIND], user=user, policy=policy)
             if number % 3 == 0:
                 good = "30 days" not in reply.turn.text and "sorry" not in reply.turn.text and bool(reply.turn.text)
-                words = "It took three days!" if "30 days" in reply.turn.text and number % 2 else ""
+                words = "It took three days!" if "30 days" in reply.turn.text and number % 5 < 2 else ""
                 session.feedback(1.0 if good else -1.0, words=words)
             await live.keep(session)
             await live.conclude(session)
@@ -254,8 +254,8 @@ def show(result: dict[str, Any]) -> None:
     for name, value in result.items():
         if name != "rows":
             print(f"{name}: {value}")
-    heads = ["", "seconds", "cpu", "kB"]
-    print_aligned(heads, [[name, *map(str, row.values())] for name, row in result.get("rows", {}).items()])
+    if rows := result.get("rows"):
+        print_aligned(["", "seconds", "cpu", "kB"], [[name, *map(str, row.values())] for name, row in rows.items()])
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
