@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agentfw_memory import GraphSettings, SkillGraph, StoreRefusedError
+from agentfw_memory import GraphSettings, SkillGraph, StorageError, StoreRefusedError
 
 pytest.importorskip("psycopg")
 
@@ -83,7 +83,7 @@ def test_what_is_newer_or_somebody_elses_is_refused_and_left_alone(postgres_data
 
 
 def test_a_server_that_isnt_there_is_told_without_the_password() -> None:
-    with pytest.raises(StoreRefusedError, match="can't be reached") as refused:
+    with pytest.raises(StorageError, match="can't be reached") as refused:
         open_graph("postgresql://ana:hunter2@127.0.0.1:1/team")
     assert "hunter2" not in f"{refused.value} {refused.value.fix}"
 

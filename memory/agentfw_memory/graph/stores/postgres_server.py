@@ -220,20 +220,19 @@ def _create_tables(url: str) -> None:
 
     shown = without_password(url)
     try:
-        connection = psycopg.connect(url, autocommit=True, connect_timeout=20, prepare_threshold=None)
-    except psycopg.Error as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise StoreRefusedError(
-            f"{shown} can't be reached: {reason}", fix="check that the server is running, and the address and user name"
-        ) from None
-    with contextlib.closing(connection):
-        try:
+        with contextlib.closing(
+            psycopg.connect(url, autocommit=True, connect_timeout=20, prepare_threshold=None)
+        ) as connection:
             _prepare(connection, shown)
-        except psycopg.Error as error:
-            raise StoreRefusedError(
-                f"{shown} can't hold skill graphs: {str(error).strip()}",
-                fix="install pgvector (CREATE EXTENSION vector), and use a role that may create a schema",
-            ) from None
+    except psycopg.Error as error:
+        if isinstance(error, psycopg.OperationalError):  # also one that crashes meanwhile
+            reason = str(error).strip().splitlines()[-1]
+            fix = "check that the server is running, and the address and user name"
+            raise StorageError(f"{shown} can't be reached: {reason}", fix=fix) from None
+        raise StoreRefusedError(
+            f"{shown} can't hold skill graphs: {str(error).strip()}",
+            fix="install pgvector (CREATE EXTENSION vector), and use a role that may create a schema",
+        ) from None
 
 
 def _prepare(connection: Connection, shown: str) -> None:
