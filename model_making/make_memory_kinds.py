@@ -198,10 +198,8 @@ def told(weights: Weights, asked: Sequence[Sentence], vectors: dict[str, Array] 
     """Print what is kept of sentences that weren't trained on."""
     rows = None if vectors is None else np.stack([vectors[one.text] for one in asked])
     sure = probabilities(weights, [one.text for one in asked], [one.around for one in asked], rows)[:, :3].sum(1)
-    lasting, forget, plain = (
-        np.array([test(one) for one in asked])
-        for test in (lambda one: one.kind < 3, lambda one: KINDS[one.kind] == "forget", lambda one: one.plain)
-    )
+    lasting, plain = np.array([one.kind < 3 for one in asked]), np.array([one.plain for one in asked])
+    forget = np.array([KINDS[one.kind] == "forget" for one in asked])
     print(f"{len(asked)} sentences that were held out, {'without' if rows is None else 'with'} vectors:", flush=True)
     for bound in sorted({0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, KEPT_FROM}):
         kept = sure >= bound

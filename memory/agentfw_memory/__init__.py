@@ -24,8 +24,16 @@ from agentfw_memory.errors import (
 from agentfw_memory.graph.exchange.foreign_import import read_memories
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.word_index import WordIndex
-from agentfw_memory.graph.learning.cases import Case, as_messages, as_text
-from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, extract
+from agentfw_memory.graph.learning.extraction import (
+    Case,
+    Extractor,
+    SkillDraft,
+    Step,
+    Trajectory,
+    as_messages,
+    as_text,
+    extract,
+)
 from agentfw_memory.graph.learning.hearing import Saying
 from agentfw_memory.graph.records import (
     Edge,

@@ -30,9 +30,8 @@ from agentfw_memory.graph.exchange.import_export import export_jsonl, import_jso
 from agentfw_memory.graph.forgetting import Forgetter, Sharing
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.embedders import Embedder, embedded, open_embedder
-from agentfw_memory.graph.learning.cases import CASES, Case, chosen_cases
 from agentfw_memory.graph.learning.editing import Editor
-from agentfw_memory.graph.learning.extraction import Extractor, Trajectory
+from agentfw_memory.graph.learning.extraction import CASES, Case, Extractor, Trajectory, chosen_cases
 from agentfw_memory.graph.learning.hearing import Hearer, Saying, ask
 from agentfw_memory.graph.learning.trajectories import Learner
 from agentfw_memory.graph.metadata_filter import check_filter, fits

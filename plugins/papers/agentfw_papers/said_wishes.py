@@ -31,7 +31,7 @@ def extract_wishes(trajectory: Trajectory, maximum: int = 3) -> Sequence[SkillDr
     steps = [step for step in trajectory.steps if step.tool]
     worked = tuple(dict.fromkeys(step.tool for step in steps if step.worked))
     told = {f"prefer {wanted}": worked for wanted in _WISH.findall(trajectory.outcome)}
-    ways = {
+    ways: dict[str, tuple[str, ...]] = {
         f"when {before.tool} fails, use {after.tool}": (before.tool, after.tool)
         for before, after in pairwise(steps)
         if not before.worked and after.worked and before.tool != after.tool

@@ -21,9 +21,8 @@ from agentfw_memory.errors import BadInputError
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.forgetting import Sharing, check_not_reserved
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.learning.cases import case_of
 from agentfw_memory.graph.learning.editing import Editor
-from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, extract
+from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step, Trajectory, case_of, extract
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Learned, NewSkill, Use, Visibility, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
