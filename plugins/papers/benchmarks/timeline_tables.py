@@ -29,6 +29,7 @@ its figures, which stands below each table.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -40,7 +41,7 @@ from agentfw import Episode, Interface, Intervention, Policy
 from agentfw.interfaces import EventDriven, StepLoop, parse_interface
 from agentfw.report import Canvas, Series, line_chart
 from agentfw.report.statistics import bootstrap, bootstrap_ratio, paired_difference
-from agentfw.runs import in_processes, usual_processes
+from agentfw.runs import in_processes
 from agentfw_benchmarks import (
     Figure,
     Options,
@@ -109,7 +110,7 @@ def deliberation(
 ) -> tuple[list[dict[str, Any]], dict[str, Table], Modes]:
     """Train both tables and play each in both worlds."""
     trainings = [(setting, world, training, seed) for world in WORLDS]
-    processes = jobs or usual_processes(len(trainings))
+    processes = jobs or os.cpu_count() or 1
     records = dict(zip(WORLDS, in_processes(_learn_to_think, trainings, processes), strict=True))
     plays = [(setting, trained, played, records[trained], episodes, seed) for trained in WORLDS for played in WORLDS]
     rows, modes = [], Modes()
@@ -182,7 +183,7 @@ def patrol(
     names = [name for name in CONTROLLERS if depth > 1 or name not in _PATCHES]
     settings = PatrolSettings.model_validate({"depth": depth, "modules": modules})
     plays = [(settings, name, training, episodes, seed) for name in names]
-    found = in_processes(_patrol, plays, jobs or usual_processes(len(plays)))
+    found = in_processes(_patrol, plays, jobs or os.cpu_count() or 1)
     rows: list[dict[str, Any]] = []
     for name, one in zip(names, found, strict=True):
         rows.append({"depth": depth, "controller": name, **_figures_of_patrols(one)})
@@ -266,7 +267,7 @@ def kitchen(
         for number, (_, settings) in enumerate(cells)
         for player in PLAYERS
     ]
-    found = in_processes(_cook, plays, jobs or usual_processes(len(plays)))
+    found = in_processes(_cook, plays, jobs or os.cpu_count() or 1)
     families = [family for family, _ in cells for _ in PLAYERS]
     rows = []
     for family in ["", *dict.fromkeys(families)]:  # first all of them
