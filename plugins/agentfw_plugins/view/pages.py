@@ -447,4 +447,6 @@ def _event_words(data: Mapping[str, Any]) -> str:
     """What an event says, in one line."""
     text = data.get("text")
     rest = {name: value for name, value in data.items() if name not in ("text", "id", "call", "holds")}
-    return str(text) if text else ", ".join(f"{name}: {value}" for name, value in rest.items())
+    return (
+        str(text) if text else ", ".join(f"{name}: {value}" for name, value in rest.items() if value not in (None, ""))
+    )
