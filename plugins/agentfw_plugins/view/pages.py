@@ -445,8 +445,6 @@ def _run_label(name: str) -> str:
 
 def _event_words(data: Mapping[str, Any]) -> str:
     """What an event says, in one line."""
-    text = data.get("text")
-    rest = {name: value for name, value in data.items() if name not in ("text", "id", "call", "holds")}
-    return (
-        str(text) if text else ", ".join(f"{name}: {value}" for name, value in rest.items() if value not in (None, ""))
-    )
+    left_out = "text", "id", "call", "holds"
+    rest = {name: value for name, value in data.items() if name not in left_out and value not in (None, "")}
+    return str(data.get("text") or ", ".join(f"{name}: {value}" for name, value in rest.items()))
