@@ -306,9 +306,10 @@ class SharedSessionFinder(LiveSessionFinder):
             return
         done = [one for one in self._said if not self.live.hearing.waiting(one.user)]
         sayings = [(one.number, one.version, one.after) for one in done]
-        for said, is_known in zip(
-            done, await asyncio.to_thread(self.store.heard, sayings) if done else (), strict=True
-        ):
+        known = await asyncio.to_thread(self.store.heard, sayings) if done else ()
+        for said, is_known in zip(done, known, strict=True):
+            if said not in self._said:  # the database broke meanwhile, so all of it is asked for again
+                continue
             said.attempts += 1
             if is_known or said.attempts > _ATTEMPTS:
                 self._said.remove(said)
