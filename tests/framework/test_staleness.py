@@ -46,7 +46,9 @@ class Phases(Observer):
 def test_rollouts_are_played_ahead_and_no_turn_is_older_than_allowed(trainings: Any, tmp_path: Path) -> None:
     phases = Phases()
 
-    folder = trainings.train(tmp_path, phases, staleness=2, updates=6, policy=PAUSED).folder
+    # The learner takes longer than the policy, however busy the machine is.
+    learner = {"name": "bias", "settings": {"pause": 0.5}}
+    folder = trainings.train(tmp_path, phases, staleness=2, updates=6, learner=learner).folder
 
     found = ages(folder)
     assert set().union(*found.values()) <= {0, 1, 2}

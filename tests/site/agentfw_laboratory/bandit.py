@@ -10,6 +10,7 @@ import asyncio
 import json
 import math
 import random
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,7 @@ class Unpublishable(Policy):
 
 class BiasSettings(Settings):
     rate: float = Field(2.0, gt=0, description="How far a bias moves.")
+    pause: float = Field(0.0, ge=0, description="Seconds that an update takes.")
     fault: str = Field("", description="memory or version: a way to fail.")
 
 
@@ -126,6 +128,7 @@ class Bias(Learner):
             raise MemoryError("3 GB wanted, 1 GB there")
         if not batch.advantages:
             raise ValueError("an empty batch is no batch")
+        time.sleep(self.settings.pause)
         gradient = [0.0] * len(WORDS)
         turns = {(episode.id, turn.index): turn for episode in batch.episodes for turn in episode.turns}
         chances = [math.exp(each) for each in likelihoods(self.bias)]
