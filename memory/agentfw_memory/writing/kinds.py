@@ -84,9 +84,14 @@ def kinds_of(sentences: Sequence[str], before: Sequence[str] = (), embedder: Emb
     if embedder is not None and sentences and any(name in embedder.name for name in KNOWN):
         vectors = embedder.embed([one[:LONGEST] for one in sentences])
     for sentence, row, forget in zip(sentences, probabilities(weights, sentences, around, vectors), asked, strict=True):
+        if _words("remember").search(sentence):  # "don't forget that ..." has words of forgetting for the opposite
+            row[KINDS.index("forget")], least = 0.0, KEPT_AFTER
+            row /= row.sum()
+        else:
+            least = bound
         if row[KINDS.index("forget")] >= (FORGET_FROM if forget else FORGET_SURELY):
             found.append("forget")
-        elif row[:3].sum() < bound or sentence.rstrip()[-1:] in "?？؟":
+        elif row[:3].sum() < least or sentence.rstrip()[-1:] in "?？؟":
             found.append("other")
         else:
             found.append(KINDS[int(row[:3].argmax())])
@@ -95,7 +100,7 @@ def kinds_of(sentences: Sequence[str], before: Sequence[str] = (), embedder: Emb
 
 def may_ask_to_forget(text: str) -> bool:
     """Return whether a text has one of the words by which one asks to forget something."""
-    return bool(_forget_words().search(text))
+    return bool(_words("forget").search(text)) and not _words("remember").search(text)
 
 
 def says_yes(text: str) -> bool:
@@ -121,9 +126,9 @@ def _yes_words() -> re.Pattern[str]:
 
 
 @cache
-def _forget_words() -> re.Pattern[str]:
-    """The words by which one asks to forget something, in twelve languages."""
-    words = json.loads((Path(__file__).parent / "forget_words.json").read_text("utf-8"))
+def _words(asking: Literal["forget", "remember"]) -> re.Pattern[str]:
+    """The words by which one asks to forget something, or not to forget it, in twelve languages."""
+    words = json.loads((Path(__file__).parent / "forget_words.json").read_text("utf-8"))[asking]
     return re.compile("|".join(rf"(?<!\w){word}" if word[0].isascii() else word for word in words), re.IGNORECASE)
 
 
