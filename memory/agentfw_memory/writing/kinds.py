@@ -3,9 +3,8 @@
 Whether a message says yes, and nothing else, is told by a table of words.
 
 A logistic regression over pieces of a sentence, and of what stands around it in its message, because "He lives in
-Paris." says nothing of the user after "Write a story.". Where the graph's embedder is a multilingual e5-small, which
-knows what words mean in all of these languages, the sentence's vector counts, too. It was trained from written
-sentences in twelve languages by `model_making/make_memory_kinds.py`. Vectors of `wordllama` made it no better.
+Paris." says nothing of the user after "Write a story.". Where the graph's embedder is a multilingual e5-small, the
+sentence's vector counts, too. `model_making/make_memory_kinds.py` trained it from sentences in twelve languages.
 """
 
 from __future__ import annotations
@@ -84,11 +83,10 @@ def kinds_of(sentences: Sequence[str], before: Sequence[str] = (), embedder: Emb
     if embedder is not None and sentences and any(name in embedder.name for name in KNOWN):
         vectors = embedder.embed([one[:LONGEST] for one in sentences])
     for sentence, row, forget in zip(sentences, probabilities(weights, sentences, around, vectors), asked, strict=True):
+        least = bound
         if _words("remember").search(sentence):  # "don't forget that ..." has words of forgetting for the opposite
             row[KINDS.index("forget")], least = 0.0, KEPT_AFTER
             row /= row.sum()
-        else:
-            least = bound
         if row[KINDS.index("forget")] >= (FORGET_FROM if forget else FORGET_SURELY):
             found.append("forget")
         elif row[:3].sum() < least or sentence.rstrip()[-1:] in "?？؟":
@@ -146,9 +144,8 @@ def hashes(sentence: str, around: str) -> list[NDArray[np.uint32]]:
 def _hashes(text: str, where: str) -> NDArray[np.uint32]:
     """Return the hashes of a text's pieces. Digits count alike, because which number it is tells no kind."""
     text = f"^{re.sub(r'[0-9]', '0', text.casefold().strip()[:LONGEST])}$"
-    pieces = {
-        text[start : start + size] for size in range(1, LONGEST_PIECE + 1) for start in range(len(text) - size + 1)
-    }
+    sizes = range(1, LONGEST_PIECE + 1)
+    pieces = {text[start : start + size] for size in sizes for start in range(len(text) - size + 1)}
     pieces |= {text[:size] for size in range(6, 13)} | {text[-size:] for size in range(6, 10)}
     words = re.findall(r"\w+|[^\w\s]", text)
     pieces |= {"words " + " ".join(words[at : at + size]) for size in (1, 2, 3) for at in range(len(words) - size + 1)}

@@ -12,9 +12,9 @@
 messages never become part of a skill, and nothing does that nobody said: maxims are for a model to write, which is any
 callable of the type `Extractor`.
 
-What worked is kept as a case, to be shown to a policy as a demonstration. A pretrained model can't make much of
-"prefers X", but it copies well. A case is a skill whose text is the request, so that it is found as skills are. The
-answer and the verdict are its metadata. Other recalls leave cases out. A secret never becomes part of a case.
+What worked is kept as a case, to be shown to a policy as a demonstration: a model can't make much of "prefers X", but
+it copies well. A case is a skill whose text is the request. The answer and the verdict are its metadata. Other recalls
+leave cases out. A secret never becomes part of a case.
 """
 
 from __future__ import annotations
@@ -82,9 +82,8 @@ class SkillDraft:
 
 
 Extractor = Callable[[Trajectory, int], Sequence[SkillDraft]]
-"""Called with a trajectory and the maximum number of drafts.
-
-Wishes are learned from trajectories with a reward of at least `wishes_from`, the other drafts from `learn_from` on."""
+"""Called with a trajectory and the maximum number of drafts. Wishes are learned from a reward of `wishes_from` on, the
+other drafts from `learn_from` on."""
 
 PRIVATE = re.compile(r"@|https?:|www\.|\d{4,}|\d[\d\s().-]{6,}\d")
 _LINE_END = re.compile(r"(?<=[.!?;。！？؟])\s+|\n+")
@@ -160,8 +159,7 @@ def chosen_cases(
 
 
 def as_messages(cases: Sequence[Case]) -> list[dict[str, str]]:
-    """Return good cases as turns of a conversation before the request. What a model has said itself it says again, so
-    bad answers are left out."""
+    """Return good cases as turns of a conversation before the request. Bad ones a model would say again."""
     return [
         {"role": role, "content": content}
         for case in cases
