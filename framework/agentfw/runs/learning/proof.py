@@ -275,9 +275,10 @@ class Proof:
         return tolerance(self._base.rounding, self.most)
 
     async def _noise_by_now(self) -> float | None:
-        """The noise of the newest version. Adapters add sums, and confidence, so rounding may do more to it.
+        """The noise to expect of the newest version, in which rounding may do more than in the base.
 
-        Asked only where the base's noise doesn't explain a difference, because it takes several times the computing.
+        It takes several more passes of the learner, so it is measured only where the base's noise is too small to
+        explain a difference.
         """
         base = size(self._base.rounding)
         if self._noise is None or not base:

@@ -48,7 +48,7 @@ from .session_database import ANSWERS, GATEWAYS, LEARNING, NEWS, SESSIONS, Sessi
 LEASE = 5.0
 """Seconds after which a gateway is dead that no longer says that it is alive."""
 _ASKED = 86400.0
-"""Seconds until it doesn't matter any more what a dead gateway has left."""
+"""Seconds after which the row of a dead gateway is deleted, even if no gateway has taken over its sayings."""
 _PAGE = 200
 """Number of sessions that are read at a time."""
 
@@ -85,7 +85,7 @@ class Gateways(NamedTuple):
     alive: dict[str, dict[str, Any]]
     """The settings of those that are alive, by name."""
     dead: list[str]
-    """Those that have left something to the others, as far as nobody has looked."""
+    """Those that died, and whose unheard sayings no gateway has taken over yet."""
 
 
 class SessionStore:
