@@ -188,6 +188,21 @@ def test_after_an_outage_no_gateway_calls_another_dead_before_it_could_speak(any
         one.close()
 
 
+def test_what_was_said_before_all_gateways_were_away_for_days_is_still_to_be_heard(anywhere: str) -> None:
+    killed = SessionStore(anywhere)
+    tea = killed.begin("tea", 0, "ada")
+    assert tea is not None
+    killed.append(tea.number, 0, {"events": [[0, "memory", "said", {}]]}, user="ada", first="tea")
+    with killed.database.transaction() as connection:
+        connection.execute(update(GATEWAYS).values(alive_until=0.0))
+
+    started = SessionStore(anywhere)
+
+    assert started.take_over(started.say_alive().dead, []) == [(tea.number, "ada")]
+    for one in (killed, started):
+        one.close()
+
+
 def test_a_database_of_another_version_is_named_with_what_differs(tmp_path: Path) -> None:
     where = tmp_path / "sessions.db"
     with closing(sqlite3.connect(where)) as connection:

@@ -48,7 +48,7 @@ from .session_database import ANSWERS, GATEWAYS, LEARNING, NEWS, SESSIONS, Sessi
 LEASE = 5.0
 """Seconds after which a gateway is dead that no longer says that it is alive."""
 _ASKED = 86400.0
-"""Seconds after which the row of a dead gateway is deleted, even if no gateway has taken over its sayings."""
+"""Seconds after which the row of a dead gateway is deleted, if there is nothing left to hear of what was said there."""
 _PAGE = 200
 """Number of sessions that are read at a time."""
 
@@ -100,7 +100,9 @@ class SessionStore:
         self.database = SessionDatabase(address, asks_first=False)
         self._now = self.database.clock
         with self.database.transaction(waits=False) as connection:
-            connection.execute(delete(GATEWAYS).where(GATEWAYS.c.alive_until < self._now - _ASKED))
+            is_unheard = (SESSIONS.c.heard < SESSIONS.c.said) & SESSIONS.c.ended.is_(None)
+            left = select(SESSIONS.c.number).where(SESSIONS.c.hearer == GATEWAYS.c.name, is_unheard).exists()
+            connection.execute(delete(GATEWAYS).where(GATEWAYS.c.alive_until < self._now - _ASKED, ~left))
         self.say_alive()
 
     def say_alive(self) -> Gateways:
