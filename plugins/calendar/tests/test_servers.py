@@ -55,7 +55,7 @@ def radicale(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     words += ["--auth-type=htpasswd", f"--auth-htpasswd-filename={folder / 'users'}"]
     words += ["--auth-htpasswd-encryption=plain", "--logging-level=error", "--auth-delay=0"]
     server = subprocess.Popen([sys.executable, "-m", "radicale", "--config", "", *words])
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 300
     while time.monotonic() < limit:
         with socket.socket() as asked:
             if asked.connect_ex(("127.0.0.1", port)) == 0:

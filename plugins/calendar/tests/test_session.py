@@ -333,7 +333,7 @@ class Typed:
         self.seen = ""
 
     def until(self, text: str) -> None:
-        limit = time.monotonic() + 90
+        limit = time.monotonic() + 300
         while text not in self.seen:
             assert time.monotonic() < limit, self.seen
             try:

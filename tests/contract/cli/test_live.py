@@ -44,7 +44,7 @@ def on_terminal(folder: Path, columns: int, words: tuple[str, ...] = WORDS, **en
     except OSError:  # Linux says so when the other side has closed
         pass
     os.close(ours)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
     return written.decode()
 
 

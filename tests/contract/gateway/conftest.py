@@ -36,7 +36,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("sqlalchemy")
 
-from sqlalchemy import Executable, insert, text, update
+from sqlalchemy import Executable, insert, select, text, update
 
 from agentfw_plugins.gateway.sessions.session_database import GATEWAYS, SESSIONS, SessionDatabase
 from agentfw_plugins.gateway.sessions.session_store import Chosen, SessionJournal
@@ -59,7 +59,7 @@ def said(answer: httpx.Response) -> Message:
     return {"role": "assistant", "content": message["content"]}
 
 
-def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
+def until(holds: Callable[[], Any], seconds: float = 300) -> Any:
     """Wait until something holds. Returns it."""
     end = time.monotonic() + seconds
     while not (found := holds()):
@@ -216,6 +216,16 @@ def crash(where: str) -> None:
     ours = "datname = current_database() AND pid <> pg_backend_pid()"
     breaks = text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {ours}")
     _change(where, update(SESSIONS).values(heard=0), breaks)
+
+
+def written_as_heard(where: str) -> bool:
+    """Whether the database says of all turns that the memory has heard them."""
+    database = SessionDatabase(where)
+    try:
+        with database.transaction() as connection:
+            return all(connection.execute(select(SESSIONS.c.heard)).scalars())
+    finally:
+        database.close()
 
 
 def _change(where: str, *statements: Executable) -> None:

@@ -100,7 +100,7 @@ def test_a_run_that_ignores_ctrl_c_is_terminated_all_the_same(tmp_path: Path) ->
 
     process.send_signal(signal.SIGINT)
     process.terminate()
-    told = process.communicate(timeout=30)[1]
+    told = process.communicate(timeout=120)[1]
 
     assert process.returncode == 143
     assert "terminated: every episode that was finished is kept" in told
@@ -118,6 +118,6 @@ def test_an_interruption_is_heard_also_while_nothing_is_waited_for(tmp_path: Pat
     process.stderr.readline()
 
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=10)
+    process.communicate(timeout=120)
 
     assert process.returncode == 130

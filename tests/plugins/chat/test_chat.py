@@ -192,7 +192,7 @@ class Terminal:
             with suppress(OSError):  # it has ended
                 self.seen += os.read(self._ours, 65536).decode(errors="replace")
 
-    def wait_for(self, text: str, seconds: float = 60, times: int = 1) -> None:
+    def wait_for(self, text: str, seconds: float = 300, times: int = 1) -> None:
         until = time.monotonic() + seconds
         while self.seen.count(text) < times:
             assert time.monotonic() < until, f"never saw {text!r} in {self.seen!r}"
@@ -212,7 +212,7 @@ def test_in_a_terminal_one_talks_stops_an_answer_recalls_lines_with_the_arrow_ke
         terminal.wait_for("> ")
         terminal.type("wait\r")
         terminal.wait_for("wait\r\n")
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while "stopped" not in terminal.seen and time.monotonic() < until:
             terminal.process.send_signal(signal.SIGINT)
             time.sleep(0.2)

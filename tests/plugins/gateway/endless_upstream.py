@@ -23,7 +23,7 @@ class Upstream:
         self.lock = threading.Lock()
 
 
-def until(holds: Callable[[], object], seconds: float = 30) -> None:
+def until(holds: Callable[[], object], seconds: float = 300) -> None:
     """Wait until something holds."""
     end = time.monotonic() + seconds
     while not holds():

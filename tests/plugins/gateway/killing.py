@@ -45,7 +45,7 @@ def told(process: subprocess.Popen[str]) -> tuple[str, Path]:
 def load(url: str, worker: int, answered: list[tuple[str, str]], enough: Callable[[], object]) -> None:
     """Ask until the gateway is gone, and note what was answered."""
     try:
-        with httpx.Client(timeout=10) as client:
+        with httpx.Client(timeout=120) as client:
             for number in range(100_000):
                 name, word = f"w{worker}-{number % 3}", f"{worker}.{number}"
                 body = {"model": "scripted", "messages": [{"role": "user", "content": word}]}

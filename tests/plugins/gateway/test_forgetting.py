@@ -32,13 +32,13 @@ def spec(folder: Path) -> Path:
 
 def talk(gateway: Served, user: str, name: str) -> None:
     body = {"model": "scripted", "user": user, "messages": [{"role": "user", "content": SAYS[user]}]}
-    httpx.post(f"{gateway.session(name)}/chat/completions", json=body, timeout=30).raise_for_status()
-    rated = httpx.post(f"{gateway.url}/s/{name}/feedback", json={"value": 1, "turn": 0}, timeout=30)
+    httpx.post(f"{gateway.session(name)}/chat/completions", json=body, timeout=120).raise_for_status()
+    rated = httpx.post(f"{gateway.url}/s/{name}/feedback", json={"value": 1, "turn": 0}, timeout=120)
     rated.raise_for_status()
 
 
 def remembered(gateway: Served, user: str) -> list[Any]:
-    told = httpx.get(f"{gateway.url}/memory", params={"user": user}, timeout=30).raise_for_status().json()
+    told = httpx.get(f"{gateway.url}/memory", params={"user": user}, timeout=120).raise_for_status().json()
     return list(told["items"])
 
 
@@ -137,5 +137,5 @@ def test_a_person_is_deleted_from_what_gateways_share(
     with served(tmp_path / "c", limits, spec=file) as c:
         assert remembered(c, "ada") == []
         assert remembered(c, "bob")
-        assert httpx.get(f"{c.url}/s/s2", timeout=30).status_code == 200
-        assert httpx.get(f"{c.url}/s/s1", timeout=30).status_code == 404
+        assert httpx.get(f"{c.url}/s/s2", timeout=120).status_code == 200
+        assert httpx.get(f"{c.url}/s/s1", timeout=120).status_code == 404

@@ -264,7 +264,7 @@ def test_the_sampling_of_the_run_and_what_is_remembered_are_added_and_nothing_el
     )
     fact = {**ASK, "contents": [{"role": "user", "parts": [{"text": "I live in Berlin."}]}]}
     post(gateway, fact, headers={"x-agentfw-user": "ada"})
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not httpx.get(f"{gateway.url}/memory?user=ada").json()["items"]:
         assert time.monotonic() < end
         time.sleep(0.02)

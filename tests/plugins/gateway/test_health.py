@@ -83,7 +83,7 @@ def test_requests_are_logged_as_json_without_what_was_said(tmp_path: Path) -> No
     httpx.post(f"{url}/s/tea/v1/chat/completions?user=ada", json=asked).raise_for_status()
     httpx.post(f"{url}/s/tea/v1/chat/completions", content=b"{")
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
 
     lines = [json.loads(line) for line in errors.splitlines()]
     requests = [line for line in lines if line["message"] == "request"]

@@ -52,7 +52,7 @@ def test_a_deploy_lets_answers_end_and_keeps_sessions(tmp_path: Path) -> None:
         asked = {"model": "served", "messages": [{"role": "user", "content": "Tell me a story."}]}
         short = {"model": "served", "messages": [{"role": "user", "content": "now"}]}
         httpx.post(f"{url}/s/tea/v1/chat/completions", json=short).raise_for_status()
-        with httpx.Client(timeout=30) as client:
+        with httpx.Client(timeout=120) as client:
             with client.stream("POST", f"{url}/s/tale/v1/chat/completions", json={**asked, "stream": True}) as answer:
                 said = answer.iter_text()
                 until(lambda: "word" in next(said))
@@ -87,7 +87,7 @@ def test_what_takes_longer_than_the_drain_is_cut_off_and_says_so(tmp_path: Path)
         process, url, run = start(tmp_path, "--policy", "openai", "--drain", "1", *options)
         asked = {"model": "served", "messages": [{"role": "user", "content": "Tell me a story."}], "stream": True}
         with (
-            httpx.Client(timeout=30) as client,
+            httpx.Client(timeout=120) as client,
             client.stream("POST", f"{url}/s/tale/v1/chat/completions", json=asked) as answer,
         ):
             said = answer.iter_text()

@@ -79,7 +79,7 @@ def post(gateway: Passing, path: str, body: Body, query: str = "", **headers: st
 
 
 def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.02)

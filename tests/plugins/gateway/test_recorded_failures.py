@@ -32,7 +32,7 @@ def episodes(page: str) -> list[str]:
 
 def listed(url: str, number: int, filter: str = "") -> str:
     """The list, once it has so many episodes: what was answered is read a moment later."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while len(episodes(found := page(url, filter))) != number or "still reading" in found:
         assert time.monotonic() < deadline, found
     return found

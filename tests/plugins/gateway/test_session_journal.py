@@ -164,9 +164,9 @@ def test_what_people_say_to_two_gateways_trains_a_model(where: str, small_model:
             one, other = (a, b) if number % 2 else (b, a)
             messages = [{"role": "user", "content": f"Which tea at {number}?"}]
             url = f"{one.session(f's{number}')}/chat/completions"
-            httpx.post(url, json={"model": "scripted", "messages": messages}, timeout=30).raise_for_status()
+            httpx.post(url, json={"model": "scripted", "messages": messages}, timeout=120).raise_for_status()
             told = {"value": 1, "turn": 0}
-            httpx.post(f"{other.url}/s/s{number}/feedback", json=told, timeout=30).raise_for_status()
+            httpx.post(f"{other.url}/s/s{number}/feedback", json=told, timeout=120).raise_for_status()
     settings = ["--set", f"policy.model={small_model}", "--set", f"learner.model={small_model}"]
     small = ["--set", "updates=1", "--set", "tasks=2", "--set", "evaluation.tasks=1", "--set", "sampling.max_tokens=4"]
     command = [sys.executable, "-m", "agentfw", "train", "--from", where, "--runs", str(tmp_path / "runs"), "--json"]

@@ -257,7 +257,7 @@ def test_a_locked_store_keeps_nobody_waiting_who_does_not_use_it(serve: Callable
         until(lambda: "later" in gateway.live.sessions)
 
         # Beginning a session empties its hub, which waits for the lock.
-        models = [httpx.get(f"{gateway.url}/v1/models", timeout=20).status_code for _ in range(3)]
+        models = [httpx.get(f"{gateway.url}/v1/models", timeout=120).status_code for _ in range(3)]
         waited = not waiting.done()
         other.execute("ROLLBACK")
 

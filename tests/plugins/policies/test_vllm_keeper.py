@@ -35,7 +35,7 @@ def command(path: Path, *, deaf: bool = False) -> list[str]:
     return [sys.executable, "-I", str(KEEPER), sys.executable, "-c", code]
 
 
-def soon(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+def soon(condition: Callable[[], bool], seconds: float = 300) -> bool:
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:

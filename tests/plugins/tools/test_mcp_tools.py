@@ -65,7 +65,7 @@ def served(port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, str(SERVERS / "tools.py"), str(port)]
     process = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 300
         while time.monotonic() < until:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:

@@ -171,7 +171,7 @@ def wandb_file(file: Path) -> list[Any]:
     """One file's records. wandb keeps them in LevelDB's log format, as messages of its own schema."""
     from wandb.proto.wandb_internal_pb2 import Record  # type: ignore[attr-defined]  # defined when it is loaded
 
-    until = time.monotonic() + 20
+    until = time.monotonic() + 300
     while True:
         data, position, records, whole = file.read_bytes(), 7, [], b""
         while position + 7 <= len(data):
