@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,17 +34,6 @@ def test_hearing_of_mails_sooner_pays(capsys: pytest.CaptureFixture[str]) -> Non
         assert loop < polling < events
     inbox.main(["--seeds", "1", "--jobs", "1"])
     assert "(+2.293)" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_planted_bugs_are_noticed_and_good_components_are_not_accused(capsys: pytest.CaptureFixture[str]) -> None:
-    bugs = load("contract_bugs")
-    result = bugs.main(["--kinds", "command", "tool", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["noticed"] == result["planted"] > 10
-    assert result["false_alarms"] == []
-    bugs.show(result)
-    assert "0 false alarms" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -218,24 +206,3 @@ def test_a_run_that_was_moved_is_equal_and_changes_are_named(tmp_path: Path, mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     result = load("reproduce").main(["--kinds", "inbox"])
     assert (result["equal"], result["named"], result["failures"]) == (1, result["changes"], [])
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="each plugin is run in a fork")
-@pytest.mark.parametrize("only", ["memory-recall", "policy-generate", "environment-begin"])
-def test_broken_plugins_end_and_are_named(only: str) -> None:
-    command = [
-        sys.executable,
-        str(Path(__file__).parents[2] / "benchmarks" / "plugin_zoo.py"),
-        "--only",
-        only,
-        "--parts",
-        "8",
-        "--json",
-    ]
-
-    ended = subprocess.run(command, capture_output=True, text=True, check=True)
-
-    result = json.loads(ended.stdout)
-    assert result["plugins"] >= 8
-    assert result["wrong"] == []
