@@ -310,7 +310,7 @@ class Open:
     def stop(self, number: int) -> int:
         """Send a signal, with the input still open. Returns the exit code."""
         self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(300)
         self.process.communicate()
         return code
 

@@ -32,7 +32,7 @@ def test_each_memory_that_ships_acts_in_a_gateway(name: str, tmp_path: Path) -> 
                 assert time.monotonic() < end
                 time.sleep(0.05)
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
 
     second = next(episode for episode in read_sessions(run) if episode.task.query == "second")
     is_told = any("Rome" in message.content for message in second.messages if message.role == "system")

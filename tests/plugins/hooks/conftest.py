@@ -65,7 +65,7 @@ def _serving(address: str, folder: Path, words: tuple[str, ...]) -> Iterator[str
         yield url.removesuffix("/v1").rstrip("/")
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(300)
 
 
 @pytest.fixture

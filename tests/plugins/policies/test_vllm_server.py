@@ -278,7 +278,7 @@ def test_every_version_has_a_name_of_its_own_and_goes_when_nobody_needs_it(
 
     def slowly(body: dict[str, Any]) -> tuple[int, str]:
         if body["model"].startswith("p@1"):
-            going.wait(60)
+            going.wait(300)
         return 200, json.dumps({"choices": [{"token_ids": [9], "logprobs": {"token_logprobs": [-1.5]}}]})
 
     async def use(policy: VLLMPolicy) -> list[Generation]:
