@@ -19,7 +19,7 @@ from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.kitchen.environment import Kitchen
 from agentfw_papers.worlds.kitchen.kitchen_settings import KitchenSettings
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController
-from agentfw_plugins.policies.scripted import RandomPolicy, ScriptedPolicy, ScriptedSettings
+from agentfw_plugins.policies.scripted import RandomPolicy
 
 Rule = Callable[[Moment, dict[str, Any]], Iterable[Intervention]]
 
@@ -152,26 +152,6 @@ def test_the_kitchen_is_the_same_whatever_the_agent_does() -> None:
     assert all(opening(episode).data["dishes"] == opening(episodes[0]).data["dishes"] for episode in episodes)
     assert cooked(episodes[0])
     assert all(cooked(episode) == cooked(episodes[0]) for episode in episodes)
-
-
-def test_what_is_not_understood_or_not_possible_is_data_and_the_episode_goes_on() -> None:
-    replies = (
-        '<finish dish="nothing"/>',
-        "<stage dish='",
-        "I would rather think about it.",
-        '<tutor tokens="many"/>',
-        '{"name": "fry", "arguments": {}}',
-        '<tutor tokens="30"/>',
-        "",
-    )
-    agent = PolicyAgent(ScriptedPolicy(ScriptedSettings(replies=replies)))
-    episode = play(agent, budget=400)
-    assert episode.finish == "finished"
-    assert episode.ended == 400
-    assert any("there is no dish nothing" in reason for reason in refusals(episode))
-    assert any("tokens" in reason for reason in refusals(episode))
-    assert observed(episode, "not_understood")
-    assert episode.outcome["stretches"] > 1
 
 
 def test_several_actions_in_one_answer_are_done_in_order_and_a_new_answer_replaces_what_waits() -> None:
