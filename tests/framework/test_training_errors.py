@@ -12,7 +12,6 @@ import pytest
 
 from agentfw.errors import (
     AgentfwError,
-    PluginError,
     SettingsError,
     UnknownNameError,
     UsageError,
@@ -62,15 +61,6 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_nan_reward_names_its_component_and_nothing_is_learned(trainings: Any, tmp_path: Path) -> None:
-    training = trainings.create(tmp_path, rewards=["utility", fault("faulty", "nan")])
-
-    with pytest.raises(PluginError, match=r'"faulty" of agentfw-laboratory 1.0.0 gave nan for episode .* as "faulty"'):
-        asyncio.run(training.execute())
-
-    assert list((training.folder.path / "learner").iterdir()) == []
-
-
 def test_a_group_of_one_is_an_error_before_the_step(trainings: Any, tmp_path: Path) -> None:
     training = trainings.create(tmp_path, samples=1, optimizer="grpo")
 
@@ -114,18 +104,6 @@ def test_after_an_error_the_training_goes_on_where_it_was(
     trainings.resume(training.folder)
 
     assert trainings.left(training.folder) == expected
-
-
-@pytest.mark.slow
-def test_a_state_that_cannot_be_written_down_is_the_plugins_error(
-    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bandit = importlib.import_module("agentfw_laboratory.bandit")
-    monkeypatch.setattr(bandit.Bias, "state", lambda self: {"bias": {1, 2}})
-    training = trainings.create(tmp_path)
-
-    with pytest.raises(PluginError, match="state of the learner or the optimizer can't be stored"):
-        asyncio.run(training.execute())
 
 
 def test_a_kill_between_state_and_figures_loses_no_line(trainings: Any, tmp_path: Path) -> None:
