@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -219,78 +220,58 @@ def test_files_are_read_by_their_content(tmp_path: Path, content: bytes) -> None
     assert read_predictions(path) == [TurnOpportunities("d", 1)]
 
 
-def line(**changed: Any) -> bytes:
-    return f"{LINE}\n{json.dumps(json.loads(LINE) | changed)}\n".encode()
+def lines(row: Mapping[str, Any], **changed: Any) -> bytes:
+    """A good row, and one in which this is different."""
+    return f"{json.dumps(row)}\n{json.dumps({**row, **changed})}\n".encode()
+
+
+PREDICTION = json.loads(LINE)
+ANNOTATION = {"dialogue": "a", "length": 3, "turns": []}
+DIALOGUE = {"id": "a", "turns": [{"speaker": "customer", "text": "hi"}]}
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("read", "content", "message"),
     [
-        (f"{LINE}\n{{".encode(), "line 2 is not JSON"),
-        (f"{LINE}\n[1]".encode(), "line 2 is not a JSON object"),
-        (b"[" * 100_000, "line 1 is not JSON"),
-        (line(turn=0), "line 2: 0 is not a turn number"),
-        (line(turn=float("nan")), "line 2: nan is not a turn number"),
-        (line(turn=None), "line 2: None is not a turn number"),
-        (line(dialogue=3), 'line 2: "dialogue" is 3, not a text'),
-        (line(opportunities={}), 'line 2: "opportunities" is {}, not a list'),
-        (line(opportunities=[{"name": "a", "status": "soon"}]), 'line 2: "soon" is not a status'),
-        (line(opportunities=[{"status": "pending"}]), "line 2: an opportunity has no name"),
-        (b"\xff\xfe\x00", "can't be read"),
-        (gzip.compress(LINE.encode() * 99, mtime=0)[:-20], "can't be read"),
-        (gzip.compress(LINE.encode(), mtime=0)[:12] + b"\xff" * 30, "can't be read"),
+        (read_predictions, f"{LINE}\n{{".encode(), "line 2 is not JSON"),
+        (read_predictions, f"{LINE}\n[1]".encode(), "line 2 is not a JSON object"),
+        (read_predictions, b"[" * 100_000, "line 1 is not JSON"),
+        (read_predictions, lines(PREDICTION, turn=0), "line 2: 0 is not a turn number"),
+        (read_predictions, lines(PREDICTION, turn=float("nan")), "line 2: nan is not a turn number"),
+        (read_predictions, lines(PREDICTION, dialogue=3), 'line 2: "dialogue" is 3, not a text'),
+        (read_predictions, lines(PREDICTION, opportunities={}), 'line 2: "opportunities" is {}, not a list'),
+        (
+            read_predictions,
+            lines(PREDICTION, opportunities=[{"name": "a", "status": "soon"}]),
+            'line 2: "soon" is not a status',
+        ),
+        (read_predictions, lines(PREDICTION, opportunities=[{"status": "pending"}]), "an opportunity has no name"),
+        (read_predictions, b"\xff\xfe\x00", "can't be read"),
+        (read_predictions, gzip.compress(LINE.encode() * 99, mtime=0)[:-20], "can't be read"),
+        (read_predictions, gzip.compress(LINE.encode(), mtime=0)[:12] + b"\xff" * 30, "can't be read"),
+        (read_annotations, lines(ANNOTATION, turns=[{"turn": 4, "opportunities": []}]), "a reference at turn 4"),
+        (read_annotations, lines(ANNOTATION, turns=[{"turn": 1, "opportunities": []}] * 2), "two references at turn 1"),
+        (read_annotations, lines(ANNOTATION, length="3"), "\"length\" is '3', not a number"),
+        (read_annotations, lines(ANNOTATION, turns=[7]), "7 is not a turn"),
+        (read_dialogues, lines(DIALOGUE, turns=[]), "dialogues.jsonl, line 2"),
+        (read_dialogues, lines(DIALOGUE, turns=[{"speaker": "parrot", "text": "hi"}]), "line 2"),
+        (read_dialogues, lines(DIALOGUE, turns=[{"speaker": "customer"}]), "line 2"),
+        (read_dialogues, lines(DIALOGUE, triggers=[{"turn": 2, "action": "a"}]), "line 2"),
+        (read_dialogues, lines(DIALOGUE, mood="fine"), "line 2"),
     ],
 )
-def test_a_damaged_file_is_refused_with_the_place(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "predictions.jsonl"
+def test_a_damaged_file_is_refused_with_the_place(
+    tmp_path: Path, read: Callable[[Path], object], content: bytes, message: str
+) -> None:
+    path = tmp_path / "dialogues.jsonl"
     path.write_bytes(content)
 
     with pytest.raises(BadInputError) as caught:
-        read_predictions(path)
+        read(path)
 
     assert str(path) in caught.value.message
     assert message in caught.value.message
     assert caught.value.fix
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"length": 3, "turns": [{"turn": 4, "opportunities": []}]}, "has 3 turns, but a reference at turn 4"),
-        ({"length": 3, "turns": [{"turn": 1, "opportunities": []}] * 2}, "has two references at turn 1"),
-        ({"length": -1, "turns": []}, "-1 is not a turn number"),
-        ({"length": "3", "turns": []}, "\"length\" is '3', not a number"),
-        ({"length": 3, "turns": [7]}, "7 is not a turn"),
-        ({"length": 3}, '"turns" is None, not a list'),
-    ],
-)
-def test_an_annotation_that_contradicts_itself_is_refused(tmp_path: Path, row: dict[str, Any], message: str) -> None:
-    write_rows(tmp_path / "annotations.jsonl", [{"dialogue": "d", **row}])
-
-    with pytest.raises(BadInputError) as caught:
-        read_annotations(tmp_path / "annotations.jsonl")
-
-    assert message in caught.value.message
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"id": "d"},
-        {"id": "d", "turns": []},
-        {"id": "d", "turns": [{"speaker": "parrot", "text": "hi"}]},
-        {"id": "d", "turns": [{"speaker": "customer", "text": 3}]},
-        {"id": "d", "turns": [{"speaker": "customer"}]},
-        {"id": "d", "turns": [{"speaker": "customer", "text": "hi"}], "triggers": [{"turn": 2, "action": "a"}]},
-        {"id": "d", "turns": [{"speaker": "customer", "text": "hi"}], "mood": "fine"},
-        {"id": "d", "turns": 3},
-    ],
-)
-def test_what_is_no_dialogue_is_refused(tmp_path: Path, row: dict[str, Any]) -> None:
-    write_rows(tmp_path / "dialogues.jsonl", [row])
-
-    with pytest.raises(BadInputError, match=r"dialogues.jsonl, line 1"):
-        read_dialogues(tmp_path / "dialogues.jsonl")
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:

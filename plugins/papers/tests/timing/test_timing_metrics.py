@@ -54,14 +54,6 @@ def test_the_best_of_several_references_with_one_name_counts() -> None:
     assert agreements([action("refund", order="2", phone=None)], references) == [1]
 
 
-def test_it_makes_no_difference_whether_an_input_is_listed_as_required() -> None:
-    order = Input("order", True, "33")
-
-    assert agreements(
-        [Opportunity("refund", "pending", (order,))], [Opportunity("refund", "pending", (), (order,))]
-    ) == [1]
-
-
 @pytest.mark.parametrize(
     ("first", "second", "same"),
     [

@@ -115,20 +115,6 @@ def test_a_false_claim_costs_and_an_honest_failure_less() -> None:
     assert lied.outcome["procedure"] < honest.outcome["procedure"]
 
 
-@pytest.mark.slow
-def test_what_the_user_says_is_theirs_and_mails_are_not() -> None:
-    played = many(100, difficulty="hard")
-
-    reactions = [
-        event for one in played for event in one.events if event.kind == "observation" and event.name == "reaction"
-    ]
-    mails = [event for one in played for event in one.events if event.kind == "observation" and event.name == "mails"]
-    assert {event.data["by"] for event in reactions} == {"user"}
-    assert mails
-    assert not any("by" in event.data for event in mails)
-    assert {effect["verdict"] for event in reactions for effect in event.data["effects"]} == {"accepted", "rejected"}
-
-
 SCENARIO = "calls: [a, b], dated: true, noun: x, names: [x], requests: [a, b]"
 
 

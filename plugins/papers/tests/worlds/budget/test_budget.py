@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from agentfw.boundary.settings_input import validate
 from agentfw.episode import Episode, Intervention, Task
 from agentfw.errors import SettingsError
 from agentfw.request import Moment
-from agentfw.tool import tool
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.budget_settings import BudgetSettings
@@ -113,27 +111,6 @@ def test_each_problem_of_an_episode_has_its_own_budget_from_when_it_is_asked() -
     assert [score.value for score in asyncio.run(Correct().score([episode]))] == [1, 0, 1]
 
 
-@pytest.mark.parametrize(("takes", "within"), [(8, 1), (12, 0)])
-def test_looking_something_up_takes_time_off_the_budget_and_ends_nothing(takes: float, within: float) -> None:
-    @tool(takes=takes)
-    def look_up(topic: str) -> str:
-        """Look something up."""
-        return f"all about {topic}"
-
-    asked: list[str] = []
-
-    def rule(moment: Moment) -> Iterable[Intervention | str]:
-        if moment.of("problem"):
-            asked.append(solved(moment))
-            return [Intervention("look_up", {"topic": "sums"})]
-        return [f"<answer>{asked[-1]}</answer>"]
-
-    agent = PolicyAgent(ScriptedPolicy(ScriptedSettings(tokens=5), rule=rule), [look_up])
-    episode = asyncio.run(Engagement(Budget(BudgetSettings.model_validate(ONE)), agent).run(Task(0, seed=3)))
-    assert (episode.outcome["correct"], episode.outcome["within"]) == (1, within)
-    assert (episode.outcome["tokens"], episode.ended) == (10, 10 + takes)
-
-
 def test_no_problem_of_one_split_is_in_another() -> None:
     settings = BudgetSettings.model_validate({"terms": 3, "most": 12})
     drawn = {
@@ -199,16 +176,3 @@ def test_a_file_that_is_no_use_is_told(text: str | None, words: str, tmp_path: P
 )
 def test_answers_are_compared_as_numbers_where_they_are_numbers(given: str, answer: str, alike: bool) -> None:
     assert same(given, answer) is alike
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"budgets": (10, 20)}, "2 budgets need as many sentences in urgency, not 4"),
-        ({"budgets": (10, 10), "urgency": ("a", "b")}, "budgets must differ"),
-        ({"terms": 2, "most": 9}, "too few sums of 2 numbers up to 9"),
-    ],
-)
-def test_settings_that_do_not_fit_together_are_refused(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(SettingsError, match=words):
-        validate(BudgetSettings, settings, "environment")
