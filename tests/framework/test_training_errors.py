@@ -35,6 +35,8 @@ def fault(name: str, fault: str) -> dict[str, Any]:
         ({"evaluation": {"split": "train"}}, SettingsError, "spec.evaluation.split: can't be train"),
         ({"learner": {"name": "bias", "settings": {"rate": -1}}}, SettingsError, "learner.rate: must be more than 0"),
         ({"episodes": 4}, SettingsError, "spec: episodes: not valid in a training"),
+        ({"sampling": {"temperature": 0.0}}, UsageError, "at temperature 0"),
+        ({"sampling": {"top_p": 0.9}}, UsageError, "with top_p 0.9"),
     ],
 )
 def test_what_cannot_be_trained_is_told_before_there_is_a_folder(
@@ -117,19 +119,6 @@ def test_a_kill_between_state_and_figures_loses_no_line(trainings: Any, tmp_path
 
     assert folder.updates() == expected
     assert json.loads((folder.path / "state.json").read_text())["line"] == expected[-1]
-
-
-@pytest.mark.parametrize(
-    ("sampling", "words"), [({"temperature": 0.0}, "at temperature 0"), ({"top_p": 0.9}, "with top_p 0.9")]
-)
-def test_samples_whose_probabilities_are_unknown_are_refused_before_there_is_a_folder(
-    sampling: dict[str, float], words: str, trainings: Any, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match=words) as caught:
-        trainings.create(tmp_path / "runs", sampling=sampling)
-
-    assert caught.value.fix == f"--set sampling.{next(iter(sampling))}=1"
-    assert not (tmp_path / "runs").exists()
 
 
 def test_samples_at_the_policys_own_temperature_0_are_refused_at_the_first_turn(

@@ -10,7 +10,6 @@ import pytest
 
 from agentfw_calendar.deciding.people import People
 from agentfw_calendar.ics.ics_events import Party
-from agentfw_calendar.language.words import named
 
 IcsFile = Callable[..., Path]
 Calendar = Callable[..., Any]
@@ -129,20 +128,3 @@ def test_a_private_mailbox_is_no_partner(address: str, name: str, relation: str)
     party = Party(address, name, "INDIVIDUAL", "REQ-PARTICIPANT", "ACCEPTED")
 
     assert People("ana.costa@lab.example", {}).relation(party) == relation
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("Family comes first", "who=family"),
-        ("Familie geht vor", "who=family"),
-        ("la famille passe avant", "who=family"),
-        ("la familia es lo primero", "who=family"),
-        ("meine Gesundheit geht vor", "who=doctor"),
-        ("my friends matter", "who=friend"),
-        ("mis amigos", "who=friend"),
-        ("les amis d'abord", "who=friend"),
-    ],
-)
-def test_what_matters_in_a_life_is_understood(text: str, says: str) -> None:
-    assert says in named(text, "reasons")

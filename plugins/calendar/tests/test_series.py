@@ -152,24 +152,6 @@ def test_undoing_a_date_of_a_series_keeps_the_decision_for_the_others(
     assert [one["decided_before"] for one in decide(path, "s\n", days=28)["conflicts"]] == [True, False, True, True]
 
 
-def test_numbers_go_on_after_an_undo(decide: Decide, ics_file: IcsFile, tmp_path: Path) -> None:
-    path, seen = ics_file(STANDUP, CLIENT), list[tuple[int, int]]()
-
-    from agentfw_calendar.deciding import environment
-
-    asked = environment.RealConflicts._ask
-
-    def noting(self: Any, proposed: str, reason: str) -> None:
-        seen.append((self._question.number, self._question.of))
-        asked(self, proposed, reason)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(environment.RealConflicts, "_ask", noting)
-        decide(path, "a\nb\nu\nb\na\na\n", days=28)
-
-    assert seen == [(1, 4), (2, 4), (3, 4), (2, 4), (3, 4), (4, 4)]
-
-
 def test_nothing_is_proposed_for_what_is_past(decide: Decide, ics_file: IcsFile) -> None:
     past = [event.replace("RRULE:FREQ=WEEKLY\n", "").replace("2099", "2020") for event in (STANDUP, CLIENT)]
 

@@ -27,7 +27,6 @@ from agentfw_calendar.ics.ics_lines import FileLines
 from agentfw_calendar.ics.ics_marking import DECLINED
 from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.session_command import assembled
 from agentfw_memory import StrategyHubs
 from agentfw_plugins.plugin import CALENDAR
 
@@ -107,16 +106,6 @@ def test_declined_events_are_marked_and_nothing_else_is_changed(
     assert events(written) == events(path)
 
 
-def test_what_is_declined_is_in_nobodys_way_in_the_new_file(decided: Decided, ics_file: IcsFile) -> None:
-    path = ics_file(GROUP, CALL, DENTIST)
-    written = Path(decided(path, "--yes")["outputs"][0])
-
-    again = decided(written, "--yes")
-
-    assert again["conflicts"] == []
-    assert again["outputs"] == []
-
-
 def test_a_changed_date_of_a_series_is_marked_where_it_is(decided: Decided, ics_file: IcsFile) -> None:
     date_of = "RECURRENCE-ID;TZID=Europe/Berlin:20261123T100000"
     path = ics_file(GROUP, f"UID:group@lab\n{date_of}\nDTSTART:20261123T093000Z\nDURATION:PT1H\nSUMMARY:Moved", CALL)
@@ -177,19 +166,6 @@ def test_any_policy_of_the_benchmark_proposes(decided: Decided, ics_file: IcsFil
     # Chance may name an event that isn't there; then nothing is proposed.
     assert {conflict["proposed"] for conflict in answer["conflicts"]} <= {"A", "B", ""}
     assert policy[0] == "random" or all(conflict["proposed"] for conflict in answer["conflicts"])
-
-
-def test_the_policy_of_a_session_has_the_layers_of_settings_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "agentfw.toml").write_text("[defaults]\npolicy = {name = 'openai', settings = {model = 'small'}}\n")
-    monkeypatch.setenv("AGENTFW_SEED", "11")
-
-    spec = assembled("openai", ("policy.base_url=http://127.0.0.1:9/v1",)).spec
-
-    assert spec.seed == 11
-    assert spec.policy.settings == {"model": "small", "base_url": "http://127.0.0.1:9/v1"}
 
 
 def test_a_policy_that_never_decides_leaves_it_to_the_person(decided: Decided, ics_file: IcsFile) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import string
 from collections.abc import Callable, Mapping
 from datetime import date
@@ -18,7 +17,6 @@ import yaml
 from agentfw_calendar.deciding.answers import Answer, Question, understood
 from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.sources import FileSource
-from agentfw_calendar.language import texts as module
 from agentfw_calendar.language.texts import LANGUAGES, LETTERS, Texts
 from agentfw_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
@@ -72,20 +70,6 @@ def test_each_language_of_letters_has_all_of_a_draft(language: str) -> None:
     for name in set(names) - {"draft_date", "draft_hello"}:  # in some languages a name isn't written as it is
         assert fields(own["said"][name]) == fields(english["said"][name]), name
     assert {"day", "month", "time"} <= fields(own["said"]["draft_date"])
-
-
-def test_what_a_language_lacks_is_said_in_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for language in ("en", "de"):
-        shutil.copy(str(PACKAGE.joinpath("texts", f"{language}.yaml")), tmp_path)
-    path = tmp_path / "de.yaml"
-    path.write_text(re.sub(r"(?m)^  no_conflicts: .*\n", "", path.read_text("utf-8")), "utf-8")
-    monkeypatch.setattr(module, "_FOLDER", tmp_path)
-    Texts.of.cache_clear()
-
-    said = [Texts.of("de")(name) for name in ("no_conflicts", "nothing_proposed")]
-    Texts.of.cache_clear()
-
-    assert said == ["no conflicts", "kein Vorschlag"]
 
 
 # Titles that belong to no language, so that only the program's own words differ.

@@ -53,6 +53,9 @@ EVENTS = [
         ("ça peut attendre", "reasons", "urgency=low"),
         ("ça ne peut pas attendre", "reasons", "urgency=high"),
         ("no se puede mover", "reasons", "hold=fixed"),
+        ("meine Gesundheit geht vor", "reasons", "who=doctor"),
+        ("my friends matter", "reasons", "who=friend"),
+        ("les amis d'abord", "reasons", "who=friend"),
         ("I don't have to be there", "reasons", "hold=optional"),
     ],
 )
