@@ -67,13 +67,13 @@ def test_a_pipe_gets_plain_text(agentfw: Agentfw, quick: tuple[str, ...]) -> Non
 
 @pytest.mark.slow
 def test_progress_is_on_stderr_and_a_few_lines(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
-    answer = agentfw(*quick, "--episodes", "200", "--set", "environment.rounds=2")
+    answer = agentfw(*quick, "--episodes", "100", "--set", "environment.rounds=2")
     told = answer.err.splitlines()
 
-    assert told[0] == "guessing   200 episodes   policy hashing   event driven   seed 7"
-    assert told[-2].startswith("400/400   error, last 25: 0.")
+    assert told[0] == "guessing   100 episodes   policy hashing   event driven   seed 7"
+    assert told[-2].startswith("200/200   error, last 25: 0.")
     assert 10 <= len(told) <= 15
-    assert "400/400" not in answer.out
+    assert "200/200" not in answer.out
 
 
 def test_one_long_episode_tells_its_rounds(agentfw: Agentfw, quick: tuple[str, ...]) -> None:

@@ -31,36 +31,30 @@ class Asked(Observer):
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def trainings(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(SITE))
-    laboratory = importlib.import_module("agentfw_laboratory.training")
-
-    def statuses(staleness: int) -> list[list[str]]:
-        training = laboratory.create(tmp_path, staleness=staleness, tasks=2)
-        progress = progress_of(training.info)
-        asked = Asked(progress)
-        asyncio.run(training.execute(combined_observer(progress, asked)))
-        doing = [line.partition(" ")[0] for line in progress.status()]
-        assert [word for word in doing if word in ("playing,", "learning,", "evaluating")] == ["evaluating"]
-        return asked.seen
-
-    return statuses
+    return importlib.import_module("agentfw_laboratory.training")
 
 
-def test_an_overlapped_training_counts_the_episodes_of_each_phase_apart(seen: Any) -> None:
-    statuses = seen(1)
+def test_an_overlapped_training_counts_the_episodes_of_each_phase_apart(trainings: Any, tmp_path: Path) -> None:
+    training = trainings.create(tmp_path, staleness=1, tasks=2)
+    progress = progress_of(training.info)
+    asked = Asked(progress)
 
-    lines = [line for status in statuses for line in status if "episodes" in line]
+    asyncio.run(training.execute(combined_observer(progress, asked)))
+
+    doing = [line.partition(" ")[0] for line in progress.status()]
+    assert [word for word in doing if word in ("playing,", "learning,", "evaluating")] == ["evaluating"]
+    lines = [line for status in asked.seen for line in status if "episodes" in line]
     assert all(("/8 episodes" if line.startswith("playing") else "/6 episodes") in line for line in lines)
     # How much of the playing is left when the learning begins depends on the machine, so more isn't said here.
-    assert any("learning, update 1 " in line for status in statuses for line in status)
+    assert any("learning, update 1 " in line for status in asked.seen for line in status)
 
 
 def test_what_is_played_and_what_is_learned_at_the_same_time_is_shown_until_it_ends(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    trainings: Any, tmp_path: Path
 ) -> None:
-    monkeypatch.syspath_prepend(str(SITE))
-    training = importlib.import_module("agentfw_laboratory.training").create(tmp_path, staleness=1, tasks=2)
+    training = trainings.create(tmp_path, staleness=1, tasks=2)
     progress = progress_of(training.info)
 
     progress.phase("play", 2)
@@ -74,11 +68,8 @@ def test_what_is_played_and_what_is_learned_at_the_same_time_is_shown_until_it_e
     assert left == ["learning,"]
 
 
-def test_the_pieces_of_an_update_and_the_memory_are_told_while_it_is_learned(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.syspath_prepend(str(SITE))
-    progress = progress_of(importlib.import_module("agentfw_laboratory.training").create(tmp_path).info)
+def test_the_pieces_of_an_update_and_the_memory_are_told_while_it_is_learned(trainings: Any, tmp_path: Path) -> None:
+    progress = progress_of(trainings.create(tmp_path).info)
 
     progress.phase("learn", 1)
     progress.learns(3, 12, 1536.0)
@@ -92,9 +83,8 @@ def test_the_pieces_of_an_update_and_the_memory_are_told_while_it_is_learned(
     assert "left" not in done
 
 
-def test_tokens_are_told_where_they_may_cost_something(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.syspath_prepend(str(SITE))
-    progress = progress_of(importlib.import_module("agentfw_laboratory.training").create(tmp_path).info)
+def test_tokens_are_told_where_they_may_cost_something(trainings: Any, tmp_path: Path) -> None:
+    progress = progress_of(trainings.create(tmp_path).info)
     own, foreign = Usage(prompt=100, cached=0, sampled=10, cost=0.0), Usage(prompt=100, cached=0, sampled=10, cost=None)
 
     progress.spent(own, Usage(0, 0, 0))
@@ -113,10 +103,9 @@ def told(training: Any, **options: Any) -> list[str]:
 
 
 def test_a_training_tells_how_long_its_answers_are_what_teaches_nothing_and_what_is_left(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    trainings: Any, tmp_path: Path
 ) -> None:
-    monkeypatch.syspath_prepend(str(SITE))
-    training = importlib.import_module("agentfw_laboratory.training").create(tmp_path)
+    training = trainings.create(tmp_path)
 
     first, *_, last = [line for line in told(training) if "reward" in line and "/4 " in line]
 
@@ -131,11 +120,10 @@ def test_a_training_tells_how_long_its_answers_are_what_teaches_nothing_and_what
     assert " left" not in last, "nothing is left"
 
 
-def test_three_answers_of_each_update_are_told_when_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_three_answers_of_each_update_are_told_when_asked_for(trainings: Any, tmp_path: Path) -> None:
     from agentfw.runs.results.run_report import write_report
 
-    monkeypatch.syspath_prepend(str(SITE))
-    training = importlib.import_module("agentfw_laboratory.training").create(tmp_path)
+    training = trainings.create(tmp_path)
 
     lines = told(training, samples=True)
 

@@ -53,23 +53,6 @@ def test_a_spec_of_the_project_runs_by_its_name_with_the_defaults_from_any_folde
     assert [memory["name"] for memory in spec["memories"]] == ["notes"]  # type: ignore[attr-defined]
 
 
-def test_what_the_spec_says_wins_over_the_defaults(project: Agentfw) -> None:
-    Path("shared/nightly.toml").write_text(NIGHTLY + "seed = 5\nmemories = []\n")
-
-    assert project("run", "nightly").code == 0
-
-    assert (about()["seed"], about()["memories"]) == (5, [])
-
-
-def test_a_default_that_is_no_key_of_a_spec_names_the_file_and_the_nearest(project: Agentfw) -> None:
-    Path("agentfw.toml").write_text("[defaults]\nsede = 11\n")
-
-    answer = project("run", "guessing", "--policy", "hashing")
-
-    assert answer.code == 2
-    assert 'agentfw.toml: defaults.sede: no such key; did you mean "seed"?' in answer.err
-
-
 def test_a_plugin_that_the_project_disables_is_not_imported(project: Agentfw) -> None:
     Path("agentfw.toml").write_text('[plugins]\ndisabled = ["agentfw-notes", "agentfw-nots"]\n')
 

@@ -39,9 +39,3 @@ def test_a_command_gives_a_sign_of_life(
     assert _LINE.search(answer.err)
     assert not _LINE.search(answer.out)
     assert "\r" not in answer.err
-
-
-def test_quiet_is_silent(agentfw: Agentfw, hurried: None, tmp_path: Path) -> None:
-    answer = agentfw(*run(tmp_path), "--quiet")
-
-    assert (answer.code, answer.err) == (0, "")

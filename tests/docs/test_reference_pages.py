@@ -1,4 +1,7 @@
-"""The generated pages of all sites have what a reader looks for, from the code as it is."""
+"""The generated pages of all sites have what a reader looks for, from the code as it is.
+
+They are written at night, as the sites are built.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,7 @@ def pages() -> Pages:
     }
 
 
+@pytest.mark.nightly
 def test_every_documented_class_and_function_is_explained(pages: Pages) -> None:
     sections = re.split(r"^### `", pages[CORE]["python.md"], flags=re.M)[1:]
     code = re.compile(r"\n    (?:@dataclass\n    )?(?:class (?!\w+\(\w*Settings\))|def |async def )")
@@ -52,6 +56,7 @@ def test_every_documented_class_and_function_is_explained(pages: Pages) -> None:
     assert silent == []
 
 
+@pytest.mark.nightly
 def test_every_component_is_on_the_page_of_its_kind(pages: Pages) -> None:
     assert "\n## calendar\n" in pages[CORE]["components/environment.md"]
     assert re.search(r"^- `warm_up=3` \(≥ 1\): \w", pages[CORE]["components/optimizer.md"], re.M)
@@ -59,27 +64,7 @@ def test_every_component_is_on_the_page_of_its_kind(pages: Pages) -> None:
     assert "\n## kitchen\n" in pages[PAPERS]["components/policy.md"]
 
 
-def test_settings_of_several_components_are_listed_once_with_each_default(pages: Pages) -> None:
-    optimizers = pages[CORE]["components/optimizer.md"]
-
-    (row,) = re.findall(r"^- `clip_high=.*$", optimizers, re.M)
-
-    assert row.startswith("- `clip_high=0.2`, ")
-    assert "`0.0004` in gspo" in row
-    assert "\n## gspo\n\nAlso the [shared settings](#shared-by-cispo-" in optimizers
-
-
-def test_options_of_several_commands_are_explained_once(pages: Pages) -> None:
-    commands = pages[CORE]["command-line.md"]
-    recall = commands.partition("### agentfw memory recall\n")[2].partition("\n### ")[0]
-
-    assert commands.count("Directory of runs. Default: ./runs.") == 1
-    assert "All of them have `--store` and `--tenant`." in commands.partition("## agentfw memory\n")[2]
-    assert "Also: `--where` ([above](#agentfw-memory))." in recall
-    assert "  --why " in recall
-    assert "  --store" not in recall
-
-
+@pytest.mark.nightly
 def test_every_spec_is_linked_to_its_file(pages: Pages) -> None:
     files = re.findall(r"^- \[`([\w-]+)`\]\(.*?/blob/main/(\S+)\): \w", pages[CORE]["specs.md"], re.M)
 
@@ -87,6 +72,7 @@ def test_every_spec_is_linked_to_its_file(pages: Pages) -> None:
     assert [path for _, path in files if not (ROOT / path).is_file()] == []
 
 
+@pytest.mark.nightly
 def test_every_command_is_on_the_page_of_commands(pages: Pages) -> None:
     for name in ["run", "serve", "doctor", "runs resume", "memory recall"]:
         assert f"# agentfw {name}\n" in pages[CORE]["command-line.md"]
@@ -96,6 +82,7 @@ def test_every_command_is_on_the_page_of_commands(pages: Pages) -> None:
         assert f"# agentfw {name}\n" in pages[PAPERS]["command-line.md"]
 
 
+@pytest.mark.nightly
 def test_a_reference_has_nothing_of_the_other_distribution(pages: Pages) -> None:
     core = "".join(pages[CORE].values())
 
@@ -119,14 +106,6 @@ def test_a_section_tells_how_to_write_the_hook() -> None:
     assert "def agentfw_run_started(" in section
     for label in ("Called", "With", "Returns", "Combined", "Since"):
         assert f"- **{label}:** " in section
-
-
-def test_a_hook_like_an_earlier_one_has_only_what_differs() -> None:
-    section = hook_page().partition("\n## agentfw_updated\n")[2].partition("\n## ")[0]
-
-    assert "- **Called:** after each update" in section
-    assert "- **Combined:**" not in section
-    assert section.rstrip().endswith("- Otherwise as [`agentfw_run_started`](#agentfw_run_started).")
 
 
 def test_the_type_of_a_setting_reads_like_a_sentence() -> None:

@@ -40,8 +40,8 @@ def runs_commands(page: Path) -> bool:
     return any(one.language in ("sh", "console") and not one.not_run for one in snippets(page))
 
 
-FIRST = {"README", "guides/getting-started", "guides/plugins"}
-"""What a newcomer reads first. The commands of the other pages are run at night."""
+FIRST = {"README"}
+"""The commands of the other pages are run at night: what they call is tested without its page, too."""
 
 
 def marks(page: Path) -> list[pytest.MarkDecorator]:

@@ -204,14 +204,3 @@ def test_a_hook_of_records_that_raises_stops_the_run_and_nothing_is_lost(tmp_pat
     summary = asyncio.run(Run.open(run.folder, host).execute())
 
     assert summary.episodes == 2
-
-
-def test_a_run_without_deciding_hooks_pays_nothing(tmp_path: Path) -> None:
-    spec = parse_spec({"environment": "inbox", "policy": "scripted", "episodes": 1})
-    run = Run.create(spec, fresh_host(builtins=True), tmp_path)
-    assembly = run._assembly
-
-    assert assembly is not None
-    assert assembly.surrounded(assembly.policy) is assembly.policy
-    assert assembly.decisions.before_call is None
-    assert assembly.decisions.record is None

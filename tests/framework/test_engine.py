@@ -63,15 +63,10 @@ def test_values_cross_unchanged(counter: Remote) -> None:
     assert found == value
 
 
-@pytest.mark.slow
 def test_many_calls_are_in_progress_at_once(counter: Remote) -> None:
-    counter.ready.result(60)
-    began = time.monotonic()
+    answers = [counter.submit("meet", 20) for _ in range(20)]
 
-    answers = [counter.submit("sleep", 0.5) for _ in range(20)]
-
-    assert {answer.result(60) for answer in answers} == {"slept"}
-    assert time.monotonic() - began < 5
+    assert {answer.result(60) for answer in answers} == {"met"}
 
 
 def test_its_process_has_the_resources_it_was_given(counter: Remote) -> None:
@@ -235,10 +230,8 @@ def test_an_actor_does_what_a_process_does(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_ray_cluster_that_is_not_there_is_an_error_at_once() -> None:
     pytest.importorskip("ray")
-    began = time.monotonic()
 
     with pytest.raises(EndpointError, match=r"the Ray cluster at 127\.0\.0\.1:9 can't be reached") as caught:
         make_engine(EngineSettings(name="ray", address="127.0.0.1:9")).start("x:Y", name="counter")
 
     assert "ray start --head" in caught.value.fix
-    assert time.monotonic() - began < 30

@@ -12,9 +12,7 @@ import pytest
 
 import agentfw
 from agentfw.errors import (
-    MissingExtraError,
     PluginError,
-    UsageError,
 )
 from agentfw.host import Host, HostOptions
 from agentfw.host.project import Pin, ProjectFile
@@ -105,14 +103,6 @@ def test_a_blocked_plugin_is_never_imported(make_plugin: MakePlugin, name: str) 
         host.select_distribution("agentfw-noisy")
 
 
-def test_a_blocked_name_that_nobody_has_is_told(make_plugin: MakePlugin) -> None:
-    make_plugin("agentfw-noisy", tool("noise"), name="noisy")
-
-    host = Host.load(HostOptions(blocked=("noisi",)))
-
-    assert host.notes == ['--no-plugin noisi: no such plugin; did you mean "noisy"?']
-
-
 @pytest.mark.parametrize(
     ("variable", "active"),
     [
@@ -163,20 +153,6 @@ def test_an_allow_list_lets_nothing_else_in(make_plugin: MakePlugin, site: Path)
     assert '"agentfw-noisy==1.0.0"' in caught.value.fix
 
 
-def test_a_pinned_plugin_in_another_version_is_refused_and_told(make_plugin: MakePlugin) -> None:
-    make_plugin("agentfw-dice", tool("dice"), version="1.3.0")
-    options = HostOptions(project=project(Pin("agentfw-dice", "1.2.0")))
-
-    host = Host.load(options)
-
-    assert host.plugins[0].state == "refused"
-    (note,) = host.notes
-    assert "agentfw-dice 1.3.0" in note
-    assert 'pip install "agentfw-dice==1.2.0"' in note
-    with pytest.raises(PluginError, match=r"1\.2\.0"):
-        Host.load(options._replace(strict=True))
-
-
 def test_select_distribution(make_plugin: MakePlugin) -> None:
     make_plugin("agentfw-dice", tool("dice"), name="dice")
     make_plugin("unrelated", entry_points="[console_scripts]\nunrelated = unrelated:main\n")
@@ -190,48 +166,6 @@ def test_select_distribution(make_plugin: MakePlugin) -> None:
     assert caught.value.fix == "pip install agentfw-dize"
     with pytest.raises(PluginError, match="installed, but it isn't an agentfw plugin"):
         host.select_distribution("unrelated")
-
-
-@pytest.mark.parametrize(
-    "requested", ["dice>=1", "agentfw-dice>=1,<2", "Agentfw_Dice == 1.0", "agentfw-dice~=1.0", "dice!=2"]
-)
-def test_a_distribution_is_selected_by_a_range_of_versions(make_plugin: MakePlugin, requested: str) -> None:
-    make_plugin("agentfw-dice", tool("dice"), name="dice", version="1.0.0")
-
-    assert [record.name for record in Host.load().select_distribution(requested)] == ["dice"]
-
-
-def test_a_version_outside_of_the_range_is_named_with_the_fix(make_plugin: MakePlugin) -> None:
-    make_plugin("agentfw-dice", tool("dice"), name="dice", version="1.0.0")
-    host = Host.load()
-
-    with pytest.raises(PluginError) as other:
-        host.select_distribution("dice>=2")
-    with pytest.raises(PluginError) as missing:
-        host.select_distribution("agentfw-tea>=2")
-    with pytest.raises(UsageError, match="names no plugin"):
-        host.select_distribution("agentfw-dice>=")
-
-    assert other.value.message == "plugin dice of agentfw-dice 1.0.0 is installed, and >=2 is asked for"
-    assert other.value.fix == 'pip install "agentfw-dice>=2"'
-    assert missing.value.fix == "pip install 'agentfw-tea>=2'"
-
-
-def test_a_missing_extra_is_seen_without_importing_and_named_when_made(make_plugin: MakePlugin) -> None:
-    code = tool("dice", extra="fast", needs=("no_such_module_here",)) + (
-        "@hookimpl\ndef agentfw_memories():\n"
-        "    return [Component('notes', '{package}.heavy:Blank', 'Text', extra='fast', needs=('json', 'wave'))]\n"
-    )
-    make_plugin("agentfw-dice", code, files={"heavy.py": HEAVY})
-    host = Host.load()
-
-    assert host.missing_extra(host.find("tool", "dice")) == "fast"
-    assert host.missing_extra(host.find("memory", "notes")) == ""
-    assert type(host.create("memory", "notes", {})).__name__ == "Blank"
-    with pytest.raises(MissingExtraError) as caught:
-        host.create("tool", "dice", {})
-    assert "no_such_module_here" in caught.value.message
-    assert caught.value.fix == 'pip install "agentfw-dice[fast]"'
 
 
 def test_tracing_prints_calls_with_arguments_and_answers(

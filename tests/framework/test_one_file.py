@@ -8,19 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.episode import Task
 from agentfw.errors import PluginError, UsageError
 from agentfw.host import Host, HostOptions
-from agentfw.host.from_functions import FunctionPolicy
 from agentfw.host.project import find_project
-from agentfw.host.reward_functions import FunctionReward
 from agentfw.policy import Policy
-from agentfw.request import Generation, Request
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.runs.spec.values import apply_assignments, read_spec
 from agentfw.scaffold import scaffold_file
-from agentfw.testing import fresh_host, sample_episode
+from agentfw.testing import fresh_host
 from agentfw.tool import Toolbox
 
 WEATHER = 'def weather(city: str) -> str:\n    "Today\'s weather."\n    return "sunny in " + city\n'
@@ -91,11 +87,6 @@ def test_what_fails_names_the_file(tmp_path: Path) -> None:
     assert str(tmp_path / "fails.py") in failed.value.fix
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path: Path, host: Host) -> None:
-    with pytest.raises(UsageError, match=r"can't read .*gone\.py"):
-        host.find("tool", str(tmp_path / "gone.py"))
-
-
 def test_a_project_allows_a_file_by_its_hash(tmp_path: Path) -> None:
     path = written(tmp_path, "weather.py", WEATHER)
     (tmp_path / "agentfw.toml").write_text("[plugins]\nallow = []\n")
@@ -155,19 +146,6 @@ def test_in_a_spec_the_path_is_relative_to_its_file(tmp_path: Path, monkeypatch:
 
     assert spec.policy.name == str(tmp_path / "ask.py")
     assert [tool.name for tool in spec.tools] == [str(tmp_path / "tools" / "weather.py"), "mcp"]
-
-
-def test_a_policy_of_a_function_can_return_a_generation() -> None:
-    found = Generation("tea", version="kettle")
-
-    assert asyncio.run(FunctionPolicy(lambda request: found).generate(Request([]))) is found
-
-
-def test_a_reward_of_a_function_that_returns_no_number_is_an_error() -> None:
-    episode = sample_episode(Task(0, seed=7))
-
-    with pytest.raises(TypeError, match="not a number"):
-        asyncio.run(FunctionReward(lambda episode: "good", "brief").score([episode]))
 
 
 def test_a_file_without_a_component_grows_into_nothing(tmp_path: Path) -> None:

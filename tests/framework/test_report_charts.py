@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -20,7 +19,7 @@ from agentfw.report import (
     line_chart,
     sparkline,
 )
-from agentfw.report.axis import ellipsis, nice_axis, number_labels, text_width
+from agentfw.report.axis import number_labels
 from agentfw.report.canvas import DARK, FAINT, INK, MUTED, SERIES, SURFACE
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -157,22 +156,6 @@ def test_numbers_share_a_unit_and_decimals(values: list[float], expected: list[s
     assert number_labels(values) == expected
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (0.37, 0.41), (-3, 11), (1e-7, 9e-7), (12_345, 98_765)])
-def test_ticks_are_even_round_and_hold_the_data(low: float, high: float) -> None:
-    axis = nice_axis(low, high, target=5)
-    assert axis.low <= low < high <= axis.high
-    assert 3 <= len(axis.ticks) <= 8
-    assert len(set(axis.labels)) == len(axis.ticks)
-    steps = [b - a for a, b in pairwise(axis.ticks)]
-    assert max(steps) == pytest.approx(min(steps))
-
-
-def test_a_cut_name_fits_its_room() -> None:
-    assert text_width(ellipsis("wide words " * 20, width=100, size=12), 12) <= 100
-    assert ellipsis("short", width=100, size=12) == "short"
-    assert ellipsis("none", width=2, size=12) == ""
-
-
 # --- the terminal
 
 
@@ -212,17 +195,6 @@ def test_any_text_is_escaped_and_the_file_stays_readable(text: str) -> None:
     assert "<script>" not in svg
     if text.isprintable():
         assert root.find(f".//{NAMESPACE}text").text == text  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_numbers_that_are_no_place_are_refused_at_once(bad: float) -> None:
-    canvas = Canvas(10, 10)
-    with pytest.raises(ValueError, match="finite"):
-        canvas.line([(0, 0), (bad, 1)])
-    with pytest.raises(ValueError, match="finite"):
-        canvas.circle(1, bad, 2)
-    with pytest.raises(ValueError, match="width and a height"):
-        Canvas(0, 10)
 
 
 def contrast(colour: str, ground: str) -> float:

@@ -19,7 +19,7 @@ from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.run import Run
-from agentfw.runs.spec.resolution import from_json, to_json
+from agentfw.runs.spec.resolution import from_json
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host
 
@@ -198,12 +198,3 @@ def test_settings_that_can_not_be_as_they_were_are_noted(
 
 
 # -- secrets -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "value",
-    [float("-inf"), [float("inf")], {"a": {"b": datetime.time(7, 30)}}, datetime.datetime(2021, 1, 2, 3, 4, 5), 1.5],
-    ids=str,
-)
-def test_values_of_toml_come_back_as_they_were(value: Any) -> None:
-    assert from_json(json.loads(json.dumps(to_json(value), allow_nan=False))) == value

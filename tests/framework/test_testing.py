@@ -26,22 +26,9 @@ from agentfw.testing.samples import sample_episode
 from agentfw.testing.tools import drawn, problems, unfitting
 from agentfw.tool import tool
 
-pytest_plugins = ["pytester"]
-
 
 def failures(kind: str, factory: Any, **options: Any) -> dict[str, str]:
     return {result.name: result.detail for result in check_component(kind, factory, **options) if not result.passed}
-
-
-class Clock(Environment):
-    """A clock that nobody stops."""
-
-    def begin(self, world: World, task: Task) -> None:
-        self.world = world
-        self._tick()
-
-    def _tick(self) -> None:
-        self.world.after(1, self._tick)
 
 
 class Shelf(Environment):
@@ -73,13 +60,6 @@ class Notebook(Memory):
 class Forgetful(Notebook):
     async def recall(self, query: Query) -> Sequence[Recollection]:
         return ()
-
-
-@pytest.mark.slow
-def test_an_environment_that_never_ends_is_named() -> None:
-    details = failures("environment", Clock)
-
-    assert "the world Clock: it goes on after 200,000 events" in details["it_ends"]
 
 
 def test_what_is_no_component_of_the_kind_is_one_failure() -> None:
@@ -184,13 +164,6 @@ def test_settings_are_part_of_the_contract(model: str, detail: str) -> None:
     assert results["its_settings_are_explained"].detail.startswith(detail)
 
 
-def test_wrong_settings_are_a_failed_check() -> None:
-    (result,) = run_contract(fresh_host(Plugin()), "memory", "notes", {"limt": 3})
-
-    assert not result.passed
-    assert 'did you mean "limit"?' in result.detail
-
-
 def test_an_unknown_kind_or_name_is_an_error_of_the_caller() -> None:
     host = fresh_host(Plugin())
     with pytest.raises(UnknownNameError, match="memory"):
@@ -254,28 +227,6 @@ def test_a_spec_of_a_plugin_that_is_not_installed_runs_with_a_fake_model(
     assert [episode.utility for episode in result.episodes] == [1.0, 0.0]
     assert result.path.parent == agentfw_runs
     assert fake_model.requests[0]["tools"][0]["function"]["name"] == "serve"
-
-
-@pytest.mark.slow
-def test_contract_tests_makes_one_test_of_each_promise(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        from agentfw.memory import Memory, Recollection
-        from agentfw.testing import contract_tests
-
-        class Greedy(Memory):
-            async def recall(self, query):
-                return [Recollection("tea")] * 5
-
-        test_greedy = contract_tests("memory", Greedy)
-        """
-    )
-
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rA")
-
-    # A memory that shows nothing of what it learned keeps the promises about users and tools vacuously.
-    result.assert_outcomes(failed=1, passed=len(contract("memory")) - 15, skipped=14)
-    result.stdout.fnmatch_lines(["*It never recalls more than it was asked for.*", "*FAILED*it_keeps_to_the_limit*"])
 
 
 def test_using_the_checks_imports_no_pytest() -> None:

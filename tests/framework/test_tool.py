@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from agentfw.tool import FunctionTool, Tool, tool
+from agentfw.tool import Tool, tool
 
 
 def answer(one: Tool, **arguments: Any) -> tuple[bool, str]:
@@ -29,14 +29,6 @@ async def add(numbers: list[float]) -> float:
     return sum(numbers)
 
 
-def test_a_function_becomes_a_tool_with_a_schema() -> None:
-    assert isinstance(weather, FunctionTool)
-    assert (weather.action.name, weather.action.description, weather.takes) == ("weather", "The weather in a city.", 0)
-    assert weather.action.parameters["required"] == ["city"]
-    assert (add.action.name, add.takes, add.timeout) == ("add_up", 2, 5)
-    assert asyncio.run(weather.open()) == [weather]
-
-
 def test_an_answer_is_text_and_json_where_it_is_not() -> None:
     assert answer(weather, city="Łódź", days="3") == (True, '{"city": "Łódź", "days": 3}')
     assert answer(add, numbers=["1", 2]) == (True, "3.0")
@@ -47,22 +39,6 @@ def test_an_answer_is_text_and_json_where_it_is_not() -> None:
         return object
 
     assert answer(thing) == (True, "<class 'object'>")
-
-
-def test_arguments_that_do_not_fit_are_told_and_the_function_is_not_called() -> None:
-    well, text = answer(weather, town="Łódź")
-    assert not well
-    assert "city" in text
-    assert "town" in text
-
-
-def test_whatever_a_tool_raises_is_its_answer() -> None:
-    @tool
-    def broken() -> str:
-        """Fails."""
-        raise ZeroDivisionError("by zero")
-
-    assert answer(broken) == (False, "broken failed: ZeroDivisionError: by zero")
 
 
 def test_a_plain_function_that_is_slow_stops_neither_others_nor_its_timeout() -> None:

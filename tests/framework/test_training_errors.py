@@ -12,7 +12,6 @@ import pytest
 
 from agentfw.errors import (
     AgentfwError,
-    PluginError,
     SettingsError,
     UnknownNameError,
     UsageError,
@@ -36,6 +35,8 @@ def fault(name: str, fault: str) -> dict[str, Any]:
         ({"evaluation": {"split": "train"}}, SettingsError, "spec.evaluation.split: can't be train"),
         ({"learner": {"name": "bias", "settings": {"rate": -1}}}, SettingsError, "learner.rate: must be more than 0"),
         ({"episodes": 4}, SettingsError, "spec: episodes: not valid in a training"),
+        ({"sampling": {"temperature": 0.0}}, UsageError, "at temperature 0"),
+        ({"sampling": {"top_p": 0.9}}, UsageError, "with top_p 0.9"),
     ],
 )
 def test_what_cannot_be_trained_is_told_before_there_is_a_folder(
@@ -60,15 +61,6 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
         trainings.create(tmp_path / "runs")
 
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_nan_reward_names_its_component_and_nothing_is_learned(trainings: Any, tmp_path: Path) -> None:
-    training = trainings.create(tmp_path, rewards=["utility", fault("faulty", "nan")])
-
-    with pytest.raises(PluginError, match=r'"faulty" of agentfw-laboratory 1.0.0 gave nan for episode .* as "faulty"'):
-        asyncio.run(training.execute())
-
-    assert list((training.folder.path / "learner").iterdir()) == []
 
 
 def test_a_group_of_one_is_an_error_before_the_step(trainings: Any, tmp_path: Path) -> None:
@@ -116,18 +108,6 @@ def test_after_an_error_the_training_goes_on_where_it_was(
     assert trainings.left(training.folder) == expected
 
 
-@pytest.mark.slow
-def test_a_state_that_cannot_be_written_down_is_the_plugins_error(
-    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bandit = importlib.import_module("agentfw_laboratory.bandit")
-    monkeypatch.setattr(bandit.Bias, "state", lambda self: {"bias": {1, 2}})
-    training = trainings.create(tmp_path)
-
-    with pytest.raises(PluginError, match="state of the learner or the optimizer can't be stored"):
-        asyncio.run(training.execute())
-
-
 def test_a_kill_between_state_and_figures_loses_no_line(trainings: Any, tmp_path: Path) -> None:
     folder = trainings.train(tmp_path).folder
     expected = folder.updates()
@@ -139,19 +119,6 @@ def test_a_kill_between_state_and_figures_loses_no_line(trainings: Any, tmp_path
 
     assert folder.updates() == expected
     assert json.loads((folder.path / "state.json").read_text())["line"] == expected[-1]
-
-
-@pytest.mark.parametrize(
-    ("sampling", "words"), [({"temperature": 0.0}, "at temperature 0"), ({"top_p": 0.9}, "with top_p 0.9")]
-)
-def test_samples_whose_probabilities_are_unknown_are_refused_before_there_is_a_folder(
-    sampling: dict[str, float], words: str, trainings: Any, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match=words) as caught:
-        trainings.create(tmp_path / "runs", sampling=sampling)
-
-    assert caught.value.fix == f"--set sampling.{next(iter(sampling))}=1"
-    assert not (tmp_path / "runs").exists()
 
 
 def test_samples_at_the_policys_own_temperature_0_are_refused_at_the_first_turn(

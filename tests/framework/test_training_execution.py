@@ -51,27 +51,6 @@ def test_every_evaluation_plays_the_same_with_the_newest_version(trainings: Any,
     assert sorted(path.name for path in (folder.path / "learner").iterdir()) == ["00002", "00003", "00004"]
 
 
-def test_a_group_that_the_optimizer_leaves_out_does_not_reach_the_learner(
-    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bandit = importlib.import_module("agentfw_laboratory.bandit")
-    groups: list[set[int]] = []
-    before = bandit.Bias.update
-
-    def update(self: Any, batch: Any) -> Any:
-        groups.append({episode.task.index for episode in batch.episodes})
-        assert {advantage.episode for advantage in batch.advantages} == {episode.id for episode in batch.episodes}
-        return before(self, batch)
-
-    monkeypatch.setattr(bandit.Bias, "update", update)
-    folder = trainings.train(tmp_path, samples=2, tasks=5).folder
-
-    figures = [line["rollouts"] for line in folder.updates()]
-    assert [line["groups_learned"] for line in figures] == [len(each) for each in groups]
-    assert all(line["groups_alike"] + line["groups_learned"] == line["groups"] == 5 for line in figures)
-    assert any(line["groups_alike"] for line in figures)
-
-
 def test_policy_and_learner_never_work_at_once(trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One GPU has memory for one: the learner rests while episodes are played, and the policy while it learns."""
     bandit = importlib.import_module("agentfw_laboratory.bandit")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -83,7 +84,8 @@ def test_the_default_is_the_best_that_is_installed_and_says_its_name(monkeypatch
 def test_a_multilingual_model_that_was_downloaded_is_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("sentence_transformers")
+    if importlib.util.find_spec("sentence_transformers") is None:
+        pytest.skip("needs sentence-transformers, which takes seconds to import")
     snapshot = tmp_path / "models--intfloat--multilingual-e5-small" / "snapshots" / "1"
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     before = default_embedder()

@@ -70,13 +70,6 @@ def test_the_answer_beside_a_question_is_found(by_words: SkillGraph) -> None:
     assert "just before or after" in hits[said[1]].why.path
 
 
-def test_a_private_neighbour_of_somebody_else_is_not_found(graph: SkillGraph) -> None:
-    graph.add(owner="ana", text="the trip to Lisbon", visibility="shared", valid_from=1.0)
-    graph.add(owner="ana", text="my secret", valid_from=2.0)
-
-    assert [hit.skill.text for hit in graph.recall("trip to Lisbon", user="ben")] == ["the trip to Lisbon"]
-
-
 def test_what_a_person_has_much_of_does_not_hide_what_they_ask_for(graph: SkillGraph) -> None:
     graph.add_all(
         NewSkill("ana", f"dear diary number{place}, supper with the family went well", valid_from=9e4 * (place + 1))
@@ -148,13 +141,3 @@ def test_calibration_can_be_turned_off() -> None:
         hit = graph.recall("w3", user="ana")[0]
 
     assert hit.why.points["community"] == pytest.approx(chosen.community_weight * hit.why.community)
-
-
-def test_communities_are_found_only_once_they_can_count(graph: SkillGraph) -> None:
-    skill = graph.add(owner="ana", text="the way home", visibility="shared")
-    graph.recall("home", user="ben")
-    assert graph._recaller.membership is None
-
-    graph.learn({"id": "t", "user": "ben", "query": "q", "skills": [skill.id]}, 0.5)
-
-    assert graph.recall("home", user="ben")[0].why.community > 0.0

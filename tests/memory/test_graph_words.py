@@ -118,13 +118,3 @@ def test_a_common_word_beside_a_rare_one_is_not_read_and_still_counts() -> None:
 
     assert found.tolist() == [20_001, 20_000]
     assert index.question("rare word", None).scores(found)[0] == 1.0
-
-
-def test_a_forgotten_word_is_not_kept() -> None:
-    index = filled({1: ("zanzibar trip", SHARED), 2: ("a trip", SHARED)})
-
-    index.remove(1)
-
-    assert "zanzibar" not in index._terms
-    assert not any("zanzibar" in name for name in index._names)
-    assert scores(index.question("zanzibar", None)) == {}

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from agentfw_memory import GraphSettings, NewSkill, Skill, SkillGraph, Trajectory
-from agentfw_memory.graph.index.word_index import DatabaseQuestion
+from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
 from agentfw_memory.graph.recall.in_database import DatabaseRecall
-from agentfw_memory.graph.stores.postgres_search import PostgresSearch
-from agentfw_memory.graph.stores.store import Sought
 
 pytest.importorskip("psycopg")
 pytest.importorskip("igraph")
@@ -29,35 +25,6 @@ WORDS = (
 
 def open_graph(url: str, settings: GraphSettings = SERVED, tenant: str = "team") -> SkillGraph:
     return SkillGraph.open(url, tenant=tenant, embedder="hash:64", settings=settings)
-
-
-def recall_of(graph: SkillGraph) -> DatabaseRecall:
-    recall = graph._recaller._by
-    assert isinstance(recall, DatabaseRecall)
-    return recall
-
-
-def holders(graph: SkillGraph, *words: str) -> dict[str, int]:
-    """How many shared skills are found with each of these words."""
-    found = recall_of(graph)._search.propose(Sought(None, None, 0, words, words, 10, (), 0, None)).holders
-    return {word: len(numbers) for word, numbers in found.items()}
-
-
-def explained(search: PostgresSearch) -> list[str]:
-    """Note the plans of what is asked from now on."""
-    lines, ask = list[str](), search._ask
-
-    def asked(*queries: tuple[Any, ...]) -> list[list[Any]]:
-        for sql, *values in queries:
-            lines.extend(line for (line,) in ask((f"EXPLAIN (ANALYZE, BUFFERS) {sql}", *values))[0])
-        return ask(*queries)
-
-    search._ask = asked
-    return lines
-
-
-def pages(plan: list[str]) -> int:
-    return sum(map(int, re.findall(r"(?:hit|read)=(\d+)", next(line for line in plan if "Buffers" in line))))
 
 
 def fill(graph: SkillGraph, count: int, seed: int = 7) -> None:
@@ -124,79 +91,6 @@ def test_a_recall_asks_the_server_at_most_nine_times(
         monkeypatch.setattr(psycopg.Cursor, "execute", counted)
         assert len(graph.recall("an early train to Lisbon", user="user3", k=10)) == 10
     assert 0 < asked <= 9
-
-
-def test_what_one_process_adds_another_recalls_at_once(postgres_database: Database) -> None:
-    url = postgres_database()
-    with open_graph(url) as ours, open_graph(url) as theirs:
-        fill(ours, 30)
-        ours.prepare()
-        assert theirs.recall("slot", user="user1")
-        new = ours.add(owner="user1", text="the marmalade is in the cellar", visibility="shared")
-        secret = ours.add(owner="user1", text="the marmalade is mine")
-        assert new.id in {hit.skill.id for hit in theirs.recall("where is the marmalade?", user="user2", k=5)}
-        assert {hit.skill.id for hit in theirs.recall("marmalade", user="user1", k=5)} >= {new.id, secret.id}
-        assert secret.id not in {hit.skill.id for hit in theirs.recall("marmalade", user="user2", k=50)}
-        ours.update(new.id, text="the honey is in the cellar")
-        assert "the honey is in the cellar" in {hit.skill.text for hit in theirs.recall("honey", user="user2", k=5)}
-        ours.retire(new.id)
-        assert new.id not in {hit.skill.id for hit in theirs.recall("honey in the cellar", user="user2", k=50)}
-
-
-def add_many_alike(graph: SkillGraph) -> Skill:
-    """A shared skill, and forty thousand copies of it that were imported with it."""
-    first = graph.add(owner="ana", text="the marmalade is in the cellar", visibility="shared", valid_from=1e9)
-    graph._store._run(
-        "INSERT INTO skillgraph.live (tenant, number, changed, owner, shared, digest, vector, words, valid_from) "
-        "SELECT tenant, n, changed, owner, 1, n::text, vector, words, valid_from "
-        "FROM skillgraph.live, generate_series(1001, 41000) AS n WHERE number = ?",
-        [int(first.id[1:])],
-    )
-    return first
-
-
-@pytest.mark.nightly
-def test_what_stands_around_a_skill_is_found_without_reading_all_that_was_imported_with_it(
-    postgres_database: Database,
-) -> None:
-    """All skills of an import become true at once, unless they say when."""
-    with open_graph(postgres_database()) as graph:
-        first = add_many_alike(graph)
-        graph.add(owner="ana", text="the honey, too", valid_from=1e9)
-        graph.prepare()
-        search = recall_of(graph)._search
-        assert isinstance(search, PostgresSearch)
-        plan = explained(search)
-
-        near, _ = search.connected([1_001], None, seconds=3600.0, siblings=0)
-
-        assert sorted(near) == [int(first.id[1:]), 1_002]
-        assert 0 < pages(plan) < 30
-
-
-@pytest.mark.nightly
-def test_words_that_most_skills_have_are_found_without_reading_all_of_them(postgres_database: Database) -> None:
-    with open_graph(postgres_database()) as graph:
-        first = add_many_alike(graph)
-        graph.prepare()
-        recall = recall_of(graph)
-        prepared, search = recall.prepared(graph._rows.state("search")), recall._search
-        assert isinstance(search, PostgresSearch)
-        asked = DatabaseQuestion("marmalade in the cellar", None, graph._rows, prepared.corpus, prepared.common)
-        plan = explained(search)
-
-        found = search.propose(asked.sought(None, 10, {}, "words"))
-
-        assert found.together == [int(first.id[1:]), *range(1_001, 1_100)]
-        assert 0 < pages(plan) < 150
-
-
-def test_the_words_of_a_superseded_text_are_searched_no_more(postgres_database: Database) -> None:
-    with open_graph(postgres_database()) as graph:
-        changed = graph.add(owner="ben", text="the marmalade is in the cellar", visibility="shared")
-        graph.prepare()
-        graph.update(changed.id, text="the honey is in the cellar")
-        assert holders(graph, "marmalad", "honey") == {"marmalad": 0, "honey": 1}
 
 
 def test_an_unprepared_graph_is_searched_too_and_says_what_makes_it_fast(

@@ -163,33 +163,6 @@ def test_what_cannot_be_read_is_counted_again(path: Path) -> None:
         assert circle_of(again, "red 0") == {"red"}
 
 
-def test_a_graph_that_has_grown_by_a_quarter_is_split_as_a_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    passes: list[int] = []
-    split = Membership.split_all
-
-    def noted(self: Membership) -> None:
-        passes.append(1)
-        split(self)
-
-    monkeypatch.setattr(Membership, "split_all", noted)
-    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
-        grow(graph, 10)
-        graph.prepare()
-        passes.clear()
-        owners = [f"{circle} 0" for circle in CIRCLES]
-        for number in range(8):  # a tenth more
-            graph.add(owner=owners[number % 2], text=f"one more way {number}")
-            graph.recall("way", user="red 0")
-        early = len(passes)
-    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:  # the next process knows how far it has grown
-        for number in range(8, 40):
-            graph.add(owner=owners[number % 2], text=f"one more way {number}")
-            graph.recall("way", user="red 0")
-
-    assert early == 0
-    assert passes
-
-
 @pytest.mark.slow
 def test_who_is_gone_is_in_no_community(path: Path) -> None:
     with SkillGraph.open(path, tenant="t", embedder="hash") as graph:

@@ -152,15 +152,6 @@ class BadDemonstration(Counter):
         return [Intervention("addd", {"number": 1})] if moment.now < 3 and len(moment.observations) < 2 else []
 
 
-class Endless(Counter):
-    def begin(self, world: World, task: Task) -> None:
-        super().begin(world, task)
-        self._tick()
-
-    def _tick(self) -> None:
-        self.world.after(1, self._tick)
-
-
 # -- policies ----------------------------------------------------------------------------------------------------------
 
 

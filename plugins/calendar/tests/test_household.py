@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from agentfw_cli.main import main
 
 IcsFile = Callable[..., Path]
 Calendar = Callable[..., Any]
@@ -32,76 +27,65 @@ FAMILY = (
 
 
 @pytest.fixture
-def calendar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calendar:
-    """Call `agentfw calendar` with a hub of its own, and return what it prints as JSON."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(command: str, *words: object, answers: str = "") -> Any:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
-        given = ["--from", "2099-11-02", "--me", "ana@lab.example", "--answers", "-"] if command == "decide" else []
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(["calendar", command, *map(str, words), *given, "--hub", "hub.db", "--json"])
-        out, err = capsys.readouterr()
-        assert ended.value.code == 0, err
-        return json.loads(out)
-
-    return call
+def decide(calendar: Calendar) -> Calendar:
+    return lambda *words, answers="": calendar(
+        "decide", *words, "--me", "ana@lab.example", answers=answers, since="2099-11-02"
+    )
 
 
 def titles(answer: Any) -> list[list[str]]:
     return [[event["title"] for event in one["events"]] for one in answer["conflicts"]]
 
 
-def test_who_goes_is_asked_once_and_remembered(calendar: Calendar, ics_file: IcsFile) -> None:
+def test_who_goes_is_asked_once_and_remembered(decide: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(*FAMILY[:3])
 
-    first = calendar("decide", path, answers="n\nme\n")
-    again = calendar("decide", path)
+    first = decide(path, answers="n\nme\n")
+    again = decide(path)
 
     assert titles(first) == titles(again) == [], "two children at two places are no choice"
     assert not first["stopped"]
     assert not again["stopped"]
 
 
-def test_who_has_to_be_at_both_is_asked_which(calendar: Calendar, ics_file: IcsFile) -> None:
-    answer = calendar("decide", ics_file(*FAMILY[:2]), answers="me\nme\na series\n")
+def test_who_has_to_be_at_both_is_asked_which(decide: Calendar, ics_file: IcsFile) -> None:
+    answer = decide(ics_file(*FAMILY[:2]), answers="me\nme\na series\n")
 
     assert titles(answer) == [["Lily swimming", "Tom football"]] * 3
 
 
-def test_what_is_unclear_is_left_alone(calendar: Calendar, ics_file: IcsFile) -> None:
-    assert calendar("decide", ics_file(*FAMILY[:2]), answers="s\ns\ns\n")["declined"] == 0
+def test_what_is_unclear_is_left_alone(decide: Calendar, ics_file: IcsFile) -> None:
+    assert decide(ics_file(*FAMILY[:2]), answers="s\ns\ns\n")["declined"] == 0
 
 
 def test_a_name_in_the_persons_file_is_asked_about_also_by_itself(
-    calendar: Calendar, ics_file: IcsFile, tmp_path: Path
+    decide: Calendar, ics_file: IcsFile, tmp_path: Path
 ) -> None:
     (tmp_path / "people.toml").write_text('[me]\nfamily = ["Lily"]\n')
 
-    answer = calendar("decide", ics_file(*FAMILY[2:]), "--people", "people.toml", answers="n\n")
+    answer = decide(ics_file(*FAMILY[2:]), "--people", "people.toml", answers="n\n")
 
     assert titles(answer) == []
     assert not answer["stopped"]
 
 
-def test_two_calendars_of_children_are_two_peoples(calendar: Calendar, ics_file: IcsFile) -> None:
+def test_two_calendars_of_children_are_two_peoples(decide: Calendar, ics_file: IcsFile) -> None:
     lily = ics_file(event("a", 2, "1600", "Swimming"), head="X-WR-CALNAME:Lily", name="lily.ics")
     tom = ics_file(event("b", 2, "1630", "Football"), head="X-WR-CALNAME:Tom", name="tom.ics")
 
-    answer = calendar("decide", lily, tom, answers="n\nn\n")
+    answer = decide(lily, tom, answers="n\nn\n")
 
     assert titles(answer) == []
     assert not answer["stopped"]
 
 
-def test_who_goes_can_be_taken_back(calendar: Calendar, ics_file: IcsFile) -> None:
+def test_who_goes_can_be_taken_back(calendar: Calendar, decide: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(*FAMILY[:2])
-    calendar("decide", path, answers="n\n")
+    decide(path, answers="n\n")
 
     calendar("undo", "--all")
 
-    assert calendar("decide", path, answers="q\n")["stopped"]
+    assert decide(path, answers="q\n")["stopped"]
 
 
 @pytest.mark.parametrize(
@@ -114,16 +98,14 @@ def test_who_goes_can_be_taken_back(calendar: Calendar, ics_file: IcsFile) -> No
         (event("a", 2, "0900", "Dentist"), event("b", 2, "0900", "1:1", "ATTENDEE:mailto:bob@lab.example")),
     ],
 )
-def test_what_most_people_keep_is_proposed_at_first(
-    calendar: Calendar, ics_file: IcsFile, kept: str, other: str
-) -> None:
-    (conflict,) = calendar("decide", ics_file(kept, other, event("z", 9, "0900", "Z")), answers="\n")["conflicts"]
+def test_what_most_people_keep_is_proposed_at_first(decide: Calendar, ics_file: IcsFile, kept: str, other: str) -> None:
+    (conflict,) = decide(ics_file(kept, other, event("z", 9, "0900", "Z")), answers="\n")["conflicts"]
 
     title = next(one["title"] for one in conflict["events"] if one["letter"] == conflict["proposed"])
     assert f"SUMMARY:{title}" in kept
 
 
-def test_what_is_always_kept_is_proposed_after_few_answers(calendar: Calendar, ics_file: IcsFile) -> None:
+def test_what_is_always_kept_is_proposed_after_few_answers(decide: Calendar, ics_file: IcsFile) -> None:
     pairs = [
         one
         for week in range(3)
@@ -133,23 +115,23 @@ def test_what_is_always_kept_is_proposed_after_few_answers(calendar: Calendar, i
         )
     ]
 
-    answer = calendar("decide", ics_file(*pairs), answers="Vivarium\nVivarium\n\n")
+    answer = decide(ics_file(*pairs), answers="Vivarium\nVivarium\n\n")
 
     last = answer["conflicts"][-1]
     assert last["proposed"] == "B"
     assert "you kept it before" in last["reason"]
 
 
-def test_what_is_likely_is_asked_about_at_once_and_corrected_by_letter(calendar: Calendar, ics_file: IcsFile) -> None:
+def test_what_is_likely_is_asked_about_at_once_and_corrected_by_letter(decide: Calendar, ics_file: IcsFile) -> None:
     pairs = [
         one
         for day in range(2, 16)
         for one in (event(f"a{day}", day, "1000", "Vivarium"), event(f"b{day}", day, "1030", "Budget"))
     ]
     path = ics_file(*pairs)
-    calendar("decide", path, "--days", "11", answers="a\n" * 11)
+    decide(path, "--days", "11", answers="a\n" * 11)
 
-    answer = calendar("decide", path, answers="c\n")
+    answer = decide(path, answers="c\n")
 
     kept = [one["kept"] for one in answer["conflicts"] if not one["decided_before"]]
     assert kept == ["A", "B", "A"], "one answer about three"
@@ -166,23 +148,23 @@ def test_what_is_likely_is_asked_about_at_once_and_corrected_by_letter(calendar:
     ],
 )
 def test_another_time_is_one_at_which_such_events_are(
-    calendar: Calendar, ics_file: IcsFile, title: str, clock: str, earliest: str, latest: str
+    decide: Calendar, ics_file: IcsFile, title: str, clock: str, earliest: str, latest: str
 ) -> None:
     path = ics_file(event("a", 6, clock, "Kept"), event("b", 6, clock, title))
 
-    (other,) = calendar("decide", path, answers="Kept\n")["other_times"]
+    (other,) = decide(path, answers="Kept\n")["other_times"]
 
     assert earliest <= other["to"][11:16] <= latest
 
 
-def test_nobody_is_told_to_move_a_concert(calendar: Calendar, ics_file: IcsFile) -> None:
+def test_nobody_is_told_to_move_a_concert(decide: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(event("a", 6, "1900", "Kept"), event("b", 6, "1900", "Concert"))
 
-    assert calendar("decide", path, answers="Kept\n")["other_times"] == []
+    assert decide(path, answers="Kept\n")["other_times"] == []
 
 
 @pytest.mark.parametrize("by_hand", ["moved", "deleted", "declined"])
-def test_what_was_done_by_hand_is_learned_from(calendar: Calendar, ics_file: IcsFile, by_hand: str) -> None:
+def test_what_was_done_by_hand_is_learned_from(decide: Calendar, ics_file: IcsFile, by_hand: str) -> None:
     vivarium, budget = event("a", 2, "1000", "Vivarium"), event("b", 2, "1030", "Budget")
     later = (event("c", 9, "1000", "Vivarium"), event("d", 9, "1030", "Budget"))
     done = {
@@ -192,15 +174,15 @@ def test_what_was_done_by_hand_is_learned_from(calendar: Calendar, ics_file: Ics
     }[by_hand]
     path = ics_file(vivarium, budget, *later)
 
-    (before, _) = calendar("decide", path, answers="s\ns\n")["conflicts"]
+    (before, _) = decide(path, answers="s\ns\n")["conflicts"]
     ics_file(vivarium, done, *later)
-    (after,) = calendar("decide", path, answers="s\n")["conflicts"]
+    (after,) = decide(path, answers="s\n")["conflicts"]
 
     assert (before["proposed"], after["proposed"]) == ("B", "A")
 
 
 def test_a_parents_leave_cancels_no_childs_club_and_moves_no_daily_meeting(
-    calendar: Calendar, ics_file: IcsFile, tmp_path: Path
+    decide: Calendar, ics_file: IcsFile, tmp_path: Path
 ) -> None:
     (tmp_path / "people.toml").write_text('[me]\nfamily = ["Lily"]\n')
     boss = "ORGANIZER:mailto:maria@lab.example\nATTENDEE:mailto:ana@lab.example"
@@ -209,16 +191,16 @@ def test_a_parents_leave_cancels_no_childs_club_and_moves_no_daily_meeting(
     kickoff = event("kickoff", 3, "1000", "Project kickoff", boss)
     path = ics_file(leave, FAMILY[0], daily, kickoff)
 
-    answer = calendar("decide", path, "--people", "people.toml", answers="\n")
+    answer = decide(path, "--people", "people.toml", answers="\n")
 
     assert "Lily swimming" not in [title for some in titles(answer) for title in some]
     assert answer["declined"] == 3
     assert [one["title"] for one in answer["other_times"]] == ["Project kickoff"]
 
 
-def test_a_choir_has_its_evening_and_is_not_the_persons_to_move(calendar: Calendar, ics_file: IcsFile) -> None:
+def test_a_choir_has_its_evening_and_is_not_the_persons_to_move(decide: Calendar, ics_file: IcsFile) -> None:
     path = ics_file(event("choir", 2, "1900", "Choir", WEEKLY), event("parents", 2, "1900", "Parents evening"))
 
-    answer = calendar("decide", path, answers="Parents evening\n")
+    answer = decide(path, answers="Parents evening\n")
 
     assert (answer["declined"], answer["other_times"]) == (1, [])

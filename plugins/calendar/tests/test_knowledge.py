@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +10,6 @@ import pytest
 
 from agentfw_calendar.deciding.people import People
 from agentfw_calendar.ics.ics_events import Party
-from agentfw_calendar.language.words import named
-from agentfw_cli.main import main
 
 IcsFile = Callable[..., Path]
 Calendar = Callable[..., Any]
@@ -30,22 +25,9 @@ CLIENT = ("ORGANIZER:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example"
 
 
 @pytest.fixture
-def calendar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calendar:
-    """Call `agentfw calendar` with a hub of its own, and return what it prints as JSON."""
-    monkeypatch.chdir(tmp_path)
+def decide(calendar: Calendar, tmp_path: Path) -> Calendar:
     (tmp_path / "people.toml").write_text('"maria@lab.example" = "superior"\n"acme.example" = "client"\n')
-
-    def call(*words: object, answers: str = "", code: int = 0) -> Any:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
-        given = ["--from", "2026-11-23", "--people", "people.toml", "--answers", "-"] if words[0] == "decide" else []
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(["calendar", *map(str, words), *given, "--hub", "hub.db", "--json"])
-        out, err = capsys.readouterr()
-        assert ended.value.code == code, err
-        return json.loads(out) if out else err
-
-    return call
+    return lambda *words, answers="": calendar("decide", *words, "--people", "people.toml", answers=answers)
 
 
 def clashes(count: int) -> list[str]:
@@ -54,8 +36,10 @@ def clashes(count: int) -> list[str]:
     return [*boss, *(event(f"b{day}", day, "1030", f"Acme {day}", *CLIENT) for day in days)]
 
 
-def test_what_is_known_is_said_with_the_decisions_behind_it(calendar: Calendar, ics_file: IcsFile) -> None:
-    calendar("decide", ics_file(*clashes(5)), answers="b\nb: they pay\na\nb\nb\n")
+def test_what_is_known_is_said_with_the_decisions_behind_it(
+    calendar: Calendar, decide: Calendar, ics_file: IcsFile
+) -> None:
+    decide(ics_file(*clashes(5)), answers="b\nb: they pay\na\nb\nb\n")
 
     known = calendar("me")
 
@@ -65,8 +49,8 @@ def test_what_is_known_is_said_with_the_decisions_behind_it(calendar: Calendar, 
     assert sum(week["proposed"] for week in known["weeks"]) == 5
 
 
-def test_a_sentence_is_pinned_corrected_and_forgotten(calendar: Calendar, ics_file: IcsFile) -> None:
-    calendar("decide", ics_file(*clashes(3)), answers="b\nb\nb\n")
+def test_a_sentence_is_pinned_corrected_and_forgotten(calendar: Calendar, decide: Calendar, ics_file: IcsFile) -> None:
+    decide(ics_file(*clashes(3)), answers="b\nb\nb\n")
     number = next(one["number"] for one in calendar("me")["sentences"] if one["first"] == "who=client")
 
     pinned = calendar("me", "--pin", number)["sentences"][0]
@@ -80,28 +64,22 @@ def test_a_sentence_is_pinned_corrected_and_forgotten(calendar: Calendar, ics_fi
     assert "there is no sentence 9" in calendar("me", "--forget", 9, code=2)
 
 
-def listed(path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        main(["calendar", "list", str(path), "--from", "2026-11-23", "--hub", "hub.db", "--json", *words])
+def listed(calendar: Calendar, path: Path, *words: str) -> list[str]:
     return [
         next(event["title"] for event in one["events"] if event["letter"] == one["proposed"])
-        for one in json.loads(capsys.readouterr().out)["conflicts"]
+        for one in calendar("list", path, "--people", "people.toml", *words)["conflicts"]
     ]
 
 
-def test_a_pinned_sentence_decides_what_is_proposed(
-    calendar: Calendar, ics_file: IcsFile, capsys: pytest.CaptureFixture[str]
-) -> None:
-    calendar("decide", ics_file(*clashes(3)), answers="b\nb\nb\n")
+def test_a_pinned_sentence_decides_what_is_proposed(calendar: Calendar, decide: Calendar, ics_file: IcsFile) -> None:
+    decide(ics_file(*clashes(3)), answers="b\nb\nb\n")
     new = ics_file(*(text.replace("UID:", "UID:new").replace("202611", "202612") for text in clashes(1)))
-    people = ("--people", "people.toml", "--days", "60")
 
-    before = listed(new, capsys, *people)
+    before = listed(calendar, new, "--days", "60")
     number = next(one["number"] for one in calendar("me")["sentences"] if one["first"] == "who=client")
     calendar("me", "--correct", number)
 
-    assert (before, listed(new, capsys, *people)) == (["Acme 23"], ["Talk 23"])
+    assert (before, listed(calendar, new, "--days", "60")) == (["Acme 23"], ["Talk 23"])
 
 
 ONE_TO_ONE = event("o", 23, "1000", "1:1 with Maria", "RRULE:FREQ=WEEKLY", *BOSS)
@@ -121,11 +99,11 @@ ONE_TO_ONE = event("o", 23, "1000", "1:1 with Maria", "RRULE:FREQ=WEEKLY", *BOSS
         ("Dinner", ("ORGANIZER;CN=Rui Costa:mailto:rui@gmail.com", "ATTENDEE:mailto:ana.costa@lab.example")),
     ],
 )
+@pytest.mark.usefixtures("decide")
 @pytest.mark.parametrize("other", [ONE_TO_ONE, event("c", 23, "1000", "Review with Acme", *CLIENT)])
 def test_health_and_family_come_first_until_somebody_says_otherwise(
     calendar: Calendar,
     ics_file: IcsFile,
-    capsys: pytest.CaptureFixture[str],
     title: str,
     lines: tuple[str, ...],
     other: str,
@@ -133,7 +111,7 @@ def test_health_and_family_come_first_until_somebody_says_otherwise(
     path = ics_file(event("p", 23, "1030", title, *lines), other)
     owner = "ana.costa@lab.example" if lines else "ana@lab.example"
 
-    assert listed(path, capsys, "--people", "people.toml", "--days", "5", "--me", owner) == [title]
+    assert listed(calendar, path, "--days", "5", "--me", owner) == [title]
 
 
 @pytest.mark.parametrize(
@@ -150,20 +128,3 @@ def test_a_private_mailbox_is_no_partner(address: str, name: str, relation: str)
     party = Party(address, name, "INDIVIDUAL", "REQ-PARTICIPANT", "ACCEPTED")
 
     assert People("ana.costa@lab.example", {}).relation(party) == relation
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("Family comes first", "who=family"),
-        ("Familie geht vor", "who=family"),
-        ("la famille passe avant", "who=family"),
-        ("la familia es lo primero", "who=family"),
-        ("meine Gesundheit geht vor", "who=doctor"),
-        ("my friends matter", "who=friend"),
-        ("mis amigos", "who=friend"),
-        ("les amis d'abord", "who=friend"),
-    ],
-)
-def test_what_matters_in_a_life_is_understood(text: str, says: str) -> None:
-    assert says in named(text, "reasons")

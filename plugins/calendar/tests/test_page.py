@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-from base64 import b64decode
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -94,21 +92,6 @@ def press(browser: Any, label: str) -> None:
     )
 
 
-def photo(browser: Any, name: str) -> None:
-    """Keep pictures for both widths and schemes, where somebody wants to look at them."""
-    folder = os.environ.get("AGENTFW_PICTURES")
-    for scheme in ("light", "dark") if folder else ():
-        for width in (1280, 380):
-            sized(browser, width, scheme)
-            data = browser.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-            Path(str(folder), f"{name}-{scheme}-{width}.png").write_bytes(b64decode(data))
-
-
-def sized(browser: Any, width: int, scheme: str) -> None:
-    browser.size(width, 900)
-    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-
-
 @pytest.mark.slow
 def test_a_person_decides_writes_and_gets_a_draft_and_undoes_it(
     address: str, planner: Planner, tmp_path: Path, chromium: Callable[..., Any]
@@ -119,7 +102,6 @@ def test_a_person_decides_writes_and_gets_a_draft_and_undoes_it(
     browser.wait("document.querySelectorAll('.conflict').length === 4")
     assert browser.evaluate("document.querySelectorAll('.event.clashes').length") == 4
     assert browser.evaluate("document.querySelectorAll('.choice button.main').length") == 4
-    photo(browser, "week-en")
 
     press(browser, "Keep Dentist")
     browser.wait("document.querySelectorAll('.conflict').length === 3")
@@ -128,7 +110,6 @@ def test_a_person_decides_writes_and_gets_a_draft_and_undoes_it(
     browser.wait("document.querySelectorAll('.conflict').length === 0")
     press(browser, "Write 4 declines")
     browser.wait("document.querySelectorAll('.draft').length === 2")
-    photo(browser, "written-en")
 
     assert (tmp_path / "my.decided.ics").read_text().count(DECLINED) == 4
     assert "I can't come to \"Review with Acme" in browser.evaluate("document.querySelector('.draft pre').textContent")

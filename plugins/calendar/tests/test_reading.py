@@ -60,12 +60,6 @@ def test_every_sample_is_read_or_refused_with_a_reason(path: Path) -> None:
     assert unmarked(found.parts[0][0].lines) == path.read_bytes()
 
 
-def test_a_file_comes_out_as_it_went_in_when_nothing_is_declined() -> None:
-    for path in SAMPLES:
-        data = path.read_bytes()
-        assert unmarked(FileLines(data)) == data
-
-
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"not a calendar\n", b"\x00\xff\xfe", b"BEGIN:VTODO\nEND:VTODO\n"])
 def test_what_is_no_calendar_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.ics"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -67,36 +65,9 @@ def test_rules_mean_what_they_mean_to_dateutil(
 
     found = list(rule_times(rule, start, first, last, Budget()))
 
-    # A daily rule with a day of the month may meet none for a long time: dateutil is asked up to the last only.
-    stop = len(found) + 1
-    expected = [moment for moment, _ in zip(_after(text, start, first), range(stop), strict=False) if moment <= last]
-    assert found == expected
-
-
-def _after(text: str, start: datetime, first: datetime) -> Any:
-    return rrulestr(text, dtstart=start).xafter(first, inc=True)
-
-
-@pytest.mark.parametrize("frequency", ["DAILY", "WEEKLY", "MONTHLY", "YEARLY"])
-def test_a_rule_that_never_matches_is_given_up_at_the_end_of_the_span(frequency: str) -> None:
-    rule: dict[str, list[Any]] = {"FREQ": [frequency], "BYMONTH": [2], "BYMONTHDAY": [30]}
-    times = rule_times(rule, datetime(2015, 1, 1), datetime(2026, 1, 1), datetime(2026, 2, 1), Budget())
-    next(rule_times({"FREQ": ["DAILY"]}, datetime(2015, 1, 1), datetime(2015, 1, 1), datetime(2015, 1, 2), Budget()))
-    calls = 0
-
-    def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-        assert calls < 1000, "dateutil goes on until the year 9999"
-
-    sys.setprofile(count)
-    try:
-        found = list(times)
-    finally:
-        sys.setprofile(None)
-
-    assert found == []
-    assert calls > 0
+    # A rule may meet no day for a long time: dateutil is asked up to the last only. It ends a rule with a COUNT itself.
+    theirs = rrulestr(text, dtstart=start)
+    assert found == (theirs if "COUNT" in rule else theirs.replace(until=last)).between(first, last, inc=True)
 
 
 @pytest.mark.parametrize(

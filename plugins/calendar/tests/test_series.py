@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,6 @@ from typing import Any
 import pytest
 
 from agentfw_calendar.ics.ics_marking import DECLINED
-from agentfw_cli.main import main
 
 IcsFile = Callable[..., Path]
 Decide = Callable[..., Any]
@@ -38,19 +34,11 @@ def moved(event: str, day: int, line: str) -> str:
 
 
 @pytest.fixture
-def decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Decide:
+def decide(calendar: Decide) -> Decide:
     """Run a session over weeks of November 2099 with these answers, and return its record."""
-    monkeypatch.chdir(tmp_path)
 
     def call(path: Path, answers: str, first: str = "2099-11-02", days: int = 14, code: int = 0) -> Any:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
-        line = ["calendar", "decide", str(path), "--from", first, "--days", str(days), "--hub", "hub.db", "--json"]
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([*line, "--answers", "-"])
-        out, err = capsys.readouterr()
-        assert ended.value.code == code, err
-        return json.loads(out) if out else err
+        return calendar("decide", path, "--days", days, answers=answers, since=first, code=code)
 
     return call
 
@@ -154,34 +142,14 @@ def test_what_is_unclear_is_asked_for_again(decide: Decide, ics_file: IcsFile, a
 
 
 def test_undoing_a_date_of_a_series_keeps_the_decision_for_the_others(
-    decide: Decide, ics_file: IcsFile, capsys: pytest.CaptureFixture[str]
+    decide: Decide, calendar: Decide, ics_file: IcsFile
 ) -> None:
     path = ics_file(STANDUP, CLIENT)
     decide(path, "b series\n")
 
-    with pytest.raises(SystemExit):
-        main(["calendar", "undo", "Standup", "--on", "2099-11-11", "--hub", "hub.db"])
-    capsys.readouterr()
+    calendar("undo", "Standup", "--on", "2099-11-11")
 
     assert [one["decided_before"] for one in decide(path, "s\n", days=28)["conflicts"]] == [True, False, True, True]
-
-
-def test_numbers_go_on_after_an_undo(decide: Decide, ics_file: IcsFile, tmp_path: Path) -> None:
-    path, seen = ics_file(STANDUP, CLIENT), list[tuple[int, int]]()
-
-    from agentfw_calendar.deciding import environment
-
-    asked = environment.RealConflicts._ask
-
-    def noting(self: Any, proposed: str, reason: str) -> None:
-        seen.append((self._question.number, self._question.of))
-        asked(self, proposed, reason)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(environment.RealConflicts, "_ask", noting)
-        decide(path, "a\nb\nu\nb\na\na\n", days=28)
-
-    assert seen == [(1, 4), (2, 4), (3, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_nothing_is_proposed_for_what_is_past(decide: Decide, ics_file: IcsFile) -> None:

@@ -159,24 +159,6 @@ def test_nothing_is_declined_for_the_sake_of_an_event_that_changed_meanwhile(oth
 
 
 @pytest.mark.slow
-def test_an_event_that_was_retitled_since_it_was_decided_is_not_declined_at_the_next_start(
-    other: Any, tmp_path: Path
-) -> None:
-    other.save_event(event("a", 23, "0900", "Review"))
-    other.save_event(event("b", 23, "0930", "Optional demo"))
-    decide(source_of(other), tmp_path / "hub.db", "A\n")
-
-    edited = other.event_by_uid("b")
-    edited.data = edited.data.replace("Optional demo", "CRISIS")
-    edited.save()
-    later = decide(source_of(other), tmp_path / "hub.db", "q\n")
-    write(later, tmp_path / "hub.db")
-
-    assert later.outcomes == []
-    assert not any("DECLINED" in line for line in contents(other)["UID:b"])
-
-
-@pytest.mark.slow
 def test_a_server_tells_when_somebody_else_is_busy_and_nothing_more(
     other: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import os
@@ -15,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -28,8 +27,6 @@ from agentfw_calendar.ics.ics_lines import FileLines
 from agentfw_calendar.ics.ics_marking import DECLINED
 from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
-from agentfw_calendar.session_command import assembled
-from agentfw_cli.main import main
 from agentfw_memory import StrategyHubs
 from agentfw_plugins.plugin import CALENDAR
 
@@ -60,45 +57,19 @@ DTSTART;TZID=Europe/Berlin:20261130T103000
 DTEND;TZID=Europe/Berlin:20261130T113000
 SUMMARY:Dentist
 TRANSP:OPAQUE"""
-FROM = ("--from", "2026-11-23")
-
-
-class Answered(NamedTuple):
-    """What came of one session."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Sessions:
-    """Calls `agentfw calendar decide` with a hub of its own."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self.hub = folder, folder / "hub.db"
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-        monkeypatch.chdir(folder)
-
-    def words(self, file: Path, *words: str) -> list[str]:
-        return ["calendar", "decide", str(file), *FROM, "--hub", str(self.hub), *words]
-
-    def __call__(self, file: Path, *words: str, given: str = "") -> Answered:
-        self._monkeypatch.setattr(sys, "stdin", io.StringIO(given))
-        self._capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(self.words(file, *words))
-        assert isinstance(ended.value.code, int)
-        return Answered(ended.value.code, *self._capsys.readouterr())
-
-    def json(self, file: Path, *words: str) -> Any:
-        done = self(file, *words, "--json")
-        assert (done.code, done.err) == (0, "")
-        return json.loads(done.out)
+Decided = Callable[..., Any]
 
 
 @pytest.fixture
-def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sessions:
-    return Sessions(tmp_path, monkeypatch, capsys)
+def decided(calendar_session: Callable[..., Any]) -> Decided:
+    """What a session prints as JSON, with nothing beside it."""
+
+    def call(file: Path, *words: str) -> Any:
+        done = calendar_session("decide", file, *words, "--json")
+        assert done.err == ""
+        return done.json
+
+    return call
 
 
 def events(path: Path) -> list[tuple[Any, ...]]:
@@ -109,12 +80,14 @@ def events(path: Path) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_declined_events_are_marked_and_nothing_else_is_changed(sessions: Sessions, ics_file: IcsFile) -> None:
+def test_declined_events_are_marked_and_nothing_else_is_changed(
+    decided: Decided, tmp_path: Path, ics_file: IcsFile
+) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     before = path.read_bytes()
-    (sessions.folder / "answers.txt").write_text(f"# first the call\n{LONG}\na\n")
+    (tmp_path / "answers.txt").write_text(f"# first the call\n{LONG}\na\n")
 
-    answer = sessions.json(path, "--answers", str(sessions.folder / "answers.txt"))
+    answer = decided(path, "--answers", str(tmp_path / "answers.txt"))
 
     assert path.read_bytes() == before
     written = Path(answer["outputs"][0])
@@ -133,40 +106,30 @@ def test_declined_events_are_marked_and_nothing_else_is_changed(sessions: Sessio
     assert events(written) == events(path)
 
 
-def test_what_is_declined_is_in_nobodys_way_in_the_new_file(sessions: Sessions, ics_file: IcsFile) -> None:
-    path = ics_file(GROUP, CALL, DENTIST)
-    written = Path(sessions.json(path, "--yes")["outputs"][0])
-
-    again = sessions.json(written, "--yes")
-
-    assert again["conflicts"] == []
-    assert again["outputs"] == []
-
-
-def test_a_changed_date_of_a_series_is_marked_where_it_is(sessions: Sessions, ics_file: IcsFile) -> None:
+def test_a_changed_date_of_a_series_is_marked_where_it_is(decided: Decided, ics_file: IcsFile) -> None:
     date_of = "RECURRENCE-ID;TZID=Europe/Berlin:20261123T100000"
     path = ics_file(GROUP, f"UID:group@lab\n{date_of}\nDTSTART:20261123T093000Z\nDURATION:PT1H\nSUMMARY:Moved", CALL)
 
-    written = Path(sessions.json(path, "--yes", "--days", "7")["outputs"][0]).read_text()
+    written = Path(decided(path, "--yes", "--days", "7")["outputs"][0]).read_text()
 
     assert written.count("BEGIN:VEVENT") == 3
     assert written.count("TRANSP:TRANSPARENT") == 1
 
 
 @pytest.mark.slow
-def test_what_was_answered_is_learned_and_not_asked_again(sessions: Sessions, ics_file: IcsFile) -> None:
+def test_what_was_answered_is_learned_and_not_asked_again(decided: Decided, tmp_path: Path, ics_file: IcsFile) -> None:
     lunches = [
         f"UID:l{n}\nDTSTART:202611{23 + n}T120000\nDURATION:PT1H\nSUMMARY:Lunch\nATTENDEE:mailto:bob@lab.example"
         for n in range(7)
     ]
     forms = [f"UID:f{n}\nDTSTART:202611{23 + n}T120000\nDURATION:PT1H\nSUMMARY:Expenses" for n in range(7)]
     first, second = ics_file(*lunches[:6], *forms[:6]), ics_file(*lunches, *forms, name="more.ics")
-    before = sessions.json(second, "--answers", os.devnull)["conflicts"]
+    before = decided(second, "--answers", os.devnull)["conflicts"]
     assert before == [], "without an answer, nothing is decided"
-    (sessions.folder / "answers").write_text(json.dumps([{"keep": "Expenses", "why": "money first"}] * 6))
+    (tmp_path / "answers").write_text(json.dumps([{"keep": "Expenses", "why": "money first"}] * 6))
 
-    sessions.json(first, "--answers", "answers")
-    later = sessions.json(second, "--yes")
+    decided(first, "--answers", "answers")
+    later = decided(second, "--yes")
 
     assert [conflict["decided_before"] for conflict in later["conflicts"]] == [True] * 6 + [False]
     fresh = later["conflicts"][-1]
@@ -174,29 +137,29 @@ def test_what_was_answered_is_learned_and_not_asked_again(sessions: Sessions, ic
     assert kept == "Expenses"
     assert "get-together" in fresh["reason"], "what speaks against lunch"
     assert any(strategy.startswith("admin +") for strategy in later["strategies"])
-    with StrategyHubs.open(sessions.hub) as hubs:
+    with StrategyHubs.open(tmp_path / "hub.db") as hubs:
         changed = [change.round for change in hubs.hub("ana@lab.example").history()]
     assert changed[0] == 1
     assert changed == sorted(set(changed))
     assert changed[-1] <= 7
-    anew = sessions.json(second, "--yes", "--anew")
+    anew = decided(second, "--yes", "--anew")
     assert not any(conflict["decided_before"] for conflict in anew["conflicts"])
 
 
-def test_strategies_that_a_model_wrote_stay(sessions: Sessions, ics_file: IcsFile) -> None:
-    with StrategyHubs.open(sessions.hub) as hubs:
+def test_strategies_that_a_model_wrote_stay(decided: Decided, tmp_path: Path, ics_file: IcsFile) -> None:
+    with StrategyHubs.open(tmp_path / "hub.db") as hubs:
         hubs.hub("ana@lab.example").update(["Her boss goes first, whatever it is"])
 
-    (sessions.folder / "answers").write_text("b\nb\n")
-    strategies = sessions.json(ics_file(GROUP, CALL, DENTIST), "--answers", "answers")["strategies"]
+    (tmp_path / "answers").write_text("b\nb\n")
+    strategies = decided(ics_file(GROUP, CALL, DENTIST), "--answers", "answers")["strategies"]
 
     assert "Her boss goes first, whatever it is" in strategies
     assert len(strategies) > 1
 
 
 @pytest.mark.parametrize("policy", [("rules", "--set", "policy.rule=earliest"), ("random",), ("linear",)])
-def test_any_policy_of_the_benchmark_proposes(sessions: Sessions, ics_file: IcsFile, policy: Sequence[str]) -> None:
-    answer = sessions.json(ics_file(GROUP, CALL, DENTIST), "--yes", "--policy", *policy)
+def test_any_policy_of_the_benchmark_proposes(decided: Decided, ics_file: IcsFile, policy: Sequence[str]) -> None:
+    answer = decided(ics_file(GROUP, CALL, DENTIST), "--yes", "--policy", *policy)
 
     assert answer["policy"] == policy[0]
     assert len(answer["conflicts"]) == 2
@@ -205,38 +168,25 @@ def test_any_policy_of_the_benchmark_proposes(sessions: Sessions, ics_file: IcsF
     assert policy[0] == "random" or all(conflict["proposed"] for conflict in answer["conflicts"])
 
 
-def test_the_policy_of_a_session_has_the_layers_of_settings_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "agentfw.toml").write_text("[defaults]\npolicy = {name = 'openai', settings = {model = 'small'}}\n")
-    monkeypatch.setenv("AGENTFW_SEED", "11")
-
-    spec = assembled("openai", ("policy.base_url=http://127.0.0.1:9/v1",)).spec
-
-    assert spec.seed == 11
-    assert spec.policy.settings == {"model": "small", "base_url": "http://127.0.0.1:9/v1"}
-
-
-def test_a_policy_that_never_decides_leaves_it_to_the_person(sessions: Sessions, ics_file: IcsFile) -> None:
+def test_a_policy_that_never_decides_leaves_it_to_the_person(decided: Decided, ics_file: IcsFile) -> None:
     words = ("--policy", "scripted", "--set", 'policy.replies=["I don\'t know."]')
-    answer = sessions.json(ics_file(GROUP, CALL), "--days", "5", "--yes", *words)
+    answer = decided(ics_file(GROUP, CALL), "--days", "5", "--yes", *words)
 
     assert [(one["proposed"], one["kept"]) for one in answer["conflicts"]] == [("", "")]
     assert answer["declined"] == 0
 
 
 def test_an_answer_that_is_none_is_told_with_its_line_and_the_others_are_kept(
-    sessions: Sessions, ics_file: IcsFile
+    decided: Decided, calendar_session: Callable[..., Any], ics_file: IcsFile
 ) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
 
-    done = sessions(path, "--answers", "-", given="b\nperhaps\n")
+    done = calendar_session("decide", path, answers="b\nperhaps\n")
 
     assert done.code == 2
     assert 'stdin, line 2: "perhaps" is no answer: answer one of A, B, s or q' in done.err
     assert not path.with_name("my.decided.ics").exists()
-    assert sessions.json(path, "--yes")["conflicts"][0]["decided_before"]
+    assert decided(path, "--yes")["conflicts"][0]["decided_before"]
 
 
 @pytest.mark.parametrize(
@@ -254,12 +204,12 @@ def test_an_answer_that_is_none_is_told_with_its_line_and_the_others_are_kept(
     ],
 )
 def test_what_cannot_be_done_is_refused(
-    sessions: Sessions, ics_file: IcsFile, words: Sequence[str], message: str
+    decided: Decided, calendar_session: Callable[..., Any], ics_file: IcsFile, words: Sequence[str], message: str
 ) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     before = path.read_bytes()
 
-    done = sessions(path, *words)
+    done = calendar_session("decide", path, *words)
 
     assert done.code == 2
     assert message in done.err
@@ -268,12 +218,12 @@ def test_what_cannot_be_done_is_refused(
 
 
 def test_a_second_session_goes_on_with_the_file_and_output_takes_the_given_one(
-    sessions: Sessions, ics_file: IcsFile
+    decided: Decided, tmp_path: Path, ics_file: IcsFile
 ) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
-    given = sessions.folder / "given.ics"
+    given = tmp_path / "given.ics"
 
-    names = [sessions.json(path, "--yes", *words)["outputs"][0] for words in ((), (), ("--output", str(given)))]
+    names = [decided(path, "--yes", *words)["outputs"][0] for words in ((), (), ("--output", str(given)))]
 
     assert [Path(name).name for name in names] == ["my.decided.ics", "my.decided.ics", "given.ics"]
     # What changed says when, to the second.
@@ -282,37 +232,39 @@ def test_a_second_session_goes_on_with_the_file_and_output_takes_the_given_one(
 
 
 def test_a_file_of_old_macs_and_one_without_an_end_of_line_are_marked_in_their_own_way(
-    sessions: Sessions, ics_file: IcsFile
+    decided: Decided, ics_file: IcsFile
 ) -> None:
     path = ics_file(GROUP, CALL)
     path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n").rstrip())
-    written = Path(sessions.json(path, "--yes", "--days", "5")["outputs"][0])
+    written = Path(decided(path, "--yes", "--days", "5")["outputs"][0])
 
     assert b"\r" not in written.read_bytes()
     assert FileLines(written.read_bytes()).problems == []
     assert events(written) == events(path)
 
 
-def test_a_bare_series_at_the_very_end_of_a_file_is_marked(sessions: Sessions) -> None:
-    path = sessions.folder / "bare.ics"
+def test_a_bare_series_at_the_very_end_of_a_file_is_marked(decided: Decided, tmp_path: Path) -> None:
+    path = tmp_path / "bare.ics"
     head = "ATTENDEE:mailto:ana@lab.example"
     events_of = [f"UID:{n}\nDTSTART:20261123T0{n}0000Z\nDURATION:PT2H\nRRULE:FREQ=WEEKLY\n{head}" for n in (8, 9)]
     path.write_text("\n".join(f"BEGIN:VEVENT\n{event}\nEND:VEVENT" for event in events_of))
-    (sessions.folder / "answers").write_text("a\nb\n")
+    (tmp_path / "answers").write_text("a\nb\n")
 
-    answer = sessions.json(path, "--days", "14", "--answers", "answers", "--me", "ana@lab.example")
+    answer = decided(path, "--days", "14", "--answers", "answers", "--me", "ana@lab.example")
 
     written = Path(answer["outputs"][0])
     assert written.read_bytes().startswith(path.read_bytes().partition(b"END:VEVENT")[0])
     assert written.read_text().count("PARTSTAT=DECLINED") == 2
-    assert sessions.json(written, "--days", "14", "--yes", "--anew")["conflicts"] == []
+    assert decided(written, "--days", "14", "--yes", "--anew")["conflicts"] == []
 
 
 @pytest.mark.slow
-def test_what_a_broken_file_says_cannot_command_the_terminal(sessions: Sessions, ics_file: IcsFile) -> None:
+def test_what_a_broken_file_says_cannot_command_the_terminal(
+    calendar_session: Callable[..., Any], ics_file: IcsFile
+) -> None:
     path = ics_file("UID:1\nSUMMARY:\x1b]0;owned\x07\nDTSTART:never\x1b[2J")
 
-    done = sessions(path, "--yes")
+    done = calendar_session("decide", path, "--yes")
 
     assert done.code == 0
     assert "line 5" in done.err
@@ -322,8 +274,9 @@ def test_what_a_broken_file_says_cannot_command_the_terminal(sessions: Sessions,
 class Typed:
     """A session on a terminal of its own."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, file: Path) -> None:
         self.terminal, other = pty.openpty()
+        words = ["calendar", "decide", str(file), "--from", "2026-11-23", "--hub", str(file.with_name("hub.db"))]
         command = [sys.executable, "-m", "agentfw_cli.main", *words]
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
         self.process = subprocess.Popen(
@@ -348,8 +301,8 @@ class Typed:
 
 
 @pytest.mark.slow
-def test_on_a_terminal_a_person_is_shown_everything_and_asked(sessions: Sessions, ics_file: IcsFile) -> None:
-    typed = Typed(sessions.words(ics_file(GROUP, CALL, DENTIST)))
+def test_on_a_terminal_a_person_is_shown_everything_and_asked(ics_file: IcsFile) -> None:
+    typed = Typed(ics_file(GROUP, CALL, DENTIST))
 
     typed.until("q stop, ? help)")
     head = " ".join(typed.seen.split())  # where lines break depends on the length of the folder's name
@@ -374,10 +327,10 @@ def test_on_a_terminal_a_person_is_shown_everything_and_asked(sessions: Sessions
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
 def test_a_session_that_is_cut_off_keeps_every_answer(
-    sessions: Sessions, ics_file: IcsFile, kill: signal.Signals
+    decided: Decided, ics_file: IcsFile, kill: signal.Signals
 ) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
-    typed = Typed(sessions.words(path))
+    typed = Typed(path)
     typed.until("q stop, ? help)")
     typed.says("a\n")
     typed.until("2 of 2")
@@ -389,18 +342,9 @@ def test_a_session_that_is_cut_off_keeps_every_answer(
 
     assert code == (130 if kill == signal.SIGINT else -kill)
     assert not path.with_name("my.decided.ics").exists()
-    again = sessions.json(path, "--yes")
+    again = decided(path, "--yes")
     first = again["conflicts"][0]
     assert (first["kept"], first["decided_before"]) == ("A", True)
-
-
-def test_the_help_of_agentfw_tells_of_it() -> None:
-    def shown(*words: str) -> str:
-        command = [sys.executable, "-m", "agentfw_cli.main", *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-
-    assert re.search(r"^ +calendar +Your own calendar, from files and CalDAV servers", shown("--help"), re.M)
-    assert "Decide the conflicts of your own calendar." in shown("calendar", "--help")
 
 
 def test_agentfw_knows_what_to_install_for_each_name() -> None:

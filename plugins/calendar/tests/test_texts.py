@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import re
-import shutil
 import string
-import sys
 from collections.abc import Callable, Mapping
 from datetime import date
 from importlib.resources import files
@@ -20,10 +17,8 @@ import yaml
 from agentfw_calendar.deciding.answers import Answer, Question, understood
 from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.sources import FileSource
-from agentfw_calendar.language import texts as module
 from agentfw_calendar.language.texts import LANGUAGES, LETTERS, Texts
 from agentfw_calendar.session import Session, Wishes
-from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
 OTHERS = [language for language in LANGUAGES if language != "en"]
@@ -77,20 +72,6 @@ def test_each_language_of_letters_has_all_of_a_draft(language: str) -> None:
     assert {"day", "month", "time"} <= fields(own["said"]["draft_date"])
 
 
-def test_what_a_language_lacks_is_said_in_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for language in ("en", "de"):
-        shutil.copy(str(PACKAGE.joinpath("texts", f"{language}.yaml")), tmp_path)
-    path = tmp_path / "de.yaml"
-    path.write_text(re.sub(r"(?m)^  no_conflicts: .*\n", "", path.read_text("utf-8")), "utf-8")
-    monkeypatch.setattr(module, "_FOLDER", tmp_path)
-    Texts.of.cache_clear()
-
-    said = [Texts.of("de")(name) for name in ("no_conflicts", "nothing_proposed")]
-    Texts.of.cache_clear()
-
-    assert said == ["no conflicts", "kein Vorschlag"]
-
-
 # Titles that belong to no language, so that only the program's own words differ.
 LEAVE = "UID:leave\nDTSTART;VALUE=DATE:20991106\nSUMMARY:OOO\nX-MICROSOFT-CDO-BUSYSTATUS:OOF"
 IN_IT = "UID:in\nDTSTART;TZID=Europe/Berlin:20991106T100000\nDURATION:PT1H\nSUMMARY:XY 1"
@@ -102,18 +83,14 @@ BROKEN = "UID:b\nSUMMARY:XY 4"
 
 
 @pytest.fixture
-def agentfw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def agentfw(calendar_session: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Call `agentfw calendar`, and return everything that it prints."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")  # no line is broken
 
-    def call(*words: object, answers: str = "") -> str:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(["calendar", *map(str, words)])
-        assert ended.value.code == 0
-        return "".join(capsys.readouterr())
+    def call(command: str, *words: object, answers: str | None = None) -> str:
+        said = calendar_session(command, *words, answers=answers, since="2099-11-02")
+        assert said.code == 0
+        return f"{said.out}{said.err}"
 
     return call
 
@@ -121,12 +98,11 @@ def agentfw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def everything(agentfw: Callable[..., str], path: Path, language: str) -> list[str]:
     """What a person reads who decides, looks at what is known, and takes everything back."""
     hub = ("--hub", f"{language}.db", "--language", language)
-    reading = (*hub, "--from", "2099-11-02", "--output", f"{language}.ics")
-    said = agentfw("list", path, *reading[:-2])
-    said += agentfw("decide", path, *reading, "--answers", "-", answers="a\nb series\n")
+    said = agentfw("list", path, *hub)
+    said += agentfw("decide", path, *hub, "--output", f"{language}.ics", answers="a\nb series\n")
     changed = path.read_text().replace("XY 1", "XY 5").encode()
     path.with_name("changed.ics").write_bytes(changed)
-    said += agentfw("list", path.with_name("changed.ics"), *reading[:-2])
+    said += agentfw("list", path.with_name("changed.ics"), *hub)
     said += agentfw("me", *hub) + agentfw("undo", "--list", *hub) + agentfw("undo", *hub) + agentfw("undo", *hub)
     return said.splitlines()
 
@@ -189,7 +165,7 @@ def test_the_language_is_that_of_the_calendar_unless_it_is_chosen(
     agentfw: Callable[..., str], ics_file: IcsFile, tmp_path: Path
 ) -> None:
     german = ics_file(IN_IT.replace("XY 1", "Sitzung mit dem Vorstand"), IN_IT.replace("UID:in", "UID:z"))
-    words = ("list", german, "--from", "2099-11-02", "--hub", "hub.db")
+    words = ("list", german)
     (tmp_path / "people.toml").write_text('[me]\nlanguage = "es"\n')
 
     assert "Vorschlag: A behalten" in agentfw(*words)
@@ -201,8 +177,8 @@ def test_what_is_known_is_said_in_the_language_of_what_was_decided(
     agentfw: Callable[..., str], ics_file: IcsFile
 ) -> None:
     path = ics_file(IN_IT.replace("XY 1", "Sitzung mit dem Vorstand"), IN_IT.replace("UID:in", "UID:z"))
-    agentfw("decide", path, "--from", "2099-11-02", "--hub", "hub.db", "--answers", "-", answers="a\n")
+    agentfw("decide", path, answers="a\n")
 
-    assert "1 Entscheidung" in agentfw("me", "--hub", "hub.db")
-    assert "1 Entscheidung zurückgenommen" in agentfw("undo", "--hub", "hub.db")
-    assert "0 Entscheidungen" in agentfw("me", "--hub", "hub.db"), "also when nothing is left"
+    assert "1 Entscheidung" in agentfw("me")
+    assert "1 Entscheidung zurückgenommen" in agentfw("undo")
+    assert "0 Entscheidungen" in agentfw("me"), "also when nothing is left"

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agentfw_calendar.ics.ics_lines import FileLines
 from agentfw_calendar.ics.ics_marking import DECLINED, Mark, unmarked
-from agentfw_cli.main import main
 
 IcsFile = Callable[..., Path]
 Calendar = Callable[..., Any]
@@ -41,24 +35,6 @@ DENTIST = """UID:dentist
 DTSTART;TZID=Europe/Berlin:20261130T103000
 DTEND;TZID=Europe/Berlin:20261130T113000
 SUMMARY:Dentist"""
-
-
-@pytest.fixture
-def calendar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calendar:
-    """Call `agentfw calendar` with a hub of its own, and return what it prints as JSON."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words: object, answers: str = "") -> Any:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(answers))
-        given = ["--from", "2026-11-23", "--answers", "-"] if words[0] == "decide" else []
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(["calendar", *map(str, words), *given, "--hub", "hub.db", "--json"])
-        out, err = capsys.readouterr()
-        assert ended.value.code == 0, err
-        return json.loads(out)
-
-    return call
 
 
 def test_undo_restores_the_file_byte_for_byte_and_the_conflicts_are_asked_again(
@@ -158,7 +134,7 @@ def test_one_file_goes_on_and_knows_earlier_weeks(calendar: Calendar, ics_file: 
     path = ics_file(GROUP, CALL, DENTIST)
     calendar("decide", path, "--days", "5", answers="a\n")
 
-    (written,) = calendar("decide", path, "--from", "2026-11-28", answers="b\n")["outputs"]
+    (written,) = calendar("decide", path, answers="b\n", since="2026-11-28")["outputs"]
 
     assert Path(written).name == "my.decided.ics"
     assert Path(written).read_text().count(DECLINED) == 2
@@ -169,7 +145,7 @@ def test_a_decline_of_an_earlier_week_is_dropped_if_its_conflict_is_gone(calenda
     calendar("decide", path, "--days", "5", answers="a\n")
     path = ics_file(GROUP, CALL.replace("Acme", "Acme and the CEO"), DENTIST)
 
-    (written,) = calendar("decide", path, "--from", "2026-11-28", answers="b\n")["outputs"]
+    (written,) = calendar("decide", path, answers="b\n", since="2026-11-28")["outputs"]
 
     assert Path(written).read_text().count(DECLINED) == 1
 

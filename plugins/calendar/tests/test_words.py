@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentfw_calendar.language.texts import LANGUAGES
 from agentfw_calendar.language.wording import reasons
 from agentfw_calendar.language.words import Kind, named
-from agentfw_cli.main import main
 
 NEUTRAL = {"min": "60", "due": "none", "place": "room", "series": "none", "notice": "planned", "hold": "none"}
 EVENTS = [
@@ -54,6 +53,9 @@ EVENTS = [
         ("ça peut attendre", "reasons", "urgency=low"),
         ("ça ne peut pas attendre", "reasons", "urgency=high"),
         ("no se puede mover", "reasons", "hold=fixed"),
+        ("meine Gesundheit geht vor", "reasons", "who=doctor"),
+        ("my friends matter", "reasons", "who=friend"),
+        ("les amis d'abord", "reasons", "who=friend"),
         ("I don't have to be there", "reasons", "hold=optional"),
     ],
 )
@@ -115,13 +117,7 @@ def test_family_first_is_understood_in_each_language(language: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_reason_is_learned_from(
-    ics_file: Callable[..., Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_reason_is_learned_from(calendar: Callable[..., Any], ics_file: Callable[..., Path], tmp_path: Path) -> None:
     times = "DTSTART:20261123T090000Z\nDURATION:PT1H"
     path = ics_file(
         f"UID:a\n{times}\nSUMMARY:Kundenbesuch\nLOCATION:Ulm\nATTENDEE:mailto:joe@acme.example",
@@ -131,12 +127,9 @@ def test_a_reason_is_learned_from(
 
     def learned(answer: str) -> list[str]:
         hub = f"{len(answer)}.db"
-        (tmp_path / "answers").write_text(answer)
-        given = ["--from", "2026-11-23", "--people", "people.toml", "--hub", hub, "--answers", "answers", "--json"]
-        with pytest.raises(SystemExit):
-            main(["calendar", "decide", str(path), *given])
-        strategies: list[str] = json.loads(capsys.readouterr().out)["strategies"]
-        return strategies
+        given = ("--people", "people.toml", "--hub", hub)
+        found: list[str] = calendar("decide", path, *given, answers=answer)["strategies"]
+        return found
 
     silent, said = learned("a\n"), learned("a: der Kunde geht vor\n")
 

@@ -69,18 +69,6 @@ def test_an_unusable_answer_is_asked_for_again_and_then_a_failure(bad: str, reas
     assert reason in failed.failure
 
 
-def test_the_same_question_is_asked_once_also_by_another_process(tmp_path: Path) -> None:
-    model = Model(GOOD)
-
-    first = judged(model, attempt(), attempt(), cache=tmp_path / "marks.db")
-    again = judged(model, attempt(), cache=tmp_path / "marks.db")
-    other = judged(model, attempt("I did nothing."), cache=tmp_path / "marks.db")
-
-    assert first == [first[0], first[0]] == again * 2
-    assert len(model.asked) == 2
-    assert other[0].marks == first[0].marks
-
-
 def test_another_task_user_point_head_scale_or_judge_is_another_question(tmp_path: Path) -> None:
     one, settings = attempt(), {"heads": ("procedure", "personal"), "scale": 5, "name": "judge"}
     model = Model(json.dumps({"points": [2, 1, 0], "marks": {"procedure": 4, "personal": 0}}))

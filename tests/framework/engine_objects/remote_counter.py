@@ -17,7 +17,7 @@ class Counter:
     def __init__(self, start: int = 0, notes: str = "") -> None:
         if start < 0:
             raise SettingsError(f"start is {start}", fix="count from 0")
-        self.total, self.notes = start, notes
+        self.total, self.notes, self.met, self.here = start, notes, asyncio.Event(), 0
 
     async def add(self, number: int) -> int:
         self.total += number
@@ -37,6 +37,14 @@ class Counter:
             self.total = -1
             raise
         return "slept"
+
+    async def meet(self, count: int) -> str:
+        """Wait until so many calls are here."""
+        self.here += 1
+        if self.here == count:
+            self.met.set()
+        await self.met.wait()
+        return "met"
 
     async def process(self) -> list[Any]:
         return [os.getpid(), os.environ.get("OMP_NUM_THREADS"), os.environ.get("COLOUR")]

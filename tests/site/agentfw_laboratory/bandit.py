@@ -63,7 +63,7 @@ class Bandit(Environment):
 
 class BiasedSettings(Settings):
     pause: float = Field(0.0, ge=0, description="Seconds that an answer takes.")
-    fault: str = Field("", description="stuck, publish, tokenless, stale, base or context: a way to fail.")
+    fault: str = Field("", description="stuck, tokenless or base: a way to fail.")
 
 
 class Biased(Policy):
@@ -77,8 +77,6 @@ class Biased(Policy):
     async def generate(self, request: Request) -> Generation:
         if self.settings.fault == "stuck":
             await asyncio.Event().wait()
-        if self.settings.fault == "context":
-            raise ValueError("the prompt has 9000 tokens, and the model takes 8192")
         await asyncio.sleep(self.settings.pause)
         prompt = tuple("\n".join(message.content for message in request.messages).encode())
         chances = [math.exp(each) for each in likelihoods(self.bias)]
@@ -91,11 +89,8 @@ class Biased(Policy):
         return Generation(text, prompt_ids=prompt, token_ids=(token,), logprobs=logprobs, version=self.version)
 
     async def publish(self, adapter: Path, version: str) -> None:
-        if self.settings.fault == "publish":
-            await asyncio.Event().wait()
         reached("publish")
-        if self.settings.fault != "stale":
-            self.version = version
+        self.version = version
         if self.settings.fault != "base":
             self.bias = json.loads(adapter.read_text("utf-8"))["bias"]
 
@@ -164,7 +159,7 @@ class Bias(Learner):
 
 class CentredSettings(Settings):
     loss: str = Field("clipped", description="The loss that it names.")
-    fault: str = Field("", description="unfinite, nothing or elsewhere: a way to fail.")
+    fault: str = Field("", description="unfinite or nothing: a way to fail.")
 
 
 class Centred(Optimizer):
@@ -186,8 +181,7 @@ class Centred(Optimizer):
             for scored in group:
                 value = (scored.reward - mean) / math.sqrt(self.batches)
                 value = {"unfinite": math.nan, "nothing": 0.0}.get(self.settings.fault, value)
-                first = 1000 if self.settings.fault == "elsewhere" else 0
-                found += [Advantage(scored.episode.id, first + turn.index, value) for turn in scored.episode.turns]
+                found += [Advantage(scored.episode.id, turn.index, value) for turn in scored.episode.turns]
         return found
 
     def loss(self) -> Loss:

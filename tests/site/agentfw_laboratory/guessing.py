@@ -16,7 +16,7 @@ class GuessingSettings(Settings):
     rounds: int = Field(5, ge=1, description="How many rounds an episode has.")
     odd: bool = Field(False, description="Let things be observed that are hard to print.")
     noisy: bool = Field(False, description="Print to stdout, as careless plugins do.")
-    outcome: str = Field("", description="A way to break the contract: text, infinite, unmeasured, set, exit or raise.")
+    outcome: str = Field("", description="A way to break the contract: unmeasured or raise.")
 
 
 class Guessing(Environment):
@@ -33,8 +33,6 @@ class Guessing(Environment):
         self._errors: list[float] = []
         if self.settings.noisy:
             print("careless noise")
-        if self.settings.outcome == "exit":
-            raise SystemExit(0)
         if self.settings.outcome == "raise":
             raise ValueError("the world is out of joint")
         self._next_round()
@@ -58,15 +56,12 @@ class Guessing(Environment):
         data: dict[str, Any] = {"hint": (self._number // 5, self._numbers.random())}
         if self.settings.odd:
             data["odd"] = ODD
-        if self.settings.outcome == "set":
-            data["hint"] = {1, 2}
         self.world.observe("round", data)
 
     def _outcome(self) -> Mapping[str, Any]:
         values: dict[str, Any] = {"error": sum(self._errors) / len(self._errors), "best": min(self._errors)}
-        odd: dict[str, Any] = {"text": "fine", "infinite": float("inf"), "unmeasured": float("nan")}
-        if self.settings.outcome in odd:
-            values["best"] = odd[self.settings.outcome]
+        if self.settings.outcome == "unmeasured":
+            values["best"] = float("nan")
         return values
 
     def outcome(self) -> Mapping[str, float]:

@@ -87,18 +87,8 @@ def agentfw_reward_models() -> list[Component]:
     return [
         Component("rank", "agentfw_laboratory.rewards:Rank", "How well against the others of the group"),
         Component("varied", "agentfw_laboratory.rewards:Varied", "How often it says e"),
-        Component(
-            "faulty",
-            "agentfw_laboratory.rewards:Faulty",
-            "Breaks its contract in the way that is set",
-            settings="agentfw_laboratory.rewards:FaultySettings",
-        ),
+        Component("faulty", "agentfw_laboratory.rewards:Faulty", "Gives scores that are no numbers"),
     ]
-
-
-@hookimpl
-def agentfw_trackers() -> list[Component]:
-    return [Component("leaky", "agentfw_laboratory.trackers:Leaky", "Fails after three episodes")]
 
 
 @hookimpl

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from pydantic import Field
-
-from agentfw import Episode, RewardModel, Score, Settings
+from agentfw import Episode, RewardModel, Score
 
 
 class Rank(RewardModel):
@@ -21,23 +18,9 @@ class Rank(RewardModel):
         return scores
 
 
-class FaultySettings(Settings):
-    fault: str = Field("nan", description="nan, stranger, raise or none.")
-
-
 class Faulty(RewardModel):
-    def __init__(self, settings: FaultySettings) -> None:
-        self.settings = settings
-
-    async def score(self, group: Sequence[Episode]) -> Any:
-        match self.settings.fault:
-            case "nan":
-                return [Score(episode.id, "faulty", float("nan")) for episode in group]
-            case "stranger":
-                return [Score("99999-9", "faulty", 1.0)]
-            case "raise":
-                raise LookupError("no words")
-        return None
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        return [Score(episode.id, "faulty", float("nan")) for episode in group]
 
 
 class Varied(RewardModel):

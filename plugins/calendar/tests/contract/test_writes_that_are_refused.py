@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 CalendarSession = Callable[..., Any]
-IcsFile = Callable[..., Path]
 
 GROUP = """UID:group
 DTSTAMP:20260101T000000Z
@@ -44,22 +42,6 @@ def marked(server: Any) -> set[str]:
 
 def titles(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(row["title"] for row in rows)
-
-
-def test_undo_restores_every_byte_on_the_server(
-    decide: Callable[..., Any], calendar_session: CalendarSession, server: Any
-) -> None:
-    for name, event in (("group", GROUP), ("call", CALL)):
-        server.put(name, event)
-    before = dict(server.events)
-
-    decided = decide("a\n").json
-    assert decided["declined"] == 1
-    assert len(marked(server)) == 1
-    undone = calendar_session("undo", "--json").json
-
-    assert (len(undone["restored"]), undone["failed"], undone["gone"]) == (1, [], [])
-    assert server.events == before
 
 
 @pytest.mark.parametrize("status", [404, 409, 412])
@@ -155,31 +137,3 @@ def test_what_somebody_else_changed_at_that_moment_stays(
     assert [text.partition(" to ")[0] for text in decided.json["outputs"]] == ["1 not written"]
     assert marked(server) == set()
     assert all("SUMMARY:Edited " in text for text in server.events.values())
-
-
-def test_an_edit_after_the_decision_stays_when_it_is_undone(
-    decide: Callable[..., Any], calendar_session: CalendarSession, server: Any
-) -> None:
-    for name, event in (("group", GROUP), ("call", CALL)):
-        server.put(name, event)
-    decide("a\n")
-    (place,) = (place for place, text in server.events.items() if DECLINED in text)
-    server.save(place, server.events[place].replace("SUMMARY:", "SUMMARY:Edited "))
-
-    undone = calendar_session("undo", "--json").json
-
-    assert len(undone["restored"]) == 1
-    assert DECLINED not in server.events[place]
-    assert "SUMMARY:Edited " in server.events[place]
-
-
-def test_undo_restores_a_file_byte_for_byte(calendar_session: CalendarSession, ics_file: IcsFile) -> None:
-    path = ics_file(GROUP, CALL, REVIEW, DEMO)
-    decided = calendar_session("decide", path, "--json", answers="a\nb\n").json
-    (output,) = decided["outputs"]
-    assert Path(output).read_bytes() != path.read_bytes()
-
-    undone = calendar_session("undo", "--all", "--json").json
-
-    assert len(undone["restored"]) == 2
-    assert Path(output).read_bytes() == path.read_bytes()

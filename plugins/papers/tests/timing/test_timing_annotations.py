@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,70 +35,11 @@ from agentfw_papers.timing import (
 )
 from agentfw_rewardmodels.errors import BadInputError, StorageError
 
-ABCD = Path(__file__).parents[2] / "agentfw_papers/worlds/proactive/domains/abcd"
-DOMAIN = load_domain(ABCD / "domain.yaml")
-
-
-def public_dialogues() -> list[Dialogue]:
-    """The three public conversations. Their values have no names, so each gets a number."""
-    dialogues = []
-    for row in json.loads((ABCD / "abcd_sample.json").read_text("utf-8")):
-        turns = [
-            Turn(DOMAIN.speakers[speaker], text, entry["text"])
-            for (speaker, text), entry in zip(row["original"], row["delexed"], strict=True)
-        ]
-        triggers = [
-            Trigger(entry["turn_count"], action, {f"value_{number}": value for number, value in enumerate(values)})
-            for entry in row["delexed"]
-            for _, step, action, values, _ in [entry["targets"]]
-            if step == "take_action"
-        ]
-        dialogues.append(Dialogue(str(row["convo_id"]), tuple(turns), tuple(triggers)))
-    return dialogues
-
 
 def talk(*lines: str) -> tuple[Turn, ...]:
     """Turns whose speaker is told by the first letter: c, p or a."""
     speakers = {speaker[0]: speaker for speaker in ("customer", "professional", "action")}
     return tuple(Turn(speakers[line[0]], line[2:]) for line in lines)  # type: ignore[arg-type]
-
-
-def test_windows_of_the_public_conversations() -> None:
-    dialogues = public_dialogues()
-
-    annotations = {dialogue.id: annotate(dialogue, DOMAIN.catalog) for dialogue in dialogues}
-
-    spans = {
-        id: {action: (turns[0], turns[-1]) for action, turns in one.windows.items()} for id, one in annotations.items()
-    }
-    assert [len(dialogue.turns) for dialogue in dialogues] == [29, 21, 22]
-    assert spans == {
-        "3592": {
-            "pull-up-account": (5, 7),
-            "validate-purchase": (12, 13),
-            "enter-details": (22, 23),
-            "notify-team": (20, 24),
-        },
-        "9489": {"pull-up-account": (4, 6), "validate-purchase": (10, 12)},
-        "3695": {"search-faq": (3, 14), "search-timing": (3, 15), "select-faq": (3, 16)},
-    }
-
-
-def test_triggers_of_the_public_conversations_that_were_ready_early_enough() -> None:
-    dialogues = public_dialogues()
-
-    report = validate(
-        {dialogue.id: dialogue.triggers for dialogue in dialogues},
-        {dialogue.id: annotate(dialogue, DOMAIN.catalog).windows for dialogue in dialogues},
-    )
-
-    assert [row.triggers for row in report.margins] == [9] * 5
-    assert [row.passed for row in report.margins] == [9, 9, 7, 4, 4]
-    assert report.kept() == ("3592", "9489", "3695")
-    assert report.margins[2].scores == {"3592": 0.5, "9489": 1.0, "3695": 1.0}
-    assert report.margins[2].above() == pytest.approx(2 / 3)
-    assert report.margins[2].mean == pytest.approx(2.5 / 3)
-    assert report.margins[2].deviation == pytest.approx(0.2887, abs=1e-4)
 
 
 def test_what_is_known_and_what_is_not_is_told_turn_by_turn() -> None:
@@ -159,25 +101,6 @@ actions: {order-cake: {parameters: [cake, day], required: [cake], aliases: [Orde
         annotate(Dialogue("d", turns, (Trigger(1, "dance"),)), catalog)
 
 
-windows = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(1, 20), max_size=5)).map(Windows)
-triggers = st.lists(st.builds(Trigger, st.integers(1, 20), st.sampled_from("abc")), max_size=5)
-
-
-@pytest.mark.slow
-@given(st.lists(st.tuples(windows, triggers), min_size=1, max_size=6))
-def test_the_share_that_is_ready_early_never_rises_with_the_margin(data: list[tuple[Windows, list[Trigger]]]) -> None:
-    ids = [str(number) for number in range(len(data))]
-
-    report = validate(
-        {id: observed for id, (_, observed) in zip(ids, data, strict=True)},
-        {id: known for id, (known, _) in zip(ids, data, strict=True)},
-    )
-
-    passed = [row.passed for row in report.margins]
-    assert passed == sorted(passed, reverse=True)
-    assert set(report.without_triggers) == {id for id, (_, observed) in zip(ids, data, strict=True) if not observed}
-
-
 words = st.sampled_from(["order 33", "my name is Joyce Wu", "I want all of my money back", "hello", "monday"])
 values = st.dictionaries(st.sampled_from("xyz"), st.sampled_from(["33", "Joyce Wu", "monday", "never said", ""]))
 
@@ -227,7 +150,13 @@ names = st.sampled_from(["name", "value", "provided"]) | st.text(min_size=1, max
     lambda text: text == text.strip() != ""
 )
 inputs = st.lists(
-    st.builds(lambda name, value: Input(name, value is not None, value), names, st.none() | st.text(max_size=3)),
+    # One can be known without its value.
+    st.builds(
+        lambda name, value, known: Input(name, known or value is not None, value),
+        names,
+        st.none() | st.text(max_size=3),
+        st.booleans(),
+    ),
     max_size=3,
 )
 opportunities = st.builds(
@@ -260,30 +189,16 @@ def test_predictions_and_annotations_come_back_from_their_files(records: list[Tu
         assert read_annotations(Path(folder) / "annotations.jsonl.gz") == annotations
 
 
-def test_an_input_that_is_known_without_its_value_stays_so(tmp_path: Path) -> None:
-    record = TurnOpportunities("d", 1, (Opportunity("a", "pending", (Input("page", True),)),))
-
-    write_rows(tmp_path / "one.jsonl", [turn_row(record)])
-
-    assert read_predictions(tmp_path / "one.jsonl") == [record]
-
-
 def test_dialogues_come_back_from_their_file(tmp_path: Path) -> None:
-    dialogues = [*public_dialogues(), Dialogue("e", (Turn("customer", "", time=1.5),), facts={"order": {"id": 3}})]
+    turns = (Turn("customer", "It is 33", "It is <order>"), *talk("p Thanks", "a called"))
+    dialogues = [
+        Dialogue("d", turns, (Trigger(3, "call-back", {"order": "33"}),)),
+        Dialogue("e", (Turn("customer", "", time=1.5),), facts={"order": {"id": 3}}),
+    ]
 
     write_rows(tmp_path / "dialogues.jsonl", (dialogue.as_dict() for dialogue in dialogues))
 
     assert read_dialogues(tmp_path / "dialogues.jsonl") == dialogues
-
-
-def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
-    rows = [annotation_row(annotate(dialogue)) for dialogue in public_dialogues()]
-
-    write_rows(tmp_path / "one.jsonl.gz", rows)
-    write_rows(tmp_path / "two.jsonl.gz", rows)
-
-    assert (tmp_path / "one.jsonl.gz").read_bytes() == (tmp_path / "two.jsonl.gz").read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.jsonl.gz", "two.jsonl.gz"]
 
 
 LINE = json.dumps({"dialogue": "d", "turn": 1, "opportunities": []})
@@ -305,78 +220,58 @@ def test_files_are_read_by_their_content(tmp_path: Path, content: bytes) -> None
     assert read_predictions(path) == [TurnOpportunities("d", 1)]
 
 
-def line(**changed: Any) -> bytes:
-    return f"{LINE}\n{json.dumps(json.loads(LINE) | changed)}\n".encode()
+def lines(row: Mapping[str, Any], **changed: Any) -> bytes:
+    """A good row, and one in which this is different."""
+    return f"{json.dumps(row)}\n{json.dumps({**row, **changed})}\n".encode()
+
+
+PREDICTION = json.loads(LINE)
+ANNOTATION = {"dialogue": "a", "length": 3, "turns": []}
+DIALOGUE = {"id": "a", "turns": [{"speaker": "customer", "text": "hi"}]}
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("read", "content", "message"),
     [
-        (f"{LINE}\n{{".encode(), "line 2 is not JSON"),
-        (f"{LINE}\n[1]".encode(), "line 2 is not a JSON object"),
-        (b"[" * 100_000, "line 1 is not JSON"),
-        (line(turn=0), "line 2: 0 is not a turn number"),
-        (line(turn=float("nan")), "line 2: nan is not a turn number"),
-        (line(turn=None), "line 2: None is not a turn number"),
-        (line(dialogue=3), 'line 2: "dialogue" is 3, not a text'),
-        (line(opportunities={}), 'line 2: "opportunities" is {}, not a list'),
-        (line(opportunities=[{"name": "a", "status": "soon"}]), 'line 2: "soon" is not a status'),
-        (line(opportunities=[{"status": "pending"}]), "line 2: an opportunity has no name"),
-        (b"\xff\xfe\x00", "can't be read"),
-        (gzip.compress(LINE.encode() * 99, mtime=0)[:-20], "can't be read"),
-        (gzip.compress(LINE.encode(), mtime=0)[:12] + b"\xff" * 30, "can't be read"),
+        (read_predictions, f"{LINE}\n{{".encode(), "line 2 is not JSON"),
+        (read_predictions, f"{LINE}\n[1]".encode(), "line 2 is not a JSON object"),
+        (read_predictions, b"[" * 100_000, "line 1 is not JSON"),
+        (read_predictions, lines(PREDICTION, turn=0), "line 2: 0 is not a turn number"),
+        (read_predictions, lines(PREDICTION, turn=float("nan")), "line 2: nan is not a turn number"),
+        (read_predictions, lines(PREDICTION, dialogue=3), 'line 2: "dialogue" is 3, not a text'),
+        (read_predictions, lines(PREDICTION, opportunities={}), 'line 2: "opportunities" is {}, not a list'),
+        (
+            read_predictions,
+            lines(PREDICTION, opportunities=[{"name": "a", "status": "soon"}]),
+            'line 2: "soon" is not a status',
+        ),
+        (read_predictions, lines(PREDICTION, opportunities=[{"status": "pending"}]), "an opportunity has no name"),
+        (read_predictions, b"\xff\xfe\x00", "can't be read"),
+        (read_predictions, gzip.compress(LINE.encode() * 99, mtime=0)[:-20], "can't be read"),
+        (read_predictions, gzip.compress(LINE.encode(), mtime=0)[:12] + b"\xff" * 30, "can't be read"),
+        (read_annotations, lines(ANNOTATION, turns=[{"turn": 4, "opportunities": []}]), "a reference at turn 4"),
+        (read_annotations, lines(ANNOTATION, turns=[{"turn": 1, "opportunities": []}] * 2), "two references at turn 1"),
+        (read_annotations, lines(ANNOTATION, length="3"), "\"length\" is '3', not a number"),
+        (read_annotations, lines(ANNOTATION, turns=[7]), "7 is not a turn"),
+        (read_dialogues, lines(DIALOGUE, turns=[]), "dialogues.jsonl, line 2"),
+        (read_dialogues, lines(DIALOGUE, turns=[{"speaker": "parrot", "text": "hi"}]), "line 2"),
+        (read_dialogues, lines(DIALOGUE, turns=[{"speaker": "customer"}]), "line 2"),
+        (read_dialogues, lines(DIALOGUE, triggers=[{"turn": 2, "action": "a"}]), "line 2"),
+        (read_dialogues, lines(DIALOGUE, mood="fine"), "line 2"),
     ],
 )
-def test_a_damaged_file_is_refused_with_the_place(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "predictions.jsonl"
+def test_a_damaged_file_is_refused_with_the_place(
+    tmp_path: Path, read: Callable[[Path], object], content: bytes, message: str
+) -> None:
+    path = tmp_path / "dialogues.jsonl"
     path.write_bytes(content)
 
     with pytest.raises(BadInputError) as caught:
-        read_predictions(path)
+        read(path)
 
     assert str(path) in caught.value.message
     assert message in caught.value.message
     assert caught.value.fix
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"length": 3, "turns": [{"turn": 4, "opportunities": []}]}, "has 3 turns, but a reference at turn 4"),
-        ({"length": 3, "turns": [{"turn": 1, "opportunities": []}] * 2}, "has two references at turn 1"),
-        ({"length": -1, "turns": []}, "-1 is not a turn number"),
-        ({"length": "3", "turns": []}, "\"length\" is '3', not a number"),
-        ({"length": 3, "turns": [7]}, "7 is not a turn"),
-        ({"length": 3}, '"turns" is None, not a list'),
-    ],
-)
-def test_an_annotation_that_contradicts_itself_is_refused(tmp_path: Path, row: dict[str, Any], message: str) -> None:
-    write_rows(tmp_path / "annotations.jsonl", [{"dialogue": "d", **row}])
-
-    with pytest.raises(BadInputError) as caught:
-        read_annotations(tmp_path / "annotations.jsonl")
-
-    assert message in caught.value.message
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"id": "d"},
-        {"id": "d", "turns": []},
-        {"id": "d", "turns": [{"speaker": "parrot", "text": "hi"}]},
-        {"id": "d", "turns": [{"speaker": "customer", "text": 3}]},
-        {"id": "d", "turns": [{"speaker": "customer"}]},
-        {"id": "d", "turns": [{"speaker": "customer", "text": "hi"}], "triggers": [{"turn": 2, "action": "a"}]},
-        {"id": "d", "turns": [{"speaker": "customer", "text": "hi"}], "mood": "fine"},
-        {"id": "d", "turns": 3},
-    ],
-)
-def test_what_is_no_dialogue_is_refused(tmp_path: Path, row: dict[str, Any]) -> None:
-    write_rows(tmp_path / "dialogues.jsonl", [row])
-
-    with pytest.raises(BadInputError, match=r"dialogues.jsonl, line 1"):
-        read_dialogues(tmp_path / "dialogues.jsonl")
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from agentfw_papers.timing import Domain, Trigger, Workflow, load_domain
 from agentfw_rewardmodels.errors import BadInputError
 
-ABCD = Path(__file__).parents[2] / "agentfw_papers/worlds/proactive/domains/abcd"
 BAKERY = """
 name: bakery
 version: 1
@@ -39,37 +37,6 @@ def domain(folder: Path, text: str, **files: Any) -> Domain:
     path = folder / "domain.yaml"
     path.write_text(text, "utf-8")
     return load_domain(path)
-
-
-def test_a_public_ontology_becomes_a_catalog() -> None:
-    catalog = load_domain(ABCD / "domain.yaml").catalog
-
-    assert len(catalog.actions) == 30
-    assert Counter(action.group for action in catalog.actions) == {"kb_query": 6, "interaction": 10, "faq_policy": 14}
-    assert sum(not action.parameters for action in catalog.actions) == 17
-    assert len(catalog.parameters) == 25
-    assert len(catalog.flows) == 10
-    assert len(catalog.workflows) == 55
-    assert sum(len(workflow.actions) for workflow in catalog.workflows) / 55 == 4.2
-
-
-def test_the_buttons_of_the_public_guidelines_find_their_actions() -> None:
-    catalog = load_domain(ABCD / "domain.yaml").catalog
-    buttons = {
-        "Membership Privileges": "membership",
-        "Notify Internal Team": "notify-team",
-        "Select Answer": "select-faq",
-        "Log Out/In": "log-out-in",
-        "Boots": "search-boots",
-        "Membership": "search-membership",
-        "Enter Detail": "enter-details",
-        "Enter Details": "enter-details",
-        "Pull up Account": "pull-up-account",
-    }
-
-    found = {button: catalog.find(button) for button in buttons}
-
-    assert {button: action.name for button, action in found.items() if action} == buttons
 
 
 def test_a_domain_is_a_yaml_file_and_nothing_else(tmp_path: Path) -> None:

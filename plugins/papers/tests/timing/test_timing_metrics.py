@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import strategies as st
 
 from agentfw_papers.timing import (
     Dependencies,
@@ -14,7 +13,6 @@ from agentfw_papers.timing import (
     Input,
     Opportunity,
     Status,
-    TurnOpportunities,
     TurnScores,
     Windows,
     agreements,
@@ -32,19 +30,10 @@ from agentfw_papers.timing import (
 from agentfw_papers.timing.dialogues import Turn
 from agentfw_rewardmodels.errors import BadInputError
 
-NAMES = ("look-up", "refund", "reship", "call-back", "close")
-
 
 def action(name: str, status: Status = "pending", **inputs: str | None) -> Opportunity:
     """An opportunity whose inputs are these; None is not known yet."""
     return Opportunity(name, status, tuple(Input(one, value is not None, value) for one, value in inputs.items()))
-
-
-inputs = st.dictionaries(st.sampled_from(["order", "phone"]), st.sampled_from([None, "1", "2"]))
-
-
-windows = st.dictionaries(st.sampled_from(NAMES[:4]), st.lists(st.integers(1, 12), max_size=4)).map(Windows)
-turns = st.integers(1, 14)
 
 
 def test_agreement_counts_the_inputs_of_the_reference_that_match() -> None:
@@ -63,14 +52,6 @@ def test_the_best_of_several_references_with_one_name_counts() -> None:
     references = [action("refund", order="1", phone="1"), action("refund", order="2", phone=None)]
 
     assert agreements([action("refund", order="2", phone=None)], references) == [1]
-
-
-def test_it_makes_no_difference_whether_an_input_is_listed_as_required() -> None:
-    order = Input("order", True, "33")
-
-    assert agreements(
-        [Opportunity("refund", "pending", (order,))], [Opportunity("refund", "pending", (), (order,))]
-    ) == [1]
 
 
 @pytest.mark.parametrize(
@@ -213,29 +194,6 @@ def test_a_rating_is_asked_for_with_the_dialogue_and_read_from_any_wrapping() ->
         assert rating.failure
     assert mean_rating([]) is None
     assert mean_rating([-1]) is None
-
-
-@pytest.mark.parametrize("turn", [0, -3, math.nan, 1.0, True, "4", None])
-def test_a_turn_number_is_a_whole_number_from_one(turn: object) -> None:
-    with pytest.raises(BadInputError, match="is not a turn number"):
-        TurnOpportunities("d", turn)  # type: ignore[arg-type]
-    with pytest.raises(BadInputError, match="is not a turn number"):
-        Windows({"refund": [turn]})  # type: ignore[list-item]
-    with pytest.raises(BadInputError, match="is not a turn number"):
-        score_turn([], [], turn=turn, windows=Windows({}))  # type: ignore[arg-type]
-
-
-def test_an_opportunity_is_checked_when_it_is_made() -> None:
-    with pytest.raises(BadInputError, match='"soon" is not a status'):
-        Opportunity("refund", "soon")  # type: ignore[arg-type]
-    with pytest.raises(BadInputError, match="lists an input twice"):
-        Opportunity("refund", "pending", (Input("order"),), (Input("order"),))
-    with pytest.raises(BadInputError, match="is not provided"):
-        Input("order", False, "33")
-    with pytest.raises(BadInputError, match="no name"):
-        Opportunity("", "pending")
-    with pytest.raises(BadInputError, match='"certain" is not a level'):
-        Opportunity("refund", "pending", maturity="certain")  # type: ignore[arg-type]
 
 
 def test_a_ranking_names_its_group_and_warns_of_a_small_one() -> None:

@@ -72,15 +72,6 @@ def test_a_turn_without_a_prediction_at_an_expected_action_is_missed() -> None:
     assert (report["silent"].mean, report["missed"].mean) == (1, 0.5)
 
 
-def test_ready_actions_are_counted_a_turn() -> None:
-    report = score([*EAGER, turn(8)], [REFERENCE])
-
-    assert report.ready.mean == 1.5
-    assert report.ready.deviation == 1
-    assert report.ready.quartiles == (1.5, 2, 2)
-    assert report.ready.maximum == 2
-
-
 def test_the_difference_is_the_gap_between_the_best_and_the_average_prediction() -> None:
     report = score([turn(4, ("refund", "pending"), ("reship", "pending"))], [REFERENCE])
 
@@ -153,8 +144,3 @@ def test_what_does_not_fit_the_annotations_is_refused(predictions: list[TurnOppo
 
     assert message in caught.value.message
     assert caught.value.fix
-
-
-def test_two_annotations_of_one_dialogue_are_refused() -> None:
-    with pytest.raises(BadInputError, match='two annotations of dialogue "d"'):
-        score(EAGER, [REFERENCE, REFERENCE])

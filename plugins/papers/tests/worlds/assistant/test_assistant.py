@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import random
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -37,18 +35,6 @@ def many(count: int, policy: Any = None, split: str = "test", **settings: Any) -
     return [play(task, policy, **settings) for task in world(**settings).tasks(count, 7, split)]
 
 
-@pytest.mark.slow
-def test_an_episode_depends_on_its_task_and_on_nothing_before_it() -> None:
-    tasks = world().tasks(60, 7, "test")
-    shuffled = random.Random(1).sample(tasks, len(tasks))
-
-    first = {task.id: json.dumps(play(task).to_record(), sort_keys=True) for task in tasks}
-    second = {task.id: json.dumps(play(task).to_record(), sort_keys=True) for task in shuffled}
-
-    assert first == second
-    assert len(set(first.values())) == 60
-
-
 def test_samples_of_a_task_begin_alike_and_users_with_one_query_are_shown_the_same_offers() -> None:
     env = world()
     tasks = env.tasks(400, 7, "train")
@@ -76,18 +62,6 @@ def test_references_stand_where_they_should() -> None:
     assert means["random"] < means["most famous"] <= 0.60
     assert means["most famous"] < means["stated profile"] <= 0.70
     assert means["stated profile"] + 0.15 < means["knows the circle"] < 1.0
-
-
-@pytest.mark.slow
-def test_the_visible_view_tells_something_of_the_true_one_and_not_too_much() -> None:
-    played = many(400, LinearPolicy(LinearSettings(recover=9, check=9)))
-
-    import numpy
-
-    pairs = numpy.array([(one.outcome["visible_personal"], one.outcome["personal"]) for one in played])
-    correlation = float(numpy.corrcoef(pairs.T)[0, 1])
-
-    assert 0.2 < correlation < 0.7
 
 
 def test_rewards_read_the_visible_view_only() -> None:
@@ -139,20 +113,6 @@ def test_a_false_claim_costs_and_an_honest_failure_less() -> None:
 
     assert (lied.outcome["claimed_falsely"], honest.outcome["claimed_falsely"]) == (1.0, 0.0)
     assert lied.outcome["procedure"] < honest.outcome["procedure"]
-
-
-@pytest.mark.slow
-def test_what_the_user_says_is_theirs_and_mails_are_not() -> None:
-    played = many(100, difficulty="hard")
-
-    reactions = [
-        event for one in played for event in one.events if event.kind == "observation" and event.name == "reaction"
-    ]
-    mails = [event for one in played for event in one.events if event.kind == "observation" and event.name == "mails"]
-    assert {event.data["by"] for event in reactions} == {"user"}
-    assert mails
-    assert not any("by" in event.data for event in mails)
-    assert {effect["verdict"] for event in reactions for effect in event.data["effects"]} == {"accepted", "rejected"}
 
 
 SCENARIO = "calls: [a, b], dated: true, noun: x, names: [x], requests: [a, b]"

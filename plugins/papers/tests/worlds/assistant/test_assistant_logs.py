@@ -25,13 +25,21 @@ from agentfw_papers.worlds.assistant.logs import write_logs
 from agentfw_papers.worlds.assistant.rewards import AssistantPreference
 
 
-@pytest.fixture(scope="session")
-def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of the default world, fitted by the reward itself, as little as is enough for what is asserted here."""
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log of a world that few live in."""
+    folder = tmp_path_factory.mktemp("assistant") / "logs"
+    write_logs(folder, AssistantSettings(train_users=20, validation_users=2, test_users=2))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(logs: Path) -> Path:
+    """A model of that log, fitted by the reward itself."""
     torch = pytest.importorskip("torch", reason="fitting needs torch")
     torch.set_num_threads(1)
-    home = tmp_path_factory.mktemp("assistant") / "preferences"
-    AssistantPreference(LogPreferenceSettings(model=str(home), dimensions=16, epochs=2))
+    home = logs.parent / "preferences"
+    AssistantPreference(LogPreferenceSettings(model=str(home), logs=str(logs), dimensions=8, epochs=1))
     return home
 
 
@@ -77,14 +85,12 @@ def test_the_log_of_another_world_is_refused(fitted: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_without_a_branch_is_fitted_where_asked_for_and_refused_elsewhere(tmp_path: Path) -> None:
+def test_a_model_without_a_branch_is_fitted_where_asked_for_and_refused_elsewhere(tmp_path: Path, logs: Path) -> None:
     pytest.importorskip("torch", reason="fitting needs torch")
-    world = AssistantSettings(train_users=20, validation_users=2, test_users=2)
-    write_logs(tmp_path / "logs", world)
     settings = LogPreferenceSettings(
-        model=str(tmp_path / "model"), logs=str(tmp_path / "logs"), branches="conformity", dimensions=8, epochs=1
+        model=str(tmp_path / "model"), logs=str(logs), branches="conformity", dimensions=8, epochs=1
     )
-    item = Catalogue(world).items["dining"][0]
+    item = Catalogue(AssistantSettings()).items["dining"][0]
 
     scores = asyncio.run(AssistantPreference(settings).score([chose(item.id, item.text)]))
 

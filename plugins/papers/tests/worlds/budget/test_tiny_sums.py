@@ -7,13 +7,11 @@ from statistics import fmean
 
 import pytest
 
-from agentfw.episode import Episode, Message
+from agentfw.episode import Episode
 from agentfw.policy import Sampling
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.budget.environment import Budget
-from agentfw_plugins.models import Chat, locate
-from agentfw_plugins.models.small_model import SmallChat
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
 
@@ -38,12 +36,3 @@ def test_it_solves_sums_that_it_has_not_seen_and_takes_no_notice_of_the_budget()
     assert fmean(one["correct"] for one in outcomes) > 0.6
     assert max(tokens.values()) < 1.5 * min(tokens.values())
     assert fmean(one["within"] for one in outcomes if "within@16" in one) < 0.5
-
-
-@pytest.mark.parametrize("text", ["so 8 14 <answer> 14</answer>", "add 3 + 5 = 8; check back 5 + 3 = 8", "Zoë\t812"])
-def test_it_is_talked_to_alike_with_transformers_and_without(text: str) -> None:
-    pytest.importorskip("transformers")
-    small, whole = SmallChat(locate("tiny-sums")), Chat(locate("tiny-sums"))
-    assert small.prompt([Message("user", text)]) == whole.prompt([Message("user", text)])
-    assert small.answer(text) == whole.answer(text)
-    assert small.pieces(small.answer(text)) == whole.pieces(small.answer(text))

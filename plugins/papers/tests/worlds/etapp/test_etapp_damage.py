@@ -25,7 +25,7 @@ Damage = Callable[[Path], object]
 
 ASKED, PROFILES, CALENDAR = "data/instruction/instruction.json", "profile/profiles.json", "toolkit/Calendar/config.json"
 EVENTS, EMAILS = "database/Calendar/events/events_Ana_Aalto.csv", "database/Email/emails_Ana_Aalto.csv"
-NEWS, RESTAURANTS = "database/Web_Browsing/news.json", "database/Navigation/restaurants"
+NEWS = "database/Web_Browsing/news.json"
 WEATHER = "database/Weather/weather.json"
 
 
@@ -71,49 +71,30 @@ def pickled(folder: Path) -> None:
     (folder / WEATHER).rename(folder / "database/Weather/weather_new.pkl")
 
 
-TWICE = b'[{"name": "view_alarms"},\n{"name": "view_alarms"}]'
-
 DAMAGE: dict[str, tuple[Damage, str]] = {
     "no instructions": (remove(ASKED), "instruction.json: there is no such file"),
     "instructions that are a pickle": (write(ASKED, b"\x80\x04N."), "instruction.json: is a pickle"),
-    "instructions that are no list": (write(ASKED, b'{"a": 1}'), "instruction.json:1: isn't a list"),
     "instructions cut off": (cut, "isn't JSON from here on"),
     "a wrong time": (swap(ASKED, '"2024-09-0', '"2024-13-0'), "instruction.json:2: the instruction has no time"),
-    "a time that is a number": (swap(ASKED, '"timestamp": "', '"timestamp": 7, "old": "'), "has no time"),
     "no query": (swap(ASKED, '"query"', '"question"'), "instruction.json:2: the instruction has no query"),
     "an unknown tool": (swap(ASKED, '"add_event_to_calendar"', '"fly"'), "names unknown tools: fly"),
-    "no tools": (swap(ASKED, '"available_tools_name"', '"tools"'), "instruction.json:2: the instruction has no tools"),
     "empty keypoints": (
         swap(ASKED, '"keypoint for personal"', '"points"'),
         "instruction.json:2: no keypoints for pers",
     ),
     "no profiles": (remove(PROFILES), "profiles.json: there is no such file"),
-    "profiles that are a list": (write(PROFILES, b"[]"), "profiles.json:1: isn't an object"),
     "profiles that aren't JSON": (swap(PROFILES, ":", "="), "profiles.json:2: isn't JSON"),
     "a person without tables": (remove("**/*_Bo_Berg.csv"), "events_Bo_Berg.csv: there is no such file"),
-    "no habits of a person": (remove("**/profile_Bo_Berg.json"), "profile_Bo_Berg.json: there is no such file"),
-    "a person who is a text": (
-        swap(PROFILES, '"Ana Aalto": {', '"X": "x", "Ana Aalto": {'),
-        "the profile of 'X' isn't",
-    ),
     "a name that leads out": (swap(PROFILES, '"Ana Aalto": {', '"../../Ana": {'), "can't be that of a file"),
     "no schemas": (remove("toolkit"), "toolkit: there is no folder"),
     "a schema without a name": (swap(CALENDAR, '"name"', '"called"'), "config.json:2: isn't the schema of a tool"),
-    "a schema that is there twice": (
-        write("toolkit/Calendar2/config.json", TWICE),
-        "config.json:2: the tool view_alar",
-    ),
-    "a tool unknown to us": (swap(CALENDAR, '"delete_event"', '"ponder"'), "the tool ponder is unknown"),
     "a table without a column": (swap(EVENTS, "start_time", "begins"), "Aalto.csv:1: has no column start_time"),
     "a byte order mark": (mark_and_spoil, "events_Ana_Aalto.csv:3: has the start_time 'noon', which is no time"),
     "a table in Latin-1": (swap(EMAILS, "invoice 1", b"caf\xe9"), "emails_Ana_Aalto.csv:3: isn't UTF-8"),
     "ids twice": (swap(EVENTS, "\r\n1,", "\r\n0,"), "events_Ana_Aalto.csv:3: has the id '0' twice"),
     "a row that is too short": (swap(EMAILS, ",no,", ","), "emails_Ana_Aalto.csv:2: has 8 values in 9 columns"),
-    "ten megabytes": (swap(EMAILS, "the blue bicycle", "x" * 10_000_000), "emails_Ana_Aalto.csv:2: can't be read"),
-    "an empty table": (write(EMAILS, b""), "emails_Ana_Aalto.csv:1: has no columns"),
     "a quote that never ends": (swap(EMAILS, "the blue bicycle", '"the blue'), "emails_Ana_Aalto.csv:"),
     "weather as a pickle": (pickled, "weather_new.pkl: is a pickle, which isn't read"),
-    "no restaurants": (remove(RESTAURANTS), "database/Navigation/restaurants: there is no table"),
     "news that are too deep": (write(NEWS, b"[" * 100_000), "news.json: can't be read as JSON"),
 }
 

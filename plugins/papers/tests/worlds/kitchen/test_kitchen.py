@@ -19,7 +19,7 @@ from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.kitchen.environment import Kitchen
 from agentfw_papers.worlds.kitchen.kitchen_settings import KitchenSettings
 from agentfw_papers.worlds.kitchen.rule_policy import KitchenController
-from agentfw_plugins.policies.scripted import RandomPolicy, ScriptedPolicy, ScriptedSettings
+from agentfw_plugins.policies.scripted import RandomPolicy
 
 Rule = Callable[[Moment, dict[str, Any]], Iterable[Intervention]]
 
@@ -106,19 +106,6 @@ def test_a_dish_that_is_finished_before_its_signal_is_raw() -> None:
     assert not observed(episode, "whistle", "timer")
 
 
-def test_the_stove_holds_as_many_dishes_as_it_has_burners() -> None:
-    def all_at_once(moment: Moment, seen: dict[str, Any]) -> Iterable[Intervention]:
-        if moment.now > 0:
-            return []
-        names = [dish["name"] for dish in seen["dishes"]]
-        return [do(what, dish=name) for name in names for what in ("prepare", "stage")]
-
-    episode = play(Ruled(all_at_once), dishes=3, burners=2)
-    (told,) = observed(episode, "free")
-    assert "no burner is free" in told.data["text"]
-    assert [dish["state"] for dish in told.data["dishes"]] == ["cooking", "cooking", "prepared"]
-
-
 def test_utility_is_what_is_served_and_explained_less_what_time_switches_and_checks_cost() -> None:
     def curious(moment: Moment, seen: dict[str, Any]) -> Iterable[Intervention]:
         return [do("check"), *one_dish(tutoring=True)(moment, seen)]
@@ -152,50 +139,6 @@ def test_the_kitchen_is_the_same_whatever_the_agent_does() -> None:
     assert all(opening(episode).data["dishes"] == opening(episodes[0]).data["dishes"] for episode in episodes)
     assert cooked(episodes[0])
     assert all(cooked(episode) == cooked(episodes[0]) for episode in episodes)
-
-
-def test_what_is_not_understood_or_not_possible_is_data_and_the_episode_goes_on() -> None:
-    replies = (
-        '<finish dish="nothing"/>',
-        "<stage dish='",
-        "I would rather think about it.",
-        '<tutor tokens="many"/>',
-        '{"name": "fry", "arguments": {}}',
-        '<tutor tokens="30"/>',
-        "",
-    )
-    agent = PolicyAgent(ScriptedPolicy(ScriptedSettings(replies=replies)))
-    episode = play(agent, budget=400)
-    assert episode.finish == "finished"
-    assert episode.ended == 400
-    assert any("there is no dish nothing" in reason for reason in refusals(episode))
-    assert any("tokens" in reason for reason in refusals(episode))
-    assert observed(episode, "not_understood")
-    assert episode.outcome["stretches"] > 1
-
-
-def test_several_actions_in_one_answer_are_done_in_order_and_a_new_answer_replaces_what_waits() -> None:
-    def plan(moment: Moment, seen: dict[str, Any]) -> Iterable[Intervention]:
-        first, second, _ = (dish["name"] for dish in seen["dishes"])
-        if moment.now == 0:
-            return [do("prepare", dish=first), do("prepare", dish=second), do("tutor", tokens=5)]
-        return []
-
-    class Changing(Ruled):
-        """Thinks better of it while the first dish is being prepared."""
-
-        async def act(self, moment: Moment) -> Decision:
-            if moment.now == 5:
-                return Decision([do("tutor", tokens=9)])
-            return Decision((await super().act(moment)).interventions, wake=5 if moment.now == 0 else None)
-
-    def begun(episode: Episode) -> list[str]:
-        works = [event for event in episode.events if event.kind == "work" and not event.seat]
-        return [event.name for event in works if event.data["state"] == "started"]
-
-    names = [dish["name"] for dish in observed(kept(), "kitchen")[0].data["dishes"]]
-    assert begun(play(Ruled(plan), budget=200)) == [f"prepare {names[0]}", f"prepare {names[1]}", "Q1"]
-    assert begun(play(Changing(plan), budget=200)) == [f"prepare {names[0]}", "Q1"]
 
 
 def test_all_is_over_when_everything_is_done_and_at_the_budget_at_the_latest() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -16,19 +17,25 @@ from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes
 from agentfw_papers.loops import Loop, read_loop
 from agentfw_papers.rewards.log_preference import LogPreferenceSettings
+from agentfw_papers.worlds.merchant.logs import write_logs
 from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
 from agentfw_papers.worlds.merchant.merchants import Merchants
 from agentfw_papers.worlds.merchant.rewards import MerchantPreference
 
 
-@pytest.fixture(scope="session")
-def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of the default world, fitted by the reward itself."""
+def fitted(home: Path, **more: Any) -> str:
+    """A model that the reward itself has fitted: of the default world, or of a log."""
     torch = pytest.importorskip("torch", reason="fitting needs torch")
     torch.set_num_threads(1)
-    home = tmp_path_factory.mktemp("merchant") / "preferences"
-    MerchantPreference(LogPreferenceSettings(model=str(home), dimensions=16, epochs=16))
-    return home
+    MerchantPreference(LogPreferenceSettings(model=str(home), dimensions=16, **more))
+    return str(home)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("merchant")
+    write_logs(folder / "logs", MerchantSettings(train_merchants=20, validation_merchants=2, test_merchants=2))
+    return fitted(folder / "model", logs=str(folder / "logs"), epochs=1)
 
 
 def host() -> Host:
@@ -40,9 +47,9 @@ def took_on(item: str, text: str, merchant: str = "train 1") -> Episode:
     return Episode(Task(0, 7, user=merchant), events=[Event(1, "observation", "reaction", {"effects": effects})])
 
 
-@pytest.mark.slow
-def test_products_that_suit_the_merchant_are_rewarded(fitted: Path) -> None:
-    model = MerchantPreference(LogPreferenceSettings(model=str(fitted)))
+@pytest.mark.nightly
+def test_products_that_suit_the_merchant_are_rewarded(tmp_path: Path) -> None:
+    model = MerchantPreference(LogPreferenceSettings(model=fitted(tmp_path / "model", epochs=16)))
     merchants = Merchants(MerchantSettings())
     better = []
 
@@ -69,8 +76,8 @@ def test_products_that_suit_the_merchant_are_rewarded(fitted: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("check", contract("reward"))
-def test_it_keeps_the_promises_of_a_reward_model(fitted: Path, check: CheckFunction) -> None:
-    make = made_by(host(), "reward", "merchant_preference", {"model": str(fitted)})
+def test_it_keeps_the_promises_of_a_reward_model(model: str, check: CheckFunction) -> None:
+    make = made_by(host(), "reward", "merchant_preference", {"model": model})
 
     result = run_check(check, make, episodes=sample_episodes(), time_limit=60)
 

@@ -14,7 +14,6 @@ from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
 from agentfw_papers.worlds.merchant.plan import plan_of
 from agentfw_papers.worlds.merchant.skills import SKILLS
 from agentfw_papers.worlds.merchant.tastes import TASTES
-from agentfw_plugins.models import locate
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
 
@@ -46,7 +45,3 @@ def test_it_plans_for_merchants_it_has_not_met_and_does_half_of_what_it_should()
     assert 0.35 < fmean(covered) < 0.65
     assert unreadable <= 10
     assert strays <= 35
-
-
-def test_it_is_small() -> None:
-    assert sum(file.stat().st_size for file in locate("tiny-merchant").iterdir()) < 1_000_000

@@ -139,14 +139,6 @@ def test_looking_again_tells_how_things_stand_then() -> None:
     assert (seen.time - alarm.time, seen.data["remaining"]) == (4, 16)
 
 
-def test_the_patches_look_again_when_a_threshold_is_crossed() -> None:
-    episodes = [controlled("patchpro", depth=2, seed=seed) for seed in range(10)]
-    looks = [event for one in episodes for event in one.events if (event.kind, event.name) == ("observation", "look")]
-    assert looks
-    for event in looks:
-        assert event.data["remaining"] in (15, 8, event.data["needed"] + 3)
-
-
 @pytest.mark.parametrize("wrong", [{"deadline": [20, 10]}, {"depth": 4}, {"rate": 0}, {"phases": []}])
 def test_what_makes_no_sense_is_told_before_anything_runs(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="environment"):

@@ -135,8 +135,9 @@ def test_an_import_that_leaves_out_too_much_fails_but_keeps_the_rest(tmp_path: P
     ).read_bytes()
 
 
-def test_systems_are_ranked_as_in_the_paper(tmp_path: Path) -> None:
-    group = json.loads(TABLES.read_text("utf-8"))["table_5"]["ABCD+"]
+@pytest.mark.parametrize("table", ["ABCD+", "Home Loan"])
+def test_systems_are_ranked_as_in_the_paper(tmp_path: Path, table: str) -> None:
+    group = json.loads(TABLES.read_text("utf-8"))["table_5"][table]
     path = tmp_path / "systems.csv"
     columns = ["ac", "max_ac", "difference", "pt", "ftr", "rar"]
     with path.open("w", newline="") as file:
@@ -148,7 +149,7 @@ def test_systems_are_ranked_as_in_the_paper(tmp_path: Path) -> None:
 
     assert len(ranking["group"]) == 17
     found = {row["name"]: row["pri"] for row in ranking["rows"]}
-    assert found == pytest.approx({row["name"]: row["pri"] for row in group}, abs=6e-5)
+    assert found == pytest.approx({row["name"]: row["pri"] for row in group}, abs=5e-5)
     assert list(found.values()) == sorted(found.values(), reverse=True)
 
 

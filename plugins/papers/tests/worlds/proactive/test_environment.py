@@ -111,20 +111,6 @@ def test_an_agent_is_asked_at_spoken_turns_unless_the_settings_say_otherwise() -
     assert len(asked["every"]) == len(speakers) > len(asked["spoken"]) > len(asked["customer"])
 
 
-def test_the_styles_differ_in_their_texts_alone() -> None:
-    told = {}
-    for style in ("plain", "reasoning", "asg"):
-        policy = Answering(lambda _: "nothing")
-        play(dialogues(style=style), policy)
-        told[style] = policy
-
-    assert told["plain"].texts == told["reasoning"].texts
-    assert [text.split("\n\n")[-1] for text in told["asg"].texts] == [
-        text.split("\n", 1)[1] for text in told["plain"].texts
-    ]
-    assert len({policy.requests[0].messages[0].content for policy in told.values()}) == 3
-
-
 def test_the_states_have_predictions_of_the_turn_before_and_triggers_that_were_observed() -> None:
     environment = dialogues(style="asg", answers="lines", early_end=0.0)
     policy = Answering(lambda place: "offer-refund pending amount=?" if place == 0 else "nothing")
@@ -136,21 +122,6 @@ def test_the_states_have_predictions_of_the_turn_before_and_triggers_that_were_o
     for trigger in environment.example(episode.task).dialogue.triggers:
         later = [text for text, turn in zip(policy.texts, episode.turns, strict=True) if turn.round >= trigger.turn]
         assert all(f"{trigger.action} triggered" in text for text in later)
-
-
-def test_placeholders_take_the_place_of_values_in_texts_and_references() -> None:
-    environment = turns(values="placeholder")
-
-    values = {
-        part.value
-        for task in environment.tasks(100, 7, "test")
-        for turn in environment.example(task).annotation.turns
-        for one in turn.opportunities
-        for part in one.inputs.values()
-        if part.value and part.value.startswith("<")
-    }
-
-    assert len(values) > 3
 
 
 # -- what becomes of answers -------------------------------------------------------------------------------------------
@@ -233,16 +204,6 @@ def test_an_unknown_text_encoder_is_refused_before_anything_is_played() -> None:
 
 
 # -- what is measured --------------------------------------------------------------------------------------------------
-
-
-def test_rewards_are_finite_at_every_turn_and_metrics_only_where_they_are_defined() -> None:
-    episode = play(dialogues(), Answering(lambda place: "search-faq triggered" if place % 2 else "nothing"))
-
-    by_name = {name: episode.series(name) for name in ("rac", "max_rac", "ptr", "ftr_cost", "format", "ac")}
-    asked = len(episode.turns)
-    assert [len(by_name[name]) for name in ("rac", "max_rac", "ptr", "ftr_cost", "format")] == [asked] * 5
-    assert len(by_name["ac"]) == asked // 2
-    assert {measure.round for measure in episode.measures} == {turn.round for turn in episode.turns}
 
 
 def test_tokens_that_take_time_move_a_prediction_to_the_turn_at_which_it_lands() -> None:

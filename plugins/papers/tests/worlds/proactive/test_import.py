@@ -69,6 +69,10 @@ def test_windows_and_early_triggers_of_what_was_imported() -> None:
     }
     report = validate({one.id: one.triggers for one in dialogues}, windows)
     assert [row.passed for row in report.margins] == [9, 9, 7, 4, 4]
+    third = report.margins[2]
+    assert third.scores == {"3592": 0.5, "9489": 1.0, "3695": 1.0}
+    assert (third.above(), third.mean) == pytest.approx((2 / 3, 2.5 / 3))
+    assert third.deviation == pytest.approx(0.2887, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +156,3 @@ def test_values_are_named_by_pattern_where_the_scenario_is_silent(tmp_path: Path
     assert triggers[1].values == {"value_1": "cminh730", "email": "cminh730@email.com", "order_id": "3348917502"}
     assert triggers[2].values == {"phone": "(977) 625-2661", "value_2": "something else"}
     assert imported.named_by == {"allowed values": 2, "pattern": 3, "no way": 2}
-
-
-PLACES = [("convo_id",), ("scenario",), ("original",), ("original", 3), ("original", 3, 0), ("original", 3, 1)]
-PLACES += [("delexed", 6), ("delexed", 6, "targets"), ("delexed", 6, "targets", 3), ("scenario", "order")]

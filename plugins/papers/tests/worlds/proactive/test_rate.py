@@ -13,7 +13,6 @@ from chat_server import completion, serving
 from click.testing import CliRunner
 
 from agentfw import Generation, Policy, Request, Run
-from agentfw.errors import EndpointError
 from agentfw.runs import RunFolder, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_papers.worlds.proactive.asking import Asker
@@ -102,37 +101,6 @@ def test_the_judge_reads_the_dialogue_up_to_the_turn_and_what_was_predicted_ther
         assert [one["name"] for one in shown["predictions"]] == [one.name for one in said]
         assert shown.keys() == {"dialogue", "predictions"}
     assert len(asked) == len(predicted.turns(name))
-
-
-def test_an_unusable_rating_is_asked_for_again_and_then_counted(predicted: Predictions, tmp_path: Path) -> None:
-    def moody(material: dict[str, Any]) -> str:
-        return rating(7) if len(material["dialogue"]) == 5 else by_length(material)
-
-    found = rate(predicted, Judge(moody), tmp_path)
-
-    assert found.failed
-    assert all(where.startswith("turn 5 of ") for where in found.failed)
-    assert all("must be one of" in reason for reason in found.failed.values())
-    assert found.retried == len(found.failed)
-
-
-def test_a_judge_that_is_gone_loses_nothing(predicted: Predictions, tmp_path: Path) -> None:
-    tired = Judge(lambda material: by_length(material))
-
-    class Gone(Judge):
-        async def generate(self, request: Request) -> Generation:
-            if len(self.read) == 20:
-                raise EndpointError("nobody answers")
-            return await super().generate(request)
-
-    with pytest.raises(EndpointError):
-        rate(predicted, Gone(by_length), tmp_path)
-    resumed = rate(predicted, tired, tmp_path)
-    undisturbed = rate(predicted, Judge(by_length), tmp_path / "other")
-
-    assert resumed.from_before >= 16
-    assert len(tired.read) == resumed.answers - resumed.from_before
-    assert resumed.by_dialogue == undisturbed.by_dialogue
 
 
 @pytest.mark.slow

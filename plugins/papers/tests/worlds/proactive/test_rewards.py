@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import pytest
 from agentfw import Episode, RewardModel, Run, Task
 from agentfw.episode import Measure
 from agentfw.runs import parse_spec
-from agentfw.runs.spec.weights import Progress, parse_schedule
 from agentfw.testing import fresh_host
 
 HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
@@ -61,68 +58,6 @@ def test_a_turn_that_was_not_measured_has_no_score_and_is_counted(tmp_path: Path
     # The fifth turn was still open when the time was over.
     assert [len(record["scores"]) for record in records] == [4, 4]
     assert [record["outcome"]["proactive_pt_unmeasured"] for record in records] == [1, 1]
-
-
-# -- the rules of appendix G.4 -----------------------------------------------------------------------------------------
-
-RULES: Mapping[str, Mapping[str, float | str]] = {
-    "rac": {"proactive_ac": 1},
-    "max_rac": {"proactive_max_ac": 1},
-    "timing": {"proactive_pt": 1, "proactive_ftr": -1},
-    "ruler": {"rubric": 1},
-    "weighted": {"proactive_ac": 1, "proactive_pt": 0.05, "proactive_ftr": -0.01},
-    "adaptive_metric": {
-        "proactive_ac": "stages:0,0.6,0.6",
-        "proactive_max_ac": "stages:0.8,0,0",
-        "proactive_pt": "stages:0.2,0.3,0",
-        "proactive_ftr": "stages:0,-0.1,-0.4",
-    },
-    "hybrid": {"proactive_ac": 0.5, "rubric": 0.5},
-    "adaptive_ruler": {"proactive_ac": "ramp:1->0.7", "rubric": "ramp:0.3"},
-}
-VALUES = {"proactive_ac": 0.5, "proactive_max_ac": 0.8, "proactive_pt": 0.4, "proactive_ftr": 0.25, "rubric": 0.9}
-
-
-def reward(rule: str, update: int, updates: int = 99) -> float:
-    progress = Progress(update=update, updates=updates)
-    return sum(parse_schedule(weight)(progress) * VALUES[name] for name, weight in RULES[rule].items())
-
-
-@pytest.mark.parametrize(
-    ("rule", "update", "value"),
-    [
-        ("rac", 50, 0.5),
-        ("max_rac", 50, 0.8),
-        ("timing", 50, 0.4 - 0.25),
-        ("ruler", 50, 0.9),
-        ("weighted", 50, 0.5 + 0.05 * 0.4 - 0.01 * 0.25),
-        ("adaptive_metric", 0, 0.8 * 0.8 + 0.2 * 0.4),
-        ("adaptive_metric", 32, 0.8 * 0.8 + 0.2 * 0.4),
-        ("adaptive_metric", 33, 0.6 * 0.5 + 0.3 * 0.4 - 0.1 * 0.25),
-        ("adaptive_metric", 66, 0.6 * 0.5 - 0.4 * 0.25),
-        ("adaptive_metric", 98, 0.6 * 0.5 - 0.4 * 0.25),
-        ("hybrid", 50, 0.5 * 0.5 + 0.5 * 0.9),
-        ("adaptive_ruler", 0, 0.5),
-        ("adaptive_ruler", 33, 0.9 * 0.5 + 0.1 * 0.9),
-        ("adaptive_ruler", 66, 0.8 * 0.5 + 0.2 * 0.9),
-        # The last update comes before the end of the training: (U - 1) / U of the share.
-        ("adaptive_ruler", 98, (1 - 0.3 * 98 / 99) * 0.5 + 0.3 * 98 / 99 * 0.9),
-    ],
-)
-def test_a_rule_of_the_paper_is_a_mix_of_weights(rule: str, update: int, value: float) -> None:
-    assert reward(rule, update) == pytest.approx(value)
-
-
-def test_the_first_two_stages_of_the_adaptive_metric_share_one_and_a_cost() -> None:
-    totals = [
-        math.fsum(
-            abs(parse_schedule(weight)(Progress(update=update, updates=99)))
-            for weight in RULES["adaptive_metric"].values()
-        )
-        for update in (0, 40, 80)
-    ]
-
-    assert totals == pytest.approx([1, 1, 1])
 
 
 # -- in a run ----------------------------------------------------------------------------------------------------------

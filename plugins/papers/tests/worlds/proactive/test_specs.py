@@ -50,8 +50,3 @@ def test_its_reward_passes_from_agreement_to_a_judge_with_two_rules_of_its_own()
     assert [round(one, 3) for one in weights(319)] == [0.701, 0.299]
     assert judge.policy.name == "openai"
     assert len(judge.rules) == 2
-
-
-def test_a_training_of_another_name_starts_in_the_environment_that_its_spec_says() -> None:
-    assert resolved("proactive-llm").environment.name == "proactive"
-    assert resolved("proactive").policy.name == "tiny"

@@ -13,7 +13,6 @@ from agentfw.request import Sampling
 from agentfw.runs import read_spec
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
-from agentfw_plugins.models import locate
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
 
@@ -38,7 +37,3 @@ def test_it_follows_people_it_has_not_met_and_is_unsure_when_to_be_ready() -> No
     assert mean_of("format") >= 0.99
     assert mean_of("ac") >= 0.6
     assert 0.2 <= mean_of("rar") <= 0.6
-
-
-def test_it_is_small() -> None:
-    assert sum(file.stat().st_size for file in locate("tiny-proactive").iterdir()) < 3_000_000
