@@ -20,7 +20,10 @@ from agentfw_plugins.gateway.live import Limits, Stop, opened, serve_until
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-__all__ = ["Served", "agentfw", "gateway", "rule", "serve", "served"]
+__all__ = ["EARS", "Served", "agentfw", "gateway", "rule", "serve", "served"]
+
+EARS = str(Path(__file__).parents[2] / "contract" / "gateway" / "components" / "ears.py")
+"""A memory in one file that keeps all that users say."""
 
 
 def rule(moment: Moment) -> Iterator[Intervention | str]:

@@ -3,68 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
-from agentfw import Memory
-from agentfw.errors import UnknownNameError
-from agentfw.memory import Query, Recollection, Remembered, Saying
-
-from .conftest import Served
+from .conftest import EARS, Served
 from .endless_upstream import until
 from .test_sessions import ask, body
 
 Serve = Callable[..., Served]
 
 
-class Ears(Memory):
-    """Keeps all that users say."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, list[Remembered]] = {}
-
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        return [Recollection(one.text) for one in self.kept.get(query.user, [])][: query.limit]
-
-    async def hear(self, saying: Saying) -> None:
-        self.kept.setdefault(saying.user, []).insert(0, Remembered(saying.id, saying.text, saying.at))
-
-    async def remembered(self, user: str) -> Sequence[Remembered]:
-        return self.kept.get(user, [])
-
-    async def correct(self, user: str, item: str, text: str) -> Remembered:
-        place = self._place(user, item)
-        self.kept[user][place] = corrected = replace(self.kept[user][place], text=text)
-        return corrected
-
-    async def forget_one(self, user: str, item: str) -> None:
-        place = self._place(user, item)
-        del self.kept[user][place]
-
-    async def forget(self, user: str) -> dict[str, int]:
-        return {"sayings": len(self.kept.pop(user, []))}
-
-    def _place(self, user: str, item: str) -> int:
-        for place, one in enumerate(self.kept.get(user, [])):
-            if one.id == item:
-                return place
-        raise UnknownNameError("remembered item", item, [])
-
-
-def hearing(gateway: Served) -> Served:
-    """The gateway with this memory, in place of the one that it was started with."""
-    [guarded] = gateway.live.assembly.memories
-    guarded.inside = Ears()
-    return gateway
-
-
 @pytest.fixture
 def gateway(serve: Serve) -> Served:
-    return hearing(serve(memories=["strategyhub"]))
+    return serve(memories=[EARS])
 
 
 def of(gateway: Served, user: str, **more: Any) -> list[dict[str, Any]]:
@@ -116,7 +70,7 @@ def test_a_gateway_whose_memory_shows_nothing_says_so(serve: Serve) -> None:
 
 @pytest.mark.slow
 def test_the_page_shows_what_is_kept_and_lets_it_be_changed(serve: Serve, chromium: Callable[..., Any]) -> None:
-    gateway = hearing(serve(memories=["strategyhub"]))
+    gateway = serve(memories=[EARS])
     told(gateway, "I like <b>green</b> tea.", "ada")
     told(gateway, "My name is Ada.", "ada")
     browser = chromium()

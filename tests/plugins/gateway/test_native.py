@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,6 +21,7 @@ from agentfw_plugins.protocols import BadRequest, Protocol, protocols
 from agentfw_plugins.protocols.bodies import read_body
 from agentfw_plugins.protocols.chat import recorded
 
+from .endless_upstream import until
 from .features import SCHEMA
 from .mutations import mutated
 from .native_features import MESSAGE, RESPONSE, message_stream, response_stream
@@ -78,19 +78,14 @@ def post(gateway: Passing, path: str, body: Body, query: str = "", **headers: st
     return httpx.post(f"{gateway.session('tea')}/{path}{query}", content=raw, headers=headers, timeout=60)
 
 
-def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 300
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def episode(gateway: Passing) -> Episode:
     return gateway.live.sessions["tea"].episode
 
 
 @pytest.mark.parametrize("path", BOTH)
-def test_a_request_and_its_answer_keep_their_bytes(upstream: Callable[..., Passing], path: str) -> None:
+def test_a_request_and_its_answer_keep_their_bytes_and_the_record_has_what_was_said(
+    upstream: Callable[..., Passing], path: str
+) -> None:
     reply = Reply(json.dumps(ANSWERED[path], indent=2).encode(), headers={"request-id": "r-1"})
     gateway = upstream(reply)
 
@@ -105,14 +100,6 @@ def test_a_request_and_its_answer_keep_their_bytes(upstream: Callable[..., Passi
     assert answer.content == reply.body
     assert answer.headers["request-id"] == "r-1"
     assert answer.headers["x-agentfw-session"] == "tea"
-
-
-@pytest.mark.parametrize("path", BOTH)
-def test_the_record_has_what_was_said(upstream: Callable[..., Passing], path: str) -> None:
-    gateway = upstream(Reply(ANSWERED[path]))
-
-    post(gateway, path, ASKED[path])
-
     [turn] = episode(gateway).turns
     assert turn.text == "Sunny."
     assert [(call.name, call.arguments, call.id) for call in turn.calls] == [("weather", {"city": "Rome"}, "c")]
@@ -157,22 +144,18 @@ def test_a_stream_that_is_cut_off_ends_with_an_error_of_its_format(upstream: Cal
 
 
 @pytest.mark.parametrize("path", BOTH)
-def test_a_refusal_comes_back_as_it_is(upstream: Callable[..., Passing], path: str) -> None:
-    body = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}, "request_id": "r"}
-    gateway = upstream(Reply(body, 529, {"retry-after": "3"}))
+def test_a_refusal_comes_back_as_it_is_and_what_is_wrong_is_up_to_the_server(
+    upstream: Callable[..., Passing], path: str
+) -> None:
+    busy = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}, "request_id": "r"}
+    strange = {"error": {"message": "what is this?"}}
+    gateway = upstream(Reply(busy, 529, {"retry-after": "3"}), Reply(strange, 400))
 
-    answer = post(gateway, path, ASKED[path])
+    refused = post(gateway, path, ASKED[path])
+    wrong = post(gateway, path, {"model": "served", "input": 7, "messages": "no", "max_tokens": "x"})
 
-    assert (answer.status_code, answer.json(), answer.headers["retry-after"]) == (529, body, "3")
-
-
-@pytest.mark.parametrize("path", BOTH)
-def test_what_the_server_finds_wrong_is_up_to_the_server(upstream: Callable[..., Passing], path: str) -> None:
-    gateway = upstream(Reply({"error": {"message": "what is this?"}}, 400))
-
-    answer = post(gateway, path, {"model": "served", "input": 7, "messages": "no", "max_tokens": "x"})
-
-    assert (answer.status_code, answer.json()) == (400, {"error": {"message": "what is this?"}})
+    assert (refused.status_code, refused.json(), refused.headers["retry-after"]) == (529, busy, "3")
+    assert (wrong.status_code, wrong.json()) == (400, strange)
 
 
 @pytest.mark.parametrize("protocol", [protocols()[path] for path in ("responses", "messages", "completions")])

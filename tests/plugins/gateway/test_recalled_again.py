@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +9,21 @@ import httpx
 import pytest
 from chat_server import completion
 
+from agentfw import Memory
+from agentfw.memory import Embedded, Query, Recollection, Remembered
 from agentfw_plugins.protocols import protocols
 
-from .conftest import Served
-from .test_memory import Ears
-from .test_memory import hearing as with_ears
 from .upstream import Passing, passing
 
-from agentfw.memory import Embedded, Query, Recollection  # isort: skip
 
-Serve = Callable[..., Served]
+class Topics(Memory):
+    """Knows a thing of each topic until it is forgotten, and that texts of different topics are far apart."""
 
+    async def forget(self, user: str) -> dict[str, int]:
+        return {}
 
-class Topics(Ears):
-    """Knows a thing of each topic, and that texts of different topics are far apart."""
+    async def remembered(self, user: str) -> list[Remembered]:
+        return []
 
     async def recall(self, query: Query) -> list[Recollection]:
         return [Recollection(f"Ada likes {topic}.") for topic in ("tea", "tests") if topic in query.text]
@@ -33,7 +33,7 @@ class Topics(Ears):
         return Embedded("topics", [[float(one) for one in vector] for vector in vectors])
 
 
-def asked(gateway: Served, *messages: str, path: str = "/s/one/v1/chat/completions") -> dict[str, Any]:
+def asked(gateway: Passing, *messages: str, path: str = "/s/one/v1/chat/completions") -> dict[str, Any]:
     roles = ("user", "assistant")
     conversation = [{"role": roles[i % 2], "content": text} for i, text in enumerate(messages)]
     body: dict[str, Any] = {"model": "served", "messages": conversation, "max_tokens": 50}
@@ -46,8 +46,8 @@ def asked(gateway: Served, *messages: str, path: str = "/s/one/v1/chat/completio
 @pytest.fixture
 def gateway(tmp_path: Path) -> Any:
     with passing(tmp_path, completion("fine"), memories=["strategyhub"]) as running:
-        with_ears(running)
-        running.live.assembly.memories[0].inside = Topics()
+        [guarded] = running.live.assembly.memories
+        guarded.inside = Topics()
         yield running
 
 
