@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from agentfw.episode import Episode
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
+from .endless_upstream import until
 from .upstream import Passing
 
 Body = dict[str, Any]
@@ -264,10 +264,7 @@ def test_the_sampling_of_the_run_and_what_is_remembered_are_added_and_nothing_el
     )
     fact = {**ASK, "contents": [{"role": "user", "parts": [{"text": "I live in Berlin."}]}]}
     post(gateway, fact, headers={"x-agentfw-user": "ada"})
-    end = time.monotonic() + 300
-    while not httpx.get(f"{gateway.url}/memory?user=ada").json()["items"]:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: httpx.get(f"{gateway.url}/memory?user=ada").json()["items"])
 
     ask = {**ASK, "labels": {"user": "ada"}, "contents": [{"role": "user", "parts": [{"text": "Where do I live?"}]}]}
     httpx.post(f"{gateway.url}/s/other/v1beta/models/served:generateContent", json=ask)
