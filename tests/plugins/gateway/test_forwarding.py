@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from chat_server import USAGE, Reply, chunks, completion, refusal, tool_call
 from agentfw.episode import Episode
 
 from .features import ANSWERS, CONVERSATION, FIELDS, TOOL
-from .upstream import Passing, passing
+from .upstream import Passing, Start, passing
 
 Body = dict[str, Any]
 ASK: Body = {"model": "openai", "messages": [{"role": "user", "content": "Which tea?"}]}
@@ -38,7 +37,7 @@ def chunk(delta: Body, **choice: Any) -> Body:
 # -- requests ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_reaches_the_server_as_it_is(upstream: Callable[..., Passing]) -> None:
+def test_a_request_reaches_the_server_as_it_is(upstream: Start) -> None:
     gateway = upstream(completion("fine"))
     sent = {"model": "openai", "messages": CONVERSATION, **FIELDS}
 
@@ -55,7 +54,7 @@ def test_a_request_reaches_the_server_as_it_is(upstream: Callable[..., Passing])
     assert [action["name"] for action in episode(gateway).actions[""]] == ["weather", "grep"]
 
 
-def test_a_body_that_needs_no_change_keeps_its_bytes(upstream: Callable[..., Passing]) -> None:
+def test_a_body_that_needs_no_change_keeps_its_bytes(upstream: Start) -> None:
     seen: list[Body] = []
     gateway = upstream(lambda body: seen.append(body) or completion())  # type: ignore[func-returns-value]
     raw = b'{ "model":"served",  "messages":[{"role":"user","content":"\\u00e9"}], "top_p": 0.10 }'
@@ -65,7 +64,7 @@ def test_a_body_that_needs_no_change_keeps_its_bytes(upstream: Callable[..., Pas
     assert gateway.server.headers[-1]["content-length"] == str(len(raw))
 
 
-def test_a_program_chooses_the_model_where_the_gateway_was_not_told_one(upstream: Callable[..., Passing]) -> None:
+def test_a_program_chooses_the_model_where_the_gateway_was_not_told_one(upstream: Start) -> None:
     gateway = upstream(completion("fine"), assignments=('policy.model=""',))
 
     answers = [post(gateway, {**ASK, "model": model}) for model in ("gpt-x", "agentfw")]
@@ -77,7 +76,7 @@ def test_a_program_chooses_the_model_where_the_gateway_was_not_told_one(upstream
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_comes_back_as_it_is(upstream: Callable[..., Passing]) -> None:
+def test_an_answer_comes_back_as_it_is(upstream: Start) -> None:
     headers = {"x-request-id": "r-1", "openai-processing-ms": "12"}
     gateway = upstream(*(Reply(reply.body, headers=headers) for reply in ANSWERS.values()))
 
@@ -91,7 +90,7 @@ def test_an_answer_comes_back_as_it_is(upstream: Callable[..., Passing]) -> None
         assert [turn.calls for turn in episode(gateway, session).turns] == [()], name
 
 
-def test_calls_are_recorded_and_belong_to_the_conversation(upstream: Callable[..., Passing]) -> None:
+def test_calls_are_recorded_and_belong_to_the_conversation(upstream: Start) -> None:
     called = completion(None, message={"tool_calls": [tool_call("weather", city="Rome")]}, finish_reason="tool_calls")
     gateway = upstream(called, completion("Sunny."))
 
@@ -105,7 +104,7 @@ def test_calls_are_recorded_and_belong_to_the_conversation(upstream: Callable[..
     assert len(episode(gateway).messages) == 3, "what the client sent back is what it was answered"
 
 
-def test_several_choices_are_several_turns(upstream: Callable[..., Passing]) -> None:
+def test_several_choices_are_several_turns(upstream: Start) -> None:
     two = completion("green")
     black = {"index": 1, "message": {"role": "assistant", "content": "black"}, "finish_reason": "stop"}
     two.body["choices"].append(black)  # type: ignore[index]
@@ -118,7 +117,7 @@ def test_several_choices_are_several_turns(upstream: Callable[..., Passing]) -> 
     assert episode(gateway).usage.sampled == 5
 
 
-def test_a_stream_comes_back_as_it_is(upstream: Callable[..., Passing]) -> None:
+def test_a_stream_comes_back_as_it_is(upstream: Start) -> None:
     called = {"index": 0, "id": "c-9", "type": "function", "function": {"name": "weather", "arguments": '{"ci'}}
     reply = chunks(
         b": keep-alive\n\n",
@@ -157,7 +156,7 @@ def with_tokens(body: Body) -> Reply:
     return completion("fine", **more, top={"prompt_token_ids": [8, 9]})
 
 
-def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstream: Callable[..., Passing]) -> None:
+def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstream: Start) -> None:
     gateway = upstream(with_tokens, counts=True, owner="vllm")
 
     whole = post(gateway, ASK).json()
@@ -174,7 +173,7 @@ def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstr
     assert gateway.server.asked_for_models == 1
 
 
-def test_nothing_is_added_where_the_server_refuses_it(upstream: Callable[..., Passing]) -> None:
+def test_nothing_is_added_where_the_server_refuses_it(upstream: Start) -> None:
     streamed = {**ASK, "stream": True}
     gateway = upstream(chunks(chunk({"content": "fine"}, finish_reason="stop")))
 
@@ -185,7 +184,7 @@ def test_nothing_is_added_where_the_server_refuses_it(upstream: Callable[..., Pa
     assert gateway.server.bodies == [{**streamed, "model": "served", **more} for more in (counted, {}, {})]
 
 
-def test_what_one_request_caused_changes_no_other(upstream: Callable[..., Passing]) -> None:
+def test_what_one_request_caused_changes_no_other(upstream: Start) -> None:
     def strict(body: Body) -> Reply:
         names = [tool["function"]["name"] for tool in body.get("tools", ())]
         bad = [name for name in names if "!" in name]
@@ -216,9 +215,7 @@ REFUSALS: list[tuple[int, Body, dict[str, str]]] = [
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_refusal_keeps_its_meaning_and_retries_are_up_to_the_client(
-    upstream: Callable[..., Passing], stream: bool
-) -> None:
+def test_a_refusal_keeps_its_meaning_and_retries_are_up_to_the_client(upstream: Start, stream: bool) -> None:
     replies = (Reply({"error": error}, status, headers) for status, error, headers in REFUSALS)
     gateway = upstream(*replies, counts=True)
 
@@ -234,9 +231,7 @@ def test_a_refusal_keeps_its_meaning_and_retries_are_up_to_the_client(
     ("path", "more", "kind"),
     [("messages", {"max_tokens": 5}, "rate_limit_error"), ("responses", {"input": "hi"}, "requests")],
 )
-def test_a_refusal_keeps_its_meaning_in_other_formats(
-    upstream: Callable[..., Passing], path: str, more: Body, kind: str
-) -> None:
+def test_a_refusal_keeps_its_meaning_in_other_formats(upstream: Start, path: str, more: Body, kind: str) -> None:
     error = {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded", "param": None}
     gateway = upstream(Reply({"error": error}, 429, {"retry-after": "7"}))
 
@@ -248,7 +243,7 @@ def test_a_refusal_keeps_its_meaning_in_other_formats(
 
 
 def test_the_servers_address_and_the_key_are_not_told(
-    upstream: Callable[..., Passing], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    upstream: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
 
@@ -272,7 +267,7 @@ def test_the_servers_address_and_the_key_are_not_told(
     [Reply(b"<html>busy</html>"), Reply([1]), Reply({"choices": []}), Reply({"choices": [{}]}, missing=3)],
     ids=["html", "list", "empty", "half"],
 )
-def test_an_answer_that_is_none_is_an_error(upstream: Callable[..., Passing], reply: Reply) -> None:
+def test_an_answer_that_is_none_is_an_error(upstream: Start, reply: Reply) -> None:
     gateway = upstream(reply, completion("fine"))
 
     assert post(gateway, ASK).status_code == 502
@@ -283,12 +278,12 @@ HALF = 'data: {"choices": [{"index": 0, "delta": {"content": "\u00e4'.encode()[:
 """An event that ends within a character."""
 
 
-@pytest.mark.parametrize("more", [{"missing": 20}, {"half": HALF}])
+@pytest.mark.parametrize(("last", "missing"), [(chunk({"content": "a"}), 20), (HALF, 0)])
 def test_a_stream_that_breaks_off_is_an_error_that_can_be_read_and_kept_as_far_as_it_came(
-    upstream: Callable[..., Passing], more: dict[str, Any]
+    upstream: Start, last: object, missing: int
 ) -> None:
-    first, second = chunk({"content": "Green te"}), more.pop("half", chunk({"content": "a"}))
-    gateway = upstream(chunks(first, second, done=False, **more))
+    first = chunk({"content": "Green te"})
+    gateway = upstream(chunks(first, last, done=False, missing=missing))
 
     answer = post(gateway, {**ASK, "stream": True})
 
@@ -299,7 +294,7 @@ def test_a_stream_that_breaks_off_is_an_error_that_can_be_read_and_kept_as_far_a
     assert (turn.text, turn.finish) == ("Green te", "interrupted")
 
 
-def test_a_long_stream_is_no_silent_one(upstream: Callable[..., Passing]) -> None:
+def test_a_long_stream_is_no_silent_one(upstream: Start) -> None:
     words = [chunk({"content": "on "}) for _ in range(6)]
     gateway = upstream(chunks(*words, chunk({}, finish_reason="stop"), pause=0.15), assignments=("policy.deadline=1",))
 
@@ -309,7 +304,7 @@ def test_a_long_stream_is_no_silent_one(upstream: Callable[..., Passing]) -> Non
     assert "error" not in answer.text
 
 
-def test_silence_ends_at_the_deadline(upstream: Callable[..., Passing]) -> None:
+def test_silence_ends_at_the_deadline(upstream: Start) -> None:
     silent = chunks(chunk({"content": "on"}), chunk({"content": "off"}), pause=2)
     gateway = upstream(silent, Reply(completion().body, wait=2), assignments=("policy.deadline=1",))
 
@@ -323,7 +318,7 @@ def test_silence_ends_at_the_deadline(upstream: Callable[..., Passing]) -> None:
 # -- a run's own wishes ------------------------------------------------------------------------------------------------
 
 
-def test_the_sampling_of_the_run_holds_where_the_client_leaves_it_open(upstream: Callable[..., Passing]) -> None:
+def test_the_sampling_of_the_run_holds_where_the_client_leaves_it_open(upstream: Start) -> None:
     settings = ("sampling.temperature=0.5", "sampling.max_tokens=20")
     gateway = upstream(completion("fine"), assignments=settings)
 

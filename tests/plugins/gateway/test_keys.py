@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,12 @@ from agentfw.errors import UsageError
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Served
-from .test_sessions import ask, body
-
-Serve = Callable[..., Served]
+from .conftest import Serve
+from .test_sessions import body
 
 
 def bearer(secret: str) -> dict[str, str]:
     return {"authorization": f"Bearer {secret}"}
-
-
-@pytest.fixture
-def keys(tmp_path: Path) -> KeyFile:
-    return KeyFile(tmp_path / "keys.json")
 
 
 def test_a_key_is_stored_as_a_digest_that_only_its_owner_can_read(keys: KeyFile) -> None:
@@ -51,26 +43,6 @@ def test_two_keys_with_the_same_name_are_refused(keys: KeyFile) -> None:
 
     with pytest.raises(UsageError, match="already"):
         keys.add("ada")
-
-
-@pytest.mark.slow
-def test_sessions_of_the_same_name_are_apart_by_key(serve: Serve, keys: KeyFile) -> None:
-    ada, eve = bearer(keys.add("ada")), bearer(keys.add("eve"))
-    gateway = serve(Limits(keys=("the-operators",), key_file=keys.path))
-
-    for said, headers in (("I am Ada", ada), ("I am Eve", eve)):
-        answer = ask(gateway.session("tea"), body(said), headers)
-        assert answer["session"] == "tea"
-    shown = {name: httpx.get(f"{gateway.url}/s/tea", headers=head).json() for name, head in (("a", ada), ("e", eve))}
-    listed = httpx.get(f"{gateway.url}/sessions", headers=eve).json()["sessions"]
-    all_of_them = httpx.get(f"{gateway.url}/sessions", headers=bearer("the-operators")).json()["sessions"]
-
-    assert [one["content"] for one in shown["a"]["messages"]] == ["I am Ada"]
-    assert [one["content"] for one in shown["e"]["messages"]] == ["I am Eve"]
-    assert [(one["session"], one["user"]) for one in listed] == [("tea", "eve")]
-    assert sorted(one["session"] for one in all_of_them) == ["ada:tea", "eve:tea"]
-    assert httpx.get(f"{gateway.url}/s/ada:tea", headers=eve).status_code == 404
-    assert httpx.get(f"{gateway.url}/s/ada:tea", headers=bearer("the-operators")).status_code == 200
 
 
 @pytest.mark.slow

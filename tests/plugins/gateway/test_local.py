@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from agentfw.errors import SettingsError
 from agentfw.turns.parsing import StreamedText
 from agentfw_plugins.gateway.live import Limits, opened
 
-from .conftest import Served
+from .conftest import Serve, Served
 
 Body = dict[str, Any]
 SCHEMA = {"type": "json_schema", "name": "a", "schema": {}}
@@ -58,7 +57,7 @@ def test_hints_and_neutral_values_are_taken(gateway: Served) -> None:
     assert post(gateway, {**hints, **neutral}).status_code == 200
 
 
-def test_n_answers_are_n_turns(serve: Callable[..., Served]) -> None:
+def test_n_answers_are_n_turns(serve: Serve) -> None:
     gateway = serve(policy="scripted", assignments=['policy.replies=["one", "two", "three"]'])
 
     answer = post(gateway, {"n": 3}).json()
@@ -81,7 +80,7 @@ def test_stop_cuts_the_text(gateway: Served) -> None:
     assert post(gateway, {"stop": ["said", "xyz"]}).json()["choices"][0]["message"]["content"] == "You "
 
 
-def test_a_model_is_told_by_its_name(serve: Callable[..., Served]) -> None:
+def test_a_model_is_told_by_its_name(serve: Serve) -> None:
     url = serve(Limits(models=("scripted", "a/b"))).session("x")
 
     assert httpx.get(f"{url}/models/a/b").json()["id"] == "a/b"

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import httpx
 import pytest
 
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Served
+from .conftest import Serve, Served
 
-Serve = Callable[..., Served]
 BROWSER = {"accept": "text/html"}
-
-
-@pytest.fixture
-def keys(tmp_path: Path) -> KeyFile:
-    return KeyFile(tmp_path / "keys.json")
 
 
 @pytest.fixture

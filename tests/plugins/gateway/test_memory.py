@@ -9,11 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from .conftest import EARS, Served
+from .conftest import EARS, Serve, Served
 from .endless_upstream import until
 from .test_sessions import ask, body
-
-Serve = Callable[..., Served]
 
 
 @pytest.fixture

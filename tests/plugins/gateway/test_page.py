@@ -19,13 +19,12 @@ from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.runs import RunFolder, read_sessions
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Served
+from .conftest import Serve, Served
 from .test_sessions import ask, body
 
 SERVER = Path(__file__).parents[1] / "tools" / "mcp_servers" / "tools.py"
 MARKUP = '<script>window.taken=1</script><img src=x onerror="window.taken=1">'
 
-Serve = Callable[..., Served]
 Browsers = Callable[..., Any]
 """The fixture `chromium`: starts a browser."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,9 @@ from agentfw_plugins.gateway.profiles import Sent, Told, told_by, typed
 from agentfw_plugins.protocols import Body, protocols
 from agentfw_plugins.protocols.chat import recorded
 
-from .conftest import EARS, Served
+from .conftest import EARS, Serve, Served
 from .endless_upstream import until
 from .test_memory import of
-
-Serve = Callable[..., Served]
 
 RECORDED = {
     file.stem: json.loads(file.read_text("utf-8")) for file in Path(__file__).parent.glob("recorded_agents/*.json")

@@ -6,7 +6,6 @@ import json
 import shutil
 import socket
 import sqlite3
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +19,7 @@ from agentfw.errors import RunFolderError
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Served, served
+from .conftest import Serve, Served, served
 from .endless_upstream import until
 
 WEATHER = {
@@ -48,6 +47,19 @@ def ask(url: str, given: Body, headers: dict[str, str] | None = None) -> Body:
 def said(answer: Body) -> Body:
     message: Body = answer["choices"][0]["message"]
     return message
+
+
+@pytest.mark.slow
+def test_without_a_name_a_conversation_is_found_by_what_was_answered_in_it_and_by_its_user_alone(
+    gateway: Served,
+) -> None:
+    url = f"{gateway.url}/v1"
+    first = ask(url, body("hello", user="ada"))
+
+    goes_on = ask(url, body("hello", said(first), "and now?", user="ada"))
+    of_another_user = ask(url, body("hello", said(first), "and now?", user="bob"))
+
+    assert goes_on["session"] == first["session"] != of_another_user["session"]
 
 
 WRONG: list[tuple[str, str, Any, int]] = [
@@ -97,7 +109,7 @@ def test_what_is_wrong_has_its_status_and_a_message(
 
 
 @pytest.mark.slow
-def test_only_who_has_the_key_is_served_and_it_is_written_nowhere(serve: Callable[..., Served]) -> None:
+def test_only_who_has_the_key_is_served_and_it_is_written_nowhere(serve: Serve) -> None:
     key = "sk-the-only-key"
     gateway = serve(Limits(keys=(key,)))
     url = f"{gateway.session('tea')}/chat/completions"
@@ -122,7 +134,7 @@ def test_without_a_key_no_web_page_gets_in(gateway: Served, headers: dict[str, s
     assert "page" not in gateway.live.sessions
 
 
-def test_only_so_many_sessions_are_in_progress(serve: Callable[..., Served]) -> None:
+def test_only_so_many_sessions_are_in_progress(serve: Serve) -> None:
     gateway = serve(Limits(sessions=1))
     ask(gateway.session("one"), body("hi"))
 
@@ -132,9 +144,7 @@ def test_only_so_many_sessions_are_in_progress(serve: Callable[..., Served]) -> 
 
 
 @pytest.mark.slow
-def test_a_session_that_ended_because_nobody_used_it_begins_again_under_its_name(
-    serve: Callable[..., Served], tmp_path: Path
-) -> None:
+def test_a_session_that_ended_because_nobody_used_it_begins_again_under_its_name(serve: Serve, tmp_path: Path) -> None:
     gateway = serve(Limits(idle=8))
     ask(gateway.session("tea"), body("the first time", user="ada"))
     left_alone(gateway, "tea")
@@ -180,7 +190,7 @@ def test_a_port_in_use_is_an_error_that_says_so(agentfw: Agentfw) -> None:
 
 
 @pytest.mark.slow
-def test_a_locked_store_keeps_nobody_waiting_who_does_not_use_it(serve: Callable[..., Served]) -> None:
+def test_a_locked_store_keeps_nobody_waiting_who_does_not_use_it(serve: Serve) -> None:
     gateway = serve(memories=["strategyhub"])
     ask(gateway.session("tea"), body("Which tea?", user="ada"))
     store = gateway.live.folder.path / "strategies.db"
@@ -199,7 +209,7 @@ def test_a_locked_store_keeps_nobody_waiting_who_does_not_use_it(serve: Callable
         assert waiting.result()["session"] == "later"
 
 
-def test_a_sub_agent_has_a_session_of_its_own_below_that_of_its_agent(serve: Callable[..., Served]) -> None:
+def test_a_sub_agent_has_a_session_of_its_own_below_that_of_its_agent(serve: Serve) -> None:
     gateway = serve()
     address = f"{gateway.url}/v1"
     asked = body("Look into it")

@@ -7,17 +7,16 @@ import json
 import socket
 import time
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_server import Reply, completion, refusal, serving
+from command_line import Agentfw
 from openai_asking import ASK, ask, fails, finish, policy_at
 from pydantic import ValidationError
 
 from agentfw.errors import QuotaEndedError
 from agentfw.policy import Generation, Request, Sampling
-from agentfw_cli.main import main
 from agentfw_plugins.policies.http import endpoint
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
 
@@ -323,26 +322,17 @@ def test_settings_that_cannot_work_are_refused_before_anything_is_asked(settings
 
 
 @pytest.mark.slow
-def test_a_run_whose_quota_ends_is_resumed_without_asking_anything_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_quota_ends_is_resumed_without_asking_anything_again(agentfw: Agentfw) -> None:
     call = {"name": "decide", "arguments": json.dumps({"accept": "A", "ranking": ["A", "B", "C", "D", "E"]})}
     decides = completion(None, message={"tool_calls": [{"id": "c", "type": "function", "function": call}]})
     ended = Reply({"error": {"message": "used up", "type": "insufficient_quota"}}, 429)
-    monkeypatch.chdir(tmp_path)
     words = ["run", "calendar-strategyhub", "--set", "policy.model=served", "--set", "concurrency=1"]
     words += ["--set", "sampling.top_p=null", "--set", "environment.rounds=6", "--set", "episodes=3"]
 
-    def command(address: str, *words: str) -> Any:
-        with pytest.raises(SystemExit) as stopped:
-            main([*words, "--set", f"policy.base_url={address}"])
-        return stopped.value.code
-
     with serving(*[decides] * 11, ended) as (address, first):
-        assert command(address, *words) == 1
-    (run,) = (tmp_path / "runs").iterdir()
+        assert agentfw(*words, "--set", f"policy.base_url={address}").code == 1
     with serving(decides) as (address, second):
-        assert command(address, "runs", "resume", str(run)) == 0
+        assert agentfw("runs", "resume", "last", "--set", f"policy.base_url={address}").code == 0
 
     asked = [json.dumps(body, sort_keys=True) for body in (*first.bodies[:11], *second.bodies)]
     assert len(second.bodies) > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,8 @@ OUT_OF_SIGHT = """(() => {
 
 @pytest.mark.slow
 def test_everything_on_a_page_is_in_sight_also_on_a_telephone_and_with_long_names(
-    recorded: Path, tmp_path: Path, view: View, chromium: Callable[..., Any]
+    runs: Path, view: View, chromium: Callable[..., Any]
 ) -> None:
-    runs = tmp_path / "runs"
-    shutil.copytree(recorded, runs)
     careful, failed = runs_of(runs)
     name = f"{'somebody' * 8}@department.example.org"
     for journal in ("episodes.jsonl", "metrics.jsonl"):
@@ -52,9 +49,7 @@ def test_everything_on_a_page_is_in_sight_also_on_a_telephone_and_with_long_name
     assert name in httpx.get(f"{url}/").text
 
 
-def test_an_episode_that_was_left_out_says_why_and_is_found_by_it(recorded: Path, tmp_path: Path, view: View) -> None:
-    runs = tmp_path / "runs"
-    shutil.copytree(recorded, runs)
+def test_an_episode_that_was_left_out_says_why_and_is_found_by_it(runs: Path, view: View) -> None:
     reason = {"episode": "00009-0", "stage": "play", "error": "PluginError", "reason": "the drawer is stuck"}
     (runs_of(runs)[0].path / "failed.jsonl").write_text(json.dumps(reason) + "\n")
     url = view(runs)

@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import Agentfw
 
 from agentfw import Engagement, PolicyAgent
 from agentfw.runs.records.folder import RunFolder
-from agentfw_cli.main import main
 from agentfw_plugins.worlds.calendar.baselines import RULE_TITLES
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.policies import RulesPolicy, RulesSettings
@@ -27,16 +27,10 @@ def test_a_reference_is_what_the_policy_of_that_rule_reaches(rule: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_shows_them_beside_its_own_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
+def test_a_run_shows_them_beside_its_own_figures(agentfw: Agentfw, tmp_path: Path) -> None:
     words = ["--episodes", "2", "--set", "environment.rounds=25", "--memory", "strategyhub"]
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "calendar", *words])
-    assert ended.value.code == 0
-    out, err = capsys.readouterr()
+    code, out, err = agentfw("run", "calendar", *words)
+    assert code == 0
     (folder,) = (tmp_path / "runs").iterdir()
 
     assert (
