@@ -110,6 +110,7 @@ class Copy:
     def fails(self, tests: Sequence[str], without: Iterable[str] = (), *, limit: float | None = None) -> str | None:
         """The first test that fails or stands still; an empty text if the time was over before; None if none does."""
         options = ["-x", "-v", "--tb=no", "-rfE", "-p", "no:cacheprovider", f"--basetemp={self._temporary / 'b'}"]
+        options += ["-p", "xdist"]  # whose option stands in pyproject.toml
         command = [sys.executable, "-m", "pytest", *options, *(f"--deselect={test}" for test in without), *tests]
         with self._output.open("wb") as output:
             process = self._process = subprocess.Popen(
