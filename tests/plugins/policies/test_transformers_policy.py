@@ -17,6 +17,7 @@ from transformers_asking import WORDS, in_turn, make, request, together, using
 from agentfw.episode import Message, Task, Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
+from agentfw.testing import fresh_host
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -231,3 +232,13 @@ def test_an_answer_ends_with_the_text_that_was_asked_to_end_it(small_model: Path
     assert 0 < len(ended.token_ids) < len(whole.token_ids)
     assert ended.token_ids == whole.token_ids[: len(ended.token_ids)]
     assert ended.logprobs == whole.logprobs[: len(ended.token_ids)]
+
+
+@pytest.mark.parametrize(("settings", "said"), [({}, True), ({"model": "tiny"}, False)])
+def test_the_model_that_nobody_chose_is_named(settings: dict[str, str], said: bool) -> None:
+    pytest.importorskip("torch")
+    host = fresh_host(builtins=True)
+
+    host.create("policy", "transformers", settings)
+
+    assert any("tiny" in note and "--model" in note for note in host.notes) == said

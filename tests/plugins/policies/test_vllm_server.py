@@ -194,7 +194,7 @@ def serving(**answers: Any) -> Iterator[tuple[str, Server]]:
 
 
 @pytest.mark.slow
-def test_tokens_go_over_and_come_back(small_model: Path) -> None:
+def test_tokens_go_over_and_come_back_and_a_models_own_taste_in_sampling_is_overruled(small_model: Path) -> None:
     with serving() as (address, server):
         answer = asked(make(small_model, base_url=address))
 
@@ -202,6 +202,8 @@ def test_tokens_go_over_and_come_back(small_model: Path) -> None:
     assert body["model"] == "org/model"
     assert tuple(body["prompt"]) == answer.prompt_ids
     assert 0 <= body["seed"] < 2**63
+    # A server takes these from the model's generation_config.json, unless they are in the request.
+    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (-1, 0.0, 1.0)
     assert (answer.token_ids, answer.logprobs, answer.finish) == ((9, 0), (-1.5, -0.5), "stop")
     assert "".join(answer.pieces) == answer.text
     assert answer.usage == Usage(prompt=len(body["prompt"]), cached=2, sampled=2)
@@ -257,16 +259,6 @@ def test_logprobs_of_a_foreign_server_are_left_out_where_it_may_have_left_out_th
 
     assert len(plain.logprobs) == len(plain.token_ids)
     assert (tempered.logprobs, tempered.temperature) == ((), 0.5)
-
-
-@pytest.mark.slow
-def test_a_models_own_taste_in_sampling_is_overruled(small_model: Path) -> None:
-    """A server takes top_k and others from the model's generation_config.json, unless they are in the request."""
-    with serving() as (address, server):
-        asked(make(small_model, base_url=address))
-
-    ((_, body),) = server.seen
-    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (-1, 0.0, 1.0)
 
 
 @pytest.mark.slow
