@@ -203,6 +203,7 @@ def serve(
     learn_spec: Path | None,
     canary: float | None,
     metric: str,
+    owns: bool,
     out: Out,
 ) -> None:
     """Serve a policy over HTTP, and record each session as an episode.
@@ -261,8 +262,10 @@ def serve(
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
     if keep_ended is not None and not shared:
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
-    if not learn and (learn_spec or metric or canary is not None):
-        raise UsageError("--learn-spec, --metric and --canary are about versions that are trained", fix="add --learn")
+    if not learn and (learn_spec or metric or owns or canary is not None):
+        raise UsageError(
+            "--learn-spec, --learn-own, --metric and --canary are about versions that are trained", fix="add --learn"
+        )
     if not resume:
         given = with_defaults(given, root, host, port, shared=shared, by_model=remember == "model")
     limits = Limits(
@@ -288,6 +291,7 @@ def serve(
         spec=learn_spec,
         canary=canary,
         metric=metric,
+        owns=owns,
         shared=shared,
         tell=out.note,
     )

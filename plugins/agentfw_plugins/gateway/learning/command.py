@@ -46,6 +46,12 @@ def learning_options(command: Command) -> Command:
                 help="Number of newly rated answers that a new version takes.",
             ),
             click.option(
+                "--learn-own",
+                "owns",
+                is_flag=True,
+                help="With --learn: also train a version for each user, and serve it to those for whom it is better.",
+            ),
+            click.option(
                 "--metric",
                 default="",
                 metavar="NAME",
@@ -76,6 +82,7 @@ def learning_of(
     spec: Path | None,
     canary: float | None,
     metric: str,
+    owns: bool,
     shared: str,
     tell: Callable[[str], object],
 ) -> Learning | None:
@@ -87,7 +94,8 @@ def learning_of(
         learning.file.close()
         return None
     if learn:
-        learning.start(every=every, share=CANARY if canary is None else canary, spec=spec, metric=metric)
+        share = CANARY if canary is None else canary
+        learning.start(every=every, share=share, spec=spec, metric=metric, owns=owns)
     return learning
 
 
@@ -157,8 +165,9 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
     rows = [["*" if state.served == 0 else "", named(0), "the policy as it came", "", "", ""]]
     for one in state.versions:
         marks = {state.served: "*", **({state.canary: f"{state.share:.0%}"} if state.canary else {})}
+        mark = marks.get(one.number, "*" if state.own.get(one.user) == one.number else "")
         made = datetime.fromtimestamp(one.at).isoformat(" ", "minutes")
-        rows.append([marks.get(one.number, ""), named(one.number), one.outcome, made, str(one.ratings), one.why])
+        rows.append([mark, one.name, one.outcome, made, str(one.ratings), one.why])
     out.table(["", "version", "outcome", "made", "ratings", "why"], rows, right=(4,))
     for gone in state.removals:
         out.line("left out: " + ", ".join(f"{name} {said}" for name, said in asdict(gone).items() if said))
@@ -170,6 +179,8 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
         out.line(f"{named(state.canary)} is on trial: {waiting} new ratings, {state.every} needed")
     elif state.rebuild:
         out.line("feedback was taken out: a version is made without it")
+    elif state.rebuilds:
+        out.line("versions of single users are made or tested, if a gateway runs")
     else:
         enough = "not enough feedback yet" if waiting < state.every else "a version is being made, if a gateway runs"
         out.line(f"{enough}: {waiting} new ratings, {state.every} needed")
@@ -220,13 +231,12 @@ def forget_feedback(
     with file.change() as state:
         ratings = read_ratings(file.episodes(), state.removals, state.metric)
         gone = [one for one in ratings if removal.holds(one.user, one.session, one.at)]
-        withdrawn = state.remove(removal, {one.session for one in gone})
+        withdrawn = [one.name for one in state.remove(removal, {one.session for one in gone})]
         served = state.served
     if out.json:
-        told = {"left_out": len(gone), "withdrawn": [named(one) for one in withdrawn], "served": named(served)}
+        told = {"left_out": len(gone), "withdrawn": withdrawn, "served": named(served)}
         out.data(told)
         return
     out.line(
-        f"{len(gone)} ratings are left out; withdrawn: {', '.join(map(named, withdrawn)) or 'no version'}; "
-        f"served: {named(served)}"
+        f"{len(gone)} ratings are left out; withdrawn: {', '.join(withdrawn) or 'no version'}; served: {named(served)}"
     )

@@ -54,7 +54,16 @@ class Comparison:
 
     @property
     def better(self) -> bool:
-        return self.liked > self.before and self.left >= LEAST_LEFT and self.p_value < LEVEL
+        return self.better_at(LEVEL)
+
+    def better_at(self, level: float) -> bool:
+        """Whether the new version is better, at a level that several tests share."""
+        return self.liked > self.before and self.left >= LEAST_LEFT and self.p_value < level
+
+    @property
+    def figures(self) -> dict[str, float]:
+        figures = {"liked": self.liked, "before": self.before, "p": self.p_value}
+        return {**figures, "left": self.left, "counted": self.counted}
 
     def __str__(self) -> str:
         said = (

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from agentfw import Policy
 from agentfw.errors import AgentfwError
+from agentfw.printing.out import counted
 from agentfw.runs import LiveRun
 
 from ...rewards.measured import Metric
@@ -41,22 +42,23 @@ class Learning:
     def __init__(self, live: LiveRun, tell: Callable[[str], object], file: VersionFile) -> None:
         self.live, self.tell, self.file = live, tell, file
         self.spec: Path | None = None
-        self._wished = (0, 0.0, "")
+        self._wished = (0, 0.0, "", False)
         self.trains, self.waiting, self._tries, self._enough, self._judged = False, 0, 0, 0, 0
         self._heard = self._untold = 0
         self._leads, self._asked = False, -math.inf
         self.trainer: asyncio.subprocess.Process | None = None
 
-    def start(self, *, every: int, share: float, spec: Path | None = None, metric: str = "") -> None:
-        """Train versions. Without this, those that there are already are served."""
-        check_learns(self.live.assembly.policy.inside, self.live.assembly.spec.policy.name)
+    def start(
+        self, *, every: int, share: float, spec: Path | None = None, metric: str = "", owns: bool = False
+    ) -> None:
+        """Train versions, with `owns` also of single users. Without this, those that there are already are served."""
+        check_learns(self.live.assembly.policy.inside, self.live.assembly.spec.policy.name, owns)
         Metric.read(metric)  # raises if it is none
-        self.trains, self.spec, self._wished = True, spec, (every, share, metric)
+        self.trains, self.spec, self._wished = True, spec, (every, share, metric, owns)
 
     async def ready(self) -> None:
         """Serve the version that the file names. Call this before the first request."""
-        if self.trains:
-            await asyncio.to_thread(self._begin)
+        await asyncio.to_thread(self._begin)
         assembly = self.live.assembly
         guarded, choice = assembly.policy, assembly.spec.policy
 
@@ -73,8 +75,12 @@ class Learning:
 
     def _begin(self) -> None:
         self.file.create()
-        with self.file.change() as state:
-            state.every, state.share, state.metric = self._wished
+        with self.file.alone() as is_alone:
+            if is_alone:  # a trainer that is killed this moment clears up the next time
+                self.file.clear(self.file.read())
+        if self.trains:
+            with self.file.change() as state:
+                state.every, state.share, state.metric, state.owns = self._wished
 
     @property
     def metric(self) -> str:
@@ -134,7 +140,9 @@ class Learning:
     def _is_due(self) -> bool:
         if self.trainer is not None:
             return self.trainer.returncode is not None
-        return self.waiting >= max(self.served.state.every, self._enough) or self.served.state.rebuilds
+        # What fails again and again waits for more feedback.
+        has_work = self.served.state.rebuilds and not self._enough
+        return has_work or self.waiting >= max(self.served.state.every, self._enough)
 
     async def _train(self) -> None:
         """Start the trainer, or take note of its end."""
@@ -186,4 +194,5 @@ class Learning:
     def _words(self) -> str:
         state = self.served.state
         trial = f", v{state.canary} for {state.share:.0%} of the sessions" if state.canary else ""
-        return f"served: v{state.served}{trial}; {state.said}"
+        own = f", and {counted(len(state.own), 'user')} their own" if state.own else ""
+        return f"served: v{state.served}{trial}{own}; {state.said}"
