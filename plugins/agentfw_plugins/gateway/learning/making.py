@@ -58,12 +58,15 @@ class Making:
         write_whole(folder / "turns.jsonl", "".join(f"{line}\n" for line in lines))
         return start_from_runs([str(folder)], room, metric=self.state.metric)(self.host, None, self.spec)
 
-    def trains_adapters(self, values: Mapping[str, Any]) -> bool:
-        """Whether a training makes adapters of this policy, and can begin with one."""
-        learner, settings = _parts(values["learner"])
-        kinds = ("policy", _parts(self.policy)[0]), ("learner", learner)
+    def trains_all(self, values: Mapping[str, Any]) -> bool:
+        """Whether a training is one of all weights."""
+        return bool(_parts(values["learner"])[1].get("weights") == "all")
+
+    def goes_on(self, values: Mapping[str, Any]) -> bool:
+        """Whether a training can begin with an adapter of this policy."""
+        kinds = ("policy", _parts(self.policy)[0]), ("learner", _parts(values["learner"])[0])
         models = [self.host.settings_model(kind, name) for kind, name in kinds]
-        return settings.get("weights") != "all" and all(model and "adapter" in model.model_fields for model in models)
+        return not self.trains_all(values) and all(model and "adapter" in model.model_fields for model in models)
 
     async def trained(self, values: dict[str, Any], taught: Sequence[Rating], start: Path | None, room: Path) -> Path:
         """`agentfw train --from`, for at least one look at each rating. Returns the adapter."""

@@ -51,6 +51,8 @@ class Look:
     trains: bool
     """Whether one is trained. Else the one that they have is tested."""
     adapter: Path | None = None
+    start: int = 0
+    """The version that its training went on from."""
     comparison: Comparison | None = None
     """With what everybody is served. None: it can't be better."""
     is_better: bool = False
@@ -111,7 +113,7 @@ async def for_single_users(file: VersionFile, state: State, ratings: Sequence[Ra
             if one.is_better and one.adapter is not None:
                 number += 1
                 version = Version(number, time.time(), SERVED, state.served, f"{number:05d}/{one.adapter.name}")
-                version.user, version.start, version.ratings = one.user, state.served, len(one.taught)
+                version.user, version.start, version.ratings = one.user, one.start, len(one.taught)
                 version.sessions = sorted({each.session for each in one.taught})
                 made[one.user] = version
                 file.keep(version, one.adapter)
@@ -133,9 +135,10 @@ async def _train(making: Making, looks: Sequence[Look], room: Path) -> list[str]
     for place, one in enumerate(looks):
         try:
             values = making.values(one.taught, room / str(place))
-            if not making.trains_adapters(values):
-                return ["only everybody's version can have all its weights trained"]
-            one.adapter = await making.trained(values, one.taught, start, room / str(place))
+            if making.trains_all(values):
+                return ["a version of a single user has to be an adapter, and this training is one of all weights"]
+            one.start = making.state.served if start is not None and making.goes_on(values) else 0
+            one.adapter = await making.trained(values, one.taught, start if one.start else None, room / str(place))
         except AgentfwError as error:  # the others are not concerned
             troubles.append(f"{one.user}: {error.message}")
     return troubles

@@ -144,7 +144,7 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
     adapters = making.adapters({served, *(one.version for one in held_out)})
     with making.room() as room:
         values = making.values(taught, room)
-        goes_on = adapters[served] is not None and making.trains_adapters(values)
+        goes_on = adapters[served] is not None and making.goes_on(values)
         adapter = await making.trained(values, taught, adapters[served] if goes_on else None, room)
         adapters["new"] = adapter
         logprobs = await making.logprobs(adapters, dict.fromkeys(adapters, held_out))
