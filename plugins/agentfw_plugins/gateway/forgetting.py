@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,18 +118,18 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
     names = {episode.task.query for episode in file.episodes() if episode.task.user == user}
     with file.change() as state:
         learned = {name for one in state.versions for name in one.sessions if name in names or one.user == user}
-        gone = state.remove(Removal(user, until=time.time()), learned)
-        withdrawn, folders = [one.name for one in gone], [file.adapter(one).parent for one in gone]
+        withdrawn = state.remove(Removal(user, until=time.time()), learned)
+        gone = [replace(one) for one in withdrawn]
         state.tried.pop(user, None)
-        for one in gone:
+        for one in withdrawn:
             one.adapter = ""
         for one in state.versions:
             if one.user == user:  # whose it was is forgotten, and no other version gets its number
                 one.user, one.sessions, one.why = "", [], ""
     file.drop(one.number for one in gone)
-    for folder in [*folders, file.folder / "training"]:
-        shutil.rmtree(folder, ignore_errors=True)
-    return withdrawn
+    file.delete(gone)
+    shutil.rmtree(file.folder / "training", ignore_errors=True)  # what a killed trainer left
+    return [one.name for one in gone]
 
 
 def _out_of_database(user: str, shared: str, told: Forgotten) -> None:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import Agentfw
 
-from agentfw import Message
+from agentfw import Message, Request, Task
 from agentfw.runs import LiveRun
 from agentfw_plugins.gateway.learning.comparison import compare
 from agentfw_plugins.gateway.learning.learning import Learning
 from agentfw_plugins.gateway.learning.own_versions import AT_ONCE, Look, can_show, chosen, mark_better
 from agentfw_plugins.gateway.learning.ratings import Rating
+from agentfw_plugins.gateway.learning.served_versions import ServedVersions
 from agentfw_plugins.gateway.learning.trainer import attempt
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
 from agentfw_plugins.gateway.live import opened
+
+from .tasting import Tasting
 
 TASTING = Path(__file__).with_name("tasting.py")
 SPEC = f"""
@@ -160,6 +167,79 @@ def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_long
     assert b"+mia" not in about
     kept = {one.adapter.partition("/")[0] for one in gateway.file.read().versions if one.adapter}
     assert {one.name for one in (gateway.file.folder / "versions").iterdir()} == kept
+
+
+@pytest.mark.slow
+def test_a_trainer_that_is_killed_leaves_no_half_version_and_the_next_one_does_its_work(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path)
+
+    async def talked() -> None:
+        live, learning = gateway.opened()
+        learning.start(every=40, share=0.0, spec=tmp_path / "spec.toml", owns=True)
+        async with live:
+            await learning.ready()
+            await gateway.talk(live, ["ada", "bob", "cleo", *FEW], 40)
+
+    def known() -> set[str]:
+        return {one.adapter.partition("/")[0] for one in gateway.file.read().versions if one.adapter}
+
+    asyncio.run(talked())
+    command = [sys.executable, "-m", "agentfw_plugins.gateway.learning.trainer", str(gateway.file.run)]
+    trainer = subprocess.Popen([*command, str(tmp_path / "spec.toml")], stdin=subprocess.PIPE)
+    while not gateway.file.read().served:
+        assert trainer.poll() is None
+        time.sleep(0.01)
+    trainer.kill()
+    trainer.communicate()
+
+    left = gateway.file.read()
+    assert left.due or left.own.keys() == {*FEW}
+    assert all(gateway.file.adapter(one).exists() for one in left.versions if one.adapter)
+    attempt(gateway.file, tmp_path / "spec.toml")
+    done = gateway.file.read()
+    assert (done.due, done.own.keys()) == (False, {*FEW})
+    assert {one.name for one in (gateway.file.folder / "versions").iterdir()} == known()
+    assert not (gateway.file.folder / "training").exists()
+
+
+@pytest.mark.slow
+def test_a_person_who_is_forgotten_gets_the_version_of_the_others_at_all_gateways(
+    agentfw: Agentfw, anywhere: str, tmp_path: Path
+) -> None:
+    shared = pytest.importorskip("agentfw_plugins.gateway.learning.shared_versions")
+    a, b = (shared.SharedVersionFile(tmp_path / name, anywhere) for name in "ab")
+    a.create()
+    for number, user in ((1, ""), (2, "mia"), (3, "Zoë")):
+        (made := tmp_path / "made").mkdir()
+        (made / "adapter.json").write_text('{"no": 1}' if user else '{"yes": 1}')
+        with a.change() as state:
+            version = Version(number, 1.0, "served", 0, f"{number:05d}/made", [f"of {user}"], user=user)
+            a.keep(version, made)
+            state.versions.append(version)
+            state.served = 1
+    (tmp_path / "gateway.toml").write_text('environment = "sessions"\npolicy = "tiny"\n')
+    asked = Request([Message("user", "Is it?")], task=Task(0, seed=1, user="mia", query="s"))
+
+    async def served() -> None:
+        gateways = [ServedVersions(Tasting(), Tasting, file) for file in (a, b)]
+        for each in gateways:
+            await each.refresh()
+            assert (await each.generate(asked)).version == "v2+mia"
+            assert (await each.generate(replace(asked, task=replace(asked.task, user="ada")))).version == "v1"
+        forget = ("serve", "forget", "mia", "--sessions", anywhere, "--spec", str(tmp_path / "gateway.toml"), "--yes")
+        done = await asyncio.to_thread(agentfw, *forget)
+        assert "v2+mia" in done.out
+        for each, file in zip(gateways, (a, b), strict=True):
+            await each.refresh()
+            assert (await each.generate(asked)).version == "v1"
+            assert "00001" in (left := {one.name for one in (file.folder / "versions").iterdir()})
+            assert "00002" not in left
+            assert each.version_of("s", "Zoë") == "v3+Zo%C3%AB"
+
+    asyncio.run(served())
+    assert "mia" not in {one.user for one in a.read().versions}
+    for file in (a, b):
+        file.close()
 
 
 def test_a_version_of_a_user_goes_with_the_one_that_it_went_on_from() -> None:

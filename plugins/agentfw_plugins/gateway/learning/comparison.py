@@ -54,11 +54,11 @@ class Comparison:
 
     @property
     def better(self) -> bool:
-        return self.better_at(LEVEL)
+        return self.is_better(LEVEL)
 
-    def better_at(self, level: float) -> bool:
-        """Whether the new version is better, at a level that several tests share."""
-        return self.liked > self.before and self.left >= LEAST_LEFT and self.p_value < level
+    def is_better(self, level: float, by: float = 0.0) -> bool:
+        """Whether so much more of the new version's answers would be liked, at a level that several tests may share."""
+        return self.liked > self.before + by and self.left >= LEAST_LEFT and self.p_value < level
 
     @property
     def figures(self) -> dict[str, float]:

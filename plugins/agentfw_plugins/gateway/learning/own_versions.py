@@ -2,7 +2,7 @@
 
 For a user with enough ratings, a version is trained that goes on from the served one with their own ratings alone. It
 is compared with the served one on their own held-out answers, by the same importance-weighted test (comparison), and
-kept only if it is better. It answers to them alone: no request can ask for it by name.
+kept only if it is better by WORTH. It answers to them alone: no request can ask for it by name.
 
 How many ratings are enough follows from what the test can show. Among n held-out answers of which k were liked, no
 p-value is below 1 / C(n, k). That has to be less than the level which is left for one of AT_ONCE users.
@@ -36,6 +36,8 @@ from .version_file import DROPPED, REPLACED, SERVED, State, Version, VersionFile
 
 AT_ONCE = 8
 """Maximum number of users that an attempt looks at. Those with the most ratings come first, the others next."""
+WORTH = 0.05
+"""How much more of their answers a user must like: one of twenty. The test would find less, but who would notice?"""
 _NEW = 0.5
 """Share of a user's ratings that must be new before they are looked at again."""
 
@@ -171,7 +173,7 @@ def mark_better(looks: Sequence[Look]) -> None:
         level, comparison = LEVEL / (len(looks) - rank), looks[place].comparison
         if p_value >= level or comparison is None:
             return
-        looks[place].is_better = comparison.better_at(level)
+        looks[place].is_better = comparison.is_better(level, by=WORTH)
 
 
 def _note(state: State, looks: Sequence[Look], made: Mapping[str, Version]) -> list[str]:

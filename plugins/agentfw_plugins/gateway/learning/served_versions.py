@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -74,9 +73,8 @@ class ServedVersions(Policy):
 
     def _delete_forgotten(self, before: State) -> None:
         """Delete copies of adapters that `agentfw serve forget` has taken out of the database."""
-        for one in before.versions:
-            if one.adapter and not any(one.adapter == each.adapter for each in self.state.versions):
-                shutil.rmtree(self._file.adapter(one).parent, ignore_errors=True)
+        kept = {one.adapter for one in self.state.versions}
+        self._file.delete(one for one in before.versions if one.adapter not in kept)
 
     def version_of(self, session: str, user: str) -> str:
         """The version that a session of this user gets now."""

@@ -199,6 +199,7 @@ class VersionFile:
     def __init__(self, run: Path) -> None:
         self.run, self.folder = run, run / "learning"
         self.path = self.folder / "versions.db"
+        self._content_read, self._read = "", State()
 
     @property
     def exists(self) -> bool:
@@ -213,15 +214,19 @@ class VersionFile:
             connection.execute("INSERT OR IGNORE INTO state VALUES (1, ?)", (written(State()),))
 
     def read(self) -> State:
+        """The state as it is now, which isn't to be changed: whoever reads next may get the same object."""
         with self._open() as connection:
-            return self._read(connection)
+            content = self._content(connection)
+        if content != self._content_read:  # with thousands of versions, parsing them twice a second costs too much
+            self._content_read, self._read = content, state_of(json.loads(content))
+        return self._read
 
     @contextmanager
     def change(self) -> Iterator[State]:
         """Change the state as it is now. Nothing is changed if the block raises."""
         with self._open() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
-            state = self._read(connection)
+            state = state_of(json.loads(self._content(connection)))
             yield state
             connection.execute("UPDATE state SET content = ? WHERE id = 1", (written(state),))
 
@@ -239,6 +244,12 @@ class VersionFile:
 
     def drop(self, numbers: Iterable[int]) -> None:
         """Delete what others could fetch of these versions."""
+
+    def delete(self, versions: Iterable[Version]) -> None:
+        """Delete the adapters of these versions that are in this run."""
+        for one in versions:
+            if one.adapter:
+                shutil.rmtree(self.folder / "versions" / one.adapter.partition("/")[0], ignore_errors=True)
 
     def clear(self, state: State) -> None:
         """Delete what a killed trainer left behind, and adapters that were forgotten."""
@@ -283,8 +294,8 @@ class VersionFile:
     def close(self) -> None:
         """Let another gateway train."""
 
-    def _read(self, connection: sqlite3.Connection) -> State:
-        return state_of(json.loads(connection.execute("SELECT content FROM state").fetchone()[0]))
+    def _content(self, connection: sqlite3.Connection) -> str:
+        return str(connection.execute("SELECT content FROM state").fetchone()[0])
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
