@@ -282,7 +282,7 @@ class Company:
         """
         making = Making(self.file, self.file.read(), self.spec)
         adapters, asked = making.adapters({named(0), *versions}), [*members, *others]
-        logprobs = asyncio.run(making.logprobs(adapters, {version: asked for version in adapters}))
+        logprobs = asyncio.run(making.logprobs(adapters, dict.fromkeys(adapters, asked)))
 
         def area(one: Rating, version: str) -> float:
             learned = {each: logprobs[version][each] - logprobs[named(0)][each] for each in (one, *others)}

@@ -17,10 +17,10 @@ from contextlib import asynccontextmanager
 
 from agentfw import Generation, Policy, Request
 from agentfw.episode import Usage
-from agentfw.errors import AgentfwError, StorageError, UsageError
+from agentfw.errors import StorageError, UsageError
 from agentfw.timeline import Time
 
-from .version_file import State, Version, VersionFile, named
+from .version_file import Version, VersionFile, named
 
 MOST_LOADED = 32
 logger = logging.getLogger(__name__)
@@ -48,9 +48,10 @@ class ServedVersions(Policy):
         for number in wanted - self._made.keys():
             await self._load(state.version(number))
         before, self.state, self._own = self.state, state, state.own
-        await asyncio.to_thread(self._delete_forgotten, before)
-        loaded = [number for number in self._made if number in self._own.values()]
-        wanted |= {0, *loaded[-MOST_LOADED:]}
+        kept = {one.adapter for one in state.versions}  # `agentfw serve forget` takes adapters out of a database
+        await asyncio.to_thread(self._file.delete, [one for one in before.versions if one.adapter not in kept])
+        own = {*self._own.values()}
+        wanted |= {0, *[number for number in self._made if number in own][-MOST_LOADED:]}
         for number in self._made.keys() - wanted:
             if not self._asked[number]:
                 await self._made.pop(number).close()
@@ -70,11 +71,6 @@ class ServedVersions(Policy):
         policy.open(self._file.run)
         await policy.publish(adapter, version.name)
         self._made[version.number] = policy
-
-    def _delete_forgotten(self, before: State) -> None:
-        """Delete copies of adapters that `agentfw serve forget` has taken out of the database."""
-        kept = {one.adapter for one in self.state.versions}
-        self._file.delete(one for one in before.versions if one.adapter not in kept)
 
     def version_of(self, session: str, user: str) -> str:
         """The version that a session of this user gets now."""
@@ -126,7 +122,7 @@ class ServedVersions(Policy):
             try:
                 if number not in self._made:
                     await self._load(self.state.version(number))
-            except AgentfwError as error:
+            except Exception as error:  # of a plugin, too: the others' version is there
                 logger.warning("%s is not served: %s", self._name(number), error)
                 return self.state.for_session(session)
             self._made[number] = self._made.pop(number)
