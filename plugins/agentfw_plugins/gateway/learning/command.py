@@ -163,11 +163,10 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
         out.data({**asdict(state), "waiting": waiting, "ignored": dict(ignored)})
         return
     rows = [["*" if state.served == 0 else "", named(0), "the policy as it came", "", "", ""]]
+    marks = {**dict.fromkeys((state.served, *state.own.values()), "*"), state.canary: f"{state.share:.0%}"}
     for one in state.versions:
-        marks = {state.served: "*", **({state.canary: f"{state.share:.0%}"} if state.canary else {})}
-        mark = marks.get(one.number, "*" if state.own.get(one.user) == one.number else "")
         made = datetime.fromtimestamp(one.at).isoformat(" ", "minutes")
-        rows.append([mark, one.name, one.outcome, made, str(one.ratings), one.why])
+        rows.append([marks.get(one.number, ""), one.name, one.outcome, made, str(one.ratings), one.why])
     out.table(["", "version", "outcome", "made", "ratings", "why"], rows, right=(4,))
     for gone in state.removals:
         out.line("left out: " + ", ".join(f"{name} {said}" for name, said in asdict(gone).items() if said))

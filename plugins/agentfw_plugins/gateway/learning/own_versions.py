@@ -31,7 +31,7 @@ from agentfw.printing.out import counted
 
 from .comparison import LEAST, LEVEL, Comparison
 from .making import Making, comparison_of, givers
-from .ratings import MOST, Rating, fresh
+from .ratings import MOST, Rating, comparable, fresh
 from .version_file import DROPPED, REPLACED, SERVED, State, Version, VersionFile, named
 
 AT_ONCE = 8
@@ -82,7 +82,7 @@ def can_show(held_out: Sequence[Rating]) -> bool:
 def chosen(state: State, ratings: Sequence[Rating]) -> list[Look]:
     """Whom to look at: first whose version was compared with one that isn't served any more, then who is due."""
     by_user, tests, trains = defaultdict[str, list[Rating]](list), list[Look](), list[Look]()
-    for one in ratings:
+    for one in comparable(ratings, state):
         by_user[one.user].append(one)
     has = {user: state.version(number) for user, number in state.own.items()}
     for user, version in has.items():

@@ -29,7 +29,7 @@ from agentfw.printing.out import counted
 from .comparison import LEAST, shuffled
 from .making import Making, comparison_of
 from .own_versions import for_single_users
-from .ratings import MOST, Rating, fresh, read_ratings
+from .ratings import MOST, Rating, comparable, fresh, read_ratings
 from .version_file import CANARY, REJECTED, SERVED, TRAINER, State, Version, VersionFile, named
 
 BUSY = 75
@@ -80,7 +80,8 @@ def attempt(file: VersionFile, spec: Path | None = None) -> None:
 
 def _for_everybody(file: VersionFile, state: State, ratings: Sequence[Rating], spec: Path | None) -> None:
     seen = max((one.at for one in ratings), default=state.seen)
-    others = [one for one in ratings if one.user not in state.own][-MOST:]  # than those who are served their own
+    own = state.own
+    others = [one for one in comparable(ratings, state) if one.user not in own][-MOST:]
     if not (state.rebuild or fresh(others, state.seen)):
         with file.change() as now:
             now.seen = seen
