@@ -304,7 +304,7 @@ def own_versions(options: argparse.Namespace) -> dict[str, Any]:
             if not number:
                 company.talk(as_others, options.conversations // 3, rate=False)  # what nobody learns from
             company.train()
-            own = {user: company.file.read().version(place) for user, place in company.file.read().own.items()}
+            own = company.file.read().own
             now = company.talk({**alone, **as_others}, options.measured, rate=False)
             for name, heard in now.items():
                 expected = own[name].name if name in own else named(company.file.read().served)
@@ -347,7 +347,7 @@ def own_versions(options: argparse.Namespace) -> dict[str, Any]:
     company.train()
     state = company.file.read()
     served = [named(state.served)] if state.served else []
-    served += [state.version(number).name for number in state.own.values()]
+    served += [one.name for one in state.own.values()]
     rest = company.likelier(served, members, strangers) if served else []
     return {
         "rounds": rounds,

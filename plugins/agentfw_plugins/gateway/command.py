@@ -26,7 +26,7 @@ from agentfw.printing.out import Out, counted, shown_path
 
 from ..command_options import json_option, runs_option, skill_options
 from .forgetting import forget
-from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
+from .learning.command import CANARY, forget_feedback, learning_of, learning_options, rollback, versions
 from .operator_commands import keys, keys_at, sessions
 from .replay import replay
 from .usage import usage
@@ -223,6 +223,7 @@ def serve(
     from .callers import LOOPBACK
     from .health import log_as_json
     from .keys import is_weak
+    from .learning.version_file import Wished
     from .live import Limits, Stop, limits_of, opened, serve_until, until_free
     from .models import served_models
     from .start import Start, with_defaults
@@ -284,17 +285,8 @@ def serve(
         default_user=_ALONE if is_local and not (has_keys or shared) else "",
     )
     live = opened(root, resume, again="" if fresh else "free" if shared else "newest", **given)
-    learning = learning_of(
-        live,
-        learn,
-        every=learn_every,
-        spec=learn_spec,
-        canary=canary,
-        metric=metric,
-        owns=owns,
-        shared=shared,
-        tell=out.note,
-    )
+    wished = Wished(learn_every, CANARY if canary is None else canary, metric, owns) if learn else None
+    learning = learning_of(live, wished, learn_spec, shared=shared, tell=out.note)
     limits = limits_of(live, limits, names, max_concurrency)
     start = Start(live, limits, _KEY if key else "", has_keys)
     starting, fronts, remembered = ExitStack(), list[str](), ""

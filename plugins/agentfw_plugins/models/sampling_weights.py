@@ -82,7 +82,7 @@ class Weights:
         """The model with one of the adapters that stay separate."""
         if self._tuned.active_adapter != name:
             self._tuned.set_adapter(name)
-        return self._tuned.base_model.model.eval()  # type: ignore[no-any-return]
+        return self._tuned.base_model.model.eval()
 
     def remove(self, name: str) -> None:
         """Release the memory of an adapter."""

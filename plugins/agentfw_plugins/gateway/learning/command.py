@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agentfw.runs import LiveRun
 
     from .learning import Learning
-    from .version_file import VersionFile
+    from .version_file import VersionFile, Wished
 
 CANARY = 0.5
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -75,27 +75,17 @@ def learning_options(command: Command) -> Command:
 
 
 def learning_of(
-    live: LiveRun,
-    learn: bool,
-    *,
-    every: int,
-    spec: Path | None,
-    canary: float | None,
-    metric: str,
-    owns: bool,
-    shared: str,
-    tell: Callable[[str], object],
+    live: LiveRun, wished: Wished | None, spec: Path | None, *, shared: str, tell: Callable[[str], object]
 ) -> Learning | None:
     """What makes a gateway learn. One that learned earlier goes on serving what it learned, also without --learn."""
     from .learning import Learning
 
     learning = Learning(live, tell, _versions_of(live, shared))
-    if not (learn or learning.file.exists):
+    if not (wished or learning.file.exists):
         learning.file.close()
         return None
-    if learn:
-        share = CANARY if canary is None else canary
-        learning.start(every=every, share=share, spec=spec, metric=metric, owns=owns)
+    if wished:
+        learning.start(wished, spec)
     return learning
 
 
@@ -163,10 +153,11 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
         out.data({**asdict(state), "waiting": waiting, "ignored": dict(ignored)})
         return
     rows = [["*" if state.served == 0 else "", named(0), "the policy as it came", "", "", ""]]
-    marks = {**dict.fromkeys((state.served, *state.own.values()), "*"), state.canary: f"{state.share:.0%}"}
+    served = {state.served, *(one.number for one in state.own.values())}
     for one in state.versions:
+        mark = "*" if one.number in served else f"{state.share:.0%}" if one.number == state.canary else ""
         made = datetime.fromtimestamp(one.at).isoformat(" ", "minutes")
-        rows.append([marks.get(one.number, ""), one.name, one.outcome, made, str(one.ratings), one.why])
+        rows.append([mark, one.name, one.outcome, made, str(one.ratings), one.why])
     out.table(["", "version", "outcome", "made", "ratings", "why"], rows, right=(4,))
     for gone in state.removals:
         out.line("left out: " + ", ".join(f"{name} {said}" for name, said in asdict(gone).items() if said))

@@ -13,8 +13,10 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from agentfw.runs import make_folder, newest_version, parse_spec, policy_of_run,
 
 from .comparison import Comparison, compare
 from .ratings import Rating, without_removed
-from .version_file import State, VersionFile, named
+from .version_file import REJECTED, State, Version, VersionFile, named
 
 Choice = str | dict[str, Any]
 """A component in a spec: its name, or its name and its settings."""
@@ -87,6 +89,17 @@ class Making:
         run = Run.create(parse_spec(values), self.host, room / "runs")
         await run.execute()
         return newest_version(run.folder)
+
+    def version(self, number: int, taught: Sequence[Rating], start: int, test: Comparison, user: str = "") -> Version:
+        """What there is to say of a version that isn't served yet."""
+        sessions, before = sorted({one.session for one in taught}), self.state.served
+        made = Version(number, time.time(), REJECTED, before, sessions=sessions, ratings=len(taught))
+        return replace(made, test=test.figures, why=str(test), start=start, user=user)
+
+    def keep(self, version: Version, adapter: Path, outcome: str) -> None:
+        """Put the adapter of a version that is to be served in its place."""
+        version.adapter, version.outcome = f"{version.number:05d}/{adapter.name}", outcome
+        self.file.keep(version, adapter)
 
     def adapters(self, names: Collection[str]) -> dict[str, Path | None]:
         """The adapters of these versions, and of the policy as it came, which has none."""

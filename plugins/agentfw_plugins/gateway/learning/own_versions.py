@@ -19,7 +19,6 @@ each has weights of their own in every layer.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +83,7 @@ def chosen(state: State, ratings: Sequence[Rating]) -> list[Look]:
     by_user, tests, trains = defaultdict[str, list[Rating]](list), list[Look](), list[Look]()
     for one in comparable(ratings, state):
         by_user[one.user].append(one)
-    has = {user: state.version(number) for user, number in state.own.items()}
+    has = state.own
     for user, version in has.items():
         if version.before != state.served:
             tests.append(Look(user, by_user.pop(user, [])[-MOST:], version, trains=False))
@@ -110,15 +109,12 @@ async def for_single_users(file: VersionFile, state: State, ratings: Sequence[Ra
                 now.due, now.said = False, f"no version of a single user: {error.message}"
             return
         mark_better(looks)
-        number = max((one.number for one in state.versions), default=0)
         for one in looks:
-            if one.is_better and one.adapter is not None:
-                number += 1
-                version = Version(number, time.time(), SERVED, state.served, f"{number:05d}/{one.adapter.name}")
-                version.user, version.start, version.ratings = one.user, one.start, len(one.taught)
-                version.sessions = sorted({each.session for each in one.taught})
+            if one.is_better and one.adapter is not None and one.comparison is not None:
+                number = state.next_number + len(made)
+                version = making.version(number, one.taught, one.start, one.comparison, one.user)
+                making.keep(version, one.adapter, SERVED)
                 made[one.user] = version
-                file.keep(version, one.adapter)
     with file.change() as now:
         if now.removals != state.removals or now.served != state.served:
             now.look_at_own()  # what these were made from, or compared with, isn't so any more
@@ -191,8 +187,7 @@ def _note(state: State, looks: Sequence[Look], made: Mapping[str, Version]) -> l
             has.outcome = DROPPED
             dropped.append(has.name)
             state.tried.pop(look.user, None)
-        told = new if look.trains else has
-        if told is not None and look.comparison is not None:
-            told.test, told.why = look.comparison.figures, str(look.comparison)
+        if has is not None and not look.trains and look.comparison is not None:
+            has.test, has.why = look.comparison.figures, str(look.comparison)
     state.versions += made.values()
     return dropped

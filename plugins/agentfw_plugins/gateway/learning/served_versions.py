@@ -50,7 +50,7 @@ class ServedVersions(Policy):
         before, self.state, self._own = self.state, state, state.own
         kept = {one.adapter for one in state.versions}  # `agentfw serve forget` takes adapters out of a database
         await asyncio.to_thread(self._file.delete, [one for one in before.versions if one.adapter not in kept])
-        own = {*self._own.values()}
+        own = {one.number for one in self._own.values()}
         wanted |= {0, *[number for number in self._made if number in own][-MOST_LOADED:]}
         for number in self._made.keys() - wanted:
             if not self._asked[number]:
@@ -91,7 +91,7 @@ class ServedVersions(Policy):
         pinned = self._pinned.get(session)
         if pinned in self._made and pinned is not None:
             return pinned
-        return self._own.get(user) or self.state.for_session(session)
+        return self._own[user].number if user in self._own else self.state.for_session(session)
 
     async def generate(self, request: Request) -> Generation:
         async with self._of(request) as (policy, version):
@@ -108,25 +108,25 @@ class ServedVersions(Policy):
     async def _of(self, request: Request) -> AsyncIterator[tuple[Policy, str]]:
         session, user = request.task.query, request.task.user
         number = self._number_for(session, user)
-        if number == self._own.get(user):
-            number = await self._their_own(number, session)
+        if user in self._own and number == self._own[user].number:
+            number = await self._their_own(self._own[user], session)
         self._asked[number] += 1
         try:
             yield self._made[number], self._name(number)
         finally:
             self._asked[number] -= 1
 
-    async def _their_own(self, number: int, session: str) -> int:
+    async def _their_own(self, version: Version, session: str) -> int:
         """The version of a single user, in memory and last to leave it; or else that of the others."""
         async with self._loading:
             try:
-                if number not in self._made:
-                    await self._load(self.state.version(number))
+                if version.number not in self._made:
+                    await self._load(version)
             except Exception as error:  # of a plugin, too: the others' version is there
-                logger.warning("%s is not served: %s", self._name(number), error)
+                logger.warning("%s is not served: %s", version.name, error)
                 return self.state.for_session(session)
-            self._made[number] = self._made.pop(number)
-            return number
+            self._made[version.number] = self._made.pop(version.number)
+            return version.number
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         return await self._made[self.state.served].logprobs(prompt_ids, token_ids)

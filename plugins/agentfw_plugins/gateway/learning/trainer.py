@@ -17,7 +17,6 @@ import json
 import os
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from .comparison import LEAST, shuffled
 from .making import Making, comparison_of
 from .own_versions import for_single_users
 from .ratings import MOST, Rating, comparable, fresh, read_ratings
-from .version_file import CANARY, REJECTED, SERVED, TRAINER, State, Version, VersionFile, named
+from .version_file import CANARY, SERVED, TRAINER, State, Version, VersionFile, named
 
 BUSY = 75
 """Exit code: another trainer is at work."""
@@ -80,28 +79,23 @@ def attempt(file: VersionFile, spec: Path | None = None) -> None:
 
 def _for_everybody(file: VersionFile, state: State, ratings: Sequence[Rating], spec: Path | None) -> None:
     seen = max((one.at for one in ratings), default=state.seen)
-    own = state.own
+    own, version, said = state.own, None, state.said
     others = [one for one in comparable(ratings, state) if one.user not in own][-MOST:]
-    if not (state.rebuild or fresh(others, state.seen)):
-        with file.change() as now:
-            now.seen = seen
-            now.look_at_own()
-        return
     try:
-        version = asyncio.run(_made(file, state, others, spec))
+        if state.rebuild or fresh(others, state.seen):
+            version = asyncio.run(_made(file, state, others, spec))
+            said = f"{version.name} {version.outcome}: {version.why}"
     except AgentfwError as error:
-        with file.change() as now:
-            now.seen, now.rebuild, now.said = seen, False, f"no new version: {error.message}"
-            now.look_at_own()
-        return
+        said = f"no new version: {error.message}"
     with file.change() as now:
         now.look_at_own()
         if now.removals != state.removals or now.served != state.served:
             now.rebuild = True  # what it was made from, or compared with, isn't so any more
             return
-        now.seen, now.rebuild = seen, False
+        now.seen, now.rebuild, now.said = seen, False, said
+        if version is None:
+            return
         now.versions.append(version)
-        now.said = f"{named(version.number)} {version.outcome}: {version.why}"
         if version.outcome == CANARY:
             now.canary = version.number
         elif version.outcome == SERVED:
@@ -140,7 +134,6 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
         if count < LEAST:
             raise UsageError(f"{counted(count, f'{kind} answer')} held out, and {LEAST} are needed to compare versions")
     making = Making(file, state, spec)
-    number = max((one.number for one in state.versions), default=0) + 1
     served = named(state.served)
     adapters = making.adapters({served, *(one.version for one in held_out)})
     with making.room() as room:
@@ -150,14 +143,9 @@ async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec
         adapters["new"] = adapter
         logprobs = await making.logprobs(adapters, dict.fromkeys(adapters, held_out))
         comparison = comparison_of(logprobs, "new", served, held_out)
-        sessions = sorted({one.session for one in taught})
-        version = Version(number, time.time(), REJECTED, state.served, "", sessions, len(taught))
-        version.test, version.why = comparison.figures, str(comparison)
-        version.start = state.served if goes_on else 0
-        if comparison.better:
-            version.adapter = f"{number:05d}/{adapter.name}"
-            version.outcome = CANARY if state.share else SERVED
-            file.keep(version, adapter)
+        version = making.version(state.next_number, taught, state.served if goes_on else 0, comparison)
+        if comparison.is_better():
+            making.keep(version, adapter, CANARY if state.share else SERVED)
         return version
 
 

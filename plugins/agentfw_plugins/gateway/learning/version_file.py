@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from agentfw import Episode
@@ -83,6 +83,15 @@ class Removal:
         )
 
 
+class Wished(NamedTuple):
+    """How a gateway learns. These are fields of its state."""
+
+    every: int
+    share: float
+    metric: str = ""
+    owns: bool = False
+
+
 @dataclass(slots=True)
 class State:
     """What there is, and what is served."""
@@ -111,9 +120,9 @@ class State:
     """The time of the newest rating that an own version was last made from, by user."""
 
     @property
-    def own(self) -> dict[str, int]:
+    def own(self) -> dict[str, Version]:
         """The versions of users who are served their own."""
-        return {one.user: one.number for one in self.versions if one.user and one.outcome == SERVED}
+        return {one.user: one for one in self.versions if one.user and one.outcome == SERVED}
 
     @property
     def since(self) -> float:
@@ -124,6 +133,10 @@ class State:
     def rebuilds(self) -> bool:
         """Whether there is something to do without new feedback. A trial ends first."""
         return (self.rebuild or self.due) and not self.canary
+
+    @property
+    def next_number(self) -> int:
+        return max((one.number for one in self.versions), default=0) + 1
 
     def version(self, number: int) -> Version:
         return next(one for one in self.versions if one.number == number)
