@@ -146,14 +146,16 @@ def test_a_new_version_answers_under_its_name_and_the_old_one_is_gone(tmp_path: 
     async def ask(policy: TinyPolicy) -> list[Generation]:
         alone = await policy.generate(long)
         in_progress = asyncio.create_task(policy.generate(long))
-        before = await policy.generate(asked[0])
+        other = await policy.beside(folder, "v1+ana")
+        beside, before = await other.generate(asked[0]), await policy.generate(asked[0])
         await policy.publish(folder, "noise@1")
         assert not in_progress.done(), "a publication waits for no answer"
         after = await policy.generate(asked[0])
-        return [alone, await in_progress, before, after]
+        return [alone, await in_progress, before, after, beside]
 
-    alone, in_progress, before, after = using(ask)
+    alone, in_progress, before, after, beside = using(ask)
 
     assert (before.version, after.version) == ("tiny", "noise@1")
     assert before.logprobs[0] != after.logprobs[0]
+    assert beside == replace(after, version="v1+ana"), "a version beside another is itself"
     assert in_progress == alone, "an answer in progress keeps its version"

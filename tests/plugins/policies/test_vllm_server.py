@@ -295,6 +295,28 @@ def test_every_version_has_a_name_of_its_own_and_goes_when_nobody_needs_it(
 
 
 @pytest.mark.slow
+def test_versions_beside_each_other_answer_until_they_are_closed(
+    small_model: Path, make_adapter: Make, tmp_path: Path
+) -> None:
+    adapters = [make_adapter(small_model, tmp_path / f"adapter{n}", seed=n) for n in (1, 2)]
+
+    async def use(policy: VLLMPolicy) -> list[Generation]:
+        others = [await policy.beside(adapter, f"v{n}+ana") for n, adapter in enumerate(adapters, 1)]
+        answers = [await one.generate(ASK) for one in (policy, *others)]
+        asked = [body["model"].partition(".")[0] for path, body in server.seen if path == "v1_completions"]
+        assert asked[1:] == ["v1+ana", "v2+ana"]
+        await others[0].close()
+        assert [name.partition(".")[0] for name in server.adapters] == ["v2+ana"]
+        return [*answers, await policy.generate(ASK)]
+
+    with serving() as (address, server):
+        answers = using(make(small_model, base_url=address), use)
+
+    assert [answer.version for answer in answers[1:3]] == ["v1+ana", "v2+ana"]
+    assert answers[3].version == answers[0].version
+
+
+@pytest.mark.slow
 def test_sleep_is_asked_for_only_where_it_is_wanted(small_model: Path) -> None:
     async def use(policy: VLLMPolicy) -> None:
         await policy.rest()
