@@ -84,7 +84,13 @@ CASES = {
     ),
     "hook that is a generator": Case("@hookimpl\ndef agentfw_tools(): yield 1", "failed", "isn't a plain function"),
     "hook that is a wrapper": Case(
-        "@hookimpl(wrapper=True)\ndef agentfw_updated(): return (yield)", "failed", "isn't a plain function"
+        "@hookimpl(wrapper=True)\ndef agentfw_updated(): return (yield)", "failed", "which only deciding hooks may be"
+    ),
+    "hook of records that is a coroutine": Case(
+        "@hookimpl\nasync def agentfw_record(record): pass", "failed", "agentfw_record is a coroutine"
+    ),
+    "wrapper in pluggy's older form": Case(
+        "@hookimpl(hookwrapper=True)\ndef agentfw_request():\n    yield", "failed", "a deciding hook may be a wrapper"
     ),
     "hook that raises": Case(
         "@hookimpl\ndef agentfw_tools(): raise KeyError('x')", "failed", "agentfw_tools raised KeyError"

@@ -107,22 +107,6 @@ def test_one_that_raises_hangs_or_answers_badly_is_an_error_with_its_name(plugin
     assert "--no-plugin" in caught.value.fix
 
 
-MISUSED = {
-    "@hookimpl(wrapper=True)\ndef agentfw_turn():\n    yield": "wrapper, which only deciding hooks may be",
-    "@hookimpl(hookwrapper=True)\ndef agentfw_request():\n    yield": "a deciding hook may be a wrapper",
-    "@hookimpl\nasync def agentfw_record(record): pass": "agentfw_record is a coroutine",
-}
-
-
-@pytest.mark.parametrize("code", MISUSED)
-def test_a_hook_that_can_not_be_called_so_is_told(make_plugin: MakePlugin, code: str) -> None:
-    make_plugin("agentfw-odd", code)
-
-    (note,) = (note for note in Host.load().notes if "agentfw-odd" in note and "hook" in note)
-
-    assert MISUSED[code] in note
-
-
 def test_an_order_that_means_nothing_is_told(make_plugin: MakePlugin) -> None:
     make_plugin("agentfw-odd", "@hookimpl(tryfirst=True)\ndef agentfw_tools(): return []")
 

@@ -12,7 +12,6 @@ import random
 from collections import Counter
 
 import pytest
-from damaging import NAMES, OUTPUTS, PIECES, damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +24,46 @@ from agentfw.timeline import Timeline
 from agentfw.turns.engagement import Engagement
 from agentfw.turns.parsing import parse_calls
 from agentfw_plugins.worlds.inbox.environment import Inbox
+
+NAMES = ("write", "check_inbox", "open_message", "handle_email", "set_reminder")
+OUTPUTS = [
+    '{"name": "write", "arguments": {}}',
+    '{"name": "handle_email", "arguments": {"message": 2}}',
+    'Two mails are urgent.\n<tool_call>\n{"name": "open_message", "arguments": {"message": 1}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "handle_email", "arguments": {"message": 0}}\n</tool_call>',
+    'I\'ll set a reminder:\n```json\n{"name": "set_reminder", "arguments": {"message": 1, "after": 12.5}}\n```\nDone.',
+    '[{"name": "check_inbox", "arguments": {}}, {"name": "write"}]',
+    '{"tool_calls": [{"id": "call_9", "type": "function", "function": {"name": "set_reminder", '
+    '"arguments": "{\\"message\\": 0, \\"after\\": 3}"}}]}',
+    '<handle_email message="1"/>',
+    "<think>Die Frist läuft ab — 締め切り ⏰</think> <open_message message='0'></open_message>",
+    '{"name": "set_reminder", "parameters": {"message": "1", "after": 1e3, "note": "caf\\u00e9 \\ud83d\\ude00"}}',
+    "Nothing to do: everything can wait until tomorrow.",
+    '{"name": "handle_email", "arguments": {"message": {"number": [1, [2, [3]]]}}}',
+    "```python\nfor mail in inbox:\n    handle_email(mail)\n```",
+]
+PIECES = [
+    "{", "}", "[", "]", '"', "'", ",", ":", "\\", "<", ">", "/>", "</", "`", "```", "```json\n", "<tool_call>",
+    "</tool_call>", '"name"', '"arguments"', '"function"', '"tool_calls"', "null", "true", "NaN", "Infinity",
+    "-Infinity", "1e999", "-0", "0.1", "9" * 400, "9" * 5000, "1" * 30 + ".5", "\\ud800", "\\udfff", "\ud800", "\udc00",
+    "\x00", "\u202e", "\ufeff", "😀", "é", "\n", "\r\n", "\t", " " * 50, "message", "after", "write", "handle_email",
+    "<write>", "<write/>", "{" * 80, "[" * 1500, '{"a":' * 70, '{"name": "write", "arguments": ', "&amp;", "&#x110000;",
+    "&#55296;", "%s", "{0}",
+]  # fmt: skip
+
+
+def damaged(generator: random.Random) -> str:
+    """One output, in which one to five parts have become something else: cut, doubled, spliced, of another kind."""
+    text = generator.choice(OUTPUTS)
+    for _ in range(generator.choice((1, 1, 2, 3, 5))):
+        first, last = sorted(generator.randint(0, len(text)) for _ in range(2))
+        last = generator.choice(
+            (first, first, first + generator.randint(1, 12), first + generator.randint(1, 12), last)
+        )
+        piece, character = generator.choice(PIECES), chr(generator.randrange(0x11000))
+        doubled, other = text[first:last], generator.choice(OUTPUTS)
+        text = text[:first] + generator.choice(("", piece, piece, character, doubled * 2, other)) + text[last:]
+    return text[:20_000]
 
 
 class Nobody(Agent):

@@ -126,12 +126,6 @@ def test_a_policy_that_hangs_in_the_middle_of_an_answer_is_out_of_time() -> None
     assert told == ["4"]
 
 
-def test_a_deadline_may_be_infinite() -> None:
-    recalled = asyncio.run(memory(lambda: asyncio.sleep(0, [Recollection("tea")]), deadline=float("inf")).recall(QUERY))
-
-    assert [found.text for found in recalled] == ["tea"]
-
-
 # -- the other kinds ---------------------------------------------------------------------------------------------------
 
 

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 import agentfw
-from agentfw.errors import (
-    PluginError,
-)
+from agentfw.errors import PluginError
 from agentfw.host import Host, HostOptions
 from agentfw.host.project import Pin, ProjectFile
 

@@ -195,6 +195,3 @@ def test_settings_that_can_not_be_as_they_were_are_noted(
 
     assert again.spec.memories[0].checked is not None
     assert any("memory.odd has other settings than when the run began: flavour" in note for note in host.notes)
-
-
-# -- secrets -----------------------------------------------------------------------------------------------------------

@@ -86,17 +86,7 @@ def test_what_told_it_and_what_said_the_same_go_too(graph: SkillGraph, tmp_path:
     assert graph.learn(TOLD, 0.1).known_already, "the trajectory itself stays known"
     with pytest.raises(UnknownSkillError):
         graph.history(first.id)
-
-
-def test_a_skill_goes_on_after_the_words_of_its_past_were_erased(graph: SkillGraph) -> None:
-    first = graph.add(owner="ana", text="prefer inimitable tea")
-    graph.retire(first.id)
-    other = graph.add(owner="ana", text="Prefer inimitable tea!")
-    graph.update(other.id, text="drink water")
-    graph.delete(first.id)
-
     graph.update(other.id, text="drink juice")
-
     assert [one.text for one in graph.history(other.id).versions] == ["drink water", "drink juice"]
 
 

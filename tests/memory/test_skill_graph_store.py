@@ -45,18 +45,6 @@ class GraphContract(StoreContract):
 
             yield open_
 
-    def test_what_was_written_is_there_for_the_next_who_opens(self, open_graph: OpenGraph) -> None:
-        graph = open_graph()
-        added = graph.add(owner="ana", text="offer the earliest slot", tools=["calendar"], metadata={"a": "\u00f6"})
-        again = open_graph()
-        assert again.get(added.id) == added
-        assert again.recall("which slot?", user="ana")[0].skill == added
-        assert again.admin.stats().embedder == "hash:16"
-        new = graph.add(owner="ben", text="a slot for all", visibility="shared")
-        assert {hit.skill.id for hit in again.recall("which slot?", user="ben")} == {new.id}
-        graph.retire(new.id)
-        assert again.recall("which slot?", user="ben") == []
-
     def test_an_export_is_equal_after_it_was_imported(self, open_graph: OpenGraph, tmp_path: Path) -> None:
         graph, other = open_graph(place="here"), open_graph(place="there")
         fill(graph)

@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from calendar_teacher import (
-    TeacherPolicy,
-)
+from calendar_teacher import TeacherPolicy
 
 from agentfw import Engagement, PolicyAgent, Task
 from agentfw.episode import Episode

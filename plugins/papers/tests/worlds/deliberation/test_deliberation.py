@@ -6,12 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from agentfw.agent import Agent, Decision
-from agentfw.boundary.settings_input import validate
 from agentfw.episode import Episode, Intervention, Task
-from agentfw.errors import SettingsError
 from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
 from agentfw_papers.worlds.deliberation.environment import Deliberation, DeliberationSettings
@@ -87,9 +83,3 @@ def test_the_demonstration_is_never_late() -> None:
                 return Decision([call for call in world.demonstrate(moment) if not isinstance(call, str)])
 
         assert asyncio.run(Engagement(world, Follower()).run(Task(0, seed=seed))).outcome["timeout"] == 0
-
-
-@pytest.mark.parametrize("wrong", [{"durations": [1, 2]}, {"gaps": [0]}, {"gaps": []}, {"setting": "pair"}])
-def test_what_makes_no_sense_is_told_before_anything_runs(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match="environment"):
-        validate(DeliberationSettings, wrong, "environment")

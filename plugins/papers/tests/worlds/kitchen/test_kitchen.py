@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from agentfw.agent import Agent, Decision
-from agentfw.boundary.settings_input import validate
 from agentfw.episode import Episode, Event, Intervention, Task
-from agentfw.errors import SettingsError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
 from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
@@ -175,10 +173,3 @@ def test_the_rule_explains_all_problems_and_asks_for_nothing_impossible(interfac
         # A reflex can get ahead of what the agent has decided meanwhile.
         assert isinstance(interface, Reflex) or not refusals(episode)
         assert not [turn for turn in episode.turns if turn.failures]
-
-
-def test_settings_that_make_no_sense_are_told() -> None:
-    with pytest.raises(SettingsError, match="the minimum 30 is above the maximum 20"):
-        validate(KitchenSettings, {"critical_wide": {"window": (30, 20)}}, "environment")
-    with pytest.raises(SettingsError, match="windw"):
-        validate(KitchenSettings, {"critical_wide": {"windw": (30, 40)}}, "environment")

@@ -13,13 +13,11 @@ import pytest
 from agentfw import Engagement, Episode, Intervention, Moment, Observation, PolicyAgent, Task
 from agentfw_papers.worlds.merchant.engine import Results, carry_out
 from agentfw_papers.worlds.merchant.environment import MerchantMarket
-from agentfw_papers.worlds.merchant.linear_policy import PlannerPolicy, PlannerSettings
 from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
 from agentfw_papers.worlds.merchant.plan import MOST_STEPS, Step, plan_of
 from agentfw_papers.worlds.merchant.rewards import MerchantBase, MerchantPersonal
 from agentfw_papers.worlds.merchant.scoring import needless_steps, score_report
 from agentfw_papers.worlds.merchant.skills import SKILLS
-from agentfw_papers.worlds.merchant.tastes import TASTES
 from agentfw_papers.worlds.merchant.written_report import make_report
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 
@@ -199,29 +197,3 @@ def test_a_claim_without_evidence_and_an_analysis_without_use_cost() -> None:
     assert unlinked.logic < 4 == unlinked.authenticity
     assert "sales_forecast" in needless
     assert opposite.depth < full.depth
-
-
-def test_the_linear_planner_follows_recalled_wishes() -> None:
-    sure = PlannerSettings(topic=40, other=-40, taste=-20, own=40, link=40, retry=40)
-    policy = PlannerPolicy(sure)
-    task = a_task()
-
-    async def planned(recalled: str) -> set[str]:
-        from agentfw import Message, Request
-        from agentfw.request import Brief
-
-        env = world()
-        seen = Planner()
-        await Engagement(env, PolicyAgent(ScriptedPolicy(rule=seen))).run(task)
-        first = next(one for one in seen.heard if one.name == "request")
-        request = Request(
-            [Message("user", f"{first.text}\n{recalled}")], moment=Moment(0, (first,)), brief=Brief(""), task=task
-        )
-        (call,) = (await policy.generate(request)).calls
-        return {step["skill"] for step in call.arguments["steps"]}
-
-    without = asyncio.run(planned(""))
-    wish = asyncio.run(planned(f"- s1: For products, prefer products {TASTES['careful'].words}"))
-
-    assert "risk_screen" not in without
-    assert wish - without == {"risk_screen"}

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from agentfw.agent import Agent, Decision
-from agentfw.boundary.settings_input import validate
 from agentfw.episode import Episode, Event, Intervention, Task
-from agentfw.errors import SettingsError
 from agentfw.interfaces import EventDriven, Interface, Polling, StepLoop
 from agentfw.request import Moment
 from agentfw.turns.engagement import Engagement
@@ -137,12 +135,6 @@ def test_looking_again_tells_how_things_stand_then() -> None:
     alarm = next(event for event in episode.events if event.kind == "observation" and event.name == "alarm")
     seen = next(event for event in episode.events if event.kind == "observation" and event.name == "look")
     assert (seen.time - alarm.time, seen.data["remaining"]) == (4, 16)
-
-
-@pytest.mark.parametrize("wrong", [{"deadline": [20, 10]}, {"depth": 4}, {"rate": 0}, {"phases": []}])
-def test_what_makes_no_sense_is_told_before_anything_runs(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match="environment"):
-        validate(PatrolSettings, wrong, "environment")
 
 
 @pytest.mark.parametrize("interface", [EventDriven(), StepLoop(), Polling(7)], ids=str)

@@ -87,17 +87,6 @@ def test_nothing_of_the_future_is_told(unit: str) -> None:
             assert f" of {len(spoken)}" not in told
 
 
-def test_a_turn_shows_the_whole_dialogue_so_far_and_a_dialogue_only_what_is_new() -> None:
-    single, whole = Answering(lambda _: "nothing"), Answering(lambda _: "nothing")
-
-    play(turns(), single, index=3)
-    play(dialogues(), whole)
-
-    assert "\n1 " in single.texts[0]
-    assert "\n1 " in whole.texts[0]
-    assert not any("\n1 " in text for text in whole.texts[1:])
-
-
 def test_an_agent_is_asked_at_spoken_turns_unless_the_settings_say_otherwise() -> None:
     asked = {}
     for ask in ("spoken", "every", "customer"):
@@ -196,11 +185,6 @@ def test_questions_are_compared_with_what_the_professional_asks_next(split: str)
     for place, turn in enumerate(asked):
         if following[turn]:
             assert (found[turn] == pytest.approx(1)) == bool(place % 2)
-
-
-def test_an_unknown_text_encoder_is_refused_before_anything_is_played() -> None:
-    with pytest.raises(UsageError, match='unknown encoder "thesaurus"'):
-        dialogues(questions=True, encoder="thesaurus")
 
 
 # -- what is measured --------------------------------------------------------------------------------------------------

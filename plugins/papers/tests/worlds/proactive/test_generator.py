@@ -71,13 +71,6 @@ def test_unobserved_domains_have_references_but_show_no_triggers() -> None:
         assert one.annotation.windows
 
 
-def test_noise_spares_values() -> None:
-    for one in generated(load_domain("abcd"), "train", 7, 20, GeneratorSettings(noise=1.0)):
-        # Ready before its trigger, as every value is found in spite of the errors around it.
-        report = validate({one.id: one.dialogue.triggers}, {one.id: one.annotation.windows})
-        assert report.margins[0].share in (1.0, None)
-
-
 def test_values_can_be_placeholders() -> None:
     example = generated(load_domain("abcd"), "train", 7, 1, GeneratorSettings(flows=("refund_initiate",), early_end=0))[
         0

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from agentfw import Message, Request
-from agentfw.errors import SettingsError
 from agentfw_papers.worlds.proactive.conversations import asked_turns
 from agentfw_papers.worlds.proactive.dataset import generated
 from agentfw_papers.worlds.proactive.domains import load_domain
@@ -142,10 +141,3 @@ def test_the_judge_and_the_references_are_of_different_opinions(name: str) -> No
 
     assert 0.75 < alike / total < 0.95
     assert found / expected > 0.75
-
-
-def test_a_domain_without_phrases_has_no_judge(tmp_path: Path) -> None:
-    (tmp_path / "domain.yaml").write_text(DOMAIN.split("phrases:")[0])
-
-    with pytest.raises(SettingsError, match="no phrases"):
-        TimingJudge(TimingJudgeSettings(domain=str(tmp_path)))
