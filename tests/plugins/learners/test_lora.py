@@ -15,7 +15,6 @@ import pytest
 from agentfw.errors import UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Loss
-from agentfw_plugins.learners.settings import LoraSettings
 
 from .conftest import updated
 
@@ -106,16 +105,6 @@ def test_an_adapter_is_one_that_peft_loads(
 
     assert update.version == "policy@1"
     assert found.tolist() == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=1e-5)
-
-
-def test_all_weights_are_a_model_folder_of_its_own(learner_of: Make, make_batch: MakeBatch) -> None:
-    learner = learner_of(weights="all")
-    update = updated(learner, make_batch(*PAIR))
-
-    again = LoraLearner(LoraSettings(model=str(update.adapter)))
-
-    assert (update.adapter / "tokenizer.json").is_file()
-    assert list(again.logprobs(PROMPT, GOOD)) == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=1e-6)
 
 
 def test_steps_that_are_too_small_for_bf16_add_up_in_its_masters(

@@ -143,20 +143,6 @@ def test_the_page_of_an_episode_has_its_scores_with_their_rule_and_its_prompt(re
         assert str(event.data.get("text", "")) in page
 
 
-@pytest.mark.slow
-def test_the_exact_prompt_is_put_together_on_request(recorded: Path, url: str, chromium: Callable[..., Any]) -> None:
-    folder = runs_of(recorded)[1]
-    episode = next(folder.episodes())
-    browser = chromium()
-    browser.open(f"{url}/episode/{folder.id}/{episode.id}")
-
-    browser.evaluate("document.querySelector('#turn-2 .prompt').open = true")
-    browser.wait("document.querySelectorAll('#turn-2 .prompt .message').length > 0")
-    read_by_it = browser.evaluate("[...document.querySelectorAll('#turn-2 .prompt pre')].map((one) => one.textContent)")
-
-    assert read_by_it == [episode.messages[place].content for place in episode.turns[1].shown]
-
-
 def test_two_runs_are_compared_task_by_task(recorded: Path, url: str) -> None:
     careful, failed = runs_of(recorded)
     page = read(f"{url}/runs")
