@@ -88,6 +88,19 @@ def test_the_circle_goes_round_with_a_model_of_ones_own(
     assert len(result["thumbs up"]) == (2 if learn else 1)
 
 
+@pytest.mark.slow
+def test_nobody_gets_a_version_of_their_own_after_a_few_thumbs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("uvicorn", "peft", "transformers", "agentfw_papers"):
+        pytest.importorskip(module)
+    size = ["--people", "3", "--conversations", "4", "--measured", "1", "--json"]
+    result = load("real_circle").main(["--own", "--work", str(tmp_path / "work"), *size])
+    assert json.loads(capsys.readouterr().out) == result
+    assert [row["own"] for each in result["rounds"] for row in each["rows"]] == [0, 0, 0, 0]
+    assert result["served after"] == []
+
+
 def test_what_coding_agents_are_remembered_for_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("snowballstemmer")
     result = load("coding_agents").main(["--users", "1", "--json"])
