@@ -358,8 +358,8 @@ def own_versions(options: argparse.Namespace) -> dict[str, Any]:
         "served after": served,
         "members": len(members),
         "strangers": len(strangers),
-        "before": triple_of(before),
-        "after": triple_of(rest),
+        "before": triple_of(before or [0.5]),  # the policy as it came has learned from nobody
+        "after": triple_of(rest or [0.5]),
     }
 
 

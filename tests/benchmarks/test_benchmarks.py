@@ -206,3 +206,16 @@ def test_a_run_that_was_moved_is_equal_and_changes_are_named(tmp_path: Path, mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     result = load("reproduce").main(["--kinds", "inbox"])
     assert (result["equal"], result["named"], result["failures"]) == (1, result["changes"], [])
+
+
+@pytest.mark.slow
+def test_nobody_gets_a_version_of_their_own_after_a_few_thumbs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("uvicorn", "peft", "transformers", "agentfw_papers"):
+        pytest.importorskip(module)
+    size = ["--people", "3", "--conversations", "4", "--measured", "1", "--json"]
+    result = load("real_circle").main(["--own", "--work", str(tmp_path / "work"), *size])
+    assert json.loads(capsys.readouterr().out) == result
+    assert [row["own"] for each in result["rounds"] for row in each["rows"]] == [0, 0, 0, 0]
+    assert result["served after"] == []

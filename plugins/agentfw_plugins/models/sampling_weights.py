@@ -86,12 +86,11 @@ class Weights:
 
     def remove(self, name: str) -> None:
         """Release the memory of an adapter."""
-        others = [other for other in self._tuned.peft_config if other != name]
+        if others := [other for other in self._tuned.peft_config if other != name]:
+            self.use(others[-1])
+        self._tuned.delete_adapter(name)
         if not others:
             self._tuned = None
-            return
-        self.use(others[-1])
-        self._tuned.delete_adapter(name)
 
     def add(self, adapter: Path) -> str:
         """Load an adapter beside others of the same base. Returns its name here."""

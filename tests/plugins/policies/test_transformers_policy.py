@@ -97,8 +97,8 @@ def test_a_common_beginning_is_computed_once(small_model: Path, monkeypatch: pyt
     computed: list[int] = []
     planned = Engine._planned
 
-    def watched(engine: Engine) -> Any:
-        found = planned(engine)
+    def watched(engine: Engine, adapter: str) -> Any:
+        found = planned(engine, adapter)
         computed.append(sum(segment.length for segment in found[3].segments))
         return found
 

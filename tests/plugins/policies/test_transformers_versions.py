@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +76,15 @@ def test_adapters_beside_each_other_answer_as_if_alone_and_have_one_base(
         return found, sum(weights.values())
 
     found, size = using(make(small_model), mixed)
-    expected = [using(make(small_model), lambda policy, one=adapter: alone(policy, one)) for adapter in adapters]
+    expected = [using(make(small_model), partial(alone, adapter=adapter)) for adapter in adapters]
     merged = using(make(small_model, adapter=str(adapters[0])), lambda policy: together(policy, asked))
 
     assert [one.version for one in (found[0][0], found[1][0], found[2][0])] == [str(small_model), "v1+ana", "v2+ana"]
     for mine, theirs in zip(found[1:], expected, strict=True):
         assert [(one.token_ids, one.logprobs) for one in mine] == [(one.token_ids, one.logprobs) for one in theirs]
-    for mine, its in zip(found[1], merged, strict=True):
-        assert mine.token_ids == its.token_ids
-        assert list(mine.logprobs) == pytest.approx(list(its.logprobs), abs=1e-4)
+    for beside, its in zip(found[1], merged, strict=True):
+        assert beside.token_ids == its.token_ids
+        assert list(beside.logprobs) == pytest.approx(list(its.logprobs), abs=1e-4)
     alone_size = sum(one.nbytes for one in load_base(small_model, "fp32", "cpu").parameters())
     files = sum((adapter / "adapter_model.safetensors").stat().st_size for adapter in adapters)
     assert size <= alone_size + files
