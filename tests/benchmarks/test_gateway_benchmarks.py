@@ -94,7 +94,7 @@ def test_nobody_gets_a_version_of_their_own_after_a_few_thumbs(
 ) -> None:
     for module in ("uvicorn", "peft", "transformers", "agentfw_papers"):
         pytest.importorskip(module)
-    size = ["--people", "3", "--conversations", "4", "--measured", "1", "--json"]
+    size = ["--people", "3", "--conversations", "4", "--measured", "2", "--json"]
     result = load("real_circle").main(["--own", "--work", str(tmp_path / "work"), *size])
     assert json.loads(capsys.readouterr().out) == result
     assert [row["own"] for each in result["rounds"] for row in each["rows"]] == [0, 0, 0, 0]
