@@ -152,6 +152,7 @@ def test_everything_that_was_recorded_is_shown_as_text(url: str) -> None:
         ('"v-one heard"', 1),
         ('"heard v-one"', 0),
         ("fig", 0),
+        ("words-place", 1),
     ],
 )
 def test_search_finds_what_was_said_and_answered_and_nothing_else(url: str, words: str, count: int) -> None:

@@ -259,6 +259,8 @@ def test_a_correction_is_about_what_it_says_now(tmp_path: Path) -> None:
     assert sorted(held) == ["I live in Rome.", "My name is Ann."]
     with pytest.raises(UnknownNameError):
         asyncio.run(mine.correct("ben", item.id, "My name is Ben."))
+    with pytest.raises(UnknownNameError):
+        asyncio.run(mine.forget_one("ben", item.id))
 
 
 def test_a_thumb_rates_what_was_recalled_for_the_answer(tmp_path: Path) -> None:

@@ -119,6 +119,33 @@ def test_one_spec_runs_on_every_kind_of_server_and_tells_its_cost(
 
 
 @pytest.mark.slow
+def test_a_run_stops_at_its_budget_and_goes_on_with_a_higher_one(command: Callable[..., Answer]) -> None:
+    with serving(older) as (address, server):
+        words, settings = react(address, concurrency=1, budget__tokens=300, **with_prices())
+        code, _, err = command(*words, **settings)
+        (run,) = Path("runs").iterdir()
+
+        assert code == 1
+        assert len(server.answered) == 3, "the third answer reached the limit"
+        assert "budget.tokens is spent: 330 of 300" in err
+        assert f"agentfw runs resume {run.name} --set budget.tokens=600" in err
+
+        code, _, err = command("runs", "resume", run.name)
+        assert (code, len(server.answered)) == (1, 3), "what was spent before counts"
+
+        code, out, err = command("runs", "resume", run.name, budget__tokens=600, budget__money=0.001)
+        assert code == 1
+        assert len(server.answered) == 4
+        assert "budget.money is spent: 0.00112 of 0.001" in err
+
+        changes = {"budget__tokens": 660, "budget__money": "null", "policy__price__sampled": 80}
+        code, out, _ = command("runs", "resume", run.name, **changes)
+        assert code == 0
+    assert "600 prompt, 60 sampled, cost 0.00384" in out, "three answers at the new price: one of them was kept"
+    assert len(set(server.answered)) == len(server.answered) == 6, "no answer was paid for twice"
+
+
+@pytest.mark.slow
 def test_a_limit_that_cannot_be_kept_stops_the_run_and_is_no_pretence(command: Callable[..., Answer]) -> None:
     with serving(silent) as (address, server):
         words, settings = react(address, concurrency=1, budget__tokens=1_000_000)

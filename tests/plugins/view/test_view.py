@@ -86,6 +86,7 @@ def test_what_went_wrong_is_found_in_three_clicks(recorded: Path, url: str, chro
         ("failure=not_understood", 0),
         ("tool=open_message", 4),
         ("tool=open_messag_", 0),
+        ("tool=open_messag", 0),
         ("user=user", 4),
         ("user=nobody", 0),
         ("version=script", 4),
