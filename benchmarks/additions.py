@@ -1,4 +1,4 @@
-"""A foreign agent (adding_agent.py) learns additions of two numbers up to 30, with a pretrained language model.
+"""A foreign agent, `adding_agent` of the library, learns additions of two numbers up to 30 with a language model.
 
     python benchmarks/additions.py --work FOLDER --seeds 7 --updates 30 --every 10
     python benchmarks/additions.py --work FOLDER --model path/to/model --json
@@ -84,7 +84,10 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
     steps = {"learning_rate": options.rate, "warmup": 2, "decay": max(3, options.updates * options.minibatches)}
     adapter = {"precision": options.precision, "rank": options.rank, "alpha": 2.0 * options.rank, "seed": seed}
     spec = {
-        "environment": {"name": "program", "settings": {"function": "adding_agent:solve", "tasks": tasks}},
+        "environment": {
+            "name": "program",
+            "settings": {"function": "agentfw_benchmarks.adding_agent:solve", "tasks": tasks},
+        },
         "policy": policy,
         "rewards": ["utility"],
         "concurrency": 64,
@@ -117,7 +120,7 @@ def train(seed: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def requests(work: str, seed: int, options: argparse.Namespace) -> list[Request]:
-    from adding_agent import SHOWN
+    from agentfw_benchmarks.adding_agent import SHOWN
 
     draw, asked = random.Random(seed), []
     group = 16 if work == "training" else 1

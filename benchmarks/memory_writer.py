@@ -1,13 +1,14 @@
 """What a memory writes down of what people say in twelve languages: without a model, and with one's answers on tape.
 
-    python benchmarks/memory_writer.py                       # both writers, all three files of sentences
+    python benchmarks/memory_writer.py                       # both writers, all four files of sentences
     python benchmarks/memory_writer.py --missed
     python benchmarks/memory_writer.py --corrections         # what mem0's issue 5867 reports
 
 Two halves have 100 messages to keep, 50 corrections, 50 messages not to keep, 12 requests to forget and 10 facts in two
 messages each. The file `held_out.txt` was written before the memory, and nothing was tuned on it. `reported.txt` is
-younger: 60, 24, 60, 24 and 12, harder ones, written before the sentences of the training grew. The tape answers as a
-strong model would: it remembers what stands beside each message. So it measures what comes after the model.
+younger: 60, 24, 60, 24 and 12, harder ones, written before the sentences of the training grew. `strangers.txt` has 336
+messages to keep and 240 not to keep, by somebody who had seen none of the other sentences. The tape answers as a strong
+model would: it remembers what stands beside each message. So it measures what comes after the model.
 
 mem0's issue 5867 reports that after a correction the old value is still retrieved, in every one of its cases, and
 decides the answer. With `--corrections` each person says eleven other things, too, and corrects a value in a later
@@ -18,6 +19,7 @@ one that is found has dates or names the newer one.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,11 +37,11 @@ Sets = Mapping[str, list[Row]]
 
 def sentences(half: str) -> Sets:
     """Return the rows of each section of a file."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[Row]] = {name: [] for name in ("keep", "correct", "drop", "forget", "two")}
     section: list[Row] = []
     for line in (FOLDER / f"{half}.txt").read_text("utf-8").splitlines():
         if line.startswith("#"):
-            section = found.setdefault(line[2:].partition(":")[0], [])
+            section = found[line[2:].partition(":")[0]]
         else:
             section.append(line.split(" | "))
     return found
@@ -152,7 +154,7 @@ def corrections(embedder: str, halves: Sequence[str]) -> dict[str, Any]:
     rows = []
     for half in halves:
         sets = sentences(half)
-        for name in ("none", "tape"):
+        for name in ("none", "tape") if sets["correct"] else ():
             memory = Memory(embedder, ModelWriter(Tape(sets)) if name == "tape" else None)
             counts = dict.fromkeys(("corrected value first", "old value before it", "old ones dated"), 0)
             for place, (language, old, new, question, before, value) in enumerate(sets["correct"]):
@@ -184,7 +186,8 @@ def measure(embedder: str, halves: Sequence[str], show_missed: bool) -> dict[str
             memory = Memory(embedder, writer)
             counts = measured(sets, memory, show_missed)
             memory.graph.close()
-            counts["by a colleague: newest first"] = colleagues(sets, embedder, writer)
+            if sets["correct"]:
+                counts["by a colleague: newest first"] = colleagues(sets, embedder, writer)
             shares = {what: good / whole for what, (good, whole) in counts.items()}
             rows.append({"half": half, "writer": name, "shares": shares})
     return {"embedder": embedder, "rows": rows}
@@ -194,14 +197,15 @@ def show(result: dict[str, Any]) -> None:
     print(f"embedder {result['embedder']}\n")
     rows = result["rows"]
     heads = ["share", *(f"{row['half']}, {row['writer']}" for row in rows)]
-    print_aligned(heads, [(what, *(f"{row['shares'][what]:.2f}" for row in rows)) for what in rows[0]["shares"]])
+    shown = {what: [f"{row['shares'].get(what, math.nan):.2f}" for row in rows] for what in rows[0]["shares"]}
+    print_aligned(heads, [(what, *shares) for what, shares in shown.items()])
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     given = Options(
         __doc__,
         embedder=("wordllama", "the embedding model"),
-        halves=(["seen", "held_out", "reported"], "the files of sentences"),
+        halves=(["seen", "held_out", "reported", "strangers"], "the files of sentences"),
         missed=(False, "show what was missed"),
         corrections=(False, "measure corrections among other memories instead"),
     ).parse_args(arguments)

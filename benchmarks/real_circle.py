@@ -3,6 +3,7 @@
     python benchmarks/real_circle.py --work FOLDER                # serve, then train, then serve what was trained
     python benchmarks/real_circle.py --work FOLDER --learn        # it learns while it serves
     python benchmarks/real_circle.py --work FOLDER --model path/to/model --json
+    python benchmarks/real_circle.py --work FOLDER --own          # who gets a version of their own (--learn-own)
 
 Everything goes through the command line and HTTP, as a user would do it:
 
@@ -14,18 +15,26 @@ Simulated users ask short questions, and like answers of at most --words words, 
 four examples in the prompt are long. What is measured is the share of liked answers of users whose questions were not
 trained on, before and after. With `--learn`, rated conversations come in rounds, each with other questions, until a
 version has passed its test and its trial. The model is that of additions.py.
+
+With `--own`, the model is tiny-assistant, and a third of the people likes the opposite of the others: answers that
+don't say they are done. No prompt shows it. Each rates --conversations answers, the trainer does its work, and all of
+it is done a second time. What it brings is measured on fresh questions, which each person asks under their own name,
+and once more as somebody who gets what all others get. Then half of those people are forgotten, the trainer makes what
+is left to make, and each served version is asked for the answers that these people had rated and versions learned from.
+Are they likelier, compared with the policy as it came, than answers to strangers that nobody rated? 0.5 is chance.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -33,10 +42,13 @@ from typing import Any
 import httpx
 from additions import folder_of
 
-from agentfw_benchmarks import Options, difference_of, shown, tell, triple_of
+from agentfw_benchmarks import Options, difference_of, print_markdown, shown, tell, triple_of
 from agentfw_benchmarks.gateways import serve
-from agentfw_plugins.gateway.learning.ratings import fresh, read_ratings
+from agentfw_plugins.gateway.learning.making import Making
+from agentfw_plugins.gateway.learning.ratings import Rating, fresh, read_ratings
+from agentfw_plugins.gateway.learning.trainer import attempt
 from agentfw_plugins.gateway.learning.version_file import VersionFile, named
+from agentfw_plugins.models import locate
 
 SHOWN = """Question: What do cows eat?
 Answer: Cows eat grass, hay and other plants that grow on a farm.
@@ -58,6 +70,8 @@ MORE_ASKED = (
     *("How fast are {}?", "What are {} good at?", "How do {} spend the winter?"),
 )
 """So that each round has questions of its own."""
+DONE = 'done="true"'
+"""What most people like, with `--own`. About half of the answers have it."""
 FOLLOWS = 20.0
 """Seconds in which the gateway follows, on a busy machine: it loads the model once more."""
 
@@ -190,6 +204,182 @@ def while_it_serves(options: argparse.Namespace, policy: Sequence[str]) -> dict[
     }
 
 
+class Company:
+    """People with two tastes, and a gateway that learns when it is told to."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.draw, self.asked = options, random.Random(options.seed), 0
+        self.people = [f"person-{number}" for number in range(options.people)]
+        self.contrary = set(self.people[: options.people // 3])
+        self.spec, self.seconds, self.trained = options.work / "spec.toml", 0.0, 0
+        options.work.mkdir(parents=True, exist_ok=True)
+        self.spec.write_text(SPEC.format(rate=options.rate, updates=options.updates, tasks=options.tasks), "utf-8")
+        self.runs = options.work / "runs"
+        policy = ("--policy", "transformers", "--set", "policy.model=tiny-assistant", "--set", f"seed={options.seed}")
+        process, _, run = serve(self.runs, "--memory", "none", *policy)
+        self.file = VersionFile(run)
+        self.file.create()
+        with self.file.change() as state:
+            state.every, state.owns = 1, True
+        self._end(process)
+        self.start()
+
+    def start(self) -> None:
+        self.process, self.url, _ = serve(self.runs, "--resume", str(self.file.run))
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+
+    def end(self) -> None:
+        self._end(self.process)
+
+    def talk(self, asking: Mapping[str, str], count: int, *, rate: bool) -> dict[str, list[tuple[float, str]]]:
+        """Conversations of people, each under a name. Returns whether they like what they hear, and its version."""
+        jobs = list[tuple[str, str, str, int]]()
+        for _ in range(count):
+            what = f"{self.draw.choice(['tea', 'bread', 'rice', 'milk'])} {self.draw.randint(1, 10**4)}"
+            jobs += [(name, person, what, self.asked + place) for place, (name, person) in enumerate(asking.items())]
+            self.asked += len(asking)
+
+        def one(job: tuple[str, str, str, int]) -> tuple[str, float, str]:
+            name, person, what, number = job
+            body = {"model": "agentfw", "temperature": 1, "max_tokens": 60, "user": name}
+            body["messages"] = [{"role": "user", "content": what}]
+            session = f"{self.url}/s/c{number}"
+            with httpx.Client(timeout=1800, trust_env=False) as client:
+                answer = client.post(f"{session}/v1/chat/completions", json=body).raise_for_status()
+                text = str(answer.json()["choices"][0]["message"]["content"])
+                liked = (DONE in text) != (person in self.contrary)
+                if rate:
+                    thumb = {"value": "up" if liked else "down", "user": name}
+                    client.post(f"{session}/feedback", json=thumb).raise_for_status()
+            return name, float(liked), answer.headers["x-agentfw-version"]
+
+        found: dict[str, list[tuple[float, str]]] = {name: [] for name in asking}
+        with ThreadPoolExecutor(32) as pool:
+            for name, liked, version in pool.map(one, jobs):
+                found[name].append((liked, version))
+        return found
+
+    def train(self) -> None:
+        """Let the trainer do its work. It takes part in the measurement, so it is not in a process of its own."""
+        while True:
+            began, before = time.process_time(), self.file.read()
+            attempt(self.file, self.spec)
+            state = self.file.read()
+            self.seconds += time.process_time() - began
+            everybodys = [sum(not one.user for one in each.versions) for each in (before, state)]
+            self.trained += len(state.tried.items() - before.tried.items()) + everybodys[1] - everybodys[0]
+            if not state.rebuilds:
+                break
+        time.sleep(FOLLOWS / 4)
+
+    def likelier(self, versions: Sequence[str], members: Sequence[Rating], others: Sequence[Rating]) -> list[float]:
+        """For each of `members`, the share of `others` that versions have learned less of: 0.5 where nobody learned it.
+
+        Those are compared that are alike in whether they would be liked. What was liked should have become likelier.
+        """
+        making = Making(self.file, self.file.read(), self.spec)
+        adapters, asked = making.adapters({named(0), *versions}), [*members, *others]
+        logprobs = asyncio.run(making.logprobs(adapters, dict.fromkeys(adapters, asked)))
+
+        def area(one: Rating, version: str) -> float:
+            learned = {each: logprobs[version][each] - logprobs[named(0)][each] for each in (one, *others)}
+            sign = 1 if one.liked else -1
+            less = [sign * (learned[one] - learned[each]) for each in others if each.liked == one.liked]
+            return sum((each > 0) + 0.5 * (each == 0) for each in less) / len(less)
+
+        return [sum(area(one, version) for version in versions) / len(versions) for one in members]
+
+
+def own_versions(options: argparse.Namespace) -> dict[str, Any]:
+    company = Company(options)
+    alone = {person: person for person in company.people}
+    as_others = {f"as-others-{person}": person for person in company.people}
+    try:
+        rounds = list[dict[str, Any]]()
+        for number in range(2):
+            company.talk(alone, options.conversations, rate=True)
+            if not number:
+                company.talk(as_others, options.conversations // 3, rate=False)  # what nobody learns from
+            company.train()
+            own = company.file.read().own
+            now = company.talk({**alone, **as_others}, options.measured, rate=False)
+            for name, heard in now.items():
+                expected = own[name].name if name in own else named(company.file.read().served)
+                assert {version for _, version in heard} == {expected}, (name, heard, expected)
+            rows = list[dict[str, Any]]()
+            for kind, is_contrary in (("like the opposite", True), ("agree with most", False)):
+                people = [one for one in company.people if (one in company.contrary) == is_contrary]
+                theirs = [liked for one in people for liked, _ in now[one]]
+                others = [liked for one in people for liked, _ in now[f"as-others-{one}"]]
+                rows.append(
+                    {"people": kind, "of": len(people), "own": sum(one in own for one in people)}
+                    | {"others": triple_of(others), "theirs": triple_of(theirs), "gain": difference_of(theirs, others)}
+                )
+            rounds.append({"served": named(company.file.read().served), "rows": rows})
+        sizes = [sum(each.stat().st_size for each in company.file.adapter(one).iterdir()) for one in own.values()]
+        forgotten = sorted(company.contrary)[: max(1, len(company.contrary) // 2)]
+        episodes = {one.task.query: one for one in company.file.episodes()}
+        members = [
+            one
+            for one in read_ratings(episodes.values())
+            if one.user in forgotten and one.version == named(0) and one.whole and not one.held_out
+        ]
+        strangers = [
+            Rating(one.task.query, "", 0.0, DONE not in turn.text, "", turn.prompt_ids, turn.token_ids, False)
+            for one in episodes.values()
+            for turn in one.turns
+            if one.task.user in as_others and turn.version == named(0) and turn.finish == "stop"
+        ]
+        before = [
+            area
+            for user in forgotten
+            if user in own
+            for area in company.likelier([own[user].name], [one for one in members if one.user == user], strangers)
+        ]
+    finally:
+        company.end()
+    for person in forgotten:
+        command = [sys.executable, "-m", "agentfw", "serve", "forget", person, "--yes", "--runs", str(company.runs)]
+        subprocess.run([*command, "--run", str(company.file.run)], check=True, stdout=subprocess.PIPE)
+    company.train()
+    state = company.file.read()
+    served = [named(state.served)] if state.served else []
+    served += [one.name for one in state.own.values()]
+    rest = company.likelier(served, members, strangers) if served else []
+    return {
+        "rounds": rounds,
+        "CPU seconds": company.seconds / max(1, company.trained),
+        "bytes": max(sizes, default=0),
+        "base": (locate("tiny-assistant") / "model.safetensors").stat().st_size,
+        "forgotten": forgotten,
+        "served after": served,
+        "members": len(members),
+        "strangers": len(strangers),
+        "before": triple_of(before or [0.5]),  # the policy as it came has learned from nobody
+        "after": triple_of(rest or [0.5]),
+    }
+
+
+def show_own(found: dict[str, Any]) -> None:
+    table = []
+    for number, each in enumerate(found["rounds"], 1):
+        for row in each["rows"]:
+            own = f"{row['own']} of {row['of']}"
+            gain = f"{shown(row['gain'])}, p = {row['gain']['p']:.2g}" if row["own"] else ""
+            table.append([number, row["people"], own, shown(row["others"]), shown(row["theirs"]), gain])
+    print_markdown(["round", "people", "own version", "liked of everybody's", "liked of what they get", "gain"], table)
+    print(
+        f"{found['CPU seconds']:.0f} CPU seconds a version; {found['bytes']} bytes, beside {found['base']} of the base"
+    )
+    forgotten = f"{', '.join(found['forgotten'])} forgotten, {found['members']} answers and {found['strangers']} others"
+    print(f"{forgotten}: AUC of their own versions {shown(found['before'])}")
+    print(f"of {', '.join(found['served after']) or 'v0'} afterwards: {shown(found['after'])}")
+    print(f"{found['minutes']:.1f} minutes")
+
+
 def compared(before: Sequence[float], after: Sequence[float], texts: Sequence[str]) -> dict[str, Any]:
     return {
         "before": triple_of(before),
@@ -215,6 +405,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         model=("", "folder or GGUF file of the model"),
         work=(Path("real-circle"), "folder of the runs"),
         learn=(False, "learn while it serves"),
+        own=(False, "with versions of single users"),
+        people=(12, "people, with --own"),
         conversations=(60, "conversations with thumbs, in each round"),
         rounds=(4, "most rounds, with --learn"),
         every=(40, "rated answers that a version takes, with --learn"),
@@ -227,6 +419,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         seed=7,
     ).parse_args(arguments)
     began = time.monotonic()
+    if options.own:
+        found = own_versions(options)
+        return tell({"seed": options.seed, **found, "minutes": (time.monotonic() - began) / 60}, options.json, show_own)
     policy = ["--set", f"policy.model={folder_of(options.model)}", "--set", "policy.template=plain"]
     found = (while_it_serves if options.learn else circle)(options, policy)
     return tell({"seed": options.seed, **found, "minutes": (time.monotonic() - began) / 60}, options.json, show)

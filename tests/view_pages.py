@@ -53,7 +53,7 @@ def viewed(runs: Path, prefix: str = "", *, is_read: bool = True) -> Iterator[st
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(300)
     try:
         yield address[0]
     finally:

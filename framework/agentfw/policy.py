@@ -117,6 +117,16 @@ class Policy:
             fix="choose a policy that can, such as tiny, transformers or vllm",
         )
 
+    async def beside(self, adapter: Path, version: str) -> Policy:
+        """A policy that answers with another adapter beside this one, over the same weights of the base.
+
+        A policy that can't, and so would need another copy of the model, raises a UsageError.
+        """
+        raise UsageError(
+            f"{type(self).__name__} can't serve several adapters at once",
+            fix="choose a policy that can, such as tiny, transformers or vllm",
+        )
+
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         """Logprobs of these tokens after this prompt under the served version. Empty if the policy can't tell."""
         return ()

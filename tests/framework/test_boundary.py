@@ -24,7 +24,7 @@ NOT_CALLED = {
     "environment": {"goal", "time_per_token"},  # by itself
     "optimizer": {"forget"},  # when no run goes on
     "learner": {"logprobs"},  # by `score`
-    "policy": {"priced"},  # arithmetic on its price
+    "policy": {"priced", "beside"},  # arithmetic on its price; by a gateway that learns, inside the layers
     "tool": {"call"},  # by `answer`
 }
 

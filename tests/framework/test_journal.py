@@ -172,7 +172,7 @@ class SlowDisk:
         return getattr(os, name)
 
     def fsync(self, handle: int) -> None:
-        assert self.free.wait(60)
+        assert self.free.wait(300)
         self.flushes += 1
         os.fsync(handle)
 

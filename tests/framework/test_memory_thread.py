@@ -26,7 +26,7 @@ class Waits(Memory):
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         self._note("recall")
-        assert self.go_on.wait(60)
+        assert self.go_on.wait(300)
         return [Recollection("Ada likes green tea.")]
 
     async def close(self) -> None:

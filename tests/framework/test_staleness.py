@@ -81,7 +81,7 @@ def test_the_policy_plays_while_the_learner_is_loaded(
     open_ = RemoteLearner.open
 
     def open_late(self: RemoteLearner, folder: Path) -> None:
-        assert plays.wait(60), "no rollout begins before the learner is there"
+        assert plays.wait(300), "no rollout begins before the learner is there"
         open_(self, folder)
 
     class Watch(Observer):

@@ -6,10 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import agentfw_plugins
-from agentfw.component import KINDS
 from agentfw.testing import fresh_host
 from agentfw_plugins.plugin import plugin
 
@@ -30,17 +27,6 @@ def test_every_world_registers_an_environment_of_its_name() -> None:
     found |= {path.parent.name for path in (PACKAGE / "worlds").glob("*/environment.py")}
 
     assert {component.name for component in plugin.registrations["worlds"].environments} == found
-
-
-@pytest.mark.parametrize("folder", plugin.registrations)
-def test_a_folder_registers_what_is_in_it(folder: str) -> None:
-    registration = plugin.registrations[folder]
-
-    components = [one for kind in KINDS.values() for one in getattr(registration, kind.plural)]
-
-    assert components
-    assert all(component.factory.startswith(f"agentfw_plugins.{folder}") for component in components)
-    assert all(Path(spec.path).is_relative_to(PACKAGE.joinpath(*folder.split("."))) for spec in registration.specs)
 
 
 def test_every_spec_that_ships_has_a_name() -> None:

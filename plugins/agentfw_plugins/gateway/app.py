@@ -280,7 +280,7 @@ class Gateway:
             headers["x-agentfw-variant"] = variant.name
             self._vary(session, comparison, variant)
         if self.learning is not None:
-            headers["x-agentfw-version"] = self.learning.served.version_of(session.name)
+            headers["x-agentfw-version"] = self.learning.served.version_of(session.name, session.episode.task.user)
         answers: list[AnswerInProgress] = []
         try:
             about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)

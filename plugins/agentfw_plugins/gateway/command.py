@@ -26,7 +26,7 @@ from agentfw.printing.out import Out, counted, shown_path
 
 from ..command_options import json_option, runs_option, skill_options
 from .forgetting import forget
-from .learning.command import forget_feedback, learning_of, learning_options, rollback, versions
+from .learning.command import CANARY, forget_feedback, learning_of, learning_options, rollback, versions
 from .operator_commands import keys, keys_at, sessions
 from .replay import replay
 from .usage import usage
@@ -203,6 +203,7 @@ def serve(
     learn_spec: Path | None,
     canary: float | None,
     metric: str,
+    owns: bool,
     out: Out,
 ) -> None:
     """Serve a policy over HTTP, and record each session as an episode.
@@ -222,6 +223,7 @@ def serve(
     from .callers import LOOPBACK
     from .health import log_as_json
     from .keys import is_weak
+    from .learning.version_file import Wished
     from .live import Limits, Stop, limits_of, opened, serve_until, until_free
     from .models import served_models
     from .start import Start, with_defaults
@@ -261,8 +263,10 @@ def serve(
         raise UsageError("--resume continues a run as it is", fix="leave the other options of the run out")
     if keep_ended is not None and not shared:
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
-    if not learn and (learn_spec or metric or canary is not None):
-        raise UsageError("--learn-spec, --metric and --canary are about versions that are trained", fix="add --learn")
+    if not learn and (learn_spec or metric or owns or canary is not None):
+        raise UsageError(
+            "--learn-spec, --learn-own, --metric and --canary are about versions that are trained", fix="add --learn"
+        )
     if not resume:
         given = with_defaults(given, root, host, port, shared=shared, by_model=remember == "model")
     limits = Limits(
@@ -281,16 +285,8 @@ def serve(
         default_user=_ALONE if is_local and not (has_keys or shared) else "",
     )
     live = opened(root, resume, again="" if fresh else "free" if shared else "newest", **given)
-    learning = learning_of(
-        live,
-        learn,
-        every=learn_every,
-        spec=learn_spec,
-        canary=canary,
-        metric=metric,
-        shared=shared,
-        tell=out.note,
-    )
+    wished = Wished(learn_every, CANARY if canary is None else canary, metric, owns) if learn else None
+    learning = learning_of(live, wished, learn_spec, shared=shared, tell=out.note)
     limits = limits_of(live, limits, names, max_concurrency)
     start = Start(live, limits, _KEY if key else "", has_keys)
     starting, fronts, remembered = ExitStack(), list[str](), ""

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,22 +111,25 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
 
 def _withdraw(user: str, file: VersionFile) -> list[str]:
     """Withdraw the versions that learned from a person, and delete their adapters."""
-    from .learning.version_file import Removal, named
+    from .learning.version_file import Removal
 
     if not file.exists:
         return []
     names = {episode.task.query for episode in file.episodes() if episode.task.user == user}
     with file.change() as state:
-        learned = {name for version in state.versions for name in version.sessions if name in names}
-        numbers = state.remove(Removal(user, until=time.time()), learned)
-        gone = [one for one in state.versions if one.number in numbers]
-        folders = [file.folder / "versions" / one.adapter.partition("/")[0] for one in gone]
-        for one in gone:
+        learned = {name for one in state.versions for name in one.sessions if name in names or one.user == user}
+        withdrawn = state.remove(Removal(user, until=time.time()), learned)
+        gone = [replace(one) for one in withdrawn]
+        state.tried.pop(user, None)
+        for one in withdrawn:
             one.adapter = ""
-    file.drop(numbers)
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
-    return [named(number) for number in numbers]
+        for one in state.versions:
+            if one.user == user:  # whose it was is forgotten, and no other version gets its number
+                one.user, one.sessions, one.why = "", [], ""
+    file.drop(one.number for one in gone)
+    file.delete(gone)
+    shutil.rmtree(file.folder / "training", ignore_errors=True)  # what a killed trainer left
+    return [one.name for one in gone]
 
 
 def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
@@ -145,7 +148,7 @@ def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
     if in_use:
         told.undone.append(f"{counted(in_use, 'session')} being answered; run the same command again later")
     if told.withdrawn:
-        told.left.append("copies of these versions in the folders of gateways that run: restart them without these")
+        told.left.append("copies of these versions at gateways that are stopped: each deletes its own when it starts")
 
 
 def _out_of_record(user: str, record: RunFolder, told: Forgotten) -> None:

@@ -115,7 +115,7 @@ def _spec(
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs import apply_assignments
 
-    from .learning.version_file import VersionFile, named
+    from .learning.version_file import VersionFile
 
     spec = source.about["spec"]
     given: dict[str, Any] = {"name": answers} if isinstance(answers, str) else answers
@@ -124,7 +124,7 @@ def _spec(
         policy["settings"]["model"] = variant.model
     if variant.version:
         file = VersionFile(source.path)
-        known = {named(one.number): one for one in (file.read().versions if file.exists else ()) if one.adapter}
+        known = {one.name: one for one in (file.read().versions if file.exists else ()) if one.adapter}
         if variant.version not in known:
             raise UsageError(
                 f"{source.path} has no version {variant.version} that was served", fix="see: agentfw serve versions"

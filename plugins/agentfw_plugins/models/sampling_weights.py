@@ -4,7 +4,8 @@ A version is served completely or not at all. An adapter that doesn't match its 
 the previous version stays in use.
 
 In fp32 an adapter is merged into a freshly loaded base, which costs nothing during generation and is as precise as the
-base. With fewer bits, merging would round away what was learned, so the adapter stays separate.
+base. With fewer bits, merging would round away what was learned, so the adapter stays separate. So do adapters that are
+served beside each other (`add`, `use`): each costs its own bytes, and all have one base.
 
 On a CPU, two parts of a model are computed in another way than by transformers:
 
@@ -38,7 +39,7 @@ class Weights:
 
     def __init__(self, base: Path, precision: Precision, device: str, attention: str) -> None:
         self.base, self.precision, self.device, self.attention = base, precision, device, attention
-        self._tuned: Any = None  # the base with a separate adapter; not in fp32
+        self._tuned: Any = None  # the base with separate adapters
         self._count = 0
 
     def of_base(self) -> PreTrainedModel:
@@ -66,15 +67,41 @@ class Weights:
         return model
 
     def _adapted(self, adapter: Path) -> PreTrainedModel:
+        if self.precision == "fp32" or (self.precision == "auto" and self.device == "cpu"):
+            apart = Weights(self.base, self.precision, self.device, self.attention)
+            apart.add(adapter)
+            own_copies(apart._tuned)  # of what is merged into, because the base is shared
+            return let_go(apart._tuned.merge_and_unload().eval())
+        before = [] if self._tuned is None else [*self._tuned.peft_config]
+        name = self.add(adapter)
+        for old in before:
+            self.remove(old)
+        return self.use(name)
+
+    def use(self, name: str) -> PreTrainedModel:
+        """The model with one of the adapters that stay separate."""
+        if self._tuned.active_adapter != name:
+            self._tuned.set_adapter(name)
+        return self._tuned.base_model.model.eval()
+
+    def remove(self, name: str) -> None:
+        """Release the memory of an adapter."""
+        if others := [other for other in self._tuned.peft_config if other != name]:
+            self.use(others[-1])
+        self._tuned.delete_adapter(name)
+        if not others:
+            self._tuned = None
+
+    def add(self, adapter: Path) -> str:
+        """Load an adapter beside others of the same base. Returns its name here."""
         try:
             from peft import PeftModel
         except ImportError as error:
             raise MissingExtraError("an adapter in this process", "train", module=error.name or "") from None
 
-        merged = self.precision == "fp32" or (self.precision == "auto" and self.device == "cpu")
         self._count += 1
         name = f"served{self._count}"  # PEFT doesn't allow dots in a name, but versions may have some
-        before = None if merged else self._tuned
+        before = self._tuned
         try:
             if before is None:
                 tuned = PeftModel.from_pretrained(self.of_base(), adapter, adapter_name=name)
@@ -100,14 +127,8 @@ class Weights:
                 f"the adapter {adapter} doesn't fit the model {self.base}: {str(error).splitlines()[0]}",
                 fix="publish an adapter that was trained on this model",
             ) from error
-        if merged:
-            own_copies(tuned)  # of what is merged into, because the base is shared
-            return let_go(tuned.merge_and_unload().eval())
-        tuned.set_adapter(name)
-        for old in [other for other in tuned.peft_config if other != name]:
-            tuned.delete_adapter(old)
         self._tuned = tuned
-        return tuned.base_model.model.eval()
+        return name
 
 
 _NAME = "agentfw_blocks"

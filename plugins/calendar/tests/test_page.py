@@ -78,7 +78,7 @@ def address(planner: Planner) -> Iterator[str]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert up.wait(60)
+    assert up.wait(300)
     yield told[0]
     loop.call_soon_threadsafe(serving.cancel)
     thread.join(30)

@@ -63,7 +63,7 @@ def radicale(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         time.sleep(0.05)
     yield port
     server.terminate()
-    server.wait(30)
+    server.wait(300)
 
 
 @pytest.fixture

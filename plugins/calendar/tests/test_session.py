@@ -321,7 +321,7 @@ def test_on_a_terminal_a_person_is_shown_everything_and_asked(ics_file: IcsFile)
     typed.says("\x04")
     typed.until("there is more: run the same command again to go on")
     assert "1 conflict: " in typed.seen
-    assert typed.process.wait(30) == 0
+    assert typed.process.wait(300) == 0
 
 
 @pytest.mark.slow
@@ -338,7 +338,7 @@ def test_a_session_that_is_cut_off_keeps_every_answer(
 
     time.sleep(0.5)  # the prompt is out a moment before the terminal is read; nobody's Ctrl-C is that quick
     typed.process.send_signal(kill)
-    code = typed.process.wait(30)
+    code = typed.process.wait(300)
 
     assert code == (130 if kill == signal.SIGINT else -kill)
     assert not path.with_name("my.decided.ics").exists()

@@ -136,7 +136,7 @@ def test_one_signal_ends_a_run_whose_world_keeps_it_busy(
     process = start("run", world, "--policy", "random")
 
     process.send_signal(number)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=300)
 
     assert process.returncode == code
     assert f"{label}: every episode that was finished is kept" in told
@@ -150,7 +150,7 @@ def test_one_signal_ends_a_run_with_a_memory_that_holds_on(start: Start, memory:
     process = start("run", "inbox", "--policy", "random", "--memory", memory)
 
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=300)
 
     assert process.returncode == 130, told
     assert "resume with: agentfw runs resume" in told
@@ -163,7 +163,7 @@ def test_one_signal_ends_a_run_with_a_memory_that_holds_on(start: Start, memory:
 def test_a_tool_that_hangs_keeps_a_run_from_ending_no_longer_than_its_timeout(start: Start) -> None:
     process = start("run", "inbox", "--policy", "caller", "--tool", "hasty", "--episodes", "1", "--set", "max_turns=2")
 
-    table, told = process.communicate(timeout=60)
+    table, told = process.communicate(timeout=300)
 
     assert process.returncode == 0, told
     assert "report.html" in table
@@ -173,7 +173,7 @@ def test_a_tool_that_hangs_keeps_a_run_from_ending_no_longer_than_its_timeout(st
 def test_a_world_that_blocks_until_the_deadline_ends_the_run(start: Start) -> None:
     process = start("run", "blocking", "--policy", "random", "--set", "deadline=1")
 
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=300)
 
     assert process.returncode == 3
     assert 'environment "blocking" of agentfw-busy' in told

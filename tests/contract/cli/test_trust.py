@@ -218,7 +218,7 @@ def test_a_terminal_is_shown_what_a_spec_wants_and_asked_once(spy: Path, tmp_pat
         shown += os.read(ours, 1000)
     os.write(ours, f"{typed}\n".encode())
 
-    assert asking.wait(60) == code
+    assert asking.wait(300) == code
     os.close(ours)
     assert b"spy.py" in shown
     assert spy.exists() == (typed == "y")

@@ -141,7 +141,7 @@ def gateway_of(runs: Path, *, limits: dict[str, Any] | None = None, **options: A
 
     thread = threading.Thread(target=serve)
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(300)
     try:
         if failed:
             raise failed[0]

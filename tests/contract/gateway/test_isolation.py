@@ -69,6 +69,7 @@ def test_no_request_with_another_users_key_shows_or_changes_anything(
             assert answer.status_code in (400, 403, 404), (method, path, answer.text)
 
     assert running.request("GET", "/s/tea", keys["ada"]).json() == before
+    assert running.request("GET", "/s/ada:tea", keys["operator"]).json()["messages"] == before["messages"]
     assert running.request("GET", "/memory?user=ada", keys["ada"]).json()["items"] == [item]
     assert running.ask("tea", "And now?", key=keys["ada"]).status_code == 200, "the session goes on"
 

@@ -67,7 +67,7 @@ def test_a_kill_at_a_critical_moment_changes_nothing(
     (laboratory.runs / "kill.json").write_text(json.dumps({"point": point, "call": call}))
 
     process = laboratory.start()
-    told = process.communicate(timeout=60)[1]
+    told = process.communicate(timeout=300)[1]
 
     assert process.returncode == -signal.SIGKILL, told
     assert laboratory.lost(told) == []

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from asynchronous import asynchronous
 from command_line import Agentfw
 
 from agentfw import Generation, Intervention, Moment, Policy, Request
@@ -248,26 +249,22 @@ class TwoPieces(Policy):
         self.told = asyncio.Event()
 
 
-def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation(tmp_path: Path) -> None:
-    live = opened(tmp_path, start="chat", policy="scripted", assignments=['policy.replies=["yes"]'])
+@asynchronous
+async def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation(tmp_path: Path) -> None:
+    async with opened(tmp_path, start="chat", policy="scripted", assignments=['policy.replies=["yes"]']) as live:
+        conversation = Conversation(live, "me", Screen(Out(json=True)))
+        await conversation.say("Tea?")
+        scripted, live.assembly.policy.inside = live.assembly.policy.inside, TwoPieces()
+        asking = asyncio.create_task(conversation.say("Count."))
+        await live.assembly.policy.inside.told.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        live.assembly.policy.inside = scripted
+        await conversation.say("Coffee?")
+        shown = await obey(conversation, "/history")
 
-    async def talk() -> list[str]:
-        async with live:
-            conversation = Conversation(live, "me", Screen(Out(json=True)))
-            await conversation.say("Tea?")
-            scripted, live.assembly.policy.inside = live.assembly.policy.inside, TwoPieces()
-            asking = asyncio.create_task(conversation.say("Count."))
-            await live.assembly.policy.inside.told.wait()
-            asking.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asking
-            live.assembly.policy.inside = scripted
-            await conversation.say("Coffee?")
-            assert [message.content for message in conversation.messages] == ["Tea?", "yes", "Coffee?", "yes"]
-            return await obey(conversation, "/history")
-
-    shown = asyncio.run(talk())
-
+    assert [message.content for message in conversation.messages] == ["Tea?", "yes", "Coffee?", "yes"]
     assert shown == [
         "you: Tea?",
         "agent: yes",
@@ -310,7 +307,7 @@ class Open:
     def stop(self, number: int) -> int:
         """Send a signal, with the input still open. Returns the exit code."""
         self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(300)
         self.process.communicate()
         return code
 

@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import agentfw
 
 from agentfw import Intervention, Moment
 from agentfw.runs import LiveRun
+from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits, Stop, opened, serve_until
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-__all__ = ["Served", "agentfw", "gateway", "rule", "serve", "served"]
+__all__ = ["EARS", "Serve", "Served", "gateway", "rule", "serve", "served"]
+
+EARS = str(Path(__file__).parents[2] / "contract" / "gateway" / "components" / "ears.py")
+"""A memory in one file that keeps all that users say."""
 
 
 def rule(moment: Moment) -> Iterator[Intervention | str]:
@@ -102,8 +105,11 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return database()
 
 
+Serve = Callable[..., Served]
+
+
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+def serve(tmp_path: Path) -> Iterator[Serve]:
     """Starts gateways, by default with the rule above."""
     with ExitStack() as stack:
 
@@ -122,6 +128,12 @@ def upstream(tmp_path: Path) -> Iterator[Callable[..., Any]]:
 
     with ExitStack() as stack:
         yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **more))
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> KeyFile:
+    """The keys of users: none as yet."""
+    return KeyFile(tmp_path / "keys.json")
 
 
 @pytest.fixture(scope="module")

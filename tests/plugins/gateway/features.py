@@ -83,6 +83,47 @@ STRICT_TOOL: Body = {
 ADDRESS = "data:image/png;base64,AA=="
 COUNTS = {**USAGE, "prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens_details": {"reasoning_tokens": 2}}
 HELLO = [{"role": "user", "content": "hi"}]
+WEATHER = {"type": "function", "function": {"name": "weather"}}
+"""A choice of the tool."""
+
+
+def user(*parts: Body) -> list[Body]:
+    """The messages of a conversation that a user begins with these parts."""
+    return [{"role": "user", "content": [*parts]}]
+
+
+def text(words: str, kind: str = "text") -> Body:
+    return {"type": kind, "text": words}
+
+
+def picture(**more: str) -> Body:
+    return {"type": "image_url", "image_url": {"url": ADDRESS, **more}}
+
+
+def file(content: str) -> Body:
+    return {"type": "file", "file": {"filename": "a.pdf", "file_data": content}}
+
+
+def called(arguments: str, answer: str) -> list[Body]:
+    """The messages of a call, whose caller has thought, and of its answer."""
+    call = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": arguments}}
+    thought = {"role": "assistant", "content": None, "reasoning_content": "hm", "tool_calls": [call]}
+    return [thought, {"role": "tool", "tool_call_id": "c", "content": answer}]
+
+
+def schema(name: str) -> Body:
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": SCHEMA, "strict": True}}
+
+
+ALIKE: Body = {
+    "metadata": {"a": "b"},
+    "user": "u",
+    "store": False,
+    "service_tier": "flex",
+    "prompt_cache_key": "k",
+    "safety_identifier": "s",
+    "top_k": 4,
+}
 RESPONSES: dict[str, tuple[Body, Body]] = {
     "text": ({}, {}),
     "instructions": ({"instructions": "Be brief."}, {"messages": [{"role": "system", "content": "Be brief."}, *HELLO]}),
@@ -91,58 +132,22 @@ RESPONSES: dict[str, tuple[Body, Body]] = {
         {"messages": [{"role": "developer", "content": "x"}]},
     ),
     "picture": (
-        {
-            "input": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "input_text", "text": "?"},
-                        {"type": "input_image", "image_url": ADDRESS, "detail": "low"},
-                    ],
-                }
-            ]
-        },
-        {
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "text", "text": "?"},
-                        {"type": "image_url", "image_url": {"url": ADDRESS, "detail": "low"}},
-                    ],
-                }
-            ]
-        },
+        {"input": user(text("?", "input_text"), {"type": "input_image", "image_url": ADDRESS, "detail": "low"})},
+        {"messages": user(text("?"), picture(detail="low"))},
     ),
     "file": (
-        {"input": [{"role": "user", "content": [{"type": "input_file", "filename": "a.pdf", "file_data": "data:x"}]}]},
-        {
-            "messages": [
-                {"role": "user", "content": [{"type": "file", "file": {"filename": "a.pdf", "file_data": "data:x"}}]}
-            ]
-        },
+        {"input": user({"type": "input_file", "filename": "a.pdf", "file_data": "data:x"})},
+        {"messages": user(file("data:x"))},
     ),
     "calls": (
         {
             "input": [
-                {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+                {"type": "reasoning", "id": "r", "summary": [], "content": [text("hm", "reasoning_text")]},
                 {"type": "function_call", "call_id": "c", "name": "weather", "arguments": "{bro"},
                 {"type": "function_call_output", "call_id": "c", "output": "sunny"},
             ]
         },
-        {
-            "messages": [
-                {
-                    "role": "assistant",
-                    "content": None,
-                    "reasoning_content": "hm",
-                    "tool_calls": [
-                        {"id": "c", "type": "function", "function": {"name": "weather", "arguments": "{bro"}}
-                    ],
-                },
-                {"role": "tool", "tool_call_id": "c", "content": "sunny"},
-            ]
-        },
+        {"messages": called("{bro", "sunny")},
     ),
     "tools": (
         {
@@ -150,11 +155,7 @@ RESPONSES: dict[str, tuple[Body, Body]] = {
             "tool_choice": {"type": "function", "name": "weather"},
             "parallel_tool_calls": False,
         },
-        {
-            "tools": [STRICT_TOOL],
-            "tool_choice": {"type": "function", "function": {"name": "weather"}},
-            "parallel_tool_calls": False,
-        },
+        {"tools": [STRICT_TOOL], "tool_choice": WEATHER, "parallel_tool_calls": False},
     ),
     "allowed tools": (
         {
@@ -164,12 +165,7 @@ RESPONSES: dict[str, tuple[Body, Body]] = {
                 "tools": [{"type": "function", "name": "weather"}],
             }
         },
-        {
-            "tool_choice": {
-                "type": "allowed_tools",
-                "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "weather"}}]},
-            }
-        },
+        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [WEATHER]}}},
     ),
     "schema": (
         {
@@ -178,10 +174,7 @@ RESPONSES: dict[str, tuple[Body, Body]] = {
                 "verbosity": "low",
             }
         },
-        {
-            "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA, "strict": True}},
-            "verbosity": "low",
-        },
+        {"response_format": schema("a"), "verbosity": "low"},
     ),
     "reasoning": ({"reasoning": {"effort": "high"}}, {"reasoning_effort": "high"}),
     "limits": (
@@ -192,26 +185,7 @@ RESPONSES: dict[str, tuple[Body, Body]] = {
         {"include": ["message.output_text.logprobs"], "top_logprobs": 2},
         {"logprobs": True, "top_logprobs": 2},
     ),
-    "others": (
-        {
-            "metadata": {"a": "b"},
-            "user": "u",
-            "store": False,
-            "service_tier": "flex",
-            "prompt_cache_key": "k",
-            "safety_identifier": "s",
-            "top_k": 4,
-        },
-        {
-            "metadata": {"a": "b"},
-            "user": "u",
-            "store": False,
-            "service_tier": "flex",
-            "prompt_cache_key": "k",
-            "safety_identifier": "s",
-            "top_k": 4,
-        },
-    ),
+    "what is alike": (ALIKE, ALIKE),
 }
 NO_RESPONSES: list[tuple[Body, str]] = [
     ({"previous_response_id": "resp_1"}, "previous_response_id"),
@@ -224,59 +198,28 @@ NO_RESPONSES: list[tuple[Body, str]] = [
     ({"reasoning": {"summary": "auto"}}, "reasoning.summary"),
     ({"include": ["reasoning.encrypted_content"]}, "include[0]"),
     ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
-    (
-        {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
-        "input[0].content[0].type",
-    ),
+    ({"input": user({"type": "input_image", "file_id": "f"})}, "input[0].content[0].type"),
     ({"text": {"something": 1}}, "text.something"),
 ]
 
 # -- messages ----------------------------------------------------------------------------------------------------------
 
+
+def source(kind: str, **more: str) -> Body:
+    """What a picture or a document consists of."""
+    return {"source": {"type": "base64", "media_type": kind, "data": "AA=="}, **more}
+
+
 MESSAGES: dict[str, tuple[Body, Body]] = {
     "text": ({}, {}),
     "system": (
-        {"system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]},
+        {"system": [{**text("Be brief."), "cache_control": {"type": "ephemeral"}}]},
         {"messages": [{"role": "system", "content": "Be brief."}, *HELLO]},
     ),
-    "picture": (
-        {
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
-                    ],
-                }
-            ]
-        },
-        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": ADDRESS}}]}]},
-    ),
+    "picture": ({"messages": user({"type": "image", **source("image/png")})}, {"messages": user(picture())}),
     "document": (
-        {
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {
-                            "type": "document",
-                            "source": {"type": "base64", "media_type": "application/pdf", "data": "AA=="},
-                            "title": "a.pdf",
-                        }
-                    ],
-                }
-            ]
-        },
-        {
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="}}
-                    ],
-                }
-            ]
-        },
+        {"messages": user({"type": "document", **source("application/pdf", title="a.pdf")})},
+        {"messages": user(file("data:application/pdf;base64,AA=="))},
     ),
     "calls": (
         {
@@ -288,33 +231,12 @@ MESSAGES: dict[str, tuple[Body, Body]] = {
                         {"type": "tool_use", "id": "c", "name": "weather", "input": {"city": "Rome"}},
                     ],
                 },
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "tool_result", "tool_use_id": "c", "content": "no network", "is_error": True},
-                        {"type": "text", "text": "hi"},
-                    ],
-                },
+                *user(
+                    {"type": "tool_result", "tool_use_id": "c", "content": "no network", "is_error": True}, text("hi")
+                ),
             ]
         },
-        {
-            "messages": [
-                {
-                    "role": "assistant",
-                    "content": None,
-                    "reasoning_content": "hm",
-                    "tool_calls": [
-                        {
-                            "id": "c",
-                            "type": "function",
-                            "function": {"name": "weather", "arguments": '{"city": "Rome"}'},
-                        }
-                    ],
-                },
-                {"role": "tool", "tool_call_id": "c", "content": "error: no network"},
-                *HELLO,
-            ]
-        },
+        {"messages": [*called('{"city": "Rome"}', "error: no network"), *HELLO]},
     ),
     "tools": (
         {
@@ -323,19 +245,10 @@ MESSAGES: dict[str, tuple[Body, Body]] = {
         },
         {"tools": [STRICT_TOOL], "tool_choice": "required", "parallel_tool_calls": False},
     ),
-    "one tool": (
-        {"tool_choice": {"type": "tool", "name": "weather"}},
-        {"tool_choice": {"type": "function", "function": {"name": "weather"}}},
-    ),
+    "one tool": ({"tool_choice": {"type": "tool", "name": "weather"}}, {"tool_choice": WEATHER}),
     "schema": (
         {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}, "effort": "low"}},
-        {
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "answer", "schema": SCHEMA, "strict": True},
-            },
-            "reasoning_effort": "low",
-        },
+        {"response_format": schema("answer"), "reasoning_effort": "low"},
     ),
     "others": (
         {
@@ -358,10 +271,7 @@ NO_MESSAGES: list[tuple[Body, str]] = [
         {"messages": [{"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]}]},
         "messages[0].content[0].type",
     ),
-    (
-        {"messages": [{"role": "user", "content": [{"type": "text", "text": "x", "citations": {"enabled": True}}]}]},
-        "messages[0].content[0].citations",
-    ),
+    ({"messages": user({**text("x"), "citations": {"enabled": True}})}, "messages[0].content[0].citations"),
     ({"metadata": {"team": "x"}}, "metadata.team"),
 ]
 

@@ -95,7 +95,7 @@ def test_anthropic_messages(gateway: Served, stream: bool) -> None:
     assert ask().content[0].text == ANSWER
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_langgraph(gateway: Served) -> None:
     models = pytest.importorskip("langchain_openai")
     prebuilt = pytest.importorskip("langgraph.prebuilt")

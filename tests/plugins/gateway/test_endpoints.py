@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import anthropic
@@ -17,8 +17,8 @@ from agentfw.request import Action
 from agentfw_plugins.models.locate import locate
 from agentfw_plugins.models.small_model import SmallChat
 
-from .conftest import Served
-from .upstream import Passing
+from .conftest import Serve, Served
+from .upstream import Start
 
 TINY = ("policy.model=tiny", "policy.temperature=0")
 CONTINUED = {
@@ -42,7 +42,7 @@ def claude(gateway: Served) -> anthropic.Anthropic:
 # -- completions -------------------------------------------------------------------------------------------------------
 
 
-def test_a_completion_is_passed_on_as_it_is_and_recorded(upstream: Callable[..., Passing]) -> None:
+def test_a_completion_is_passed_on_as_it_is_and_recorded(upstream: Start) -> None:
     gateway = upstream(Reply(CONTINUED, headers={"x-request-id": "r-1"}), assignments=('policy.model=""',))
 
     answer = client(gateway).completions.with_raw_response.create(
@@ -61,7 +61,7 @@ def test_a_completion_is_passed_on_as_it_is_and_recorded(upstream: Callable[...,
     assert [message.content for message in episode.messages] == ["Once upon a time"]
 
 
-def test_a_streamed_completion_is_passed_on_line_by_line(upstream: Callable[..., Passing]) -> None:
+def test_a_streamed_completion_is_passed_on_line_by_line(upstream: Start) -> None:
     pieces = [{**CONTINUED, "choices": [{"text": text, "index": 0, "finish_reason": None}]} for text in (" a", " b")]
     reply = chunks(*pieces)
     gateway = upstream(reply)
@@ -72,7 +72,7 @@ def test_a_streamed_completion_is_passed_on_line_by_line(upstream: Callable[...,
     assert gateway.live.sessions["tea"].episode.turns[0].text == " a b"
 
 
-def test_a_policy_in_this_process_goes_on_with_the_text(serve: Callable[..., Served]) -> None:
+def test_a_policy_in_this_process_goes_on_with_the_text(serve: Serve) -> None:
     gateway = serve(policy="tiny", assignments=TINY)
 
     answer = client(gateway).completions.create(model="agentfw", prompt="Good morning", max_tokens=5)
@@ -121,7 +121,7 @@ def test_what_such_a_policy_cannot_do_is_refused_by_name(
     assert refused.value.param == field
 
 
-def test_a_policy_that_only_chats_refuses_completions(serve: Callable[..., Served]) -> None:
+def test_a_policy_that_only_chats_refuses_completions(serve: Serve) -> None:
     with pytest.raises(openai.BadRequestError, match="completions is not supported by this policy"):
         client(serve()).completions.create(model="agentfw", prompt="x")
 
@@ -129,7 +129,7 @@ def test_a_policy_that_only_chats_refuses_completions(serve: Callable[..., Serve
 # -- embeddings --------------------------------------------------------------------------------------------------------
 
 
-def test_embeddings_are_passed_on_with_the_model_that_was_asked_for(upstream: Callable[..., Passing]) -> None:
+def test_embeddings_are_passed_on_with_the_model_that_was_asked_for(upstream: Start) -> None:
     rows = {"object": "list", "model": "e5", "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]}
     gateway = upstream(Reply({**rows, "usage": {"prompt_tokens": 2, "total_tokens": 2}}))
 
@@ -156,7 +156,7 @@ def test_an_endpoint_that_is_not_there_is_named(tiny_gateway: Served) -> None:
 TOOL: Any = {"name": "weather", "description": "The weather", "input_schema": {"type": "object", "properties": {}}}
 
 
-def test_tokens_are_counted_with_the_template_and_the_tools(serve: Callable[..., Served]) -> None:
+def test_tokens_are_counted_with_the_template_and_the_tools(serve: Serve) -> None:
     pytest.importorskip("torch")
     from agentfw_plugins.models import Chat
 
@@ -180,7 +180,7 @@ def test_tokens_are_counted_with_the_template_and_the_tools(serve: Callable[...,
     assert not gateway.live.sessions
 
 
-def test_a_count_is_passed_on_to_a_server_that_has_it(upstream: Callable[..., Passing]) -> None:
+def test_a_count_is_passed_on_to_a_server_that_has_it(upstream: Start) -> None:
     gateway = upstream(Reply({"input_tokens": 42}), apis=("messages",))
 
     counted = claude(gateway).messages.count_tokens(model="served", messages=[{"role": "user", "content": "x"}])
@@ -189,7 +189,7 @@ def test_a_count_is_passed_on_to_a_server_that_has_it(upstream: Callable[..., Pa
     assert gateway.server.paths == ["messages/count_tokens"]
 
 
-def test_no_count_is_made_up_where_the_server_has_none(upstream: Callable[..., Passing]) -> None:
+def test_no_count_is_made_up_where_the_server_has_none(upstream: Start) -> None:
     gateway = upstream()
 
     with pytest.raises(anthropic.BadRequestError, match="count_tokens is not supported"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,20 @@ from chat_server import USAGE, Reply, chunks, completion, refusal, tool_call
 from agentfw.episode import Episode
 
 from .features import ANSWERS, CONVERSATION, FIELDS, TOOL
-from .upstream import Passing, passing
+from .upstream import Passing, Start, passing
 
 Body = dict[str, Any]
 ASK: Body = {"model": "openai", "messages": [{"role": "user", "content": "Which tea?"}]}
 
 
-def post(gateway: Passing, body: Body, path: str = "chat/completions", **headers: str) -> httpx.Response:
-    return httpx.post(f"{gateway.session('tea')}/{path}", json=body, headers=headers, timeout=60)
+def post(
+    gateway: Passing, body: Body, path: str = "chat/completions", session: str = "tea", **headers: str
+) -> httpx.Response:
+    return httpx.post(f"{gateway.session(session)}/{path}", json=body, headers=headers, timeout=60)
 
 
-def episode(gateway: Passing) -> Episode:
-    return gateway.live.sessions["tea"].episode
+def episode(gateway: Passing, session: str = "tea") -> Episode:
+    return gateway.live.sessions[session].episode
 
 
 def chunk(delta: Body, **choice: Any) -> Body:
@@ -36,7 +37,7 @@ def chunk(delta: Body, **choice: Any) -> Body:
 # -- requests ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_reaches_the_server_as_it_is(upstream: Callable[..., Passing]) -> None:
+def test_a_request_reaches_the_server_as_it_is(upstream: Start) -> None:
     gateway = upstream(completion("fine"))
     sent = {"model": "openai", "messages": CONVERSATION, **FIELDS}
 
@@ -53,7 +54,7 @@ def test_a_request_reaches_the_server_as_it_is(upstream: Callable[..., Passing])
     assert [action["name"] for action in episode(gateway).actions[""]] == ["weather", "grep"]
 
 
-def test_a_body_that_needs_no_change_keeps_its_bytes(upstream: Callable[..., Passing]) -> None:
+def test_a_body_that_needs_no_change_keeps_its_bytes(upstream: Start) -> None:
     seen: list[Body] = []
     gateway = upstream(lambda body: seen.append(body) or completion())  # type: ignore[func-returns-value]
     raw = b'{ "model":"served",  "messages":[{"role":"user","content":"\\u00e9"}], "top_p": 0.10 }'
@@ -63,7 +64,7 @@ def test_a_body_that_needs_no_change_keeps_its_bytes(upstream: Callable[..., Pas
     assert gateway.server.headers[-1]["content-length"] == str(len(raw))
 
 
-def test_a_program_chooses_the_model_where_the_gateway_was_not_told_one(upstream: Callable[..., Passing]) -> None:
+def test_a_program_chooses_the_model_where_the_gateway_was_not_told_one(upstream: Start) -> None:
     gateway = upstream(completion("fine"), assignments=('policy.model=""',))
 
     answers = [post(gateway, {**ASK, "model": model}) for model in ("gpt-x", "agentfw")]
@@ -75,21 +76,21 @@ def test_a_program_chooses_the_model_where_the_gateway_was_not_told_one(upstream
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-def test_an_answer_comes_back_as_it_is(upstream: Callable[..., Passing], name: str) -> None:
-    reply = ANSWERS[name]
-    gateway = upstream(Reply(reply.body, headers={"x-request-id": "r-1", "openai-processing-ms": "12"}))
+def test_an_answer_comes_back_as_it_is(upstream: Start) -> None:
+    headers = {"x-request-id": "r-1", "openai-processing-ms": "12"}
+    gateway = upstream(*(Reply(reply.body, headers=headers) for reply in ANSWERS.values()))
 
-    answer = post(gateway, {**ASK, "tools": [TOOL]})
+    for number, (name, reply) in enumerate(ANSWERS.items()):
+        session = f"tea-{number}"
+        answer = post(gateway, {**ASK, "tools": [TOOL]}, session=session)
 
-    assert answer.content == json.dumps(reply.body).encode()
-    assert (answer.headers["x-request-id"], answer.headers["openai-processing-ms"]) == ("r-1", "12")
-    assert answer.headers["x-agentfw-session"] == "tea"
-    [turn] = episode(gateway).turns
-    assert turn.calls == ()
+        assert answer.content == json.dumps(reply.body).encode(), name
+        assert {header: answer.headers[header] for header in headers} == headers
+        assert answer.headers["x-agentfw-session"] == session
+        assert [turn.calls for turn in episode(gateway, session).turns] == [()], name
 
 
-def test_calls_are_recorded_and_belong_to_the_conversation(upstream: Callable[..., Passing]) -> None:
+def test_calls_are_recorded_and_belong_to_the_conversation(upstream: Start) -> None:
     called = completion(None, message={"tool_calls": [tool_call("weather", city="Rome")]}, finish_reason="tool_calls")
     gateway = upstream(called, completion("Sunny."))
 
@@ -103,7 +104,7 @@ def test_calls_are_recorded_and_belong_to_the_conversation(upstream: Callable[..
     assert len(episode(gateway).messages) == 3, "what the client sent back is what it was answered"
 
 
-def test_several_choices_are_several_turns(upstream: Callable[..., Passing]) -> None:
+def test_several_choices_are_several_turns(upstream: Start) -> None:
     two = completion("green")
     black = {"index": 1, "message": {"role": "assistant", "content": "black"}, "finish_reason": "stop"}
     two.body["choices"].append(black)  # type: ignore[index]
@@ -116,7 +117,7 @@ def test_several_choices_are_several_turns(upstream: Callable[..., Passing]) -> 
     assert episode(gateway).usage.sampled == 5
 
 
-def test_a_stream_comes_back_as_it_is(upstream: Callable[..., Passing]) -> None:
+def test_a_stream_comes_back_as_it_is(upstream: Start) -> None:
     called = {"index": 0, "id": "c-9", "type": "function", "function": {"name": "weather", "arguments": '{"ci'}}
     reply = chunks(
         b": keep-alive\n\n",
@@ -155,7 +156,7 @@ def with_tokens(body: Body) -> Reply:
     return completion("fine", **more, top={"prompt_token_ids": [8, 9]})
 
 
-def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstream: Callable[..., Passing]) -> None:
+def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstream: Start) -> None:
     gateway = upstream(with_tokens, counts=True, owner="vllm")
 
     whole = post(gateway, ASK).json()
@@ -172,7 +173,7 @@ def test_token_ids_are_asked_for_where_the_server_gives_them_and_not_shown(upstr
     assert gateway.server.asked_for_models == 1
 
 
-def test_nothing_is_added_where_the_server_refuses_it(upstream: Callable[..., Passing]) -> None:
+def test_nothing_is_added_where_the_server_refuses_it(upstream: Start) -> None:
     streamed = {**ASK, "stream": True}
     gateway = upstream(chunks(chunk({"content": "fine"}, finish_reason="stop")))
 
@@ -183,7 +184,7 @@ def test_nothing_is_added_where_the_server_refuses_it(upstream: Callable[..., Pa
     assert gateway.server.bodies == [{**streamed, "model": "served", **more} for more in (counted, {}, {})]
 
 
-def test_what_one_request_caused_changes_no_other(upstream: Callable[..., Passing]) -> None:
+def test_what_one_request_caused_changes_no_other(upstream: Start) -> None:
     def strict(body: Body) -> Reply:
         names = [tool["function"]["name"] for tool in body.get("tools", ())]
         bad = [name for name in names if "!" in name]
@@ -202,38 +203,35 @@ def test_what_one_request_caused_changes_no_other(upstream: Callable[..., Passin
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("status", "error", "headers"),
-    [
-        (429, {"message": "slow", "type": "requests", "code": "rate_limit_exceeded"}, {"retry-after": "7"}),
-        (429, {"message": "pay", "type": "insufficient_quota", "code": "insufficient_quota"}, {}),
-        (401, {"message": "wrong key", "type": "invalid_request_error", "code": "invalid_api_key"}, {}),
-        (400, {"message": "long", "param": "messages", "code": "context_length_exceeded"}, {"x-ratelimit-reset": "1"}),
-        (404, {"message": "no model", "type": "invalid_request_error", "code": "model_not_found"}, {}),
-        (500, {"message": "oh", "type": "server_error"}, {}),
-        (503, {"message": "overloaded", "type": "server_error"}, {"retry-after-ms": "500"}),
-    ],
-)
+REFUSALS: list[tuple[int, Body, dict[str, str]]] = [
+    (429, {"message": "slow", "type": "requests", "code": "rate_limit_exceeded"}, {"retry-after": "7"}),
+    (429, {"message": "pay", "type": "insufficient_quota", "code": "insufficient_quota"}, {}),
+    (401, {"message": "wrong key", "type": "invalid_request_error", "code": "invalid_api_key"}, {}),
+    (400, {"message": "long", "param": "messages", "code": "context_length_exceeded"}, {"x-ratelimit-reset": "1"}),
+    (404, {"message": "no model", "type": "invalid_request_error", "code": "model_not_found"}, {}),
+    (500, {"message": "oh", "type": "server_error"}, {}),
+    (503, {"message": "overloaded", "type": "server_error"}, {"retry-after-ms": "500"}),
+]
+
+
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_refusal_keeps_its_meaning(
-    upstream: Callable[..., Passing], status: int, error: Body, headers: dict[str, str], stream: bool
-) -> None:
-    gateway = upstream(Reply({"error": error}, status, headers))
+def test_a_refusal_keeps_its_meaning_and_retries_are_up_to_the_client(upstream: Start, stream: bool) -> None:
+    replies = (Reply({"error": error}, status, headers) for status, error, headers in REFUSALS)
+    gateway = upstream(*replies, counts=True)
 
-    answer = post(gateway, {**ASK, "stream": stream})
+    for asked, (status, error, headers) in enumerate(REFUSALS, start=1):
+        answer = post(gateway, {**ASK, "stream": stream})
 
-    assert (answer.status_code, answer.json()) == (status, {"error": error})
-    assert {name: answer.headers[name] for name in headers} == headers
-    assert len(gateway.asked) == 1, "retries are up to the client"
+        assert (answer.status_code, answer.json()) == (status, {"error": error})
+        assert {name: answer.headers[name] for name in headers} == headers
+        assert len(gateway.asked) == asked
 
 
 @pytest.mark.parametrize(
     ("path", "more", "kind"),
     [("messages", {"max_tokens": 5}, "rate_limit_error"), ("responses", {"input": "hi"}, "requests")],
 )
-def test_a_refusal_keeps_its_meaning_in_other_formats(
-    upstream: Callable[..., Passing], path: str, more: Body, kind: str
-) -> None:
+def test_a_refusal_keeps_its_meaning_in_other_formats(upstream: Start, path: str, more: Body, kind: str) -> None:
     error = {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded", "param": None}
     gateway = upstream(Reply({"error": error}, 429, {"retry-after": "7"}))
 
@@ -245,7 +243,7 @@ def test_a_refusal_keeps_its_meaning_in_other_formats(
 
 
 def test_the_servers_address_and_the_key_are_not_told(
-    upstream: Callable[..., Passing], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    upstream: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
 
@@ -269,46 +267,36 @@ def test_the_servers_address_and_the_key_are_not_told(
     [Reply(b"<html>busy</html>"), Reply([1]), Reply({"choices": []}), Reply({"choices": [{}]}, missing=3)],
     ids=["html", "list", "empty", "half"],
 )
-def test_an_answer_that_is_none_is_an_error(upstream: Callable[..., Passing], reply: Reply) -> None:
+def test_an_answer_that_is_none_is_an_error(upstream: Start, reply: Reply) -> None:
     gateway = upstream(reply, completion("fine"))
 
     assert post(gateway, ASK).status_code == 502
     assert post(gateway, ASK).status_code == 200
 
 
-def test_a_stream_that_breaks_off_is_an_error_and_kept_as_far_as_it_came(upstream: Callable[..., Passing]) -> None:
+HALF = 'data: {"choices": [{"index": 0, "delta": {"content": "\u00e4'.encode()[:-1]
+"""An event that ends within a character."""
+
+
+@pytest.mark.parametrize(("last", "missing"), [(chunk({"content": "a"}), 20), (HALF, 0)])
+def test_a_stream_that_breaks_off_is_an_error_that_can_be_read_and_kept_as_far_as_it_came(
+    upstream: Start, last: object, missing: int
+) -> None:
     first = chunk({"content": "Green te"})
-    gateway = upstream(chunks(first, chunk({"content": "a"}), done=False, missing=20))
+    gateway = upstream(chunks(first, last, done=False, missing=missing))
 
     answer = post(gateway, {**ASK, "stream": True})
 
-    lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {") and line.endswith("}")]
-    events = [json.loads(line) for line in lines]
+    events = [json.loads(line[5:]) for line in answer.text.splitlines() if line.startswith("data:")]
     assert events[0] == first
     assert events[-1]["error"]["code"] == "upstream_failed"
     [turn] = episode(gateway).turns
     assert (turn.text, turn.finish) == ("Green te", "interrupted")
 
 
-def test_a_stream_that_breaks_off_within_an_event_is_an_error_that_can_be_read(
-    upstream: Callable[..., Passing],
-) -> None:
-    head = {"choices": [{"index": 0, "delta": {"content": "It is "}}]}
-    half = 'data: {"choices": [{"index": 0, "delta": {"content": "ä'.encode()[:-1]  # within a character
-    asked = {"model": "served", "messages": [{"role": "user", "content": "?"}], "stream": True}
-
-    answer = httpx.post(
-        f"{upstream(chunks(head, half, done=False)).session('half')}/chat/completions", json=asked, timeout=60
-    )
-
-    told = [json.loads(line[5:]) for line in answer.text.splitlines() if line.startswith("data:")]
-    assert told[0]["choices"][0]["delta"]["content"] == "It is "
-    assert told[-1]["error"]["code"] == "upstream_failed"
-
-
-def test_a_long_stream_is_no_silent_one(upstream: Callable[..., Passing]) -> None:
+def test_a_long_stream_is_no_silent_one(upstream: Start) -> None:
     words = [chunk({"content": "on "}) for _ in range(6)]
-    gateway = upstream(chunks(*words, chunk({}, finish_reason="stop"), pause=0.4), assignments=("policy.deadline=1.5",))
+    gateway = upstream(chunks(*words, chunk({}, finish_reason="stop"), pause=0.15), assignments=("policy.deadline=1",))
 
     answer = post(gateway, {**ASK, "stream": True})
 
@@ -316,7 +304,7 @@ def test_a_long_stream_is_no_silent_one(upstream: Callable[..., Passing]) -> Non
     assert "error" not in answer.text
 
 
-def test_silence_ends_at_the_deadline(upstream: Callable[..., Passing]) -> None:
+def test_silence_ends_at_the_deadline(upstream: Start) -> None:
     silent = chunks(chunk({"content": "on"}), chunk({"content": "off"}), pause=2)
     gateway = upstream(silent, Reply(completion().body, wait=2), assignments=("policy.deadline=1",))
 
@@ -330,7 +318,7 @@ def test_silence_ends_at_the_deadline(upstream: Callable[..., Passing]) -> None:
 # -- a run's own wishes ------------------------------------------------------------------------------------------------
 
 
-def test_the_sampling_of_the_run_holds_where_the_client_leaves_it_open(upstream: Callable[..., Passing]) -> None:
+def test_the_sampling_of_the_run_holds_where_the_client_leaves_it_open(upstream: Start) -> None:
     settings = ("sampling.temperature=0.5", "sampling.max_tokens=20")
     gateway = upstream(completion("fine"), assignments=settings)
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from asynchronous import asynchronous
 
 from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.protocols.bodies import BadRequest
 
-from .conftest import Served
+from .conftest import Serve, Served
 from .endless_upstream import Upstream, endless, until
 from .test_sessions import ask, body
-
-Serve = Callable[..., Served]
 
 
 def in_front_of(serve: Serve, upstream: Upstream, concurrency: int, limits: Limits | None = None) -> Served:
@@ -63,32 +61,6 @@ def test_a_client_that_hangs_up_stops_its_request_upstream(serve: Serve, stream:
         until(lambda: all(any(event.name == "hung_up" for event in events) for events in hung_up))
 
 
-@pytest.mark.slow
-def test_places_come_back_from_clients_that_hang_up_at_any_byte(serve: Serve) -> None:
-    given = request("every", stream=True)
-    with endless() as upstream:
-        gateway = in_front_of(serve, upstream, 8, Limits(concurrency=8, queue=10_000))
-        host, port = gateway.url.removeprefix("http://").split(":")
-
-        def hang_up(number: int) -> None:
-            with socket.create_connection((host, int(port))) as line:
-                line.sendall(given[:number])
-                left = number - len(given)
-                while left > 0 and (heard := line.recv(left)):
-                    left -= len(heard)
-
-        with ThreadPoolExecutor(16) as threads:
-            list(threads.map(hang_up, range(0, len(given) + 400, 3)))
-        figures = ("answers_in_progress", "requests_waiting")
-        told = [f"\nagentfw_{name} 0.0" for name in figures]
-        until(lambda: all(figure in httpx.get(f"{gateway.url}/metrics").text for figure in told), 120)
-        lines = [asking(gateway, f"after-{number}", stream=True) for number in range(8)]
-
-        assert [line.recv(8) for line in lines] == [b"HTTP/1.1"] * 8, "all places are there"
-        for line in lines:
-            line.close()
-
-
 def test_a_session_does_not_end_while_its_request_waits_in_the_line(serve: Serve) -> None:
     with endless() as upstream, ThreadPoolExecutor() as threads:
         gateway = in_front_of(serve, upstream, 1, Limits(concurrency=1, idle=2, queue_timeout=600))
@@ -108,43 +80,39 @@ def test_a_session_does_not_end_while_its_request_waits_in_the_line(serve: Serve
         assert len(gateway.live.sessions["tea"].episode.turns) == 2
 
 
-def test_clients_take_turns() -> None:
+@asynchronous
+async def test_clients_take_turns() -> None:
     served: list[str] = []
+    line = Line(at_once=1, waiting=100)
 
-    async def run() -> None:
-        line = Line(at_once=1, waiting=100)
+    async def one(client: str) -> None:
+        async with line.place(client):
+            served.append(client)
+            await asyncio.sleep(0)
 
-        async def one(client: str) -> None:
-            async with line.place(client):
-                served.append(client)
-                await asyncio.sleep(0)
+    await asyncio.gather(*(one(client) for client in ["greedy"] * 8 + ["modest"] * 2))
 
-        await asyncio.gather(*(one(client) for client in ["greedy"] * 8 + ["modest"] * 2))
-        assert line.length == 0
-        assert not line.served
-
-    asyncio.run(run())
-
+    assert line.length == 0
+    assert not line.served
     assert served == ["greedy", "greedy", "modest", "greedy", "modest", *["greedy"] * 5]
 
 
-def test_a_full_line_costs_the_client_that_fills_it() -> None:
-    async def run() -> dict[str, int]:
-        line, refused = Line(at_once=1, waiting=4), dict.fromkeys(("greedy", "modest"), 0)
-        go_on = asyncio.Event()
+@asynchronous
+async def test_a_full_line_costs_the_client_that_fills_it() -> None:
+    line, refused = Line(at_once=1, waiting=4), dict.fromkeys(("greedy", "modest"), 0)
+    go_on = asyncio.Event()
 
-        async def one(client: str) -> None:
-            try:
-                async with line.place(client):
-                    await go_on.wait()
-            except BadRequest as error:
-                refused[client] += error.status == 503
+    async def one(client: str) -> None:
+        try:
+            async with line.place(client):
+                await go_on.wait()
+        except BadRequest as error:
+            refused[client] += error.status == 503
 
-        asked = [asyncio.create_task(one(client)) for client in ["greedy"] * 6 + ["modest"] * 2]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        go_on.set()
-        await asyncio.gather(*asked)
-        return refused
+    asked = [asyncio.create_task(one(client)) for client in ["greedy"] * 6 + ["modest"] * 2]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.gather(*asked)
 
-    assert asyncio.run(run()) == {"greedy": 3, "modest": 0}
+    assert refused == {"greedy": 3, "modest": 0}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -13,12 +12,11 @@ import pytest
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Served
+from .conftest import Serve
 from .killing import begun, told
 from .test_keys import bearer
 from .test_sessions import ask, body
 
-Serve = Callable[..., Served]
 DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana.json"
 
 
@@ -61,8 +59,7 @@ def test_the_dashboard_asks_for_figures_that_there_are(serve: Serve) -> None:
         assert any(name in expression for name in known), expression
 
 
-def test_health_needs_no_key_and_figures_need_the_operators(serve: Serve, tmp_path: Path) -> None:
-    keys = KeyFile(tmp_path / "keys.json")
+def test_health_needs_no_key_and_figures_need_the_operators(serve: Serve, keys: KeyFile) -> None:
     ada = bearer(keys.add("ada"))
     gateway = serve(Limits(keys=("the-operators",), key_file=keys.path))
 

@@ -1,10 +1,9 @@
-"""Who has a key gets at the sessions of that key, for as long as it has one."""
+"""Who has a key gets at the sessions of that key, for as long as it has one. A browser, which sends none, logs in."""
 
 from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,12 @@ from agentfw.errors import UsageError
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Served
-from .test_sessions import ask, body
-
-Serve = Callable[..., Served]
+from .conftest import Serve, Served
+from .test_sessions import body
 
 
 def bearer(secret: str) -> dict[str, str]:
     return {"authorization": f"Bearer {secret}"}
-
-
-@pytest.fixture
-def keys(tmp_path: Path) -> KeyFile:
-    return KeyFile(tmp_path / "keys.json")
 
 
 def test_a_key_is_stored_as_a_digest_that_only_its_owner_can_read(keys: KeyFile) -> None:
@@ -51,26 +43,6 @@ def test_two_keys_with_the_same_name_are_refused(keys: KeyFile) -> None:
 
     with pytest.raises(UsageError, match="already"):
         keys.add("ada")
-
-
-@pytest.mark.slow
-def test_sessions_of_the_same_name_are_apart_by_key(serve: Serve, keys: KeyFile) -> None:
-    ada, eve = bearer(keys.add("ada")), bearer(keys.add("eve"))
-    gateway = serve(Limits(keys=("the-operators",), key_file=keys.path))
-
-    for said, headers in (("I am Ada", ada), ("I am Eve", eve)):
-        answer = ask(gateway.session("tea"), body(said), headers)
-        assert answer["session"] == "tea"
-    shown = {name: httpx.get(f"{gateway.url}/s/tea", headers=head).json() for name, head in (("a", ada), ("e", eve))}
-    listed = httpx.get(f"{gateway.url}/sessions", headers=eve).json()["sessions"]
-    all_of_them = httpx.get(f"{gateway.url}/sessions", headers=bearer("the-operators")).json()["sessions"]
-
-    assert [one["content"] for one in shown["a"]["messages"]] == ["I am Ada"]
-    assert [one["content"] for one in shown["e"]["messages"]] == ["I am Eve"]
-    assert [(one["session"], one["user"]) for one in listed] == [("tea", "eve")]
-    assert sorted(one["session"] for one in all_of_them) == ["ada:tea", "eve:tea"]
-    assert httpx.get(f"{gateway.url}/s/ada:tea", headers=eve).status_code == 404
-    assert httpx.get(f"{gateway.url}/s/ada:tea", headers=bearer("the-operators")).status_code == 200
 
 
 @pytest.mark.slow
@@ -124,3 +96,60 @@ def test_keys_are_made_listed_and_taken_back_by_command(agentfw: Agentfw, tmp_pa
     assert made["key"] not in json.dumps(listed)
     assert command("list") == []
     assert (tmp_path / "runs" / "keys.json").exists()
+
+
+BROWSER = {"accept": "text/html"}
+
+
+@pytest.fixture
+def gateway(serve: Serve, keys: KeyFile) -> Served:
+    return serve(Limits(keys=("the-operators",), key_file=keys.path, hosts=("gate.lan",), once="a-link"))
+
+
+def looked(client: httpx.Client, gateway: Served) -> str:
+    """Where a browser ends that looks at the sessions."""
+    return client.get(f"{gateway.url}/view/", headers=BROWSER).url.path
+
+
+def test_a_link_lets_one_browser_in_once(gateway: Served) -> None:
+    with httpx.Client(follow_redirects=True) as first, httpx.Client(follow_redirects=True) as second:
+        before = looked(first, gateway)
+        entered = first.get(f"{gateway.url}/login?once=a-link")
+        again = second.get(f"{gateway.url}/login?once=a-link")
+        wrong = second.get(f"{gateway.url}/login?once=anothér")
+
+        assert before == "/login"
+        assert (entered.status_code, entered.url.path, looked(first, gateway)) == (200, "/view/", "/view/")
+        assert (again.status_code, wrong.status_code, looked(second, gateway)) == (403, 403, "/login")
+    cookie = entered.history[0].headers["set-cookie"].lower()
+    assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/view"))
+
+
+def test_the_operators_key_in_the_form_does_and_no_other(gateway: Served, keys: KeyFile) -> None:
+    ada = keys.add("ada")
+    with httpx.Client(follow_redirects=True) as client:
+        refused = [client.post(f"{gateway.url}/login", data={"key": key}) for key in (ada, "the-operator", "")]
+        there = looked(client, gateway)
+        elsewhere = {"origin": "http://evil.example"}
+        from_a_page = client.post(f"{gateway.url}/login", data={"key": "the-operators"}, headers=elsewhere)
+        entered = client.post(f"{gateway.url}/login", data={"key": "the-operators"})
+
+    assert [answer.status_code for answer in refused] == [403] * 3
+    assert there == "/login"
+    assert from_a_page.status_code == 403
+    assert entered.url.path == "/view/"
+
+
+def test_the_cookie_opens_the_recorded_sessions_alone_and_under_known_names_alone(gateway: Served) -> None:
+    entered = httpx.get(f"{gateway.url}/login?once=a-link", headers={"host": "gate.lan"})
+    cookie = {"cookie": entered.headers["set-cookie"].partition(";")[0]}
+
+    def status(path: str, host: str = "gate.lan", method: str = "GET") -> int:
+        return httpx.request(method, f"{gateway.url}{path}", headers={"host": host, **cookie}).status_code
+
+    assert status("/view/") == 200
+    assert status("/view/", host="localhost") == 200
+    assert status("/view/", host="evil.example") == 403
+    assert status("/login", host="evil.example") == 403
+    assert [status("/sessions"), status("/memory?user=ada"), status("/metrics"), status("/v1/models")] == [401] * 4
+    assert status("/memory?user=ada", method="DELETE") == 401

@@ -35,7 +35,7 @@ def test_nothing_that_was_answered_is_lost_and_sessions_go_on(tmp_path: Path) ->
         check=True,
     )
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0
+    assert process.wait(300) == 0
     assert answer.status_code == 200
     assert "reward 1.0" in rated.stdout
     folder = RunFolder.open(run)
@@ -61,12 +61,12 @@ def test_a_deploy_lets_answers_end_and_keeps_sessions(tmp_path: Path) -> None:
                 following = begun(tmp_path, *options)
                 upstream.stopping.set()
                 rest = "".join(said)
-            assert process.wait(30) == 0
+            assert process.wait(300) == 0
         again, same = told(following)
         rated = httpx.post(f"{again}/s/tea/feedback", json={"value": 1})
         goes_on = httpx.post(f"{again}/s/tale/v1/chat/completions", json=short)
         following.send_signal(signal.SIGTERM)
-        assert following.wait(30) == 0
+        assert following.wait(300) == 0
 
     assert rest.rstrip().endswith("data: [DONE]")
     assert same == run
@@ -93,7 +93,7 @@ def test_what_takes_longer_than_the_drain_is_cut_off_and_says_so(tmp_path: Path)
             said = answer.iter_text()
             until(lambda: "word" in next(said))
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(300) == 0
 
     [episode] = read_sessions(run)
     [cut] = [event.data for event in episode.events if event.name == "cut_off"]

@@ -1,70 +1,31 @@
-"""A gateway with a memory learns from what its users say, and shows each what it keeps of them."""
+"""A gateway with a memory, each that ships: it learns from what its users say, and shows each what it keeps of them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from chat_server import completion
 
 from agentfw import Memory
-from agentfw.errors import UnknownNameError
-from agentfw.memory import Query, Recollection, Remembered, Saying
+from agentfw.memory import Embedded, Query, Recollection, Remembered
+from agentfw.runs import read_sessions
+from agentfw_plugins.memories.registration import REGISTRATION
+from agentfw_plugins.protocols import protocols
 
-from .conftest import Served
+from .conftest import EARS, Serve, Served, served
 from .endless_upstream import until
 from .test_sessions import ask, body
-
-Serve = Callable[..., Served]
-
-
-class Ears(Memory):
-    """Keeps all that users say."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, list[Remembered]] = {}
-
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        return [Recollection(one.text) for one in self.kept.get(query.user, [])][: query.limit]
-
-    async def hear(self, saying: Saying) -> None:
-        self.kept.setdefault(saying.user, []).insert(0, Remembered(saying.id, saying.text, saying.at))
-
-    async def remembered(self, user: str) -> Sequence[Remembered]:
-        return self.kept.get(user, [])
-
-    async def correct(self, user: str, item: str, text: str) -> Remembered:
-        place = self._place(user, item)
-        self.kept[user][place] = corrected = replace(self.kept[user][place], text=text)
-        return corrected
-
-    async def forget_one(self, user: str, item: str) -> None:
-        place = self._place(user, item)
-        del self.kept[user][place]
-
-    async def forget(self, user: str) -> dict[str, int]:
-        return {"sayings": len(self.kept.pop(user, []))}
-
-    def _place(self, user: str, item: str) -> int:
-        for place, one in enumerate(self.kept.get(user, [])):
-            if one.id == item:
-                return place
-        raise UnknownNameError("remembered item", item, [])
-
-
-def hearing(gateway: Served) -> Served:
-    """The gateway with this memory, in place of the one that it was started with."""
-    [guarded] = gateway.live.assembly.memories
-    guarded.inside = Ears()
-    return gateway
+from .upstream import Passing, passing
 
 
 @pytest.fixture
 def gateway(serve: Serve) -> Served:
-    return hearing(serve(memories=["strategyhub"]))
+    return serve(memories=[EARS])
 
 
 def of(gateway: Served, user: str, **more: Any) -> list[dict[str, Any]]:
@@ -116,7 +77,7 @@ def test_a_gateway_whose_memory_shows_nothing_says_so(serve: Serve) -> None:
 
 @pytest.mark.slow
 def test_the_page_shows_what_is_kept_and_lets_it_be_changed(serve: Serve, chromium: Callable[..., Any]) -> None:
-    gateway = hearing(serve(memories=["strategyhub"]))
+    gateway = serve(memories=[EARS])
     told(gateway, "I like <b>green</b> tea.", "ada")
     told(gateway, "My name is Ada.", "ada")
     browser = chromium()
@@ -139,3 +100,140 @@ def test_the_page_shows_what_is_kept_and_lets_it_be_changed(serve: Serve, chromi
 
     assert "I like <b>green</b> tea." in shown
     assert [one["text"] for one in of(gateway, "ada")] == ["I like black tea."]
+
+
+@pytest.mark.parametrize("name", [memory.name for memory in REGISTRATION.memories])
+def test_each_memory_that_ships_acts_in_a_gateway(name: str, tmp_path: Path) -> None:
+    if name == "skillgraph":
+        pytest.importorskip("igraph")
+
+    with served(tmp_path, policy="scripted", assignments=['policy.replies=["I see."]'], memories=[name]) as gateway:
+
+        def is_heard() -> bool:
+            heard = httpx.get(f"{gateway.url}/memory", params={"user": "ada"}, timeout=60)
+            return not (heard.is_success and heard.json()["waiting"])
+
+        for session, text in (("first", "I live in Rome."), ("second", "Where do I live?")):
+            ask(gateway.session(session), body(text, user="ada"))
+            until(is_heard)
+        [second] = read_sessions(gateway.live.folder.path, "second")
+
+    is_told = any("Rome" in message.content for message in second.messages if message.role == "system")
+    is_offered_tools = any(second.actions.values())
+    assert is_told or is_offered_tools
+
+
+class Topics(Memory):
+    """Knows a thing of each topic until it is forgotten, and that texts of different topics are far apart."""
+
+    async def forget(self, user: str) -> dict[str, int]:
+        return {}
+
+    async def remembered(self, user: str) -> list[Remembered]:
+        return []
+
+    async def recall(self, query: Query) -> list[Recollection]:
+        return [Recollection(f"Ada likes {topic}.") for topic in ("tea", "tests") if topic in query.text]
+
+    async def embed(self, texts: Any) -> Embedded:
+        vectors = [["tea" in text, "tests" in text, "Hello" in text] for text in texts]
+        return Embedded("topics", [[float(one) for one in vector] for vector in vectors])
+
+
+def asked(gateway: Passing, *messages: str, path: str = "/s/one/v1/chat/completions") -> dict[str, Any]:
+    roles = ("user", "assistant")
+    conversation = [{"role": roles[i % 2], "content": text} for i, text in enumerate(messages)]
+    body: dict[str, Any] = {"model": "served", "messages": conversation, "max_tokens": 50}
+    body |= {"metadata": {"user_id": "ada"}} if path.endswith("/messages") else {"user": "ada"}
+    answer = httpx.post(f"{gateway.url}{path}", json=body, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return answer.json()  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def knows_topics(tmp_path: Path) -> Iterator[Passing]:
+    """A gateway with this memory."""
+    with passing(tmp_path, completion("fine"), memories=["strategyhub"]) as running:
+        [guarded] = running.live.assembly.memories
+        guarded.inside = Topics()
+        yield running
+
+
+def test_another_subject_is_recalled_for_behind_what_stood(knows_topics: Passing) -> None:
+    first = ["Which tea?"]
+    second = [*first, "fine", "And now run the tests."]
+    third = [*second, "fine", "Which tests failed"]
+    for conversation in (first, second, second, third):
+        asked(knows_topics, *conversation)
+
+    shown = [body["messages"] for body in knows_topics.asked]
+    assert shown[0][0]["content"].endswith("- Ada likes tea.")
+    assert shown[1][:3] == [*shown[0], {"role": "assistant", "content": "fine"}]
+    assert shown[1][3]["content"] == "And now run the tests.\n\nYou remember:\n- Ada likes tests."
+    assert shown[2] == shown[1]
+    assert shown[3][:4] == shown[1]
+    assert shown[3][-1]["content"] == "Which tests failed"
+    session = httpx.get(f"{knows_topics.url}/s/one?user=ada").json()
+    assert [one["text"] for one in session["recalled"]] == ["Ada likes tea.", "Ada likes tests."]
+    said = [one["content"] for one in session["messages"] if one["role"] == "user"]
+    assert said == ["Which tea?", "And now run the tests.", "Which tests failed"]
+
+
+def test_what_was_recalled_later_is_told_no_more_once_it_is_forgotten(knows_topics: Passing) -> None:
+    asked(knows_topics, "Hello.")
+    asked(knows_topics, "Hello.", "fine", "Run the tests.")
+    httpx.delete(f"{knows_topics.url}/memory?user=ada").raise_for_status()
+    asked(knows_topics, "Hello.", "fine", "Run the tests.", "fine", "Go on.")
+
+    told = [[message["content"] for message in body["messages"]] for body in knows_topics.asked]
+    assert told[1][-1].endswith("- Ada likes tests.")
+    assert told[2] == ["Hello.", "fine", "Run the tests.", "fine", "Go on."]
+
+
+TEXT = {"type": "text", "text": "Run it."}
+RESULT = {"type": "tool_result", "tool_use_id": "c", "content": "I live in Rome."}
+ADDED = "- Ada likes tests."
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body", "last"),
+    [
+        ("chat", {"messages": [{"role": "user", "content": "Run it."}]}, {"content": f"Run it.\n\n{ADDED}"}),
+        (
+            "messages",
+            {"messages": [{"role": "user", "content": [RESULT]}, {"role": "user", "content": [RESULT, TEXT]}]},
+            {"content": [RESULT, TEXT, {"type": "text", "text": ADDED}]},
+        ),
+        (
+            "responses",
+            {"input": [{"role": "user", "content": [{"type": "input_text", "text": "Run it."}]}]},
+            {"content": [{"type": "input_text", "text": "Run it."}, {"type": "input_text", "text": ADDED}]},
+        ),
+        ("responses", {"input": "Run it."}, f"Run it.\n\n{ADDED}"),
+        (
+            "google",
+            {"contents": [{"role": "user", "parts": [{"text": "Run it."}]}]},
+            {"parts": [{"text": "Run it."}, {"text": ADDED}]},
+        ),
+    ],
+)
+def test_each_protocol_is_told_in_the_users_message(protocol: str, body: dict[str, Any], last: Any) -> None:
+    [name] = body
+
+    found = protocols()[protocol].with_recalled_again(body, 0, ADDED)
+
+    if isinstance(last, str):
+        assert found == {name: last}
+    else:
+        assert found == {name: [*body[name][:-1], {"role": "user", **last}]}
+
+
+def test_a_message_that_is_not_there_changes_nothing() -> None:
+    bodies: list[dict[str, Any]] = [
+        {"messages": []},
+        {"messages": None},
+        {},
+        {"messages": [{"role": "user", "content": [RESULT]}]},
+    ]
+    for given in bodies:
+        assert protocols()["messages"].with_recalled_again(dict(given), 0, ADDED) == given

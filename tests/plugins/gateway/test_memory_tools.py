@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from chat_server import completion, tool_call
 from agentfw import Intervention, Moment
 from agentfw.runs import read_sessions
 
-from .conftest import Served, served
+from .conftest import Serve, Served, served
 from .test_sessions import WEATHER, Body, ask, body, said
 from .upstream import passing
 
@@ -42,7 +42,7 @@ def rule(moment: Moment) -> Iterator[Intervention | str]:
 
 
 @pytest.fixture
-def gateway(serve: Callable[..., Served]) -> Served:
+def gateway(serve: Serve) -> Served:
     return serve(**OPTIONS)
 
 
@@ -84,13 +84,6 @@ def test_a_stream_tells_all_words_and_no_call_of_the_memory(gateway: Served) -> 
 
     assert "".join(delta.content or "" for delta in deltas) == "One moment. Kept: green tea"
     assert not any(delta.tool_calls for delta in deltas)
-
-
-def test_who_names_no_user_is_not_offered_a_memory(gateway: Served) -> None:
-    known = said(ask(gateway.session("tea"), body("what do you know?")))
-
-    assert known["content"] != "Kept: (no strategies yet)"
-    assert gateway.live.sessions["tea"].episode.actions[""] == []
 
 
 def test_a_tool_of_the_program_may_not_be_called_as_one_of_the_memory(gateway: Served) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,11 @@ from agentfw_plugins.protocols import BadRequest, Protocol, protocols
 from agentfw_plugins.protocols.bodies import read_body
 from agentfw_plugins.protocols.chat import recorded
 
+from .endless_upstream import until
 from .features import SCHEMA
 from .mutations import mutated
 from .native_features import MESSAGE, RESPONSE, message_stream, response_stream
-from .upstream import Passing, passing
+from .upstream import Passing, Start, passing
 
 Body = dict[str, Any]
 BOTH = ("responses", "messages")
@@ -68,7 +68,7 @@ ANSWERED = {"responses": RESPONSE, "messages": MESSAGE}
 
 
 @pytest.fixture
-def upstream(tmp_path: Path) -> Iterator[Callable[..., Passing]]:
+def upstream(tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
         yield lambda *script, **more: stack.enter_context(passing(tmp_path / "runs", *script, **{"apis": BOTH, **more}))
 
@@ -78,19 +78,12 @@ def post(gateway: Passing, path: str, body: Body, query: str = "", **headers: st
     return httpx.post(f"{gateway.session('tea')}/{path}{query}", content=raw, headers=headers, timeout=60)
 
 
-def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + 300
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def episode(gateway: Passing) -> Episode:
     return gateway.live.sessions["tea"].episode
 
 
 @pytest.mark.parametrize("path", BOTH)
-def test_a_request_and_its_answer_keep_their_bytes(upstream: Callable[..., Passing], path: str) -> None:
+def test_a_request_and_its_answer_keep_their_bytes_and_the_record_has_what_was_said(upstream: Start, path: str) -> None:
     reply = Reply(json.dumps(ANSWERED[path], indent=2).encode(), headers={"request-id": "r-1"})
     gateway = upstream(reply)
 
@@ -105,14 +98,6 @@ def test_a_request_and_its_answer_keep_their_bytes(upstream: Callable[..., Passi
     assert answer.content == reply.body
     assert answer.headers["request-id"] == "r-1"
     assert answer.headers["x-agentfw-session"] == "tea"
-
-
-@pytest.mark.parametrize("path", BOTH)
-def test_the_record_has_what_was_said(upstream: Callable[..., Passing], path: str) -> None:
-    gateway = upstream(Reply(ANSWERED[path]))
-
-    post(gateway, path, ASKED[path])
-
     [turn] = episode(gateway).turns
     assert turn.text == "Sunny."
     assert [(call.name, call.arguments, call.id) for call in turn.calls] == [("weather", {"city": "Rome"}, "c")]
@@ -126,7 +111,7 @@ STREAMS = {"responses": response_stream, "messages": message_stream}
 
 
 @pytest.mark.parametrize("path", BOTH)
-def test_a_stream_keeps_its_bytes_and_is_recorded(upstream: Callable[..., Passing], path: str) -> None:
+def test_a_stream_keeps_its_bytes_and_is_recorded(upstream: Start, path: str) -> None:
     reply = STREAMS[path]()
     gateway = upstream(reply)
 
@@ -141,7 +126,7 @@ def test_a_stream_keeps_its_bytes_and_is_recorded(upstream: Callable[..., Passin
 
 
 @pytest.mark.parametrize("path", BOTH)
-def test_a_stream_that_is_cut_off_ends_with_an_error_of_its_format(upstream: Callable[..., Passing], path: str) -> None:
+def test_a_stream_that_is_cut_off_ends_with_an_error_of_its_format(upstream: Start, path: str) -> None:
     lines = STREAMS[path]().body
     assert isinstance(lines, bytes)
     cut = lines[: lines.index(b"Sunny." if path == "messages" else b"ny.")]
@@ -157,22 +142,16 @@ def test_a_stream_that_is_cut_off_ends_with_an_error_of_its_format(upstream: Cal
 
 
 @pytest.mark.parametrize("path", BOTH)
-def test_a_refusal_comes_back_as_it_is(upstream: Callable[..., Passing], path: str) -> None:
-    body = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}, "request_id": "r"}
-    gateway = upstream(Reply(body, 529, {"retry-after": "3"}))
+def test_a_refusal_comes_back_as_it_is_and_what_is_wrong_is_up_to_the_server(upstream: Start, path: str) -> None:
+    busy = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}, "request_id": "r"}
+    strange = {"error": {"message": "what is this?"}}
+    gateway = upstream(Reply(busy, 529, {"retry-after": "3"}), Reply(strange, 400))
 
-    answer = post(gateway, path, ASKED[path])
+    refused = post(gateway, path, ASKED[path])
+    wrong = post(gateway, path, {"model": "served", "input": 7, "messages": "no", "max_tokens": "x"})
 
-    assert (answer.status_code, answer.json(), answer.headers["retry-after"]) == (529, body, "3")
-
-
-@pytest.mark.parametrize("path", BOTH)
-def test_what_the_server_finds_wrong_is_up_to_the_server(upstream: Callable[..., Passing], path: str) -> None:
-    gateway = upstream(Reply({"error": {"message": "what is this?"}}, 400))
-
-    answer = post(gateway, path, {"model": "served", "input": 7, "messages": "no", "max_tokens": "x"})
-
-    assert (answer.status_code, answer.json()) == (400, {"error": {"message": "what is this?"}})
+    assert (refused.status_code, refused.json(), refused.headers["retry-after"]) == (529, busy, "3")
+    assert (wrong.status_code, wrong.json()) == (400, strange)
 
 
 @pytest.mark.parametrize("protocol", [protocols()[path] for path in ("responses", "messages", "completions")])
@@ -195,10 +174,7 @@ def test_nothing_in_a_request_keeps_it_from_its_server(protocol: Protocol) -> No
     assert tried > 50
 
 
-def test_conversations_that_a_server_keeps_are_not_for_keys_of_users(
-    upstream: Callable[..., Passing], tmp_path: Path
-) -> None:
-    keys = KeyFile(tmp_path / "keys.json")
+def test_conversations_that_a_server_keeps_are_not_for_keys_of_users(upstream: Start, keys: KeyFile) -> None:
     ada = {"authorization": f"Bearer {keys.add('ada', user='ada')}"}
     gateway = upstream(Reply(RESPONSE), limits=Limits(key_file=keys.path))
     plain = {"model": "served", "input": [{"role": "user", "content": "hi"}]}
@@ -222,7 +198,7 @@ def test_conversations_that_a_server_keeps_are_not_for_keys_of_users(
     assert post(gateway, "responses", plain, **ada).status_code == 200
 
 
-def test_an_answer_that_is_sent_back_belongs_to_the_conversation(upstream: Callable[..., Passing]) -> None:
+def test_an_answer_that_is_sent_back_belongs_to_the_conversation(upstream: Start) -> None:
     gateway = upstream(Reply(RESPONSE))
     asked = {"model": "served", "input": [{"role": "user", "content": "Rome?"}]}
     post(gateway, "responses", asked)
@@ -233,7 +209,7 @@ def test_an_answer_that_is_sent_back_belongs_to_the_conversation(upstream: Calla
     assert episode(gateway).turns[1].shown == (0, 1, 2)
 
 
-def test_what_is_remembered_is_added_where_the_format_has_it(upstream: Callable[..., Passing]) -> None:
+def test_what_is_remembered_is_added_where_the_format_has_it(upstream: Start) -> None:
     pytest.importorskip("igraph")
     gateway = upstream(
         Reply(MESSAGE),
@@ -261,7 +237,7 @@ def test_what_is_remembered_is_added_where_the_format_has_it(upstream: Callable[
     assert gateway.server.paths[-2:] == ["messages", "responses"], "the user is the gateway's business"
 
 
-def test_the_server_is_asked_once_and_others_are_translated(upstream: Callable[..., Passing]) -> None:
+def test_the_server_is_asked_once_and_others_are_translated(upstream: Start) -> None:
     gateway = upstream(completion("fine"), apis=("messages",))
 
     answer = post(gateway, "responses", {"model": "served", "input": "hi"})
@@ -270,7 +246,7 @@ def test_the_server_is_asked_once_and_others_are_translated(upstream: Callable[.
     assert answer.json()["output"][0]["content"][0]["text"] == "fine"
 
 
-def test_a_server_that_gives_token_ids_is_asked_for_them(upstream: Callable[..., Passing]) -> None:
+def test_a_server_that_gives_token_ids_is_asked_for_them(upstream: Start) -> None:
     token = {"token_ids": [5], "logprobs": {"content": [{"token": "a", "logprob": -0.5, "bytes": [97]}]}}
     gateway = upstream(completion("fine", **token), owner="vllm")
 
@@ -280,9 +256,7 @@ def test_a_server_that_gives_token_ids_is_asked_for_them(upstream: Callable[...,
     assert episode(gateway).turns[0].token_ids == (5,)
 
 
-def test_the_key_goes_into_the_header_that_the_server_reads(
-    upstream: Callable[..., Passing], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_key_goes_into_the_header_that_the_server_reads(upstream: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_KEY", "sk-secret-key-of-a-server")
     settings = ("policy.api_key_env=CLAUDE_KEY", "policy.api_key_header=x-api-key")
     gateway = upstream(Reply(MESSAGE), assignments=settings)
@@ -295,7 +269,7 @@ def test_the_key_goes_into_the_header_that_the_server_reads(
     assert "authorization" not in headers
 
 
-def test_the_official_client_reads_a_stream(upstream: Callable[..., Passing]) -> None:
+def test_the_official_client_reads_a_stream(upstream: Start) -> None:
     gateway = upstream(response_stream())
     client = openai.OpenAI(base_url=gateway.session("tea"), api_key="none", max_retries=0)
 

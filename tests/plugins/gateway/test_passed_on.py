@@ -8,7 +8,6 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import NamedTuple
 
 import httpx
@@ -19,7 +18,7 @@ from chat_server import completion
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Served
+from .conftest import Serve, Served
 from .upstream import Passing, passing
 
 SOUND = bytes(range(256)) * 40
@@ -76,9 +75,6 @@ def provider() -> Iterator[Provider]:
     listener.server_close()
 
 
-Serve = Callable[..., Served]
-
-
 def in_front_of(provider: Provider, serve: Serve, limits: Limits | None = None) -> Served:
     return serve(limits, policy="openai", assignments=[f"policy.base_url={provider.url}"])
 
@@ -125,9 +121,8 @@ def test_no_path_leads_out_of_the_providers_address(provider: Provider, serve: S
 
 
 def test_a_key_of_a_user_gets_at_nothing_that_the_provider_keeps(
-    provider: Provider, serve: Serve, tmp_path: Path
+    provider: Provider, serve: Serve, keys: KeyFile
 ) -> None:
-    keys = KeyFile(tmp_path / "keys.json")
     gateway = in_front_of(provider, serve, Limits(key_file=keys.path))
     client = openai.OpenAI(base_url=f"{gateway.url}/v1", api_key=keys.add("ada"), max_retries=0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,9 @@ from agentfw_plugins.gateway.profiles import Sent, Told, told_by, typed
 from agentfw_plugins.protocols import Body, protocols
 from agentfw_plugins.protocols.chat import recorded
 
-from .conftest import Served
+from .conftest import EARS, Serve, Served
 from .endless_upstream import until
-from .test_memory import hearing, of
-
-Serve = Callable[..., Served]
+from .test_memory import of
 
 RECORDED = {
     file.stem: json.loads(file.read_text("utf-8")) for file in Path(__file__).parent.glob("recorded_agents/*.json")
@@ -63,7 +60,7 @@ def test_recorded_requests_of_programs_are_understood(program: str) -> None:
 
 
 def test_a_person_is_remembered_in_the_next_session_of_their_agent_and_by_their_other_agents(serve: Serve) -> None:
-    gateway = hearing(serve(Limits(default_user="me"), memories=["strategyhub"]))
+    gateway = serve(Limits(default_user="me"), memories=[EARS])
     first = sent(gateway, claude("I live in Ghent."))
     until(lambda: of(gateway, "me"))
 
@@ -82,7 +79,7 @@ def test_a_person_is_remembered_in_the_next_session_of_their_agent_and_by_their_
 
 
 def test_parts_are_heard_apart_and_nothing_of_side_work(serve: Serve) -> None:
-    gateway = hearing(serve(Limits(default_user="me"), memories=["strategyhub"]))
+    gateway = serve(Limits(default_user="me"), memories=[EARS])
 
     sent(gateway, claude("I live in Ghent.", more="My password is hunter2, and I like tea."))
     sent(gateway, claude("Generate a concise title for this: I live in Rome."))
@@ -108,7 +105,7 @@ def test_thousands_of_accounts_of_one_device_are_kept_apart() -> None:
 
 @pytest.mark.parametrize("given", ['{"device_id": 5', "{}", '["a"]', "user_x", "x" * 200, '{"device_id": {"a": 1}}'])
 def test_ids_that_cannot_be_read_name_nobody_else(serve: Serve, given: str) -> None:
-    gateway = hearing(serve(memories=["strategyhub"]))
+    gateway = serve(memories=[EARS])
     answer = sent(gateway, {**claude("I live in Ghent."), "metadata": {"user_id": given}}, session="a b/../" * 40)
 
     assert answer.status_code == 200, answer.text
@@ -120,7 +117,7 @@ def test_ids_that_cannot_be_read_name_nobody_else(serve: Serve, given: str) -> N
 
 
 def test_a_session_of_another_user_is_not_taken_over_because_a_program_names_it(serve: Serve) -> None:
-    gateway = hearing(serve(memories=["strategyhub"]))
+    gateway = serve(memories=[EARS])
     first = sent(gateway, claude("I live in Ghent.", account="one"))
     second = sent(gateway, claude("I live in Rome.", account="two"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -161,13 +162,11 @@ def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(agentfw:
     assert "recalled in 1 of 2 turns" in ended
 
 
-def test_a_second_gateway_says_at_once_which_process_has_the_record(tmp_path: Path) -> None:
-    second = tmp_path / "second.txt"
-    with (
-        serving(completion("Noted.")) as (address, _),
-        started(tmp_path, "--memory", "none", OPENAI_BASE_URL=address) as gateway,
-        second.open("w") as file,
-    ):
+def test_a_provider_that_does_not_answer_costs_no_start_and_a_second_gateway_says_at_once_who_has_the_record(
+    tmp_path: Path,
+) -> None:
+    second, address = tmp_path / "second.txt", "http://127.0.0.1:9/v1"
+    with started(tmp_path, "--memory", "none", OPENAI_BASE_URL=address) as gateway, second.open("w") as file:
         command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--memory", "none", "--drain", "1000"]
         environment = {**os.environ, "OPENAI_BASE_URL": address}
         process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=file, stderr=file)
@@ -178,6 +177,7 @@ def test_a_second_gateway_says_at_once_which_process_has_the_record(tmp_path: Pa
         process.terminate()
         code = process.wait(PATIENCE)
 
+    assert "can't be reached" in gateway.lines[0]
     assert code == 2
     assert "agentfw serve --new" in second.read_text()
 
@@ -238,6 +238,7 @@ def test_with_keys_of_its_own_a_program_sends_both(tmp_path: Path) -> None:
     assert "x-agentfw-key" not in headers
 
 
+@pytest.mark.nightly
 def test_a_model_is_served_by_its_name_whatever_provider_there_is(tmp_path: Path, small_model: Path) -> None:
     with started(
         tmp_path, "--model", str(small_model), "--memory", "none", OPENAI_BASE_URL="http://[::1]/v1"
@@ -281,6 +282,7 @@ def test_a_trained_model_is_told_with_its_run_and_version_and_each_answer_names_
     [
         ((), {}, "export OPENAI_BASE_URL="),
         (("--model", "any", "--also", "fast"), {}, "write --also NAME=POLICY"),
+        (("--model", "nowhere"), {"OPENAI_BASE_URL": "http://[::1]/v1"}, "there is no model folder nowhere"),
         ((), {"OPENAI_BASE_URL": "https://your-provider.example/v1"}, "is a placeholder"),
         (("--port", "8765"), {"OPENAI_BASE_URL": "http://127.0.0.1:8765/v1"}, "is the address of this gateway itself"),
         (("--host", "0.0.0.0"), {"OPENAI_BASE_URL": "http://[::1]/v1", "AGENTFW_KEY": "secret"}, "is easy to guess"),
@@ -290,13 +292,6 @@ def test_what_cannot_work_is_refused_with_what_to_do(
     refused: Refused, options: tuple[str, ...], environment: dict[str, str], words: str
 ) -> None:
     assert words in refused(*options, "--memory", "none", **environment)
-
-
-def test_a_provider_that_does_not_answer_costs_no_start(tmp_path: Path) -> None:
-    with started(tmp_path, "--memory", "none", OPENAI_BASE_URL="http://127.0.0.1:9/v1") as gateway:
-        line = gateway.lines[0]
-
-    assert "can't be reached" in line
 
 
 def test_the_providers_model_writes_down_what_users_say_and_its_tokens_are_recorded(
@@ -335,7 +330,7 @@ def test_a_model_writes_only_where_there_is_one_that_can(refused: Refused) -> No
     assert "writer_url" in other
 
 
-def test_with_mask_no_secret_is_recorded_and_the_model_reads_it(tmp_path: Path) -> None:
+def test_with_mask_no_secret_is_recorded_and_the_model_reads_it_and_the_end_says_what_was_kept(tmp_path: Path) -> None:
     said = [{"role": "user", "content": "My card is 4111 1111 1111 1111. I live in Ghent."}]
     with (
         serving(completion("Noted.")) as (address, server),
@@ -345,7 +340,10 @@ def test_with_mask_no_secret_is_recorded_and_the_model_reads_it(tmp_path: Path) 
         client.chat.completions.create(model="served", messages=said)
         kept = alone.remembered("you")
         figures = httpx.get(f"{alone.url}/metrics").text
+        alone.process.send_signal(signal.SIGINT)
+        code = alone.process.wait(PATIENCE)
 
+    assert (code, "1 session kept in runs/" in alone.told) == (0, True)
     assert server.bodies[-1]["messages"][-1]["content"] == said[0]["content"]
     assert kept == ["I live in Ghent."]
     assert 'agentfw_masked_total{kind="card"} 1.0' in figures

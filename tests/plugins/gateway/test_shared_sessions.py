@@ -19,6 +19,7 @@ from agentfw.turns.session import extended
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import Served, served
+from .endless_upstream import until
 
 pytest.importorskip("sqlalchemy")
 
@@ -92,9 +93,7 @@ def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere
     listed = httpx.get(f"{b.url}/sessions", params={"user": "ada"}).json()["sessions"]
     assert [(one["session"], one["answers"], one["reward"]) for one in listed] == [("tea", 3, 1.0)]
     assert len(httpx.get(f"{b.url}/s/tea", params={"user": "ada"}).json()["turns"]) == 3
-    until = time.monotonic() + 300
-    while "tea" not in httpx.get(f"{b.url}/view/").text:
-        assert time.monotonic() < until, "any gateway shows what all have recorded"
+    until(lambda: "tea" in httpx.get(f"{b.url}/view/").text)  # any gateway shows what all have recorded
 
 
 @pytest.mark.slow
@@ -116,10 +115,8 @@ def test_a_gateway_deletes_old_sessions_if_it_is_told_to(anywhere: str, tmp_path
         message(ask(gateway, "ended", "one"))
         httpx.post(f"{gateway.url}/s/ended/end", json={}).raise_for_status()
         message(ask(gateway, "goes-on", "one"))
-        store, end = SessionStore(anywhere), time.monotonic() + 60
-        while store.take("ended") is not None:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        store = SessionStore(anywhere)
+        until(lambda: store.take("ended") is None)
         store.close()
 
         assert ask(gateway, "goes-on", "one", "two").status_code == 200
@@ -134,9 +131,8 @@ def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(anywhere
         served(tmp_path / "b", limits, policy="scripted", assignments=rule) as b,
     ):
         message(ask(a, "tea", "one"))
-        until = time.monotonic() + 300
-        while not (ended := listed(a)) and time.monotonic() < until:
-            time.sleep(0.05)
+        until(lambda: listed(a))
+        ended = listed(a)
         again = message(ask(b, "tea", "two"))
 
     assert [(one["session"], one["finish"]) for one in ended] == [("tea", "idle")]
@@ -225,12 +221,9 @@ def test_gateways_with_other_settings_and_a_wrong_clock_are_named_once(
         served(tmp_path / "a", limits, policy="scripted", assignments=['policy.replies=["yes"]']),
         served(tmp_path / "b", limits, policy="scripted", assignments=['policy.replies=["no"]']),
     ):
-        until = time.monotonic() + 300
-        while len(warned()) < 2 and time.monotonic() < until:
-            time.sleep(0.05)
+        until(lambda: len(warned()) >= 2)
         monkeypatch.setattr(time, "time", lambda: right() - 3600)
-        while not any("behind" in one for one in warned()) and time.monotonic() < until:
-            time.sleep(0.05)
+        until(lambda: any("behind" in one for one in warned()))
         time.sleep(2.5)  # two more looks
 
     host = socket.gethostname()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -20,11 +20,11 @@ from agentfw_plugins.protocols.answers import read_generation
 from agentfw_plugins.protocols.chat import headed
 from agentfw_plugins.protocols.protocol import as_chunk
 
-from .conftest import Served
+from .conftest import Serve, Served
 from .features import HEAD, HELLO, MESSAGES, NO_MESSAGES, NO_RESPONSES, RESPONSES, RICH, STREAM
 from .mutations import mutate
 from .native_features import MESSAGE, RESPONSE, message_stream, response_stream
-from .upstream import Passing, passing
+from .upstream import Passing, Start, passing
 
 NUMBERS = count()
 Body = dict[str, Any]
@@ -65,7 +65,7 @@ def fine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Passing]:
 
 
 @pytest.mark.parametrize("path", ["messages", "responses"])
-def test_a_stream_is_translated_where_the_server_counts_no_tokens(upstream: Callable[..., Passing], path: str) -> None:
+def test_a_stream_is_translated_where_the_server_counts_no_tokens(upstream: Start, path: str) -> None:
     def strict(body: Body) -> Reply:
         return refusal(422, "stream_options: not permitted") if "stream_options" in body else STREAM
 
@@ -104,7 +104,7 @@ def test_what_a_response_can_not_have_is_refused_by_name(fine: Passing, given: B
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_response_has_all_of_the_answer(upstream: Callable[..., Passing], stream: bool) -> None:
+def test_a_response_has_all_of_the_answer(upstream: Start, stream: bool) -> None:
     openai = pytest.importorskip("openai")
     gateway = upstream(STREAM if stream else RICH)
     client = openai.OpenAI(base_url=gateway.session("tea"), api_key="none", max_retries=0)
@@ -127,7 +127,7 @@ def test_a_response_has_all_of_the_answer(upstream: Callable[..., Passing], stre
 
 
 @pytest.mark.slow
-def test_refusals_and_cuts_of_a_response(upstream: Callable[..., Passing]) -> None:
+def test_refusals_and_cuts_of_a_response(upstream: Start) -> None:
     gateway = upstream(
         completion(None, message={"refusal": "No."}),
         completion("", finish_reason="content_filter"),
@@ -167,7 +167,7 @@ def test_what_a_message_can_not_have_is_refused_by_name(fine: Passing, given: Bo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_message_has_all_of_the_answer(upstream: Callable[..., Passing], stream: bool) -> None:
+def test_a_message_has_all_of_the_answer(upstream: Start, stream: bool) -> None:
     anthropic = pytest.importorskip("anthropic")
     gateway = upstream(STREAM if stream else RICH, counts=True)
     client = anthropic.Anthropic(base_url=f"{gateway.url}/s/tea", api_key="none", max_retries=0)
@@ -190,9 +190,7 @@ def test_a_message_has_all_of_the_answer(upstream: Callable[..., Passing], strea
     ("path", "given"), [("responses", {"input": "hi"}), ("messages", {"messages": HELLO, "max_tokens": 5})]
 )
 @pytest.mark.parametrize("last", [{"error": {"message": "oh dear"}}, b"data: {half\n\n"])
-def test_a_stream_that_fails_ends_with_an_error(
-    upstream: Callable[..., Passing], path: str, given: Body, last: object
-) -> None:
+def test_a_stream_that_fails_ends_with_an_error(upstream: Start, path: str, given: Body, last: object) -> None:
     begun = {**HEAD, "choices": [{"index": 0, "delta": {"content": "Sun"}}]}
     gateway = upstream(chunks(begun, last, done=False), counts=True)
 
@@ -211,7 +209,7 @@ def test_a_stream_that_fails_ends_with_an_error(
     [("messages", MESSAGE, message_stream()), ("responses", RESPONSE, response_stream())],
 )
 def test_a_server_that_speaks_no_chat_completions_answers_programs_that_do(
-    upstream: Callable[..., Passing], protocol: str, whole: Body, stream: Reply
+    upstream: Start, protocol: str, whole: Body, stream: Reply
 ) -> None:
     settings = (f"policy.protocol={protocol}", "policy.apis=[]")
     gateway = upstream(Reply(whole), stream, apis=(protocol,), assignments=settings)
@@ -268,7 +266,7 @@ class _Broken(Protocol):
         raise KeyError("hush")
 
 
-def test_a_protocol_that_fails_is_named(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_protocol_that_fails_is_named(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(protocols(), "gossip", _Broken())
     gateway = serve()
 

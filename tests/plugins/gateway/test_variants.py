@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,9 @@ from agentfw_plugins.gateway.variants import (
     results,
 )
 
-from .conftest import Served
+from .conftest import Serve, Served
 from .test_sessions import body
 from .upstream import passing
-
-Serve = Callable[..., Served]
 
 
 def ask(gateway: Served, user: str, session: str = "", said: str = "Which tea?") -> httpx.Response:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from chat_server import Server, completion, serving, tool_call
-from command_line import agentfw, chat
-
-__all__ = ["agentfw", "chat", "gateway", "mailing", "model"]
 
 POLICY = """
 from agentfw import Intervention
@@ -48,28 +42,3 @@ def model() -> Iterator[tuple[str, Server]]:
     sending = completion(None, message={"tool_calls": [tool_call("send_mail", to="ada", text="hello")]})
     with serving(sending, completion("It is done.")) as found:
         yield found
-
-
-@contextmanager
-def _serving(address: str, folder: Path, words: tuple[str, ...]) -> Iterator[str]:
-    command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--policy", "openai", *words, "--json"]
-    command += ["--set", f"policy.base_url={address}", "--set", "policy.model=served"]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        assert process.stdout is not None
-        url = ""
-        while not url:
-            line = process.stdout.readline()
-            assert line, "the gateway has ended"
-            url = next((word.strip('",') for word in line.split() if "http://127" in word), "")
-        yield url.removesuffix("/v1").rstrip("/")
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-@pytest.fixture
-def gateway(tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Starts gateways in front of the model at an address, each with more words. Returns where it is."""
-    with ExitStack() as stack:
-        yield lambda address, *words: stack.enter_context(_serving(address, tmp_path, words))

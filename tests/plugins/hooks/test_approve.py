@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
 import sys
 import threading
-import time
-import urllib.request
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from chat_server import Server, completion, serving, tool_call
+import httpx
+from chat_server import Server, completion, tool_call
 from command_line import Agentfw
 
 from agentfw.runs import RunFolder, list_runs, read_sessions
+
+from ..gateway.endless_upstream import until
+from ..gateway.upstream import passing
 
 APPROVE = ("--hook", "approve", "--set", 'hook.approve.tools=["send_*"]')
 
@@ -93,14 +93,7 @@ def test_a_chat_takes_the_next_line_for_the_answer(
     assert not (tmp_path / "sent.txt").exists()
 
 
-def asked(url: str, body: Any = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        return json.load(answer)
-
-
-def test_a_gateway_asks_before_it_passes_a_call_on(gateway: Callable[..., str], tmp_path: Path) -> None:
+def test_a_gateway_asks_before_it_passes_a_call_on(tmp_path: Path) -> None:
     sending = completion(None, message={"tool_calls": [tool_call("send_mail", to="ada", text="hello")]})
     function = {"name": "send_mail", "parameters": {"type": "object", "properties": {}}}
     body = {
@@ -108,20 +101,26 @@ def test_a_gateway_asks_before_it_passes_a_call_on(gateway: Callable[..., str], 
         "messages": [{"role": "user", "content": "Write to Ada."}],
         "tools": [{"type": "function", "function": function}],
     }
-    replies = list[dict[str, Any]]()
-    with serving(sending, completion("It is done."), sending) as (address, server), ThreadPoolExecutor(1) as programs:
-        url = gateway(address, *APPROVE)
+    asking: dict[str, Any] = {"hooks": ["approve"], "assignments": (APPROVE[-1],)}
+    script, replies = (sending, completion("It is done."), sending), list[dict[str, Any]]()
+    with passing(tmp_path / "runs", *script, **asking) as gateway, ThreadPoolExecutor(1) as programs:
+
+        def questions() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = httpx.get(f"{gateway.url}/questions").json()["questions"]
+            return found
+
         for session, allow in (("one", False), ("two", True)):
-            program = programs.submit(asked, f"{url}/s/{session}/v1/chat/completions", body)
-            while not (questions := asked(f"{url}/questions")["questions"]):
-                time.sleep(0.05)
-            assert "call send_mail with" in questions[0]["text"]
-            asked(f"{url}/questions/{questions[0]['number']}", {"allow": allow})
-            replies.append(program.result(120)["choices"][0]["message"])
+            url = f"{gateway.session(session)}/chat/completions"
+            program = programs.submit(httpx.post, url, json=body, timeout=120)
+            until(questions)
+            [question] = questions()
+            assert "call send_mail with" in question["text"]
+            httpx.post(f"{gateway.url}/questions/{question['number']}", json={"allow": allow}).raise_for_status()
+            replies.append(program.result(120).json()["choices"][0]["message"])
 
     refused, allowed = replies
     assert refused["content"] == "It is done."
     assert not refused.get("tool_calls")
-    assert "refused" in server.bodies[1]["messages"][-1]["content"]
+    assert "refused" in gateway.server.bodies[1]["messages"][-1]["content"]
     assert allowed["tool_calls"][0]["function"]["name"] == "send_mail"
     assert [event["did"] for event in hook_events(tmp_path / "runs")] == ["asked: refused", "asked: allowed"]

@@ -107,6 +107,7 @@ def test_a_model_is_trained_and_loaded_with_the_same_logprobs(
     assert update is not None
     if learner.settings.weights == "all":
         trained = transformers.AutoModelForCausalLM.from_pretrained(update.adapter).eval()
+        assert (update.adapter / "tokenizer.json").is_file(), "a model folder of its own"
     else:
         trained = PeftModel.from_pretrained(base, update.adapter).eval()
     assert learner.logprobs(PROMPT, GOOD) == pytest.approx(own_logprobs(trained), abs=1e-4)

@@ -103,10 +103,8 @@ def test_two_processes_learn_what_one_learns_and_a_killed_one_costs_only_time(
     assert_alike([*first, second], learned(learner_of(minibatches=2), make_batch))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("precision", "within"), [("fp32", 1e-4), pytest.param("nf4", 5e-4, marks=pytest.mark.nightly)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("precision", "within"), [("fp32", 1e-4), ("nf4", 5e-4)])
 def test_a_divided_base_learns_what_a_whole_one_learns(
     learner_of: Make, make_batch: MakeBatch, precision: str, within: float
 ) -> None:

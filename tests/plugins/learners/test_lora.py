@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from agentfw.boundary.settings_input import operational_keys
 from agentfw.errors import UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Loss
-from agentfw_plugins.learners.settings import LoraSettings
 
 from .conftest import updated
 
@@ -27,6 +25,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
 
+Make = Callable[..., LoraLearner]
 MakeBatch = Callable[..., Batch]
 PROMPT = (10, 11, 12, 13)
 GOOD, BAD = (20, 21, 22), (30, 31, 32)
@@ -37,9 +36,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_several_answers_are_scored_as_each_alone(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
-) -> None:
+def test_several_answers_are_scored_as_each_alone(learner_of: Make, make_batch: MakeBatch) -> None:
     """Answers of one prompt share a tree, and the last has a prompt of its own."""
     learner = learner_of()
     learner.update(make_batch(*PAIR))
@@ -52,9 +49,7 @@ def test_several_answers_are_scored_as_each_alone(
     assert len(several) == sum(len(answer) for _, answer in answers)
 
 
-def test_how_far_an_update_is_is_told_piece_by_piece(
-    learner_of: Callable[..., LoraLearner], make_batch: Callable[..., Batch]
-) -> None:
+def test_how_far_an_update_is_is_told_piece_by_piece(learner_of: Make, make_batch: MakeBatch) -> None:
     told: list[tuple[int, int, float]] = []
     batch = replace(make_batch([([1, 2], [3, 4], 1.0)], [([1, 2], [5], -1.0)]), tell=lambda *news: told.append(news))
 
@@ -75,7 +70,7 @@ def test_how_far_an_update_is_is_told_piece_by_piece(
     ],
 )
 def test_what_was_better_than_expected_becomes_likelier(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, changes: dict[str, Any]
+    learner_of: Make, make_batch: MakeBatch, changes: dict[str, Any]
 ) -> None:
     learner = learner_of(**changes)
     before = [sum(learner.logprobs(PROMPT, answer)) for answer in (GOOD, BAD)]
@@ -92,7 +87,7 @@ def test_what_was_better_than_expected_becomes_likelier(
 
 @pytest.mark.parametrize("form", [{}, {"layers": (1,)}, {"rank_stabilised": True}, {"dora": True}])
 def test_an_adapter_is_one_that_peft_loads(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, small_model: Path, form: dict[str, Any]
+    learner_of: Make, make_batch: MakeBatch, small_model: Path, form: dict[str, Any]
 ) -> None:
     from peft import PeftModel
     from safetensors import safe_open
@@ -112,20 +107,8 @@ def test_an_adapter_is_one_that_peft_loads(
     assert found.tolist() == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=1e-5)
 
 
-def test_all_weights_are_a_model_folder_of_its_own(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
-) -> None:
-    learner = learner_of(weights="all")
-    update = updated(learner, make_batch(*PAIR))
-
-    again = LoraLearner(LoraSettings(model=str(update.adapter)))
-
-    assert (update.adapter / "tokenizer.json").is_file()
-    assert list(again.logprobs(PROMPT, GOOD)) == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=1e-6)
-
-
 def test_steps_that_are_too_small_for_bf16_add_up_in_its_masters(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, small_model: Path
+    learner_of: Make, make_batch: MakeBatch, small_model: Path
 ) -> None:
     """Of the largest weights, a step is about 1e-5; the next number in bf16 is at least 2e-3 of it away."""
     from agentfw_plugins.models import load_base
@@ -155,7 +138,7 @@ def test_steps_that_are_too_small_for_bf16_add_up_in_its_masters(
     ],
 )
 def test_to_go_on_after_a_break_is_to_go_on_to_the_last_bit(
-    learner_of: Callable[..., LoraLearner], tmp_path: Path, make_batch: MakeBatch, changes: dict[str, Any]
+    learner_of: Make, tmp_path: Path, make_batch: MakeBatch, changes: dict[str, Any]
 ) -> None:
     changes = {"minibatches": 2, "warmup": 3, **changes}
     batch = make_batch(
@@ -195,7 +178,7 @@ def tempered(network: Any, prompt: tuple[int, ...], answer: tuple[int, ...], tem
 
 
 def test_sampler_and_learner_are_compared_at_the_temperature_of_the_sampler(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, small_model: Path
+    learner_of: Make, make_batch: MakeBatch, small_model: Path
 ) -> None:
     """One turn at 0.4, one at 1.3: with the sampler's own logprobs there is no mismatch, and without them there is."""
     from agentfw_plugins.models import load_base
@@ -219,7 +202,7 @@ def test_sampler_and_learner_are_compared_at_the_temperature_of_the_sampler(
     assert differing["mismatch"] > 0.1
 
 
-def test_figures_say_what_was_done(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
+def test_figures_say_what_was_done(learner_of: Make, make_batch: MakeBatch) -> None:
     learner = learner_of()
     own = list(learner.logprobs(PROMPT, GOOD))
     batch = make_batch(*PAIR, [(PROMPT, (40, 41), 0.0)], [(PROMPT, (50,), 1.0)], logprobs=None)
@@ -245,9 +228,7 @@ def test_figures_say_what_was_done(learner_of: Callable[..., LoraLearner], make_
 
 
 @pytest.mark.parametrize("loss", [Loss(), Loss(kl=0.04)], ids=["nothing acts", "a penalty at its start"])
-def test_a_batch_that_changes_no_weight_gives_no_version(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, loss: Loss
-) -> None:
+def test_a_batch_that_changes_no_weight_gives_no_version(learner_of: Make, make_batch: MakeBatch, loss: Loss) -> None:
     learner, undisturbed = learner_of(), learner_of()
     empty = make_batch([(PROMPT, GOOD, 0.0)], loss=loss)
 
@@ -260,7 +241,7 @@ def test_a_batch_that_changes_no_weight_gives_no_version(
     assert files(update.adapter) == files(other.adapter), "neither momentum nor the number of steps has moved"
 
 
-def test_the_learning_rate_rises_and_falls(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
+def test_the_learning_rate_rises_and_falls(learner_of: Make, make_batch: MakeBatch) -> None:
     """To 0.01 in two steps, in half a cosine to a tenth of that after six, and there it stays."""
     learner = learner_of(warmup=2, decay=6)
 
@@ -270,13 +251,7 @@ def test_the_learning_rate_rises_and_falls(learner_of: Callable[..., LoraLearner
     assert rates == pytest.approx([0.005, 0.01, 0.01, 0.0055 + fall, 0.0055, 0.0055 - fall, 0.001, 0.001])
 
 
-def test_what_only_takes_memory_or_time_may_change_when_a_training_is_resumed() -> None:
-    free = {"packing", "tokens", "checkpointing", "sharded", "worker_patience"}
-
-    assert set(operational_keys(LoraSettings())) == {*free, "workers"}
-
-
-def test_a_training_may_begin_with_an_adapter(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
+def test_a_training_may_begin_with_an_adapter(learner_of: Make, make_batch: MakeBatch) -> None:
     first = learner_of()
     adapter = updated(first, make_batch(*PAIR)).adapter
 
@@ -291,7 +266,7 @@ def test_a_training_may_begin_with_an_adapter(learner_of: Callable[..., LoraLear
     assert second.logprobs(PROMPT, GOOD) != began
 
 
-def test_nothing_is_overwritten(learner_of: Callable[..., LoraLearner], make_batch: MakeBatch) -> None:
+def test_nothing_is_overwritten(learner_of: Make, make_batch: MakeBatch) -> None:
     learner = learner_of()
     batch = make_batch(*PAIR)
     learner.update(batch)

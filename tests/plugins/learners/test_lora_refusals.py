@@ -29,6 +29,7 @@ from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
 from agentfw_plugins.models import base  # noqa: E402
 from agentfw_plugins.models.checkpoint import count_weights  # noqa: E402
 
+Make = Callable[..., LoraLearner]
 MakeBatch = Callable[..., Batch]
 PROMPT = (10, 11, 12, 13)
 GOOD, BAD = (20, 21, 22), (30, 31, 32)
@@ -46,9 +47,7 @@ def refused(learner: LoraLearner, batch: Batch, kind: type[AgentfwError] = Usage
     return str(caught.value)
 
 
-def test_what_can_not_be_learned_from_is_refused_by_name(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch
-) -> None:
+def test_what_can_not_be_learned_from_is_refused_by_name(learner_of: Make, make_batch: MakeBatch) -> None:
     learner = learner_of()
 
     assert "nothing to learn from" in refused(learner, make_batch())
@@ -74,7 +73,7 @@ def test_what_can_not_be_learned_from_is_refused_by_name(
 
 @pytest.mark.parametrize("when", ["computing", "writing"])
 def test_an_update_that_fails_half_way_never_was(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch, when: str
+    learner_of: Make, make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     learner = learner_of()
     learner.update(make_batch(*PAIR))
@@ -99,7 +98,7 @@ def test_an_update_that_fails_half_way_never_was(
 
 
 def test_full_memory_says_what_to_lower(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
+    learner_of: Make, make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
@@ -117,7 +116,7 @@ def test_full_memory_says_what_to_lower(
 
 @pytest.mark.slow
 def test_an_adapter_of_another_base_is_refused(
-    learner_of: Callable[..., LoraLearner], make_batch: MakeBatch, make_model: Callable[..., Path], tmp_path: Path
+    learner_of: Make, make_batch: MakeBatch, make_model: Callable[..., Path], tmp_path: Path
 ) -> None:
     adapter = updated(learner_of(), make_batch(*PAIR)).adapter
     other = make_model(tmp_path / "other", seed=1)
@@ -133,7 +132,7 @@ def test_an_adapter_of_another_base_is_refused(
         learner_of(adapter=str(other)).open(tmp_path)
 
 
-def test_layers_that_are_not_there_are_refused_with_those_that_are(learner_of: Callable[..., LoraLearner]) -> None:
+def test_layers_that_are_not_there_are_refused_with_those_that_are(learner_of: Make) -> None:
     with pytest.raises(SettingsError) as caught:
         learner_of(modules=("c_attn",)).open(Path())
 

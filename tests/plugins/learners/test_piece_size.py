@@ -55,10 +55,10 @@ def test_an_update_computes_each_unique_token_once_and_says_so(small_model: Path
 
 @pytest.mark.slow
 def test_little_memory_makes_small_pieces(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plenty, made = figures_of(small_model, samples_of(1200, 500))
-    monkeypatch.setattr(network, "machine_memory", lambda: 20 << 20)
+    plenty, made = figures_of(small_model, samples_of(600, 250))
+    monkeypatch.setattr(network, "machine_memory", lambda: 10 << 20)
 
-    found, _ = figures_of(small_model, samples_of(1200, 500))
+    found, _ = figures_of(small_model, samples_of(600, 250))
 
     assert made.room() < plenty["tokens_unique"]
     assert found["tokens_computed"] > plenty["tokens_computed"]

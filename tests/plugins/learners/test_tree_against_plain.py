@@ -1,7 +1,11 @@
-"""A tree and one turn a row: the same loss and the same gradients, whatever the turns have in common."""
+"""A tree and one turn a row: the same loss and the same gradients, whatever the turns have in common.
+
+Flex attention gets the same tree as the rectangles do.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +17,19 @@ from hypothesis import strategies as st
 from agentfw.optimizer import Loss
 from agentfw.seeds import Seeds
 from agentfw_plugins.learners.settings import LoraSettings
-from agentfw_plugins.learners.token_tree import TurnTokens
+from agentfw_plugins.learners.token_tree import TurnTokens, pack
 from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
+from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
+
+from agentfw_plugins.learners import tree_flex  # noqa: E402
 from agentfw_plugins.learners.descent import Descent  # noqa: E402
 from agentfw_plugins.learners.lessons import Lesson  # noqa: E402
 from agentfw_plugins.learners.network import Network  # noqa: E402
+from agentfw_plugins.learners.tree_attention import Kind, RectangleTree  # noqa: E402
 
 tokens = st.lists(st.integers(0, 3), min_size=1, max_size=8).map(tuple)
 lessons = st.lists(st.tuples(tokens, tokens, st.sampled_from([-1.5, -0.5, 0.0, 1.0, 2.0])), min_size=1, max_size=8).map(
@@ -93,14 +101,21 @@ def test_loss_and_gradients_are_the_same(
         assert float((one - other).norm()) <= 1e-4 * float(other.norm()) + 1e-7
 
 
-@pytest.mark.slow
-def test_flex_attention_takes_the_tree_of_a_whole_model(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on CUDA, but forwards only and without kernels of its own, which torch doesn't have for CPUs."""
-    from torch.nn.attention.flex_attention import flex_attention
+# -- flex attention ----------------------------------------------------------------------------------------------------
 
-    from agentfw_plugins.learners import tree_flex
 
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compiled by torch, but to no kernels: those for CPUs take a minute, and aren't those for GPUs."""
+    torch._dynamo.reset()
     monkeypatch.setattr(tree_flex, "_compiled", lambda: torch.compile(flex_attention, dynamic=False, backend="eager"))
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.slow
+def test_flex_attention_takes_the_tree_of_a_whole_model(small_model: Path, compiled: None) -> None:
+    """As on CUDA, but forwards only."""
     network = network_of(small_model)
     prompt = tuple(range(10, 160))
     turns = [TurnTokens(prompt, (200 + n, *range(20, 60))) for n in range(4)]
@@ -112,3 +127,19 @@ def test_flex_attention_takes_the_tree_of_a_whole_model(small_model: Path, monke
         found = network.logprobs(packed)[0]
 
     assert torch.allclose(found, expected, atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", [Kind(window=100), Kind(cap=2.0), Kind(40, 2.0), Kind(50, None, torch.tensor([0.5, 2.0]))], ids=str
+)
+def test_windows_caps_and_sinks_of_flex_attention_are_those_of_the_rectangles(kind: Kind, compiled: None) -> None:
+    turns = [TurnTokens(range(600), (5000 + number, *range(60))) for number in range(4)]
+    (packed,) = pack([*turns, TurnTokens(range(201), (9000, 8, 7))], 1 << 20)
+    generator = torch.Generator().manual_seed(packed.ids.size)
+    query, key, value = (torch.randn(1, heads, packed.ids.size, 16, generator=generator) for heads in (2, 1, 1))
+
+    found = tree_flex.FlexTree(packed, "cpu").attend(query, key, value, 0.3, kind)
+
+    expected = RectangleTree(packed).attend(query, key, value, 0.3, kind)
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from command_line import Agentfw, Answer, agentfw  # noqa: F401
+from command_line import Agentfw, Answer
 
 from agentfw_memory import SkillGraph
 
@@ -29,7 +29,7 @@ TRAJECTORY = {
 
 
 @pytest.fixture
-def memory(agentfw: Agentfw) -> Memory:  # noqa: F811
+def memory(agentfw: Agentfw) -> Memory:
     return partial(agentfw, "memory")
 
 

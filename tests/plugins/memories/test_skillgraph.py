@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import fields, replace
+import re
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agentfw import Host, Run
 from agentfw.episode import Call, Episode, Event, Message, Task, Turn
-from agentfw.errors import SettingsError, UnknownNameError, UsageError
+from agentfw.errors import MissingExtraError, SettingsError, UnknownNameError, UsageError
 from agentfw.memory import Query, Recollection, Saying
-from agentfw_memory import GraphSettings
+from agentfw.runs import parse_spec
+from agentfw_memory import GraphSettings, SkillGraph
 from agentfw_plugins.memories.skillgraph import SkillGraphMemory, SkillGraphSettings
 
 pytest.importorskip("igraph")
@@ -132,21 +136,6 @@ def test_skills_are_found_by_what_the_episode_is_about(tmp_path: Path) -> None:
     }
 
 
-def test_a_skill_of_a_scenario_is_recalled_there_though_its_words_are_others(tmp_path: Path) -> None:
-    mine = memory(tmp_path)
-    for place in ("Rome", "Oslo", "Bern", "Kiel", "Nice", "Graz"):
-        for matter in ("Lunch", "A walk", "The meeting", "Parking", "A swim"):
-            mine.graph.add(owner="ana", text=f"{matter} in {place} is at noon")
-    mine.graph.add(owner="ana", text="Keep all receipts", scenarios=["travel"])
-    there, elsewhere = (
-        asyncio.run(mine.recall(Query("Hello, I'm in Oslo now", TASK, scenarios=some)))
-        for some in (("work", "travel"), ("work",))
-    )
-
-    assert [one.text for one in there if "receipts" in one.text]
-    assert not [one.text for one in elsewhere if "receipts" in one.text]
-
-
 def test_what_was_refused_is_no_tool_that_a_wish_was_met_with(tmp_path: Path) -> None:
     mine = memory(tmp_path)
     learn(mine, episode(calls=("broken", "mail")))
@@ -194,14 +183,6 @@ def test_a_skill_that_was_shown_and_followed_counts_as_used(tmp_path: Path) -> N
     assert (mine.graph.get(kept.id).uses, mine.graph.get(kept.id).utility) == (1, 0.5)
     assert mine.graph.get(other.id).uses == 0
     assert mine.graph.get(ignored.id).uses == 0
-
-
-def test_every_knob_is_the_graphs_own_and_has_its_default() -> None:
-    plain = SkillGraphSettings()
-    assert plain.for_graph() == GraphSettings()
-    # Those are a matter of the library's: how its index and its file work, and what fits into a text.
-    theirs = {"resolutions", "longest_text", "power_safe"}
-    assert {field.name for field in fields(GraphSettings)} - set(type(plain).model_fields) == theirs
 
 
 def test_an_ablation_is_a_beginning_and_what_is_set_besides_holds(tmp_path: Path) -> None:
@@ -321,3 +302,47 @@ def test_a_rated_answer_is_shown_as_a_demonstration_and_its_correction_last(tmp_
         "Request: file this: my card was stolen Not this answer: Money",
     ]
     assert recalled(memory(tmp_path), "file this: my card was stolen again") == []
+
+
+# -- in a run ----------------------------------------------------------------------------------------------------------
+
+REPLIES = ['{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C", "D", "E"]}}']
+
+
+def test_what_an_episode_taught_stands_in_the_next_ones_prompt(host: Host, tmp_path: Path) -> None:
+    spec = {
+        "environment": {"name": "calendar", "settings": {"rounds": 4, "users_each": 1, "test_organisations": 1}},
+        "policy": {"name": "scripted", "settings": {"replies": REPLIES}},
+        "memories": [{"name": "skillgraph", "settings": {"embedder": "hash", "learn_from": -100.0}}],
+        "episodes": 2,
+        "concurrency": 1,
+    }
+    run = Run.create(parse_spec(spec), host, tmp_path)
+    asyncio.run(run.execute())
+
+    first, second = run.folder.episodes()
+    said = ["\n".join(message.content for message in episode.messages) for episode in (first, second)]
+    assert "You remember:" not in said[0]
+    with SkillGraph.open(run.folder.path / "skills.db", tenant="agentfw") as graph:
+        shown = re.search(r"You remember:\n- (s\d+): (.*) \(tools: decide; for: calendar\)\n", said[1])
+        assert shown is not None
+        skill = graph.get(shown[1])
+        assert (skill.text, skill.owner) == (shown[2], second.task.user)
+        assert graph.admin.stats().nodes["trajectory"] == 2
+        # It came of the first, and was said again in the second. Nothing that the agent did says whether it followed.
+        assert skill.uses >= 1
+
+
+def test_without_its_extra_a_run_is_refused_before_it_plays(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Communities are found late, so a run would end in the middle.
+    monkeypatch.setitem(sys.modules, "igraph", None)
+    policy = {"name": "scripted", "settings": {"replies": REPLIES}}
+    spec = {"environment": "calendar", "policy": policy, "memories": ["skillgraph"], "episodes": 1}
+
+    with pytest.raises(MissingExtraError) as caught:
+        Run.create(parse_spec(spec), host, tmp_path)
+
+    assert caught.value.fix.endswith('[memory]"')
+    assert not any(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""The StrategyHub as a memory and a tool: what an agent can do with it in the middle of an episode."""
+"""The StrategyHub as a memory and a tool: what an agent can do with it in the middle of an episode, and in a run."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentfw import Engagement, Episode, Intervention, Moment, PolicyAgent, Task
+from agentfw import Engagement, Episode, Host, Intervention, Moment, PolicyAgent, Run, Task
 from agentfw.interfaces import EventDriven
+from agentfw.runs import parse_spec
 from agentfw_memory import StrategyHubs
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.worlds.inbox.environment import Inbox
 from agentfw_plugins.worlds.inbox.mails import InboxSettings
+
+TASK = Task(0, 7, "ana")
+REPLIES = [
+    '{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["deadlines today first"]}}',
+    '{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C", "D", "E"]}}',
+]
 
 
 def _update(*strategies: str) -> Intervention:
@@ -29,35 +36,22 @@ class _Script:
         return [self.calls.pop(0)] if self.calls else []
 
 
-def _play(memory: StrategyHubMemory, *calls: Intervention, task: Task | None = None) -> Episode:
+def _play(memory: StrategyHubMemory, *calls: Intervention) -> Episode:
     agent = PolicyAgent(ScriptedPolicy(rule=_Script(*calls)), memories=[memory])
-    environment = Inbox(InboxSettings(rate=0))
-    return asyncio.run(Engagement(environment, agent, EventDriven(), time_per_token=0).run(task or Task(0, 7, "ana")))
+    return asyncio.run(Engagement(Inbox(InboxSettings(rate=0)), agent, EventDriven(), time_per_token=0).run(TASK))
 
 
-def _answers(episode: Episode) -> list[str]:
-    return [event.data["text"] for event in episode.events if event.kind == "observation" and event.name == "answer"]
-
-
-def test_the_agent_lists_and_updates_its_hub() -> None:
-    listing = Intervention("strategy_hub", {"action": "list"})
-    episode = _play(StrategyHubMemory(), listing, _update("urgent mails first", "no lunch calls"), listing)
-    assert _answers(episode) == [
-        "(no strategies yet)",
-        "urgent mails first\nno lunch calls",
-        "urgent mails first\nno lunch calls",
-    ]
-
-
-def test_what_does_not_fit_is_refused_in_words_that_the_agent_reads() -> None:
+def test_an_agent_updates_and_lists_its_hub_and_reads_why_something_does_not_fit() -> None:
     memory = StrategyHubMemory(StrategyHubSettings(capacity=1))
-    task = Task(0, 7, "ana")
-    episode = _play(memory, _update("kept"), _update("a", "b"), _update("x" * 351), task=task)
-    first, second, third = _answers(episode)
-    assert first == "kept"
-    assert "the maximum is 1" in second
-    assert "the maximum is 350" in third
-    assert memory.hub(task).list() == ("kept",)
+
+    listing = Intervention("strategy_hub", {"action": "list"})
+    episode = _play(memory, listing, _update("kept"), _update("a", "b"), _update("x" * 351))
+
+    answers = [event.data["text"] for event in episode.events if (event.kind, event.name) == ("observation", "answer")]
+    assert answers[:2] == ["(no strategies yet)", "kept"]
+    assert "the maximum is 1" in answers[2]
+    assert "the maximum is 350" in answers[3]
+    assert memory.hub(TASK).list() == ("kept",)
     shown = [message.content for message in episode.messages if message.role == "tool"]
     assert any("the maximum is 350" in text for text in shown)
 
@@ -68,10 +62,23 @@ def test_the_strategies_are_shown_before_every_turn_when_asked() -> None:
     assert any("urgent mails first" in message.content for message in episode.messages if message.role == "user")
 
 
-def test_the_hubs_of_a_run_are_in_its_folder(tmp_path: Path) -> None:
-    memory = StrategyHubMemory()
-    memory.open(tmp_path)
-    _play(memory, _update("urgent mails first"))
-    asyncio.run(memory.close())
-    with StrategyHubs.open(tmp_path / "strategies.db") as hubs:
-        assert hubs.hub("ana", "00000-0").list() == ("urgent mails first",)
+def test_the_hubs_of_a_run_are_in_its_folder_and_using_them_pays(host: Host, tmp_path: Path) -> None:
+    spec = {
+        "environment": {"name": "calendar", "settings": {"rounds": 4}},
+        "policy": {"name": "scripted", "settings": {"replies": REPLIES}},
+        "memories": ["strategyhub"],
+        "rewards": ["calendar_hub"],
+        "episodes": 2,
+    }
+    run = Run.create(parse_spec(spec), host, tmp_path)
+    asyncio.run(run.execute())
+
+    episodes = list(run.folder.episodes())
+    assert len(episodes) == 2
+    with StrategyHubs.open(run.folder.path / "strategies.db") as hubs:
+        for episode in episodes:
+            hub = hubs.hub(episode.task.user, episode.id)
+            assert hub.list() == ("deadlines today first",)
+            assert [change.round for change in hub.history()] == [1]
+    # Every round of both episodes had a valid update, and each is paid once.
+    assert [record["reward"] for record in run.folder.metrics()] == [4.0, 4.0]

@@ -1,17 +1,28 @@
-"""The weights of a model folder: the same for everybody who loads them."""
+"""The weights of a model folder: the same for everybody who loads them, also in four bits.
+
+A model of others is data: its folder runs no code of its own, and its template ends.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentfw.errors import SettingsError
-from agentfw_plugins.models import Precision, load_base
+from agentfw.errors import AgentfwError, SettingsError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+
+from agentfw_plugins.models import Chat, Precision, load_base  # noqa: E402
+from agentfw_plugins.models import chat as chats  # noqa: E402
+from agentfw_plugins.models.locate import four_bit_folder  # noqa: E402
+from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings, engine_options  # noqa: E402
+from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy  # noqa: E402
 
 
 @pytest.mark.parametrize(("precision", "far"), [("fp32", 1e-6), ("auto", 1e-6), ("bf16", 0.5), ("nf4", 3.0)])
@@ -86,3 +97,97 @@ def test_an_adapter_that_is_served_changes_nothing_for_the_learner_beside_it(
         assert not torch.allclose(served(ids).logits, before, atol=1e-3)
         assert torch.equal(learner(ids).logits, before)
     assert served.get_input_embeddings().weight.data_ptr() == learner.get_input_embeddings().weight.data_ptr()
+
+
+# -- in four bits, as a server serves them ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def model(make_model: Callable[..., Path], tmp_path: Path) -> Path:
+    pytest.importorskip("bitsandbytes")
+    return make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
+
+
+def logprobs(folder: Path, precision: Precision) -> Any:
+    ids = torch.arange(10, 74)[None]
+    with torch.no_grad():
+        return load_base(folder, precision, "cpu")(ids).logits.log_softmax(-1)
+
+
+def test_the_folder_is_the_four_bit_model_in_full_precision(model: Path, cache: Path) -> None:
+    served = four_bit_folder(model, "cpu")
+
+    assert served.is_relative_to(cache)
+    assert torch.allclose(logprobs(served, "fp32"), logprobs(model, "nf4"), atol=1e-5)
+    assert float((logprobs(served, "fp32") - logprobs(model, "fp32")).abs().mean()) > 0.1, "rounding changes it"
+    assert "quantization_config" not in json.loads((served / "config.json").read_text())
+
+
+def test_it_is_made_once_and_again_for_other_weights(
+    model: Path, cache: Path, make_model: Callable[..., Path], tmp_path: Path
+) -> None:
+    served = four_bit_folder(model, "cpu")
+    made = (served / "model.safetensors").stat().st_mtime_ns
+    other = make_model(tmp_path / "elsewhere" / "model", hidden_size=64, intermediate_size=128, seed=1)
+
+    assert four_bit_folder(model, "cpu") == served
+    assert (served / "model.safetensors").stat().st_mtime_ns == made
+    assert four_bit_folder(other, "cpu") != served
+
+
+def test_vllm_serves_it_with_the_precision_that_the_learner_computes_in(model: Path, cache: Path) -> None:
+    settings = VLLMSettings(model=str(model), precision="nf4")
+
+    served = VLLMPolicy(settings)._served()
+
+    assert served == four_bit_folder(model, "cuda" if torch.cuda.is_available() else "cpu")
+    assert engine_options(settings)["dtype"] == ("bfloat16" if torch.cuda.is_available() else "float32")
+    assert "quantization" not in engine_options(settings)
+
+
+# -- of others --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def foreign(small_model: Path, tmp_path: Path) -> Path:
+    """A copy of a small model that nobody else uses."""
+    shutil.copytree(small_model, tmp_path / "foreign")
+    return tmp_path / "foreign"
+
+
+def test_the_code_of_a_models_folder_is_not_run_even_if_somebody_types_y(
+    foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = json.loads((foreign / "config.json").read_text())
+    config |= {"model_type": "other", "auto_map": {"AutoConfig": "other.Config", "AutoModelForCausalLM": "other.Model"}}
+    (foreign / "config.json").write_text(json.dumps(config))
+    told = {
+        **json.loads((foreign / "tokenizer_config.json").read_text()),
+        "auto_map": {"AutoTokenizer": ["other.T", None]},
+    }
+    (foreign / "tokenizer_config.json").write_text(json.dumps(told | {"tokenizer_class": "Other"}))
+    ran = tmp_path / "ran"
+    (foreign / "other.py").write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+
+    with pytest.raises((AgentfwError, ValueError)):
+        load_base(foreign, "fp32", "cpu")
+    with pytest.raises((AgentfwError, ValueError)):
+        Chat(foreign)
+
+    assert not ran.exists()
+
+
+def test_a_template_that_loops_for_hours_is_an_error(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chats, "_SECONDS", 0.5)
+    loops = "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}"
+    (foreign / "chat_template.jinja").write_text(loops)
+
+    with pytest.raises(SettingsError, match="takes more than"):
+        Chat(foreign)

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from agentfw import Generation, Message
-from agentfw.request import Action, CallsInText, Sampling
+from agentfw.request import Action, Sampling
 from agentfw.turns.turn_builder import TurnBuilder
 from agentfw_plugins.models import Chat
 
@@ -89,11 +89,3 @@ def test_a_token_without_text_begins_a_call_too(chat: Callable[..., Chat]) -> No
 
     assert names(model, (mark, *list_of_one)) == ["serve"]
     assert names(model, list_of_one) == []
-
-
-def test_without_a_format_of_its_own_a_model_writes_the_one_that_it_is_told(
-    make_model: Callable[..., Path], laboratory: ModuleType, tmp_path: Path
-) -> None:
-    model = Chat(make_model(tmp_path / "model", template=laboratory.PLAIN_TEMPLATE, weights=False))
-
-    assert model.in_text((), ()) == CallsInText(frozenset(("tags",)))

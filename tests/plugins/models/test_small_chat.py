@@ -1,4 +1,4 @@
-"""How the shipped model is talked to: without transformers the same tokens as with it."""
+"""How the shipped model is talked to: without transformers the same tokens as with it, also of a session."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from agentfw.episode import Call, Message
 from agentfw.errors import SettingsError
 from agentfw_plugins.models import Chat, locate
+from agentfw_plugins.models.conversation import remembered
 from agentfw_plugins.models.small_model import SmallChat
 
 TALK = [
@@ -70,3 +71,15 @@ def test_a_model_with_another_template_is_refused_by_name(small_model: Path) -> 
         SmallChat(small_model)
 
     assert "--policy transformers" in caught.value.fix
+
+
+def test_what_a_session_recalled_stands_before_the_last_message() -> None:
+    system = Message("system", "Be brief.\n\nYou remember:\n- s1: likes tea\n- s2: likes jazz")
+    said = [system, Message("user", "1"), Message("assistant", "Noted."), Message("user", "2")]
+
+    (read,) = remembered(said, "last_message")
+    assert read == Message("user", "You remember:\n- s1: likes tea\n- s2: likes jazz\n2")
+
+
+def test_a_system_message_without_anything_recalled_is_not_read() -> None:
+    assert remembered([Message("system", "Be brief."), Message("user", "1")], "last_message") == [Message("user", "1")]

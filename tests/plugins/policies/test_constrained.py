@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentfw import Episode, Generation, Message, Policy, Request, Session, Task, Turn
+from agentfw import Episode, Message, Request, Task, Turn
 from agentfw.errors import RequestRefusedError, UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Advantage, Loss
@@ -83,21 +83,3 @@ def test_a_loss_that_weighs_by_logprobs_refuses_it() -> None:
 
     with pytest.raises(UsageError, match="JSON schema"):
         read_lessons(batch, 10, lambda episode, turn: TurnTokens(turn.prompt_ids, turn.token_ids))
-
-
-class Following(Policy):
-    """Answers by the schema of its request."""
-
-    follows_schemas = True
-
-    async def generate(self, request: Request) -> Generation:
-        return Generation(json.dumps(request.schema), constrained=True)
-
-
-def test_a_session_hands_the_schema_on_and_marks_the_turn() -> None:
-    session = Session(Following(), Task(0, seed=7))
-
-    reply = asyncio.run(session.answer([Message("user", "?")], schema=SCHEMA))
-
-    assert json.loads(reply.text) == SCHEMA
-    assert session.episode.turns[0].constrained

@@ -1,24 +1,25 @@
-"""The openai policy against a real HTTP server that refuses, fails or is busy."""
+"""The openai policy against a real HTTP server that refuses, fails or is busy, and requests that nobody waits for."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import time
 from email.utils import formatdate
-from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_server import Reply, completion, refusal, serving
+from command_line import Agentfw
 from openai_asking import ASK, ask, fails, finish, policy_at
 from pydantic import ValidationError
 
 from agentfw.errors import QuotaEndedError
 from agentfw.policy import Generation, Request, Sampling
-from agentfw_cli.main import main
 from agentfw_plugins.policies.http import endpoint
+from agentfw_plugins.policies.http.endpoint import Endpoint
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
 
 
@@ -323,28 +324,78 @@ def test_settings_that_cannot_work_are_refused_before_anything_is_asked(settings
 
 
 @pytest.mark.slow
-def test_a_run_whose_quota_ends_is_resumed_without_asking_anything_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_quota_ends_is_resumed_without_asking_anything_again(agentfw: Agentfw) -> None:
     call = {"name": "decide", "arguments": json.dumps({"accept": "A", "ranking": ["A", "B", "C", "D", "E"]})}
     decides = completion(None, message={"tool_calls": [{"id": "c", "type": "function", "function": call}]})
     ended = Reply({"error": {"message": "used up", "type": "insufficient_quota"}}, 429)
-    monkeypatch.chdir(tmp_path)
     words = ["run", "calendar-strategyhub", "--set", "policy.model=served", "--set", "concurrency=1"]
     words += ["--set", "sampling.top_p=null", "--set", "environment.rounds=6", "--set", "episodes=3"]
 
-    def command(address: str, *words: str) -> Any:
-        with pytest.raises(SystemExit) as stopped:
-            main([*words, "--set", f"policy.base_url={address}"])
-        return stopped.value.code
-
     with serving(*[decides] * 11, ended) as (address, first):
-        assert command(address, *words) == 1
-    (run,) = (tmp_path / "runs").iterdir()
+        assert agentfw(*words, "--set", f"policy.base_url={address}").code == 1
     with serving(decides) as (address, second):
-        assert command(address, "runs", "resume", str(run)) == 0
+        assert agentfw("runs", "resume", "last", "--set", f"policy.base_url={address}").code == 0
 
     asked = [json.dumps(body, sort_keys=True) for body in (*first.bodies[:11], *second.bodies)]
     assert len(second.bodies) > 0
     assert len(set(asked)) == len(asked), "no answered request is asked again"
     assert all("top_p" not in body for body in first.bodies)
+
+
+MOMENTS = 60
+"""A request takes fewer turns of the event loop than this."""
+
+
+class Server:
+    """Answers in two pieces, and counts its connections."""
+
+    def __init__(self, keeps: bool) -> None:
+        self.keeps, self.open, self.changed = keeps, 0, asyncio.Event()
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open += 1
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                connection = b"keep-alive" if self.keeps else b"close"
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: " + connection + b"\r\n\r\nan")
+                await asyncio.sleep(0)
+                writer.write(b"swer")
+                if not self.keeps:
+                    break
+        self.open -= 1
+        self.changed.set()
+        writer.close()
+
+    async def until_at_most(self, count: int) -> None:
+        async with asyncio.timeout(60):
+            while self.open > count:
+                await self.changed.wait()
+                self.changed.clear()
+
+
+async def read(endpoint: Endpoint) -> bytes:
+    async with endpoint.slot(), endpoint.once("/", None, {}, "GET") as response:
+        return b"".join([part async for part in response.content.iter_any()])
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_request_that_is_stopped_at_any_moment_leaves_no_connection(keeps: bool) -> None:
+    async def run() -> None:
+        server = Server(keeps)
+        listener = await asyncio.start_server(server.answer, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        endpoint = Endpoint(f"http://127.0.0.1:{port}", concurrency=1, deadline=60, retries=0)
+        for moment in range(5 * MOMENTS):
+            reading = asyncio.create_task(read(endpoint))
+            for _ in range(moment % MOMENTS):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        async with asyncio.timeout(60):
+            assert await read(endpoint) == b"answer"
+        await server.until_at_most(1)
+        await endpoint.close()
+        await server.until_at_most(0)
+        listener.close()
+
+    asyncio.run(run())

@@ -82,20 +82,6 @@ def test_calls_that_are_none_are_failures_and_stay_in_the_text(calls: object) ->
     assert answer.text.startswith("So:\n<tool_call>")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<tool_call>{"name": "open", "arguments": {}}</tool_call>',
-        'The mail says: "<tool_call>{"name": "open", "arguments": {}}</tool_call>" and I refuse',
-        '{"name": "open", "arguments": {}}',
-        "<open/>",
-    ],
-)
-def test_text_is_text_where_the_server_tells_calls_apart(text: str) -> None:
-    read = TurnBuilder.read(read_generation(reply(text), {"open"}), Sampling(), {"open"}, "call_")
-    assert (list(read.calls), list(read.failures), read.text) == ([], [], text)
-
-
 def test_without_tools_calls_are_in_the_format_that_the_model_was_told() -> None:
     tagged, bare = '<tool_call>{"name": "open", "arguments": {}}</tool_call>', '{"name": "open", "arguments": {}}'
     answers = [read_generation(reply(text), {"open"}, native=False) for text in (tagged, bare)]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asynchronous import asynchronous
 
 from agentfw import Host, Message, Request, Task
 from agentfw.errors import EndpointError, SettingsError, UsageError
@@ -92,15 +94,13 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host.load()
 
 
-def run(host: Host, settings: dict[str, Any], test: Callable[[PoolPolicy], Awaitable[None]]) -> None:
-    async def within() -> None:
-        policy = PoolPolicy(PoolSettings.model_validate(settings), host)
-        try:
-            await asyncio.wait_for(test(policy), 120)
-        finally:
-            await policy.close()
-
-    asyncio.run(within())
+@asynccontextmanager
+async def opened(host: Host, **settings: Any) -> AsyncIterator[PoolPolicy]:
+    policy = PoolPolicy(PoolSettings.model_validate(settings), host)
+    try:
+        yield policy
+    finally:
+        await policy.close()
 
 
 def fragile(folder: Path, **settings: Any) -> dict[str, Any]:
@@ -113,8 +113,9 @@ def ask(text: str, index: int = 0) -> Request:
 
 
 @pytest.mark.slow
-def test_answers_are_equal_to_those_of_one_process(host: Host) -> None:
-    async def test(pool: PoolPolicy) -> None:
+@asynchronous
+async def test_answers_are_equal_to_those_of_one_process(host: Host) -> None:
+    async with opened(host, policy="tiny") as pool:
         requests = [ask(f"hello {number}", number) for number in range(12)]
         alone = host.create("policy", "tiny", {})
 
@@ -123,14 +124,13 @@ def test_answers_are_equal_to_those_of_one_process(host: Host) -> None:
         assert together == list(await asyncio.gather(*map(alone.generate, requests)))  # type: ignore[attr-defined]
         assert pool.metrics()["pool_requests"] == 12
 
-    run(host, {"policy": "tiny"}, test)
-
 
 @pytest.mark.slow
-def test_a_request_whose_replica_dies_is_answered_by_another_which_has_the_newest_version(
+@asynchronous
+async def test_a_request_whose_replica_dies_is_answered_by_another_which_has_the_newest_version(
     host: Host, tmp_path: Path
 ) -> None:
-    async def test(pool: PoolPolicy) -> None:
+    async with opened(host, **fragile(tmp_path)) as pool:
         await pool.publish(tmp_path, "policy@1")
 
         answer = await pool.generate(ask("die once"))
@@ -141,23 +141,21 @@ def test_a_request_whose_replica_dies_is_answered_by_another_which_has_the_newes
         published = (tmp_path / "published").read_text().splitlines()
         assert sorted(published) == ["0 policy@1", "1 policy@1", "2 policy@1"]
 
-    run(host, fragile(tmp_path), test)
-
 
 @pytest.mark.slow
-def test_a_replica_that_hangs_is_replaced_and_its_request_answered(host: Host, tmp_path: Path) -> None:
-    async def test(pool: PoolPolicy) -> None:
+@asynchronous
+async def test_a_replica_that_hangs_is_replaced_and_its_request_answered(host: Host, tmp_path: Path) -> None:
+    async with opened(host, **fragile(tmp_path, patience=1.0)) as pool:
         answer = await pool.generate(ask("hang once"))
 
         assert answer.text.startswith("hang once by")
         await until(lambda: len(pool.replicas()) == 2)
 
-    run(host, fragile(tmp_path, patience=1.0), test)
-
 
 @pytest.mark.slow
-def test_a_dead_replica_is_found_while_nobody_asks(host: Host, tmp_path: Path) -> None:
-    async def test(pool: PoolPolicy) -> None:
+@asynchronous
+async def test_a_dead_replica_is_found_while_nobody_asks(host: Host, tmp_path: Path) -> None:
+    async with opened(host, **fragile(tmp_path, check_every=0.1)) as pool:
         await pool.generate(ask("hello"))
         victim = pool._replicas[0]
         os.kill(await victim.ask("alive"), signal.SIGKILL)
@@ -165,32 +163,29 @@ def test_a_dead_replica_is_found_while_nobody_asks(host: Host, tmp_path: Path) -
         await until(lambda: pool.metrics()["pool_restarts"] == 1)
         await until(lambda: len(pool.replicas()) == 2)
 
-    run(host, fragile(tmp_path, check_every=0.1), test)
-
 
 @pytest.mark.slow
-def test_a_request_that_kills_every_replica_ends_with_an_error(host: Host, tmp_path: Path) -> None:
-    async def test(pool: PoolPolicy) -> None:
+@asynchronous
+async def test_a_request_that_kills_every_replica_ends_with_an_error(host: Host, tmp_path: Path) -> None:
+    async with opened(host, **fragile(tmp_path, restarts=1)) as pool:
         with pytest.raises(EndpointError, match=r'0 of 2 replicas of the policy "fragile" work.*exit code 1'):
             await pool.generate(ask("die always"))
 
-    run(host, fragile(tmp_path, restarts=1), test)
-
 
 @pytest.mark.slow
-def test_a_version_counts_when_every_replica_in_rotation_has_it(host: Host, tmp_path: Path) -> None:
-    async def test(pool: PoolPolicy) -> None:
+@asynchronous
+async def test_a_version_counts_when_every_replica_in_rotation_has_it(host: Host, tmp_path: Path) -> None:
+    async with opened(host, **fragile(tmp_path)) as pool:
         await pool.publish(tmp_path, "die")
         answers = await asyncio.gather(*(pool.generate(ask("hello", number)) for number in range(20)))
 
         assert {answer.version for answer in answers} == {"die"}
 
-    run(host, fragile(tmp_path), test)
-
 
 @pytest.mark.slow
-def test_while_the_learner_works_replicas_sleep(host: Host, tmp_path: Path) -> None:
-    async def test(pool: PoolPolicy) -> None:
+@asynchronous
+async def test_while_the_learner_works_replicas_sleep(host: Host, tmp_path: Path) -> None:
+    async with opened(host, **fragile(tmp_path)) as pool:
         await pool.publish(tmp_path, "policy@1")
 
         await pool.rest()
@@ -200,24 +195,22 @@ def test_while_the_learner_works_replicas_sleep(host: Host, tmp_path: Path) -> N
         assert {answer.version for answer in answers} == {"policy@1"}
         assert (len(list(tmp_path.glob("rests *"))), len(list(tmp_path.glob("woke *")))) == (2, 2)
 
-    run(host, fragile(tmp_path), test)
 
-
-def test_a_pool_that_cannot_start_says_what_its_replicas_said(host: Host, tmp_path: Path) -> None:
-    async def test(pool: PoolPolicy) -> None:
+@asynchronous
+async def test_a_pool_that_cannot_start_says_what_its_replicas_said(host: Host, tmp_path: Path) -> None:
+    async with opened(host, **fragile(tmp_path, replicas=1, fails_to_start=True)) as pool:
         with pytest.raises(SettingsError, match="the weights are missing") as caught:
             await pool.generate(ask("hello"))
         assert caught.value.fix == "download them"
 
-    run(host, fragile(tmp_path, replicas=1, fails_to_start=True), test)
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("least", [1, 2])
-def test_a_replica_that_cannot_load_its_model_gets_no_request(host: Host, tmp_path: Path, least: int) -> None:
+@asynchronous
+async def test_a_replica_that_cannot_load_its_model_gets_no_request(host: Host, tmp_path: Path, least: int) -> None:
     (tmp_path / "broken").touch()
 
-    async def test(pool: PoolPolicy) -> None:
+    async with opened(host, **fragile(tmp_path, least_replicas=least)) as pool:
         if least == 2:
             with pytest.raises(EndpointError, match=r"1 of 2 replicas .* OSError: the weights are torn"):
                 await pool.generate(ask("hello"))
@@ -226,15 +219,12 @@ def test_a_replica_that_cannot_load_its_model_gets_no_request(host: Host, tmp_pa
         assert {answer.text for answer in answers} == {"hello by 1"}
         assert pool.metrics()["pool_replicas"] == 1
 
-    run(host, fragile(tmp_path, least_replicas=least), test)
 
-
-def test_a_program_is_refused(host: Host) -> None:
-    async def test(pool: PoolPolicy) -> None:
+@asynchronous
+async def test_a_program_is_refused(host: Host) -> None:
+    async with opened(host, policy="random", replicas=1) as pool:
         with pytest.raises(UsageError, match='"random" is a program, and a pool runs copies of models'):
             await pool.generate(ask("hello"))
-
-    run(host, {"policy": "random", "replicas": 1}, test)
 
 
 def test_wrong_settings_are_found_before_anything_starts(host: Host) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_server import Reply, Script, completion, refusal, serving, tool_call
+from command_line import Agentfw, Answer
 
 from agentfw.episode import Usage
 from agentfw.policy import Price
-from agentfw_cli.main import main
 
 COUNTED = {"prompt_tokens": 100, "completion_tokens": 10}
 DETAILED = {**COUNTED, "prompt_tokens_details": {"cached_tokens": 40}}
@@ -43,17 +44,13 @@ def silent(body: dict[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Call agentfw in an empty folder. Returns its exit code and what it printed."""
-    monkeypatch.chdir(tmp_path)
+def command(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """Call agentfw with these settings in an empty folder."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    def call(*words: str, **settings: object) -> tuple[Any, str, str]:
+    def call(*words: str, **settings: object) -> Answer:
         chosen = [word for key, value in settings.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([*words, *chosen])
-        return ended.value.code, *capsys.readouterr()
+        return agentfw(*words, *chosen)
 
     return call
 
@@ -93,7 +90,7 @@ def test_a_price_is_that_of_a_million_tokens_and_cached_ones_have_their_own() ->
     ],
 )
 def test_one_spec_runs_on_every_kind_of_server_and_tells_its_cost(
-    kind: Script, tokens: str, cost: float | None, command: Any
+    kind: Script, tokens: str, cost: float | None, command: Callable[..., Answer]
 ) -> None:
     with serving(kind) as (address, server):
         words, settings = react(address, **with_prices())
@@ -122,34 +119,7 @@ def test_one_spec_runs_on_every_kind_of_server_and_tells_its_cost(
 
 
 @pytest.mark.slow
-def test_a_run_stops_at_its_budget_and_goes_on_with_a_higher_one(command: Any) -> None:
-    with serving(older) as (address, server):
-        words, settings = react(address, concurrency=1, budget__tokens=300, **with_prices())
-        code, _, err = command(*words, **settings)
-        (run,) = Path("runs").iterdir()
-
-        assert code == 1
-        assert len(server.answered) == 3, "the third answer reached the limit"
-        assert "budget.tokens is spent: 330 of 300" in err
-        assert f"agentfw runs resume {run.name} --set budget.tokens=600" in err
-
-        code, _, err = command("runs", "resume", run.name)
-        assert (code, len(server.answered)) == (1, 3), "what was spent before counts"
-
-        code, out, err = command("runs", "resume", run.name, budget__tokens=600, budget__money=0.001)
-        assert code == 1
-        assert len(server.answered) == 4
-        assert "budget.money is spent: 0.00112 of 0.001" in err
-
-        changes = {"budget__tokens": 660, "budget__money": "null", "policy__price__sampled": 80}
-        code, out, _ = command("runs", "resume", run.name, **changes)
-        assert code == 0
-    assert "600 prompt, 60 sampled, cost 0.00384" in out, "three answers at the new price: one of them was kept"
-    assert len(set(server.answered)) == len(server.answered) == 6, "no answer was paid for twice"
-
-
-@pytest.mark.slow
-def test_a_limit_that_cannot_be_kept_stops_the_run_and_is_no_pretence(command: Any) -> None:
+def test_a_limit_that_cannot_be_kept_stops_the_run_and_is_no_pretence(command: Callable[..., Answer]) -> None:
     with serving(silent) as (address, server):
         words, settings = react(address, concurrency=1, budget__tokens=1_000_000)
         code, _, err = command(*words, **settings)
@@ -163,7 +133,7 @@ def test_a_limit_that_cannot_be_kept_stops_the_run_and_is_no_pretence(command: A
     assert (code, len(server.answered)) == (0, 6)
 
 
-def test_money_without_a_price_is_an_error_before_anything_is_asked(command: Any) -> None:
+def test_money_without_a_price_is_an_error_before_anything_is_asked(command: Callable[..., Answer]) -> None:
     with serving(older) as (address, _):
         words, settings = react(address, budget__money=1)
         code, _, err = command(*words, **settings)
@@ -175,6 +145,3 @@ def test_money_without_a_price_is_an_error_before_anything_is_asked(command: Any
     code, _, err = command("run", "calendar", budget__money=1)
     assert code == 2
     assert "costs nothing" in err
-
-
-# -- what is on its way ------------------------------------------------------------------------------------------------

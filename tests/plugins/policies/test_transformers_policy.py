@@ -7,7 +7,6 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from transformers_asking import WORDS, in_turn, make, request, together, using
 from agentfw.episode import Message, Task, Usage
 from agentfw.errors import AgentfwError, SettingsError
 from agentfw.policy import Generation, Request, Sampling
+from agentfw.testing import fresh_host
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -75,7 +75,7 @@ def test_top_p_leaves_out_what_is_unlikely_and_no_temperature_takes_the_likelies
 
 @pytest.mark.slow
 def test_an_answer_depends_on_nobody_beside_it(small_model: Path) -> None:
-    requests = [request(number) for number in range(24)]
+    requests = [request(number) for number in range(16)]
 
     async def staggered(policy: TransformersPolicy) -> list[Generation]:
         async def later(one: Request, delay: float) -> Generation:
@@ -97,8 +97,8 @@ def test_a_common_beginning_is_computed_once(small_model: Path, monkeypatch: pyt
     computed: list[int] = []
     planned = Engine._planned
 
-    def watched(engine: Engine) -> Any:
-        found = planned(engine)
+    def watched(engine: Engine, adapter: str) -> Any:
+        found = planned(engine, adapter)
         computed.append(sum(segment.length for segment in found[3].segments))
         return found
 
@@ -133,7 +133,7 @@ def test_questions_that_share_nothing_are_answered_beyond_the_rows_that_are_ther
 
     answers = using(make(small_model, batch=32), lambda policy: in_turn(policy, asked))
 
-    alone = [using(make(small_model), methodcaller("generate", one)) for one in asked[-4:]]
+    alone = using(make(small_model), lambda policy: in_turn(policy, asked[-4:]))
     assert [one.token_ids for one in answers[-4:]] == [one.token_ids for one in alone]
 
 
@@ -231,3 +231,13 @@ def test_an_answer_ends_with_the_text_that_was_asked_to_end_it(small_model: Path
     assert 0 < len(ended.token_ids) < len(whole.token_ids)
     assert ended.token_ids == whole.token_ids[: len(ended.token_ids)]
     assert ended.logprobs == whole.logprobs[: len(ended.token_ids)]
+
+
+@pytest.mark.parametrize(("settings", "said"), [({}, True), ({"model": "tiny"}, False)])
+def test_the_model_that_nobody_chose_is_named(settings: dict[str, str], said: bool) -> None:
+    pytest.importorskip("torch")
+    host = fresh_host(builtins=True)
+
+    host.create("policy", "transformers", settings)
+
+    assert any("tiny" in note and "--model" in note for note in host.notes) == said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,43 @@ def test_a_published_adapter_answers_under_its_version(small_model: Path, make_a
             logprobs = tuned(torch.tensor([ids])).logits[0].log_softmax(-1)
         expected = logprobs[range(len(answer.prompt_ids) - 1, len(ids) - 1), list(answer.token_ids)]
         assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+@pytest.mark.slow
+def test_adapters_beside_each_other_answer_as_if_alone_and_have_one_base(
+    small_model: Path, make_adapter: Make, tmp_path: Path
+) -> None:
+    adapters = [make_adapter(small_model, tmp_path / f"adapter{n}", seed=n) for n in (1, 2)]
+    asked = [request(n, max_tokens=10, temperature=1.0) for n in range(4)]
+
+    async def alone(policy: TransformersPolicy, adapter: Path) -> list[Generation]:
+        return await together(await policy.beside(adapter, "alone"), asked)
+
+    async def mixed(policy: TransformersPolicy) -> tuple[list[list[Generation]], int]:
+        others = [await policy.beside(adapter, f"v{n}+ana") for n, adapter in enumerate(adapters, 1)]
+        found = await asyncio.gather(*(together(one, asked) for one in (policy, *others)))
+        weights = {
+            one.data_ptr(): one.nbytes
+            for each in (policy, *others)
+            for one in (await asyncio.wrap_future(each._engine.call(each._engine.model))).parameters()
+        }
+        await others[0].close()
+        assert [one.token_ids for one in await together(others[1], asked)] == [one.token_ids for one in found[2]]
+        return found, sum(weights.values())
+
+    found, size = using(make(small_model), mixed)
+    expected = [using(make(small_model), partial(alone, adapter=adapter)) for adapter in adapters]
+    merged = using(make(small_model, adapter=str(adapters[0])), lambda policy: together(policy, asked))
+
+    assert [one.version for one in (found[0][0], found[1][0], found[2][0])] == [str(small_model), "v1+ana", "v2+ana"]
+    for mine, theirs in zip(found[1:], expected, strict=True):
+        assert [(one.token_ids, one.logprobs) for one in mine] == [(one.token_ids, one.logprobs) for one in theirs]
+    for beside, its in zip(found[1], merged, strict=True):
+        assert beside.token_ids == its.token_ids
+        assert list(beside.logprobs) == pytest.approx(list(its.logprobs), abs=1e-4)
+    alone_size = sum(one.nbytes for one in load_base(small_model, "fp32", "cpu").parameters())
+    files = sum((adapter / "adapter_model.safetensors").stat().st_size for adapter in adapters)
+    assert size <= alone_size + files
 
 
 @pytest.mark.slow

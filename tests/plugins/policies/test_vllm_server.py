@@ -194,7 +194,7 @@ def serving(**answers: Any) -> Iterator[tuple[str, Server]]:
 
 
 @pytest.mark.slow
-def test_tokens_go_over_and_come_back(small_model: Path) -> None:
+def test_tokens_go_over_and_come_back_and_a_models_own_taste_in_sampling_is_overruled(small_model: Path) -> None:
     with serving() as (address, server):
         answer = asked(make(small_model, base_url=address))
 
@@ -202,6 +202,8 @@ def test_tokens_go_over_and_come_back(small_model: Path) -> None:
     assert body["model"] == "org/model"
     assert tuple(body["prompt"]) == answer.prompt_ids
     assert 0 <= body["seed"] < 2**63
+    # A server takes these from the model's generation_config.json, unless they are in the request.
+    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (-1, 0.0, 1.0)
     assert (answer.token_ids, answer.logprobs, answer.finish) == ((9, 0), (-1.5, -0.5), "stop")
     assert "".join(answer.pieces) == answer.text
     assert answer.usage == Usage(prompt=len(body["prompt"]), cached=2, sampled=2)
@@ -260,16 +262,6 @@ def test_logprobs_of_a_foreign_server_are_left_out_where_it_may_have_left_out_th
 
 
 @pytest.mark.slow
-def test_a_models_own_taste_in_sampling_is_overruled(small_model: Path) -> None:
-    """A server takes top_k and others from the model's generation_config.json, unless they are in the request."""
-    with serving() as (address, server):
-        asked(make(small_model, base_url=address))
-
-    ((_, body),) = server.seen
-    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (-1, 0.0, 1.0)
-
-
-@pytest.mark.slow
 def test_every_version_has_a_name_of_its_own_and_goes_when_nobody_needs_it(
     small_model: Path, make_adapter: Make, tmp_path: Path
 ) -> None:
@@ -278,7 +270,7 @@ def test_every_version_has_a_name_of_its_own_and_goes_when_nobody_needs_it(
 
     def slowly(body: dict[str, Any]) -> tuple[int, str]:
         if body["model"].startswith("p@1"):
-            going.wait(60)
+            going.wait(300)
         return 200, json.dumps({"choices": [{"token_ids": [9], "logprobs": {"token_logprobs": [-1.5]}}]})
 
     async def use(policy: VLLMPolicy) -> list[Generation]:
@@ -300,6 +292,28 @@ def test_every_version_has_a_name_of_its_own_and_goes_when_nobody_needs_it(
     assert [answer.version for answer in answers] == ["p@1", "p@2"]
     loaded = [body["lora_name"] for path, body in server.seen if path == "v1_load_lora_adapter"]
     assert len(set(loaded)) == 3, "also a version that is published again gets a new name"
+
+
+@pytest.mark.slow
+def test_versions_beside_each_other_answer_until_they_are_closed(
+    small_model: Path, make_adapter: Make, tmp_path: Path
+) -> None:
+    adapters = [make_adapter(small_model, tmp_path / f"adapter{n}", seed=n) for n in (1, 2)]
+
+    async def use(policy: VLLMPolicy) -> list[Generation]:
+        others = [await policy.beside(adapter, f"v{n}+ana") for n, adapter in enumerate(adapters, 1)]
+        answers = [await one.generate(ASK) for one in (policy, *others)]
+        asked = [body["model"].partition(".")[0] for path, body in server.seen if path == "v1_completions"]
+        assert asked[1:] == ["v1+ana", "v2+ana"]
+        await others[0].close()
+        assert [name.partition(".")[0] for name in server.adapters] == ["v2+ana"]
+        return [*answers, await policy.generate(ASK)]
+
+    with serving() as (address, server):
+        answers = using(make(small_model, base_url=address), use)
+
+    assert [answer.version for answer in answers[1:3]] == ["v1+ana", "v2+ana"]
+    assert answers[3].version == answers[0].version
 
 
 @pytest.mark.slow

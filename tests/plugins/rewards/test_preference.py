@@ -14,15 +14,10 @@ from agentfw.host import Host
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.scores import Score
-from agentfw.testing import contract, fresh_host, made_by
+from agentfw.testing import contract, made_by
 from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes
 from agentfw_plugins.rewards.preference import Preference
-
-
-@pytest.fixture(scope="module")
-def host() -> Host:
-    return fresh_host(builtins=True, strict=False)
 
 
 def make(host: Host, town: Any, **settings: Any) -> Preference:

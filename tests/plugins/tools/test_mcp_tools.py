@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asynchronous import asynchronous
 from pydantic import ValidationError
 
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError
@@ -99,47 +100,45 @@ test_the_toolbox_keeps_the_contract = pytest.mark.nightly(contract_tests("tool",
 
 
 @pytest.mark.slow
-def test_a_server_that_is_started_here_offers_its_tools_and_answers_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynchronous
+async def test_a_server_that_is_started_here_offers_its_tools_and_answers_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("KITCHEN_SECRET", "s3cret")
     monkeypatch.setenv("NOT_HANDED_ON", "x")
     settings = started_here(env={"COLOUR": "red"}, pass_env=("KITCHEN_SECRET",))
 
-    async def run() -> None:
-        async with opened(settings) as tools:
-            action = tools["add"].action
-            assert action.description == "Add two numbers."
-            assert action.parameters["required"] == ["a", "b"]
-            assert await tools["add"].answer({"a": 2, "b": 3}) == (True, "5")
-            long = "once " * 20_000 + "\n[900,000 more characters are left out]"
-            assert await tools["long_story"].answer({"characters": 1_000_000}) == (True, long)
-            album = "a picture:\n[image/png, 6 bytes]\n[plan: file:///plan.txt]\ninner words"
-            assert await tools["album"].answer({}) == (True, album)
-            went_well, structured = await tools["forecast"].answer({})
-            assert went_well
-            assert '"grey"' in structured
-            went_well, reason = await tools["fail"].answer({})
-            assert not went_well
-            assert "the drawer is stuck" in reason
-            refused = "forecast can't be called like this: day: no such argument"
-            assert await tools["forecast"].answer({"day": 1}) == (False, refused)
-            names = ("COLOUR", "KITCHEN_SECRET", "NOT_HANDED_ON")
-            found = [(await tools["variable"].answer({"name": name}))[1].split()[0] for name in names]
-            assert found == ["red", "s3cret", "None"]
-
-    asyncio.run(run())
+    async with opened(settings) as tools:
+        action = tools["add"].action
+        assert action.description == "Add two numbers."
+        assert action.parameters["required"] == ["a", "b"]
+        assert await tools["add"].answer({"a": 2, "b": 3}) == (True, "5")
+        long = "once " * 20_000 + "\n[900,000 more characters are left out]"
+        assert await tools["long_story"].answer({"characters": 1_000_000}) == (True, long)
+        album = "a picture:\n[image/png, 6 bytes]\n[plan: file:///plan.txt]\ninner words"
+        assert await tools["album"].answer({}) == (True, album)
+        went_well, structured = await tools["forecast"].answer({})
+        assert went_well
+        assert '"grey"' in structured
+        went_well, reason = await tools["fail"].answer({})
+        assert not went_well
+        assert "the drawer is stuck" in reason
+        refused = "forecast can't be called like this: day: no such argument"
+        assert await tools["forecast"].answer({"day": 1}) == (False, refused)
+        names = ("COLOUR", "KITCHEN_SECRET", "NOT_HANDED_ON")
+        found = [(await tools["variable"].answer({"name": name}))[1].split()[0] for name in names]
+        assert found == ["red", "s3cret", "None"]
     assert "s3cret" not in repr(settings)
 
 
 @pytest.mark.slow
-def test_only_the_wanted_tools_are_offered_under_the_wanted_names() -> None:
-    async def run() -> None:
-        async with opened(started_here(only=("forecast", "add"), prefix="kitchen_")) as tools:
-            assert sorted(tools) == ["kitchen_add", "kitchen_forecast"]
-            assert await tools["kitchen_add"].answer({"a": 1, "b": 1}) == (True, "2")
-            guessed = 'kitchen_add can\'t be called like this: bb: no such argument; did you mean "b"?'
-            assert await tools["kitchen_add"].answer({"a": 2, "b": 3, "bb": 4}) == (False, guessed)
-
-    asyncio.run(run())
+@asynchronous
+async def test_only_the_wanted_tools_are_offered_under_the_wanted_names() -> None:
+    async with opened(started_here(only=("forecast", "add"), prefix="kitchen_")) as tools:
+        assert sorted(tools) == ["kitchen_add", "kitchen_forecast"]
+        assert await tools["kitchen_add"].answer({"a": 1, "b": 1}) == (True, "2")
+        guessed = 'kitchen_add can\'t be called like this: bb: no such argument; did you mean "b"?'
+        assert await tools["kitchen_add"].answer({"a": 2, "b": 3, "bb": 4}) == (False, guessed)
 
 
 @pytest.mark.slow
@@ -190,53 +189,46 @@ def test_a_server_that_dies_during_a_call_is_an_observation_and_the_call_is_not_
 
 
 @pytest.mark.slow
-def test_a_killed_server_is_started_again_for_the_next_call_and_none_is_left_when_the_toolbox_is_closed() -> None:
-    async def run() -> None:
-        async with opened(started_here()) as tools:
-            first = (await tools["variable"].answer({"name": "X"}))[1].split()[1]
-            os.kill(int(first), signal.SIGKILL)
-            await asyncio.sleep(0.3)
-            found = await asyncio.gather(*(tools["variable"].answer({"name": "X"}) for _ in range(5)))
-            (second,) = {text.split()[1] for went_well, text in found if went_well}
-            assert second != first
-            assert alive(int(second))
-        assert not alive(int(second))
-        assert "is closed" in (await tools["add"].answer({"a": 1, "b": 2}))[1]
-
-    asyncio.run(run())
+@asynchronous
+async def test_a_killed_server_is_started_again_for_the_next_call_and_none_is_left_when_the_toolbox_is_closed() -> None:
+    async with opened(started_here()) as tools:
+        first = (await tools["variable"].answer({"name": "X"}))[1].split()[1]
+        os.kill(int(first), signal.SIGKILL)
+        await asyncio.sleep(0.3)
+        found = await asyncio.gather(*(tools["variable"].answer({"name": "X"}) for _ in range(5)))
+        (second,) = {text.split()[1] for went_well, text in found if went_well}
+        assert second != first
+        assert alive(int(second))
+    assert not alive(int(second))
+    assert "is closed" in (await tools["add"].answer({"a": 1, "b": 2}))[1]
 
 
 @pytest.mark.slow
-def test_a_toolbox_can_be_closed_while_it_is_being_opened() -> None:
-    async def run() -> float:
-        box = MCPToolbox(MCPSettings(command="sleep", args=("60",)))
-        opening = asyncio.create_task(box.open())
-        await asyncio.sleep(0.3)
-        began = time.monotonic()
+@asynchronous
+async def test_a_toolbox_can_be_closed_while_it_is_being_opened() -> None:
+    box = MCPToolbox(MCPSettings(command="sleep", args=("3000",), connect_deadline=3000))
+    opening = asyncio.create_task(box.open())
+    await asyncio.sleep(0.3)
+    async with asyncio.timeout(300):
         await box.close()
         with pytest.raises(AgentfwError):
             await opening
-        return time.monotonic() - began
-
-    assert asyncio.run(run()) < 8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sessions", ["", pytest.param("1", marks=pytest.mark.nightly)])
-def test_a_server_at_a_url_may_be_started_anew_between_calls(port: int, sessions: str) -> None:
-    async def run() -> None:
-        with served(port, SESSIONS=sessions):
-            box = MCPToolbox(MCPSettings(url=f"http://127.0.0.1:{port}/mcp", timeout=20))
-            tools = {tool.action.name: tool for tool in await box.open()}
-            assert await tools["add"].answer({"a": 1, "b": 2}) == (True, "3")
-        went_well, text = await tools["add"].answer({"a": 1, "b": 2})
-        assert not went_well
-        assert "can't be reached" in text
-        with served(port, SESSIONS=sessions):
-            assert await tools["add"].answer({"a": 2, "b": 2}) == (True, "4")
-            await box.close()
-
-    asyncio.run(run())
+@asynchronous
+async def test_a_server_at_a_url_may_be_started_anew_between_calls(port: int, sessions: str) -> None:
+    with served(port, SESSIONS=sessions):
+        box = MCPToolbox(MCPSettings(url=f"http://127.0.0.1:{port}/mcp", timeout=20))
+        tools = {tool.action.name: tool for tool in await box.open()}
+        assert await tools["add"].answer({"a": 1, "b": 2}) == (True, "3")
+    went_well, text = await tools["add"].answer({"a": 1, "b": 2})
+    assert not went_well
+    assert "can't be reached" in text
+    with served(port, SESSIONS=sessions):
+        assert await tools["add"].answer({"a": 2, "b": 2}) == (True, "4")
+        await box.close()
 
 
 # -- servers that don't start ------------------------------------------------------------------------------------------
@@ -296,20 +288,18 @@ def test_settings_that_name_no_server_are_refused(settings: dict[str, Any], word
 
 
 @pytest.mark.slow
-def test_prompts_are_tools_and_resources_are_read_by_their_addresses() -> None:
-    async def run() -> None:
-        async with opened(started_here("everything.py", prefix="my_")) as tools:
-            assert tools["my_letter"].action.parameters["required"] == ["to"]
-            assert await tools["my_letter"].answer({"to": "Ben"}) == (True, "user: Write a kind letter to Ben.")
-            assert "notes://today: What is to be done today." in tools["my_read_resource"].action.description
-            assert "notes://{day}" in tools["my_read_resource"].action.description
-            assert await tools["my_read_resource"].answer({"uri": "notes://today"}) == (True, "Call the dentist.")
-            assert await tools["my_read_resource"].answer({"uri": "notes://monday"}) == (True, "Nothing on monday.")
-            went_well, words = await tools["my_read_resource"].answer({"uri": "elsewhere://x"})
-            assert not went_well
-            assert "elsewhere://x" in words
-
-    asyncio.run(run())
+@asynchronous
+async def test_prompts_are_tools_and_resources_are_read_by_their_addresses() -> None:
+    async with opened(started_here("everything.py", prefix="my_")) as tools:
+        assert tools["my_letter"].action.parameters["required"] == ["to"]
+        assert await tools["my_letter"].answer({"to": "Ben"}) == (True, "user: Write a kind letter to Ben.")
+        assert "notes://today: What is to be done today." in tools["my_read_resource"].action.description
+        assert "notes://{day}" in tools["my_read_resource"].action.description
+        assert await tools["my_read_resource"].answer({"uri": "notes://today"}) == (True, "Call the dentist.")
+        assert await tools["my_read_resource"].answer({"uri": "notes://monday"}) == (True, "Nothing on monday.")
+        went_well, words = await tools["my_read_resource"].answer({"uri": "elsewhere://x"})
+        assert not went_well
+        assert "elsewhere://x" in words
 
 
 @pytest.mark.slow

@@ -17,12 +17,11 @@ from typing import Any
 
 import httpx
 import pytest
+from command_line import Agentfw
 
-import agentfw
-from agentfw import Host, Run
+from agentfw import Host, Run, load
 from agentfw.errors import RunFolderError, SettingsError, StorageError
 from agentfw.runs import Mirror, RunFolder, find_run, parse_spec, policy_of_run
-from agentfw.testing import fresh_host
 
 pytest.importorskip("fsspec", reason="needs fsspec")
 
@@ -34,11 +33,6 @@ SPEC: dict[str, Any] = {
     "concurrency": 1,
     "seed": 3,
 }
-
-
-@pytest.fixture(scope="module")
-def host() -> Host:
-    return fresh_host(builtins=True, strict=False)
 
 
 def mirrored(address: str, **more: Any) -> dict[str, Any]:
@@ -94,21 +88,22 @@ def s3_server() -> Iterator[str]:
         server.wait()
 
 
-def test_a_run_is_read_from_its_mirror_as_from_its_folder(store: str, host: Host, tmp_path: Path) -> None:
+def test_a_run_is_read_from_its_mirror_as_from_its_folder(
+    store: str, host: Host, agentfw: Agentfw, tmp_path: Path
+) -> None:
     run = Run.create(parse_spec(mirrored(store)), host, tmp_path / "here")
     execute(run)
 
-    result = agentfw.load(f"{store}/{run.id}", runs=tmp_path / "there")
+    result = load(f"{store}/{run.id}", runs=tmp_path / "there")
 
     there = tmp_path / "there" / run.id
     assert result.path == there
     assert [one.to_record() for one in result.episodes] == [one.to_record() for one in run.folder.episodes()]
-    assert result.to_record() == {**agentfw.load(str(run.folder.path)).to_record(), "folder": str(there)}
+    assert result.to_record() == {**load(str(run.folder.path)).to_record(), "folder": str(there)}
     assert os.stat(there / "episodes.jsonl").st_mode & 0o077 == 0, "only its owner reads what was said"
     assert policy_of_run(host, f"{store}/{run.id}", tmp_path / "there") == {"name": "scripted", "settings": {}}
     viewed = tmp_path / "site"
-    command = [sys.executable, "-m", "agentfw", "view", f"{store}/{run.id}", "--runs", str(there.parent)]
-    subprocess.run([*command, "--bundle", str(viewed)], check=True, capture_output=True)
+    assert agentfw("view", f"{store}/{run.id}", "--runs", str(there.parent), "--bundle", str(viewed)).code == 0
     assert (viewed / "index.html").exists()
 
 

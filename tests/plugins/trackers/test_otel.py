@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agentfw import Generation, Intervention, Message, Moment, Score, Task, Tracker
+from agentfw import Generation, Host, Intervention, Message, Moment, Score, Task, Tracker
 from agentfw.episode import Call, Usage
 from agentfw.errors import MissingExtraError
 from agentfw.memory import Query, Recollection
@@ -92,7 +92,7 @@ def looks_first(moment: Moment) -> Iterable[Intervention | str]:
 
 @pytest.mark.slow
 def test_an_episode_is_a_trace_with_its_answers_tool_calls_recalls_and_scores(
-    tmp_path: Path, collector: tuple[str, list[bytes]]
+    host: Host, tmp_path: Path, collector: tuple[str, list[bytes]]
 ) -> None:
     endpoint, bodies = collector
     spec = {
@@ -103,7 +103,7 @@ def test_an_episode_is_a_trace_with_its_answers_tool_calls_recalls_and_scores(
         "trackers": [{"name": "otel", "settings": {"endpoint": endpoint}}],
         "episodes": 2,
     }
-    run = Run.create(parse_spec(spec), fresh_host(builtins=True, strict=False), tmp_path)
+    run = Run.create(parse_spec(spec), host, tmp_path)
     asyncio.run(run.execute())
 
     spans = spans_in(bodies)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -64,11 +65,17 @@ def play(runs: Path, rule: Callable[..., object] = careful, episodes: int = 2) -
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a careful run and a careless one. Tests that change it copy it."""
+    """A folder with a careful run and a careless one."""
     runs = tmp_path_factory.mktemp("recorded") / "runs"
     for rule in (careful, careless):
         play(runs, rule)
     return runs
+
+
+@pytest.fixture
+def runs(recorded: Path, tmp_path: Path) -> Path:
+    """A copy of them that a test may change."""
+    return Path(shutil.copytree(recorded, tmp_path / "runs"))
 
 
 @pytest.fixture

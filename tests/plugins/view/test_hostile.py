@@ -49,9 +49,7 @@ def rows_of(runs: Path) -> list[dict[str, Any]]:
         return find(rows, Filter()).rows
 
 
-def test_nothing_of_a_record_is_executed(recorded: Path, tmp_path: Path, view: View, chromium: Any) -> None:
-    runs = tmp_path / "runs"
-    shutil.copytree(recorded, runs)
+def test_nothing_of_a_record_is_executed(runs: Path, view: View, chromium: Any) -> None:
     folder = RunFolder.open(next(runs.glob("*inbox*")))
     hostile(folder)
     name = f"{folder.id}/00000-0"
@@ -77,9 +75,7 @@ def test_nothing_of_a_record_is_executed(recorded: Path, tmp_path: Path, view: V
     assert policy["x-content-type-options"] == "nosniff"
 
 
-def test_a_broken_line_hides_no_other_and_is_shown_as_it_is(recorded: Path, tmp_path: Path, view: View) -> None:
-    runs = tmp_path / "runs"
-    shutil.copytree(recorded, runs)
+def test_a_broken_line_hides_no_other_and_is_shown_as_it_is(runs: Path, view: View) -> None:
     folder = RunFolder.open(next(runs.glob("*inbox*")))
     file = folder.path / "episodes.jsonl"
     first, second = file.read_bytes().splitlines(keepends=True)
@@ -102,11 +98,7 @@ def test_a_broken_line_hides_no_other_and_is_shown_as_it_is(recorded: Path, tmp_
     assert '{"half of\n' in shown
 
 
-def test_a_run_with_results_of_another_version_opens_and_says_what_cant_be_read(
-    recorded: Path, tmp_path: Path, view: View
-) -> None:
-    runs = tmp_path / "runs"
-    shutil.copytree(recorded, runs)
+def test_a_run_with_results_of_another_version_opens_and_says_what_cant_be_read(runs: Path, view: View) -> None:
     folder = runs_of(runs)[0]
     file = folder.path / "summary.json"
     summary = json.loads(file.read_text())
@@ -119,9 +111,7 @@ def test_a_run_with_results_of_another_version_opens_and_says_what_cant_be_read(
     assert f"?run={folder.id}" in page
 
 
-def test_a_run_that_is_being_written_is_read_as_far_as_it_is_there(recorded: Path, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    shutil.copytree(recorded, runs)
+def test_a_run_that_is_being_written_is_read_as_far_as_it_is_there(runs: Path) -> None:
     folder = RunFolder.open(next(runs.glob("*inbox*")))
     file = folder.path / "episodes.jsonl"
     whole = file.read_bytes()
@@ -158,9 +148,7 @@ def replaced(source: str, target: str) -> str:
     return shutil.copy2(source, target)
 
 
-def test_a_damaged_index_is_made_again(recorded: Path, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    shutil.copytree(recorded, runs)
+def test_a_damaged_index_is_made_again(runs: Path) -> None:
     whole = rows_of(runs)
     for content in (b"no database", b"SQLite format 3\0" + b"\xff" * 5000, b""):
         for file in runs.glob(f"{Index.file}*"):
@@ -170,9 +158,7 @@ def test_a_damaged_index_is_made_again(recorded: Path, tmp_path: Path) -> None:
         assert len(rows_of(runs)) == len(whole) == 4
 
 
-def test_the_index_is_as_private_as_the_runs(recorded: Path, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    shutil.copytree(recorded, runs)
+def test_the_index_is_as_private_as_the_runs(runs: Path) -> None:
     rows_of(runs)
 
     assert {file.stat().st_mode & 0o777 for file in runs.glob(f"{Index.file}*")} == {0o600}

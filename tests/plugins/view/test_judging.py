@@ -11,10 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from agentfw import Message
 from agentfw_plugins.worlds.from_feedback import read_examples
 
-from .test_sessions import live_run
+from .test_sessions import asked_once, live_run
 from .test_view import read, shown
 
 View = Callable[..., str]
@@ -27,10 +26,8 @@ def sessions(tmp_path: Path) -> Path:
     async def lead() -> None:
         async with live_run(tmp_path) as live:
             for name, user in (("tea", "ana"), ("cake", "ana"), ("rain", "bo"), ("snow", "bo")):
-                session = live.begin(name, user=user)
-                await session.answer([Message("user", f"What about {name}?")])
-                await live.keep(session)
-                await live.conclude(session)
+                await asked_once(live, name, user, f"What about {name}?")
+                await live.conclude(live.sessions[name])
 
     asyncio.run(lead())
     return tmp_path

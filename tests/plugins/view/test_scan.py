@@ -14,11 +14,12 @@ from typing import Any
 import httpx
 import pytest
 from chat_server import completion, serving
+from command_line import Agentfw
 
 from .conftest import viewed
 from .test_view import runs_of
 
-EPISODES = 1000
+EPISODES = 300
 CHECKS = """
 import os, signal
 
@@ -81,17 +82,17 @@ def test_a_scan_that_was_killed_half_way_goes_on_and_scans_nothing_twice(run: Pa
 
 
 @pytest.mark.slow
-def test_a_question_is_asked_once_about_each_episode(recorded: Path, tmp_path: Path) -> None:
+def test_a_question_is_asked_once_about_each_episode(agentfw: Agentfw, recorded: Path, tmp_path: Path) -> None:
     run = shutil.copytree(runs_of(recorded)[1].path, tmp_path / "runs" / "2026-11-29-inbox-few")
     answers = iter(["No.", "Yes, turn 2 opens a mail that isn't there."])
     with serving(lambda body: completion(next(answers))) as (address, server):
         words = ["--ask", "Was a mail opened that isn't there?", "--at-once", "1"]
         words += ["--set", f"base_url={address}", "--set", "model=served"]
-        first, again = (scan(run, *words) for _ in range(2))
+        first, again = (agentfw("view", "scan", run.name, *words, "--json") for _ in range(2))
 
-    assert first.returncode == again.returncode == 0, first.stderr
-    assert first.stdout == again.stdout
-    assert [one["text"] for one in json.loads(first.stdout)["found"]] == ["Yes, turn 2 opens a mail that isn't there."]
+    assert (first.code, again.code) == (0, 0), first.err
+    assert first.out == again.out
+    assert [one["text"] for one in first.json["found"]] == ["Yes, turn 2 opens a mail that isn't there."]
     assert len(server.bodies) == 2
     assert "mail 99" in server.bodies[0]["messages"][1]["content"]
 
@@ -106,12 +107,12 @@ def test_a_question_is_asked_once_about_each_episode(recorded: Path, tmp_path: P
     ],
 )
 def test_what_cant_be_scanned_with_is_told(
-    recorded: Path, tmp_path: Path, words: tuple[str, ...], problem: str
+    agentfw: Agentfw, recorded: Path, tmp_path: Path, words: tuple[str, ...], problem: str
 ) -> None:
     run = shutil.copytree(runs_of(recorded)[1].path, tmp_path / "runs" / "2026-11-29-inbox-few")
     (tmp_path / "checks.py").write_text("def broken(episode):\n    return episode.nothing\n")
 
-    answer = scan(run, *words)
+    answer = agentfw("view", "scan", run.name, *words)
 
-    assert answer.returncode in (1, 2, 3)
-    assert problem in answer.stdout + answer.stderr
+    assert answer.code in (1, 2, 3)
+    assert problem in answer.out + answer.err

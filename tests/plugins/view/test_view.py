@@ -1,11 +1,11 @@
-"""`agentfw view`: what a person finds in it, over HTTP and in a real Chromium."""
+"""`agentfw view`: what a person finds in it, over HTTP and in a real Chromium, and that nothing is out of sight."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,16 @@ import pytest
 from agentfw.runs import RunFolder, compare_runs
 from agentfw_plugins.view.index import Index
 
-from .conftest import HOST, NOTE
+from .conftest import HOST, NOTE, play, viewed
 
 View = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def url(recorded: Path) -> Iterator[str]:
+    """The pages of what is recorded."""
+    with viewed(recorded) as address:
+        yield address
 
 
 def read(url: str) -> str:
@@ -40,10 +47,9 @@ def runs_of(runs: Path) -> list[RunFolder]:
 
 
 @pytest.mark.slow
-def test_what_went_wrong_is_found_in_three_clicks(recorded: Path, view: View, chromium: Callable[..., Any]) -> None:
+def test_what_went_wrong_is_found_in_three_clicks(recorded: Path, url: str, chromium: Callable[..., Any]) -> None:
     careful, failed = runs_of(recorded)
     browser = chromium()
-    url = view(recorded)
     browser.open(url)
     browser.wait("document.querySelectorAll('.episodes tbody tr').length === 4")
 
@@ -101,15 +107,13 @@ def test_what_went_wrong_is_found_in_three_clicks(recorded: Path, view: View, ch
         ("text=open_message 99", 2),
     ],
 )
-def test_episodes_are_filtered(recorded: Path, view: View, filter: str, count: int) -> None:
-    page = read(f"{view(recorded)}/?{filter}".replace("%27", "'"))
+def test_episodes_are_filtered(url: str, filter: str, count: int) -> None:
+    page = read(f"{url}/?{filter}".replace("%27", "'"))
 
     assert len(shown(page)) == count
 
 
-def test_the_address_keeps_what_was_chosen(recorded: Path, view: View) -> None:
-    url = view(recorded)
-
+def test_the_address_keeps_what_was_chosen(url: str) -> None:
     answer = httpx.get(f"{url}/?text=mail&run=&failure=&sort=reward&order=up", follow_redirects=True)
 
     assert str(answer.url) == f"{url}/?text=mail&sort=reward&order=up"
@@ -119,17 +123,17 @@ def test_the_address_keeps_what_was_chosen(recorded: Path, view: View) -> None:
 
 
 @pytest.mark.parametrize("filter", ["outcome=error", "least=much", "failure=bad", "sort=luck", "text=* -"])
-def test_a_filter_that_means_nothing_is_told(recorded: Path, view: View, filter: str) -> None:
-    answer = httpx.get(f"{view(recorded)}/?{filter}")
+def test_a_filter_that_means_nothing_is_told(url: str, filter: str) -> None:
+    answer = httpx.get(f"{url}/?{filter}")
 
     assert answer.status_code == 400
     assert "Traceback" not in answer.text
 
 
-def test_the_page_of_an_episode_has_its_scores_with_their_rule_and_its_prompt(recorded: Path, view: View) -> None:
+def test_the_page_of_an_episode_has_its_scores_with_their_rule_and_its_prompt(recorded: Path, url: str) -> None:
     folder = runs_of(recorded)[1]
     episode = next(folder.episodes())
-    page = read(f"{view(recorded)}/episode/{folder.id}/{episode.id}")
+    page = read(f"{url}/episode/{folder.id}/{episode.id}")
 
     assert f"utility<small>{HOST.find('reward', 'utility').component.summary}" in page
     assert episode.messages[0].content in page
@@ -139,23 +143,8 @@ def test_the_page_of_an_episode_has_its_scores_with_their_rule_and_its_prompt(re
         assert str(event.data.get("text", "")) in page
 
 
-@pytest.mark.slow
-def test_the_exact_prompt_is_put_together_on_request(recorded: Path, view: View, chromium: Callable[..., Any]) -> None:
-    folder = runs_of(recorded)[1]
-    episode = next(folder.episodes())
-    browser = chromium()
-    browser.open(f"{view(recorded)}/episode/{folder.id}/{episode.id}")
-
-    browser.evaluate("document.querySelector('#turn-2 .prompt').open = true")
-    browser.wait("document.querySelectorAll('#turn-2 .prompt .message').length > 0")
-    read_by_it = browser.evaluate("[...document.querySelectorAll('#turn-2 .prompt pre')].map((one) => one.textContent)")
-
-    assert read_by_it == [episode.messages[place].content for place in episode.turns[1].shown]
-
-
-def test_two_runs_are_compared_task_by_task(recorded: Path, view: View) -> None:
+def test_two_runs_are_compared_task_by_task(recorded: Path, url: str) -> None:
     careful, failed = runs_of(recorded)
-    url = view(recorded)
     page = read(f"{url}/runs")
     asked, back = (
         read(f"{url}/runs?left={left.id}&right={right.id}&figure=reward")
@@ -172,10 +161,9 @@ def test_two_runs_are_compared_task_by_task(recorded: Path, view: View) -> None:
 
 
 def test_two_runs_are_compared_as_in_the_terminal_by_any_figure_and_each_can_be_opened(
-    recorded: Path, view: View
+    recorded: Path, url: str
 ) -> None:
     careful, failed = runs_of(recorded)
-    url = view(recorded)
     found = compare_runs([careful, failed])
     figure = found[-1].figure
     page = read(f"{url}/runs?left={careful.id}&right={failed.id}&figure={figure}")
@@ -227,9 +215,7 @@ def test_all_links_lead_below_the_prefix_of_a_proxy(recorded: Path, view: View) 
     assert 'href="../../"' in missing.text
 
 
-def test_other_hosts_are_refused(recorded: Path, view: View) -> None:
-    url = view(recorded)
-
+def test_other_hosts_are_refused(url: str) -> None:
     for path in ("/", "/runs", "/news", "/record/x"):
         assert httpx.get(f"{url}{path}", headers={"host": "evil.example"}).status_code == 403
     policy = httpx.get(url).headers["content-security-policy"]
@@ -237,11 +223,9 @@ def test_other_hosts_are_refused(recorded: Path, view: View) -> None:
     assert "unsafe" not in policy
 
 
-def test_a_bundle_opens_from_disk(recorded: Path, tmp_path: Path, chromium: Callable[..., Any]) -> None:
+def test_a_bundle_opens_from_disk(runs: Path, tmp_path: Path, chromium: Callable[..., Any]) -> None:
     from agentfw_plugins.view.bundle import write_bundle
 
-    runs = tmp_path / "runs"
-    shutil.copytree(recorded, runs)
     names = [folder.id for folder in runs_of(runs)]
     index = Index(runs)
     index.refresh()
@@ -265,3 +249,68 @@ def test_a_bundle_opens_from_disk(recorded: Path, tmp_path: Path, chromium: Call
     record = next((tmp_path / "site").glob("*.jsonl")).read_text("utf-8")
     assert json.loads(record)["environment"] == "inbox"
     assert browser.problems == []
+
+
+OUT_OF_SIGHT = """(() => {
+    const parts = document.querySelectorAll("main :is(td, th, dd, h1, p, pre, a, button, input, select)");
+    const cut = [...parts].filter((one) => {
+        const box = one.getBoundingClientRect();
+        return one.checkVisibility() && !one.closest("pre") && (box.right > innerWidth + 1 || box.left < -1);
+    });
+    return cut.map((one) => `${one.tagName} ${one.textContent.trim().slice(0, 40)}`);
+})()"""
+
+
+@pytest.mark.slow
+def test_everything_on_a_page_is_in_sight_also_on_a_telephone_and_with_long_names(
+    runs: Path, view: View, chromium: Callable[..., Any]
+) -> None:
+    careful, failed = runs_of(runs)
+    name = f"{'somebody' * 8}@department.example.org"
+    for journal in ("episodes.jsonl", "metrics.jsonl"):
+        file = failed.path / journal
+        file.write_text(file.read_text().replace('"user":"user"', f'"user":"{name}"'))
+    url = view(runs)
+    browser = chromium()
+    browser.size(380, 800)
+    one, other = (f"{folder.id}/00000-0" for folder in (careful, failed))
+
+    for page in ("/", "/?failure=refused&tool=open_message", f"/episode/{other}", f"/pair?left={one}&right={other}"):
+        browser.open(f"{url}{page}")
+        browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+
+        assert browser.evaluate(OUT_OF_SIGHT) == [], page
+        assert browser.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0, (
+            page
+        )
+    assert name in httpx.get(f"{url}/").text
+
+
+def test_an_episode_that_was_left_out_says_why_and_is_found_by_it(runs: Path, view: View) -> None:
+    reason = {"episode": "00009-0", "stage": "play", "error": "PluginError", "reason": "the drawer is stuck"}
+    (runs_of(runs)[0].path / "failed.jsonl").write_text(json.dumps(reason) + "\n")
+    url = view(runs)
+
+    for page in (f"{url}/?failure=left_out", f"{url}/?text=drawer", f"{url}/episode/{runs_of(runs)[0].id}/00009-0"):
+        assert "the drawer is stuck" in read(page)
+
+
+def test_a_run_in_which_no_episode_has_ended_yet_says_so(tmp_path: Path, view: View) -> None:
+    folder = play(tmp_path)
+    for file in folder.path.glob("*.jsonl"):
+        file.write_text("")
+    url = view(tmp_path)
+
+    for address in ("/", f"/?run={folder.id}"):
+        assert "No episode has ended yet" in read(f"{url}{address}")
+    assert "No episode matches" in read(f"{url}/?run={folder.id}&text=mail")
+    assert "no two runs to compare" in read(f"{url}/runs")
+    assert "<select" not in read(f"{url}/runs")
+
+
+def test_a_page_that_does_not_exist_leads_back(recorded: Path, view: View) -> None:
+    answer = httpx.get(f"{view(recorded)}/nothing/here")
+
+    assert answer.status_code == 404
+    assert 'class="button" href="../' in answer.text
+    assert answer.headers["content-security-policy"]

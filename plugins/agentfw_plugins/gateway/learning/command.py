@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agentfw.runs import LiveRun
 
     from .learning import Learning
-    from .version_file import VersionFile
+    from .version_file import VersionFile, Wished
 
 CANARY = 0.5
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -44,6 +44,12 @@ def learning_options(command: Command) -> Command:
                 default=40,
                 show_default=True,
                 help="Number of newly rated answers that a new version takes.",
+            ),
+            click.option(
+                "--learn-own",
+                "owns",
+                is_flag=True,
+                help="With --learn: also train a version for each user, and serve it to those for whom it is better.",
             ),
             click.option(
                 "--metric",
@@ -69,25 +75,17 @@ def learning_options(command: Command) -> Command:
 
 
 def learning_of(
-    live: LiveRun,
-    learn: bool,
-    *,
-    every: int,
-    spec: Path | None,
-    canary: float | None,
-    metric: str,
-    shared: str,
-    tell: Callable[[str], object],
+    live: LiveRun, wished: Wished | None, spec: Path | None, *, shared: str, tell: Callable[[str], object]
 ) -> Learning | None:
     """What makes a gateway learn. One that learned earlier goes on serving what it learned, also without --learn."""
     from .learning import Learning
 
     learning = Learning(live, tell, _versions_of(live, shared))
-    if not (learn or learning.file.exists):
+    if not (wished or learning.file.exists):
         learning.file.close()
         return None
-    if learn:
-        learning.start(every=every, share=CANARY if canary is None else canary, spec=spec, metric=metric)
+    if wished:
+        learning.start(wished, spec)
     return learning
 
 
@@ -155,10 +153,11 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
         out.data({**asdict(state), "waiting": waiting, "ignored": dict(ignored)})
         return
     rows = [["*" if state.served == 0 else "", named(0), "the policy as it came", "", "", ""]]
+    served = {state.served, *(one.number for one in state.own.values())}
     for one in state.versions:
-        marks = {state.served: "*", **({state.canary: f"{state.share:.0%}"} if state.canary else {})}
+        mark = "*" if one.number in served else f"{state.share:.0%}" if one.number == state.canary else ""
         made = datetime.fromtimestamp(one.at).isoformat(" ", "minutes")
-        rows.append([marks.get(one.number, ""), named(one.number), one.outcome, made, str(one.ratings), one.why])
+        rows.append([mark, one.name, one.outcome, made, str(one.ratings), one.why])
     out.table(["", "version", "outcome", "made", "ratings", "why"], rows, right=(4,))
     for gone in state.removals:
         out.line("left out: " + ", ".join(f"{name} {said}" for name, said in asdict(gone).items() if said))
@@ -170,6 +169,8 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
         out.line(f"{named(state.canary)} is on trial: {waiting} new ratings, {state.every} needed")
     elif state.rebuild:
         out.line("feedback was taken out: a version is made without it")
+    elif state.rebuilds:
+        out.line("versions of single users are made or tested, if a gateway runs")
     else:
         enough = "not enough feedback yet" if waiting < state.every else "a version is being made, if a gateway runs"
         out.line(f"{enough}: {waiting} new ratings, {state.every} needed")
@@ -220,13 +221,12 @@ def forget_feedback(
     with file.change() as state:
         ratings = read_ratings(file.episodes(), state.removals, state.metric)
         gone = [one for one in ratings if removal.holds(one.user, one.session, one.at)]
-        withdrawn = state.remove(removal, {one.session for one in gone})
+        withdrawn = [one.name for one in state.remove(removal, {one.session for one in gone})]
         served = state.served
     if out.json:
-        told = {"left_out": len(gone), "withdrawn": [named(one) for one in withdrawn], "served": named(served)}
+        told = {"left_out": len(gone), "withdrawn": withdrawn, "served": named(served)}
         out.data(told)
         return
     out.line(
-        f"{len(gone)} ratings are left out; withdrawn: {', '.join(map(named, withdrawn)) or 'no version'}; "
-        f"served: {named(served)}"
+        f"{len(gone)} ratings are left out; withdrawn: {', '.join(withdrawn) or 'no version'}; served: {named(served)}"
     )

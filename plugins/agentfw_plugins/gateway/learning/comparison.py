@@ -7,7 +7,7 @@ as little as before, and a version that ends its answers earlier isn't taken for
 
     logprobs = {"v0": [-1.0, -2.0, -1.5, -2.5], "new": [-0.5, -3.0, -0.8, -3.5]}  # of whole answers
     comparison = compare(logprobs, "new", "v0", given_by=["v0"] * 4, liked=[True, False, True, False])
-    comparison.better
+    comparison.is_better()
 
 The difference of the estimates for the two versions is tested by a permutation test: the p-value is the share of
 shuffles of the thumbs among the answers that have a difference at least as large. No answer counts more than
@@ -52,9 +52,14 @@ class Comparison:
     counted: float
     """As how many answers of the new version they count: the effective sample size."""
 
+    def is_better(self, level: float = LEVEL, by: float = 0.0) -> bool:
+        """Whether so much more of the new version's answers would be liked, at a level that several tests may share."""
+        return self.liked > self.before + by and self.left >= LEAST_LEFT and self.p_value < level
+
     @property
-    def better(self) -> bool:
-        return self.liked > self.before and self.left >= LEAST_LEFT and self.p_value < LEVEL
+    def figures(self) -> dict[str, float]:
+        figures = {"liked": self.liked, "before": self.before, "p": self.p_value}
+        return {**figures, "left": self.left, "counted": self.counted}
 
     def __str__(self) -> str:
         said = (

@@ -1,7 +1,7 @@
 """What a gateway does to get better: counts feedback, starts the trainer, and serves what comes of it.
 
 learning = Learning(live, print, VersionFile(live.folder.path))
-learning.start(every=40, share=0.1)
+learning.start(Wished(every=40, share=0.1))
 await learning.ready()
 task = asyncio.create_task(learning.run())
 """
@@ -19,13 +19,14 @@ from pathlib import Path
 
 from agentfw import Policy
 from agentfw.errors import AgentfwError
+from agentfw.printing.out import counted
 from agentfw.runs import LiveRun
 
 from ...rewards.measured import Metric
 from .ratings import fresh, read_ratings
 from .served_versions import ServedVersions, check_learns
 from .trainer import BUSY
-from .version_file import VersionFile
+from .version_file import VersionFile, Wished
 
 _LOOK = 0.5
 """Seconds between two looks at the versions."""
@@ -41,22 +42,21 @@ class Learning:
     def __init__(self, live: LiveRun, tell: Callable[[str], object], file: VersionFile) -> None:
         self.live, self.tell, self.file = live, tell, file
         self.spec: Path | None = None
-        self._wished = (0, 0.0, "")
-        self.trains, self.waiting, self._tries, self._enough, self._judged = False, 0, 0, 0, 0
+        self._wished: Wished | None = None
+        self.waiting, self._tries, self._enough, self._judged = 0, 0, 0, 0
         self._heard = self._untold = 0
         self._leads, self._asked = False, -math.inf
         self.trainer: asyncio.subprocess.Process | None = None
 
-    def start(self, *, every: int, share: float, spec: Path | None = None, metric: str = "") -> None:
+    def start(self, wished: Wished, spec: Path | None = None) -> None:
         """Train versions. Without this, those that there are already are served."""
-        check_learns(self.live.assembly.policy.inside, self.live.assembly.spec.policy.name)
-        Metric.read(metric)  # raises if it is none
-        self.trains, self.spec, self._wished = True, spec, (every, share, metric)
+        check_learns(self.live.assembly.policy.inside, self.live.assembly.spec.policy.name, wished.owns)
+        Metric.read(wished.metric)  # raises if it is none
+        self.spec, self._wished = spec, wished
 
     async def ready(self) -> None:
         """Serve the version that the file names. Call this before the first request."""
-        if self.trains:
-            await asyncio.to_thread(self._begin)
+        await asyncio.to_thread(self._begin)
         assembly = self.live.assembly
         guarded, choice = assembly.policy, assembly.spec.policy
 
@@ -73,8 +73,12 @@ class Learning:
 
     def _begin(self) -> None:
         self.file.create()
-        with self.file.change() as state:
-            state.every, state.share, state.metric = self._wished
+        with self.file.alone() as is_alone:
+            if is_alone:  # a trainer that is killed this moment clears up the next time
+                self.file.clear(self.file.read())
+        if self._wished:
+            with self.file.change() as state:
+                state.every, state.share, state.metric, state.owns = self._wished
 
     @property
     def metric(self) -> str:
@@ -101,7 +105,7 @@ class Learning:
                     if trouble != str(error):
                         trouble = str(error)
                         self.tell(f"can't read the versions, so v{self.served.state.served} is still served: {trouble}")
-                if self.trains and self._leads and self._is_due():
+                if self._wished and self._leads and self._is_due():
                     await self._train()
                 await asyncio.sleep(_LOOK)
         finally:
@@ -125,7 +129,7 @@ class Learning:
             raise
         # Not `+= await`, which would forget what is heard meanwhile.
         self.waiting += elsewhere
-        if self.trains and time.monotonic() - self._asked > _LEAD:
+        if self._wished and time.monotonic() - self._asked > _LEAD:
             self._leads = await asyncio.to_thread(self.file.lead)
             self._asked = time.monotonic()
             if not self._leads:
@@ -134,7 +138,9 @@ class Learning:
     def _is_due(self) -> bool:
         if self.trainer is not None:
             return self.trainer.returncode is not None
-        return self.waiting >= max(self.served.state.every, self._enough) or self.served.state.rebuilds
+        # What fails again and again waits for more feedback.
+        has_work = self.served.state.rebuilds and not self._enough
+        return has_work or self.waiting >= max(self.served.state.every, self._enough)
 
     async def _train(self) -> None:
         """Start the trainer, or take note of its end."""
@@ -186,4 +192,5 @@ class Learning:
     def _words(self) -> str:
         state = self.served.state
         trial = f", v{state.canary} for {state.share:.0%} of the sessions" if state.canary else ""
-        return f"served: v{state.served}{trial}; {state.said}"
+        own = f", and {counted(len(state.own), 'user')} their own" if state.own else ""
+        return f"served: v{state.served}{trial}{own}; {state.said}"

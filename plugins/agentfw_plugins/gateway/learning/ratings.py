@@ -16,7 +16,7 @@ from agentfw import Episode, Turn
 from agentfw.episode import Event
 
 from ...rewards.measured import Metric, feedback_of, is_feedback
-from .version_file import Removal
+from .version_file import Removal, State
 
 MOST = 400
 """The newest so many ratings are learned from: tastes change."""
@@ -56,6 +56,12 @@ def without_removed(episode: Episode, removals: Sequence[Removal]) -> Episode:
         return is_feedback(event) and any(gone.holds(task.user, task.query, at) for gone in removals)
 
     return replace(episode, events=[event for event in episode.events if not is_removed(event)])
+
+
+def comparable(ratings: Sequence[Rating], state: State) -> list[Rating]:
+    """Without held-out answers of versions whose weights are deleted: nobody can say how likely they were."""
+    gone = {one.name for one in state.versions if not one.adapter}
+    return [one for one in ratings if not (one.held_out and one.version in gone)]
 
 
 def fresh(ratings: Sequence[Rating], seen: float) -> int:

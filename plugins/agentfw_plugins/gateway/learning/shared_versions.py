@@ -41,7 +41,7 @@ class SharedVersionFile(VersionFile):
         self.database = SessionDatabase(address)
         with self.database.transaction() as connection:
             self._heard = self._count(connection)
-        self._known: tuple[int, str] | None = None
+        self._changed = -1
 
     @property
     def exists(self) -> bool:
@@ -66,13 +66,10 @@ class SharedVersionFile(VersionFile):
 
     def read(self) -> State:
         with self.database.transaction() as connection:
-            asked = select(LEARNING.c.changed, LEARNING.c.content)
-            if self._known is not None:
-                asked = asked.where(LEARNING.c.changed != self._known[0])
+            asked = select(LEARNING.c.changed, LEARNING.c.content).where(LEARNING.c.changed != self._changed)
             if row := connection.execute(asked).first():
-                self._known = row.changed, row.content
-        assert self._known is not None
-        return state_of(json.loads(self._known[1]))
+                self._changed, self._read = row.changed, state_of(json.loads(row.content))
+        return self._read
 
     @contextmanager
     def change(self) -> Iterator[State]:
@@ -118,6 +115,14 @@ class SharedVersionFile(VersionFile):
     def drop(self, numbers: Iterable[int]) -> None:
         with self.database.transaction() as connection:
             connection.execute(delete(ADAPTERS).where(ADAPTERS.c.version.in_(list(numbers))))
+
+    def clear(self, state: State) -> None:
+        super().clear(state)
+        if self.is_trainer:  # no other trainer is about to name one of them
+            known = [one.number for one in state.versions if one.adapter]
+            with self.database.transaction() as connection:
+                self._check_leads(connection.execute(select(LEARNING.c.holder)).scalar_one())
+                connection.execute(delete(ADAPTERS).where(ADAPTERS.c.version.not_in(known)))
 
     def keep(self, version: Version, made: Path) -> None:
         super().keep(version, made)

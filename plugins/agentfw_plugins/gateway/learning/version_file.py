@@ -12,13 +12,15 @@ that it names is complete: an adapter is in its place before the row names it.
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from agentfw import Episode
 from agentfw.errors import StorageError, UsageError
@@ -32,6 +34,8 @@ _WAIT = 30.0
 
 SERVED, CANARY, REJECTED = "served", "canary", "rejected"
 ROLLED_BACK, WITHDRAWN, WORSE = "rolled back", "withdrawn", "worse as a canary"
+REPLACED, DROPPED = "replaced", "not better any more"
+"""Of versions of single users."""
 
 
 @dataclass(slots=True)
@@ -53,6 +57,12 @@ class Version:
     why: str = ""
     start: int = 0
     """The version that its training went on from, with all that this one had learned."""
+    user: str = ""
+    """Whose own version it is. Empty: everybody's."""
+
+    @property
+    def name(self) -> str:
+        return named(self.number, self.user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,15 @@ class Removal:
             and (self.since is None or at >= self.since)
             and (self.until is None or at < self.until)
         )
+
+
+class Wished(NamedTuple):
+    """How a gateway learns. These are fields of its state."""
+
+    every: int
+    share: float
+    metric: str = ""
+    owns: bool = False
 
 
 @dataclass(slots=True)
@@ -93,6 +112,17 @@ class State:
     """What came of the last attempt."""
     metric: str = ""
     """The feedback that versions learn from, as `Metric.read` reads it."""
+    owns: bool = False
+    """Whether users get a version of their own where it is better."""
+    due: bool = False
+    """Whether own versions are to be made, or tested again: for the others, a version was tried or has changed."""
+    tried: dict[str, float] = field(default_factory=dict)
+    """The time of the newest rating that an own version was last made from, by user."""
+
+    @property
+    def own(self) -> dict[str, Version]:
+        """The versions of users who are served their own."""
+        return {one.user: one for one in self.versions if one.user and one.outcome == SERVED}
 
     @property
     def since(self) -> float:
@@ -101,8 +131,12 @@ class State:
 
     @property
     def rebuilds(self) -> bool:
-        """Whether a version is to be made at once, without feedback that was taken out. A trial ends first."""
-        return self.rebuild and not self.canary
+        """Whether there is something to do without new feedback. A trial ends first."""
+        return (self.rebuild or self.due) and not self.canary
+
+    @property
+    def next_number(self) -> int:
+        return max((one.number for one in self.versions), default=0) + 1
 
     def version(self, number: int) -> Version:
         return next(one for one in self.versions if one.number == number)
@@ -122,8 +156,8 @@ class State:
         self._take(self.version(taken), ROLLED_BACK)
         return taken, self.served
 
-    def remove(self, removal: Removal, sessions: set[str]) -> list[int]:
-        """Leave feedback out. Versions that learned from these sessions are withdrawn; their numbers are returned.
+    def remove(self, removal: Removal, sessions: set[str]) -> list[Version]:
+        """Leave feedback out. Versions that learned from these sessions are withdrawn, and returned.
 
         So are versions that went on from one of them.
         """
@@ -135,7 +169,7 @@ class State:
         for one in reversed(learned):
             self._take(one, WITHDRAWN)
         self.rebuild = bool(sessions)
-        return [one.number for one in learned]
+        return learned
 
     def judge(self, *, worse: bool, why: str) -> None:
         """End the trial of the canary."""
@@ -145,22 +179,31 @@ class State:
             self._take(canary, WORSE)
         else:
             canary.outcome, self.served, self.canary = SERVED, canary.number, 0
+        self.look_at_own()
+
+    def look_at_own(self) -> None:
+        """Let the trainer make versions of single users, and test those that there are against what is served now."""
+        self.due = self.owns or bool(self.own)
 
     def _take(self, version: Version, outcome: str) -> None:
-        version.outcome = outcome
+        went_on = [one for one in self.versions if one.user and one.start == version.number and one.outcome == SERVED]
+        for one in (version, *went_on):  # these have all that it had learned
+            one.outcome = outcome
+            self.tried.pop(one.user, None)
+        self.look_at_own()
         if self.canary == version.number:
             self.canary = 0
         while self.served and self.version(self.served).outcome != SERVED:
             self.served = self.version(self.served).before
 
 
-def named(number: int) -> str:
+def named(number: int, user: str = "") -> str:
     """What records and headers call a version.
 
-    >>> named(3)
-    'v3'
+    >>> named(3), named(5, "ana"), named(6, "Ana Gómez")
+    ('v3', 'v5+ana', 'v6+Ana%20G%C3%B3mez')
     """
-    return f"v{number}"
+    return f"v{number}+{quote(user, safe='', errors='replace')}" if user else f"v{number}"
 
 
 class VersionFile:
@@ -169,6 +212,7 @@ class VersionFile:
     def __init__(self, run: Path) -> None:
         self.run, self.folder = run, run / "learning"
         self.path = self.folder / "versions.db"
+        self._content_read, self._read = "", State()
 
     @property
     def exists(self) -> bool:
@@ -183,15 +227,19 @@ class VersionFile:
             connection.execute("INSERT OR IGNORE INTO state VALUES (1, ?)", (written(State()),))
 
     def read(self) -> State:
+        """The state as it is now, which isn't to be changed: whoever reads next may get the same object."""
         with self._open() as connection:
-            return self._read(connection)
+            content = self._content(connection)
+        if content != self._content_read:  # with thousands of versions, parsing them twice a second costs too much
+            self._content_read, self._read = content, state_of(json.loads(content))
+        return self._read
 
     @contextmanager
     def change(self) -> Iterator[State]:
         """Change the state as it is now. Nothing is changed if the block raises."""
         with self._open() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
-            state = self._read(connection)
+            state = state_of(json.loads(self._content(connection)))
             yield state
             connection.execute("UPDATE state SET content = ? WHERE id = 1", (written(state),))
 
@@ -209,6 +257,34 @@ class VersionFile:
 
     def drop(self, numbers: Iterable[int]) -> None:
         """Delete what others could fetch of these versions."""
+
+    def delete(self, versions: Iterable[Version]) -> None:
+        """Delete the adapters of these versions that are in this run."""
+        for one in versions:
+            if one.adapter:
+                shutil.rmtree(self.folder / "versions" / one.adapter.partition("/")[0], ignore_errors=True)
+
+    def clear(self, state: State) -> None:
+        """Delete what a killed trainer left behind, and adapters that were forgotten."""
+        shutil.rmtree(self.folder / "training", ignore_errors=True)
+        known = {one.adapter.partition("/")[0] for one in state.versions}
+        versions = self.folder / "versions"
+        for folder in versions.iterdir() if versions.is_dir() else ():
+            if folder.name not in known:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Whether no trainer works on the run meanwhile. SQLite's lock ends with the process, however that ends."""
+        path = self.folder / "trainer.db"
+        path.touch(mode=0o600)
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError:
+                yield False
+                return
+            yield True
 
     # What differs where several gateways have the same versions (`shared_versions`)
 
@@ -231,8 +307,8 @@ class VersionFile:
     def close(self) -> None:
         """Let another gateway train."""
 
-    def _read(self, connection: sqlite3.Connection) -> State:
-        return state_of(json.loads(connection.execute("SELECT content FROM state").fetchone()[0]))
+    def _content(self, connection: sqlite3.Connection) -> str:
+        return str(connection.execute("SELECT content FROM state").fetchone()[0])
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

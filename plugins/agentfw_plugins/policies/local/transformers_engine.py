@@ -46,6 +46,8 @@ class Job:
     """Called with each token when it is sampled, on the engine's thread. The answer ends with it if that is True."""
     constraint: Constraint | None = None
     """What the answer may be."""
+    adapter: str = ""
+    """The adapter to compute with, if the engine has several."""
     future: Future[Sampled] = field(default_factory=Future)
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -62,6 +64,7 @@ class _Row:
     """The content of a row: a prompt, as far as it is computed."""
 
     tokens: numpy.ndarray
+    adapter: str = ""
     computed: int = 0
     used: int = 0
     job: Job | None = None
@@ -75,8 +78,10 @@ class _Row:
         """Number of tokens in the row, including sampled ones."""
         return len(self.tokens) + (len(self.job.token_ids) if self.job is not None else 0)
 
-    def shares(self, prompt: numpy.ndarray) -> int:
+    def shares(self, prompt: numpy.ndarray, adapter: str) -> int:
         """Number of tokens that another prompt shares with this one at the start: all, or whole blocks."""
+        if adapter != self.adapter:
+            return 0
         if numpy.array_equal(self.tokens, prompt):
             return len(prompt)
         # At least one token of a new prompt is computed, because the first token of the answer follows from it.
@@ -101,8 +106,9 @@ class Engine:
     """The thread and its data. All methods can be called from any thread."""
 
     def __init__(
-        self, load: Callable[[], PreTrainedModel], end_ids: frozenset[int], batch: int, version: str = ""
+        self, load: Callable[[str], PreTrainedModel], end_ids: frozenset[int], batch: int, version: str = ""
     ) -> None:
+        """`load` gives the model with an adapter, or without one where a job names none."""
         self._load, self._end_ids, self._version = load, end_ids, version
         self._model: PreTrainedModel | None = None
         self._one_by_one = False
@@ -124,10 +130,10 @@ class Engine:
         self._put(call)
         return call.future
 
-    def model(self) -> PreTrainedModel:
-        """The served model. Only for functions that run on the engine's thread."""
-        if self._model is None:
-            self._take(self._load())
+    def model(self, adapter: str = "") -> PreTrainedModel:
+        """The served model, or that with an adapter. Only for functions that run on the engine's thread."""
+        if self._model is None or adapter:
+            self._take(self._load(adapter))
         assert self._model is not None
         return self._model
 
@@ -252,7 +258,7 @@ class Engine:
 
     def _place(self, job: Job) -> bool:
         """Put a job into a row. False if it should wait until another row has computed its prefix."""
-        shared = [0 if self._one_by_one else row.shares(job.tokens) for row in self._places]
+        shared = [0 if self._one_by_one else row.shares(job.tokens, job.adapter) for row in self._places]
         ready = [row.ready(length) for length, row in zip(shared, self._places, strict=True)]
         best = max(range(len(ready)), key=ready.__getitem__)
         in_the_making = [length for length, row in zip(shared, self._places, strict=True) if row.job is not None]
@@ -268,7 +274,7 @@ class Engine:
                 self._rows.copy(best, chosen, ready[best])
         row, source = self._places[chosen], self._places[best]
         row.logits = source.logits if ready[best] == len(job.tokens) else None
-        row.tokens, row.computed, row.job = job.tokens, ready[best], job
+        row.tokens, row.adapter, row.computed, row.job = job.tokens, job.adapter, ready[best], job
         return True
 
     def _leave(self, row: _Row) -> None:
@@ -289,18 +295,23 @@ class Engine:
     # -- one pass ----------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        """One forward pass: a part of each prompt that isn't computed yet, and one token for all other rows."""
-        import torch
-
+        """One forward pass for each adapter that rows are computed with."""
         for row in self._busy():
             if row.job is not None and row.job.future.cancelled():
                 self._leave(row)
-        model = self.model()
-        if self._one_by_one:
-            self._step_one_by_one(model)
-            return
+        for adapter in dict.fromkeys(row.adapter for row in self._busy()):
+            model = self.model(adapter)
+            if self._one_by_one:
+                self._step_one_by_one(model, adapter)
+            else:
+                self._pass(model, adapter)
+
+    def _pass(self, model: PreTrainedModel, adapter: str) -> None:
+        """Compute a part of each prompt that isn't computed yet, and one token for all other rows."""
+        import torch
+
         self._close_ranks()
-        asking, tokens, positions, plan = self._planned()
+        asking, tokens, positions, plan = self._planned(adapter)
         if not tokens:
             return
         last = max(index for index, row in enumerate(self._places) if row.job is not None)
@@ -320,11 +331,11 @@ class Engine:
         if asking:
             self._draw(list(asking), logits)
 
-    def _step_one_by_one(self, model: PreTrainedModel) -> None:
+    def _step_one_by_one(self, model: PreTrainedModel, adapter: str) -> None:
         """One token for each row: after its whole prompt, or after its last token."""
         import torch
 
-        busy, logits = self._busy(), []
+        busy, logits = [row for row in self._busy() if row.adapter == adapter], []
         for row in busy:
             new = row.tokens.tolist() if row.cache is None else row.job.token_ids[-1:] if row.job is not None else []
             found = model(
@@ -335,7 +346,7 @@ class Engine:
         if busy:
             self._draw(busy, torch.cat(logits))
 
-    def _planned(self) -> tuple[dict[_Row, int], list[int], list[int], Plan]:
+    def _planned(self, adapter: str) -> tuple[dict[_Row, int], list[int], list[int], Plan]:
         """The rows that get a token from the next pass, its tokens, and their positions."""
         asking: dict[_Row, int] = {}
         tokens: list[int] = []
@@ -343,6 +354,8 @@ class Engine:
         segments: list[Segment] = []
         last: dict[int, int] = {}  # of the rows that are being continued
         for index, row in enumerate(self._places):
+            if row.adapter != adapter:
+                continue
             length = min(_PROMPT_TOKENS - len(tokens), len(row.tokens) - row.computed)
             if row.job is not None and row.job.token_ids:
                 last[index] = row.job.token_ids[-1]

@@ -16,7 +16,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,8 +99,12 @@ class TransformersPolicy(Policy):
         if has_weights(folder):  # else they may be published before the first answer
             require_loadable(folder, self.settings.precision, device)
         self._schemas: Schemas | None = None
+        self._adapter, self._version = "", ""
+        """Of a policy that is beside another: what its engine calls the adapter, and the version that it is."""
+        self._apart: tuple[Weights, Engine] | None = None
+        """The base with the adapters of policies that are beside this one."""
         self._engine = Engine(
-            self._weights.of_base if start is None else partial(self._weights.of, start.folder),
+            lambda _: self._weights.of_base() if start is None else self._weights.of(start.folder),
             self._chat.end_ids,
             self.settings.batch,
             self.settings.model if start is None else start.version,
@@ -128,11 +133,26 @@ class TransformersPolicy(Policy):
         prompt = self._chat.prompt_of(request)
         drawing = Drawing.of(request, prompt, model=settings.model, context=self._context, limit=settings.max_tokens)
         constraint = None if request.schema is None else await asyncio.to_thread(self._constraint, request.schema)
-        sampled = await asyncio.wrap_future(self._engine.sample(Job(drawing, heard, constraint)))
+        job = Job(drawing, heard, constraint, self._adapter)
+        sampled = await asyncio.wrap_future(self._engine.sample(job))
+        if self._adapter:
+            sampled = replace(sampled, version=self._version)
         return drawing.generation(self._chat, sampled, constrained=constraint is not None)
 
     async def publish(self, adapter: Path, version: str) -> None:
         await asyncio.wrap_future(self._engine.call(lambda: self._engine.serve(self._weights.of(adapter), version)))
+
+    async def beside(self, adapter: Path, version: str) -> TransformersPolicy:
+        """One more adapter over the base. All of them share its weights, and a thread with its rows."""
+        if self._apart is None:
+            settings = self.settings
+            weights = Weights(self._weights.base, settings.precision, self._weights.device, ATTENTION)
+            self._apart = weights, Engine(weights.use, self._chat.end_ids, settings.batch)
+        weights, engine = self._apart
+        other = copy(self)
+        other._engine, other._weights, other._version = engine, weights, version
+        other._adapter = await asyncio.wrap_future(engine.call(lambda: weights.add(adapter)))
+        return other
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         (found,) = await self.score([(prompt_ids, token_ids)])
@@ -145,7 +165,12 @@ class TransformersPolicy(Policy):
         await asyncio.wrap_future(self._engine.call(self._rest))
 
     async def close(self) -> None:
+        if self._adapter:
+            await asyncio.wrap_future(self._engine.call(lambda: self._weights.remove(self._adapter)))
+            return
         await asyncio.to_thread(self._engine.close)
+        if self._apart is not None:
+            await asyncio.to_thread(self._apart[1].close)
 
     def _constraint(self, schema: Mapping[str, Any]) -> Constraint:
         if self._schemas is None:
@@ -153,7 +178,7 @@ class TransformersPolicy(Policy):
         return self._schemas.constraint(schema)
 
     def _scored(self, answers: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[tuple[float, ...]]:
-        model = self._engine.model()
+        model = self._engine.model(self._adapter)
         for answer in answers:
             require_readable(
                 *answer, model=self.settings.model, vocabulary=model.config.vocab_size, context=self._context

@@ -17,6 +17,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -51,7 +52,7 @@ class VLLMPolicy(Policy):
         if self._start is not None:
             self._check(self._start.folder)
         self._backend = VLLMServer(self.settings, self._served(), cards)
-        self._name, self._version = "", self.settings.model
+        self._name, self._version, self._is_beside = "", self.settings.model, False
         self._starting = asyncio.Lock()
         self._flying: Counter[str] = Counter()
 
@@ -102,6 +103,14 @@ class VLLMPolicy(Policy):
         async with self._starting:
             await self._load(adapter, version)
 
+    async def beside(self, adapter: Path, version: str) -> VLLMPolicy:
+        self._check(adapter)
+        await self._backend.open()
+        other = copy(self)
+        other._is_beside, other._name, other._start, other._flying = True, "", None, Counter()
+        await other._load(adapter, version)
+        return other
+
     async def _load(self, adapter: Path, version: str) -> None:
         # Unique also on a server that is shared, or that an earlier training of this name used.
         name = f"{version}.{uuid4().hex[:8]}"
@@ -123,7 +132,11 @@ class VLLMPolicy(Policy):
             await self._backend.wake()
 
     async def close(self) -> None:
-        await self._backend.close()
+        if self._is_beside:
+            name, self._name = self._name, ""
+            await self._unload_if_unused(name)
+        else:
+            await self._backend.close()
 
     async def _unload_if_unused(self, name: str) -> None:
         if name and name != self._name and not self._flying[name]:

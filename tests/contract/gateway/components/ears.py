@@ -50,7 +50,8 @@ class Ears(Memory):
         return corrected
 
     async def forget_one(self, user: str, item: str) -> None:
-        del self.kept[user][self._place(user, item)]
+        place = self._place(user, item)
+        del self.kept[user][place]
         self._write()
 
     async def forget(self, user: str) -> dict[str, int]:

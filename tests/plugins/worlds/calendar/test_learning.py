@@ -1,16 +1,21 @@
-"""Policies that are programs, the linear learner, the protocol's figures, and rewards."""
+"""Policies that are programs, the linear learner, the protocol's figures also of simple players, and rewards."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import Agentfw
 
 from agentfw import Engagement, PolicyAgent
 from agentfw.episode import Episode, Event, Measure, Task
 from agentfw.errors import UnknownNameError
+from agentfw.runs.records.folder import RunFolder
 from agentfw_plugins.worlds.calendar.baselines import (
+    RULE_TITLES,
     CalendarDecision,
     CalendarFormat,
     CalendarHub,
@@ -130,14 +135,9 @@ def test_a_rule_ranks_by_what_it_says(rule: str, events: list[dict[str, str]], o
     assert "".join(RULES[rule](events)) == order
 
 
-def test_rules_run_through_the_engagement_and_a_misspelt_one_is_refused() -> None:
+def test_a_misspelt_rule_is_refused() -> None:
     with pytest.raises(UnknownNameError, match='did you mean "earliest"'):
         RulesPolicy(RulesSettings(rule="earlyest"))
-    for rule in RULES:
-        world = CalendarConflicts(CalendarSettings(rounds=4))
-        task = world.tasks(1, 7, "test")[0]
-        episode = asyncio.run(Engagement(world, PolicyAgent(RulesPolicy(RulesSettings(rule=rule)))).run(task))
-        assert (episode.outcome["invalid"], len(episode.turns)) == (0.0, 4)
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
@@ -195,3 +195,44 @@ def test_each_round_gets_its_score(model: CalendarFormat | CalendarHub, track: s
     assert [score.value for score in scores] == values
     assert [score.round for score in scores] == [1, 2, 3]
     assert {score.track for score in scores} == {track}
+
+
+@pytest.mark.parametrize("rule", RULE_TITLES)
+def test_a_reference_is_what_the_policy_of_that_rule_reaches(rule: str) -> None:
+    environment = CalendarConflicts(CalendarSettings(rounds=30))
+    (task,) = environment.tasks(1, 7, "test")
+
+    episode = asyncio.run(Engagement(environment, PolicyAgent(RulesPolicy(RulesSettings(rule=rule)))).run(task))
+
+    assert environment.references(task)[RULE_TITLES[rule]] == pytest.approx(episode.outcome)
+
+
+@pytest.mark.slow
+def test_a_run_shows_them_beside_its_own_figures(agentfw: Agentfw, tmp_path: Path) -> None:
+    words = ["--episodes", "2", "--set", "environment.rounds=25", "--memory", "strategyhub"]
+    code, out, err = agentfw("run", "calendar", *words)
+    assert code == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+
+    assert (
+        err.splitlines()[0]
+        == "calendar   2 users   25 rounds of 5 events   policy linear   memory strategyhub   seed 7"
+    )
+    assert "next: agentfw view 2" in err
+    rows = [line for line in out.splitlines() if line.startswith(("linear", "random", *RULE_TITLES.values()))]
+    assert rows[0].startswith("linear + strategyhub")
+    assert len(rows) == 7
+    heading = next(line for line in out.splitlines() if "AER@1" in line)
+    assert heading.split() == ["AER@1", "@25", "ORD", "reduction", "95%", "of", "error"]
+    assert all(len(line) <= 80 for line in [heading, *rows])
+    means = [float(row[22:].split()[1]) for row in rows[1:]]
+    assert means == sorted(means), "the best of them first"
+
+    page = (folder / "report.html").read_text()
+    assert "Compared with simple players" in page
+    assert "most urgent first" in page
+    record = json.loads((folder / "summary.json").read_text())
+    assert set(record["references"]) == {"random", *RULE_TITLES.values()}
+    random = record["references"]["random"]["aer@25"]
+    assert random["low"] <= random["mean"] <= random["high"]
+    assert RunFolder.open(folder).columns["aer@25"] == "@25"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from asynchronous import asynchronous
 
 from agentfw import Episode, Host, Message, Moment, Run, Task, Turn
 from agentfw.errors import UsageError
@@ -16,7 +17,6 @@ from agentfw.request import Action, Sampling
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.runs.spec.start import start_from_runs
 from agentfw.scores import RewardModel
-from agentfw.testing import fresh_host
 from agentfw_plugins.worlds.from_feedback import read_examples, split_of
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
@@ -25,11 +25,6 @@ SPEC = {
     "policy": {"name": "scripted", "settings": {"replies": ["mint tea"]}},
     "rewards": ["feedback"],
 }
-
-
-@pytest.fixture(scope="module")
-def host() -> Host:
-    return fresh_host(builtins=True, strict=False)
 
 
 @pytest.fixture(scope="module")
@@ -68,41 +63,37 @@ def test_good_and_bad_answers_and_corrections_are_examples_each_in_one_split(rec
     assert read_examples([recorded, recorded], 0.5) == examples, "a run that is named twice counts once"
 
 
-def test_a_policy_answers_with_the_end_and_the_limit_of_the_recorded_requests(host: Host, tmp_path: Path) -> None:
-    async def record() -> Path:
-        async with LiveRun.create(parse_spec(SPEC), host, tmp_path) as live:
-            for number in range(12):
-                session = live.begin(f"s{number}", user="ada")
-                asked = [Message("user", f"Which tea at {number}?")]
-                await session.answer(asked, [], Sampling(max_tokens=5), stop=["\n"])
-                session.feedback(1.0, turn=0)
-                await live.keep(session)
-            return live.folder.path
+@asynchronous
+async def test_a_policy_answers_with_the_end_and_the_limit_of_the_recorded_requests(host: Host, tmp_path: Path) -> None:
+    async with LiveRun.create(parse_spec(SPEC), host, tmp_path) as live:
+        for number in range(12):
+            session = live.begin(f"s{number}", user="ada")
+            asked = [Message("user", f"Which tea at {number}?")]
+            await session.answer(asked, [], Sampling(max_tokens=5), stop=["\n"])
+            session.feedback(1.0, turn=0)
+            await live.keep(session)
 
-    runs = [str(asyncio.run(record()))]
-    spec = SPEC | {"environment": {"name": "from_feedback", "settings": {"runs": runs}}, "episodes": 2}
-    run = Run.create(parse_spec(spec | {"rewards": ["utility"]}), host, tmp_path)
-    asyncio.run(run.execute())
+    recorded = {"name": "from_feedback", "settings": {"runs": [str(live.folder.path)]}}
+    spec = SPEC | {"environment": recorded, "episodes": 2, "rewards": ["utility"]}
+    run = Run.create(parse_spec(spec), host, tmp_path)
+    await run.execute()
 
     turns = [turn for episode in run.folder.episodes() for turn in episode.turns]
     assert turns
     assert {(turn.stop, turn.max_tokens) for turn in turns} == {(("\n",), 5)}
 
 
-def test_too_little_feedback_is_an_error_that_says_why_and_what_to_do(host: Host, tmp_path: Path) -> None:
-    async def record() -> Path:
-        policy = {"name": "tiny", "settings": {"model": "tiny-sums"}}
-        async with LiveRun.create(parse_spec(SPEC | {"policy": policy}), host, tmp_path) as live:
-            session = live.begin("s", user="ada")
-            await session.answer([Message("user", "What is 2 + 3?")], [], Sampling(max_tokens=1))
-            session.feedback(1.0, turn=0)
-            await live.keep(session)
-            return live.folder.path
-
-    run = asyncio.run(record())
+@asynchronous
+async def test_too_little_feedback_is_an_error_that_says_why_and_what_to_do(host: Host, tmp_path: Path) -> None:
+    policy = {"name": "tiny", "settings": {"model": "tiny-sums"}}
+    async with LiveRun.create(parse_spec(SPEC | {"policy": policy}), host, tmp_path) as live:
+        session = live.begin("s", user="ada")
+        await session.answer([Message("user", "What is 2 + 3?")], [], Sampling(max_tokens=1))
+        session.feedback(1.0, turn=0)
+        await live.keep(session)
 
     with pytest.raises(UsageError, match="are needed") as caught:
-        read_examples([run], 0.5)
+        read_examples([live.folder.path], 0.5)
     assert "cut off at the limit of tokens: 1 rated answer" in caught.value.message
 
 
@@ -120,7 +111,7 @@ def test_train_from_learns_the_wanted_answers(host: Host, recorded: Path, small_
     assert summary.figures["agreement"].estimate > summary.before["agreement"].estimate + 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("optimizer", "samples"), [("dpo", 2), ("hint", 1)])
 def test_corrections_are_learned_as_pairs_and_as_hints(
     host: Host, recorded: Path, small_model: Path, tmp_path: Path, optimizer: str, samples: int

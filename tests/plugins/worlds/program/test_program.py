@@ -13,7 +13,6 @@ import pytest
 from agentfw import Episode, Host, Run
 from agentfw.errors import SettingsError
 from agentfw.runs import parse_spec
-from agentfw.testing import fresh_host
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -40,11 +39,6 @@ async def solve(task: dict[str, Any], base_url: str, api_key: str) -> dict[str, 
         messages = [{"role": "user", "content": task["question"]}]
         first = await client.chat.completions.create(model="any", messages=messages, max_tokens=16)
         return {"answer": first.choices[0].message.content}
-
-
-@pytest.fixture(scope="module")
-def host() -> Host:
-    return fresh_host(builtins=True, strict=False)
 
 
 def played(host: Host, runs: Path, settings: dict[str, Any], **more: Any) -> list[Episode]:

@@ -17,7 +17,6 @@ import pytest
 from agentfw import Episode, Host, Run
 from agentfw.errors import AgentfwError, MissingExtraError, PluginError, SettingsError
 from agentfw.runs import parse_spec
-from agentfw.testing import fresh_host
 
 HERE = Path(__file__).parent
 LOOK = '{"name": "stock_count", "arguments": {"item": "tea"}}'
@@ -26,11 +25,6 @@ with_library = pytest.mark.skipif(
     find_spec("verifiers") is None, reason='needs an environment of its own: pip install "agentfw[verifiers]"'
 )
 with_chat = pytest.mark.skipif(shutil.which("uv") is None, reason="the library's chat needs uv")
-
-
-@pytest.fixture(scope="module")
-def host() -> Host:
-    return fresh_host(builtins=True, strict=False)
 
 
 @pytest.fixture(autouse=True)

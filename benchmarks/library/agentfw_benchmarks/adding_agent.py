@@ -9,8 +9,7 @@ import re
 from functools import cache
 from typing import Any
 
-import httpx
-from openai import AsyncOpenAI, OpenAIError
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient, OpenAIError
 
 EXAMPLES = ("12+7=19\n", "3+25=28\n", "21+14=35\n", "8+34=42\n")
 SHOWN = "".join(EXAMPLES[:3])
@@ -33,6 +32,6 @@ async def solve(task: dict[str, Any], base_url: str, api_key: str) -> dict[str, 
 
 
 @cache
-def connections() -> httpx.AsyncClient:
+def connections() -> DefaultAsyncHttpxClient:
     """One pool of connections for all tasks."""
-    return httpx.AsyncClient(timeout=600, limits=httpx.Limits(max_connections=256), trust_env=False)
+    return DefaultAsyncHttpxClient(timeout=600, trust_env=False)

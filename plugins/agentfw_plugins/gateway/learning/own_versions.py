@@ -1,0 +1,193 @@
+"""Versions of single users: for whom is one better than what everybody gets?
+
+For a user with enough ratings, a version is trained that goes on from the served one with their own ratings alone. It
+is compared with the served one on their own held-out answers, by the same importance-weighted test (comparison), and
+kept only if it is better by WORTH. It answers to them alone: no request can ask for it by name.
+
+How many ratings are enough follows from what the test can show. Among n held-out answers of which k were liked, no
+p-value is below 1 / C(n, k). That has to be less than the level which is left for one of AT_ONCE users.
+
+Users who are looked at together share the level by Holm's method: the chance that any of them gets a version by luck is
+at most 0.05 in each attempt. Who got none is looked at again when half of their ratings are new, so luck has few tries.
+
+When others get a new version, those of single users are tested against it, on the same terms, and dropped if they are
+no longer better. The ratings of users who have their own take no part in the versions of the others meanwhile.
+
+Users are trained one after the other. They share the memory of the base, but none of its work: from the first step on
+each has weights of their own in every layer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from pathlib import Path
+
+from agentfw.errors import AgentfwError
+from agentfw.printing.out import counted
+
+from .comparison import LEAST, LEVEL, Comparison
+from .making import Making, comparison_of, givers
+from .ratings import MOST, Rating, comparable, fresh
+from .version_file import DROPPED, REPLACED, SERVED, State, Version, VersionFile, named
+
+AT_ONCE = 8
+"""Maximum number of users that an attempt looks at. Those with the most ratings come first, the others next."""
+WORTH = 0.05
+"""How much more of their answers a user must like: one of twenty. The test would find less, but who would notice?"""
+_NEW = 0.5
+"""Share of a user's ratings that must be new before they are looked at again."""
+
+
+@dataclass(slots=True)
+class Look:
+    """What is found out about one user."""
+
+    user: str
+    ratings: list[Rating]
+    has: Version | None
+    """The version of their own that they are served."""
+    trains: bool
+    """Whether one is trained. Else the one that they have is tested."""
+    adapter: Path | None = None
+    start: int = 0
+    """The version that its training went on from."""
+    comparison: Comparison | None = None
+    """With what everybody is served. None: it can't be better."""
+    is_better: bool = False
+
+    @property
+    def held_out(self) -> list[Rating]:
+        return [one for one in self.ratings if one.held_out]
+
+    @property
+    def taught(self) -> list[Rating]:
+        return [one for one in self.ratings if one.whole and not one.held_out]
+
+    @property
+    def name(self) -> str:
+        """What a comparison calls the version that it is about."""
+        return self.has.name if self.has is not None and not self.trains else f"of {self.user}"
+
+
+def can_show(held_out: Sequence[Rating]) -> bool:
+    """Whether the test of one among several users could find that a version is better."""
+    likes = sum(one.liked for one in held_out)
+    return min(likes, len(held_out) - likes) >= LEAST and comb(len(held_out), likes) * LEVEL > AT_ONCE
+
+
+def chosen(state: State, ratings: Sequence[Rating]) -> list[Look]:
+    """Whom to look at: first whose version was compared with one that isn't served any more, then who is due."""
+    by_user, tests, trains = defaultdict[str, list[Rating]](list), list[Look](), list[Look]()
+    for one in comparable(ratings, state):
+        by_user[one.user].append(one)
+    has = state.own
+    for user, version in has.items():
+        if version.before != state.served:
+            tests.append(Look(user, by_user.pop(user, [])[-MOST:], version, trains=False))
+    for user, theirs in by_user.items() if state.owns else ():
+        look = Look(user, theirs[-MOST:], has.get(user), trains=True)
+        is_due = fresh(look.ratings, state.tried.get(user, 0.0)) >= _NEW * len(look.ratings)
+        if user and is_due and can_show(look.held_out):
+            trains.append(look)
+    return [*tests, *sorted(trains, key=lambda one: -len(one.ratings))]
+
+
+async def for_single_users(file: VersionFile, state: State, ratings: Sequence[Rating], spec: Path | None) -> None:
+    """Look at as many users as an attempt takes, and serve those their own for whom it is better."""
+    waiting = chosen(state, ratings)
+    looks, made = waiting[:AT_ONCE], dict[str, Version]()
+    making = Making(file, state, spec)
+    with making.room() as room:
+        try:
+            troubles = await _train(making, [one for one in looks if one.trains], room)
+            await _compare(making, looks)
+        except AgentfwError as error:
+            with file.change() as now:
+                now.due, now.said = False, f"no version of a single user: {error.message}"
+            return
+        mark_better(looks)
+        for one in looks:
+            if one.is_better and one.adapter is not None and one.comparison is not None:
+                number = state.next_number + len(made)
+                version = making.version(number, one.taught, one.start, one.comparison, one.user)
+                making.keep(version, one.adapter, SERVED)
+                made[one.user] = version
+    with file.change() as now:
+        if now.removals != state.removals or now.served != state.served:
+            now.look_at_own()  # what these were made from, or compared with, isn't so any more
+            return
+        dropped = _note(now, looks, made)
+        now.due = len(waiting) > len(looks) or (now.owns and bool(dropped))
+        said = [f"own versions: {', '.join(one.name for one in made.values()) or 'nobody'}"]
+        said += [f"no longer better: {', '.join(dropped)}"] if dropped else []
+        now.said = "; ".join([f"{counted(len(looks), 'user')} looked at", *said, *troubles])
+
+
+async def _train(making: Making, looks: Sequence[Look], room: Path) -> list[str]:
+    """Train a version for each. Returns what went wrong."""
+    served = named(making.state.served)
+    start, troubles = making.adapters({served})[served], list[str]()
+    for place, one in enumerate(looks):
+        try:
+            values = making.values(one.taught, room / str(place))
+            if making.trains_all(values):
+                return ["a version of a single user has to be an adapter, and this training is one of all weights"]
+            one.start = making.state.served if start is not None and making.goes_on(values) else 0
+            one.adapter = await making.trained(values, one.taught, start if one.start else None, room / str(place))
+        except AgentfwError as error:  # the others are not concerned
+            troubles.append(f"{one.user}: {error.message}")
+    return troubles
+
+
+async def _compare(making: Making, looks: Sequence[Look]) -> None:
+    """Test what was trained, or what users have, against what everybody is served."""
+    served = named(making.state.served)
+    tested = [one for one in looks if can_show(one.held_out) and (one.adapter is not None or not one.trains)]
+    has = {one.user: one.has.name for one in tested if one.has is not None}
+    adapters = making.adapters({served, *has.values(), *(each.version for one in tested for each in one.held_out)})
+    adapters |= {one.name: one.adapter for one in tested if one.adapter is not None}
+    asked = defaultdict[str, list[Rating]](list)
+    for one in tested:
+        for version in {served, one.name, has.get(one.user, served), *givers(one.held_out, adapters)}:
+            asked[version] += one.held_out
+    logprobs = await making.logprobs(adapters, asked) if tested else {}
+    for one in tested:
+        one.comparison = comparison_of(logprobs, one.name, served, one.held_out)
+        if one.trains and one.user in has:
+            against = comparison_of(logprobs, one.name, has[one.user], one.held_out)
+            if against.liked < against.before:
+                one.comparison = None
+
+
+def mark_better(looks: Sequence[Look]) -> None:
+    """Mark whose version is better by more than luck, among all that were looked at together (Holm, 1979)."""
+    tested = [(one.comparison.p_value, place) for place, one in enumerate(looks) if one.comparison is not None]
+    for rank, (p_value, place) in enumerate(sorted(tested)):
+        level, comparison = LEVEL / (len(looks) - rank), looks[place].comparison
+        if p_value >= level or comparison is None:
+            return
+        looks[place].is_better = comparison.is_better(level, by=WORTH)
+
+
+def _note(state: State, looks: Sequence[Look], made: Mapping[str, Version]) -> list[str]:
+    """Write down what was found. Returns the versions that are dropped."""
+    dropped, known = list[str](), {one.number: one for one in state.versions}
+    for look in looks:
+        has, new = known.get(look.has.number) if look.has is not None else None, made.get(look.user)
+        if look.trains:
+            state.tried[look.user] = max(one.at for one in look.ratings)
+            if has is not None and new is not None:
+                has.outcome = REPLACED
+        elif has is not None and look.is_better:
+            has.before = state.served
+        elif has is not None:
+            has.outcome = DROPPED
+            dropped.append(has.name)
+            state.tried.pop(look.user, None)
+        if has is not None and not look.trains and look.comparison is not None:
+            has.test, has.why = look.comparison.figures, str(look.comparison)
+    state.versions += made.values()
+    return dropped

@@ -1,0 +1,305 @@
+"""Versions of single users: who gets one, that it is nobody else's, and that it goes when it has to."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from command_line import Agentfw
+
+from agentfw import Message, Request, Task
+from agentfw.runs import LiveRun, read_sessions
+from agentfw_plugins.gateway.learning.comparison import compare
+from agentfw_plugins.gateway.learning.learning import Learning
+from agentfw_plugins.gateway.learning.own_versions import AT_ONCE, Look, can_show, chosen, mark_better
+from agentfw_plugins.gateway.learning.ratings import Rating, comparable
+from agentfw_plugins.gateway.learning.served_versions import ServedVersions
+from agentfw_plugins.gateway.learning.trainer import attempt
+from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile, Wished
+from agentfw_plugins.gateway.live import opened
+
+from . import killing
+from .tasting import Tasting
+
+TASTING = Path(__file__).with_name("tasting.py")
+SPEC = f"""
+environment = "from_feedback"
+policy = "{TASTING}"
+teacher = "scripted"
+optimizer = "imitation"
+learner = "{TASTING}"
+rewards = ["utility"]
+updates = 2
+tasks = 8
+samples = 1
+"""
+MANY = ("ada", "bob", "cleo", "dan", "eve")
+FEW = ("Zoë/../x\n+%", "mia")
+"""Those who like to hear no."""
+
+
+def thumbs(user: str, liked: int, disliked: int, *, at: float = 1.0, held_out: bool = True) -> list[Rating]:
+    return [Rating("s", user, at, n < liked, "v0", (1,), (n,), held_out) for n in range(liked + disliked)]
+
+
+def test_who_has_too_few_thumbs_for_the_test_is_not_looked_at_and_an_attempt_is_bounded() -> None:
+    assert not can_show(thumbs("ana", 1, 0))
+    assert not can_show(thumbs("ana", 4, 4)), "1 in 70 is more than the level that is left for one of eight"
+    assert not can_show(thumbs("ana", 40, 2))
+    assert can_show(thumbs("ana", 5, 5))
+
+    ten_thousand = [one for number in range(10_000) for one in thumbs(f"u{number}", 1, 0)]
+    many = [one for number in range(3 * AT_ONCE) for one in thumbs(f"m{number}", 6, 6)]
+    most = thumbs("most", 9, 9)
+    state = State(owns=True)
+    found = chosen(state, [*ten_thousand, *many, *most])
+    assert len(found) == 3 * AT_ONCE + 1
+    assert found[0].user == "most"
+    state.tried["most"] = 1.0
+    later = thumbs("most", 4, 4, at=2.0)
+    assert "most" not in [one.user for one in chosen(state, [*most, *later])]
+    assert "most" in [one.user for one in chosen(state, [*most, *later, *thumbs("most", 5, 5, at=2.0)])]
+
+
+def test_answers_of_versions_that_were_forgotten_are_not_taken_for_those_of_others() -> None:
+    versions = [Version(1, 1.0, "withdrawn", 0, ""), Version(2, 1.0, "served", 0, "00002/a")]
+    ratings = [one._replace(version=name) for name in ("", "v1", "v2") for one in thumbs("ana", 1, 1)]
+
+    assert [one.version for one in comparable(ratings, State(versions))] == ["", "", "v2", "v2"]
+
+
+def test_thumbs_that_say_nothing_give_any_of_eight_users_a_version_no_more_often_than_the_level() -> None:
+    draw = random.Random(7)
+
+    def look(number: int) -> Look:
+        liked = [place % 3 == 0 for place in range(30)]
+        changed = [draw.gauss(-0.5, 1.0) for _ in liked]
+        logprobs = {"v0": [0.0] * 30, "new": changed}
+        found = Look(f"u{number}", [], None, trains=True)
+        found.comparison = compare(logprobs, "new", "v0", ["v0"] * 30, liked, seed=draw.randrange(10**6))
+        return found
+
+    lucky = 0
+    for _ in range(30):
+        looks = [look(number) for number in range(AT_ONCE)]
+        mark_better(looks)
+        lucky += any(one.is_better for one in looks)
+
+    # 1.5 of 30 are expected at the level of 0.05; more than 6 would be seen in one of a thousand cases.
+    assert lucky <= 6
+
+
+class Gateway:
+    """A gateway that learns, without its process: the trainer works when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.number, self.dislikes_yes = folder, 0, {*FEW}
+        (folder / "spec.toml").write_text(SPEC)
+
+    def opened(self, run: str | None = None) -> tuple[LiveRun, Learning]:
+        live = opened(self.folder / "runs", run) if run else opened(self.folder / "runs", policy=str(TASTING))
+        self.file = VersionFile(live.folder.path)
+        return live, Learning(live, print, self.file)
+
+    async def talk(self, live: LiveRun, users: Iterable[str], count: int) -> dict[str, list[tuple[str, str]]]:
+        """Conversations with a thumb each. Returns what each user heard, and from which version."""
+        heard: dict[str, list[tuple[str, str]]] = {}
+        for user in [*users] * count:
+            self.number += 1
+            session = live.begin(f"c{self.number}", user=user)
+            reply = await session.answer([Message("user", f"Is it {self.number}?")])
+            session.feedback(1.0 if (reply.turn.text == "no") == (user in self.dislikes_yes) else -1.0)
+            await live.keep(session)
+            heard.setdefault(user, []).append((reply.turn.version, reply.turn.text))
+        return heard
+
+    async def train(self, learning: Learning) -> State:
+        """Let the trainer do all that is to be done, as the gateway would start it. Returns what is served then."""
+        while True:
+            await asyncio.to_thread(attempt, self.file, self.folder / "spec.toml")
+            await learning.served.refresh()
+            if not learning.served.state.rebuilds:
+                return learning.served.state
+
+
+@pytest.mark.slow
+def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_longer_better_or_forgotten(
+    agentfw: Agentfw, tmp_path: Path
+) -> None:
+    gateway = Gateway(tmp_path)
+
+    async def first() -> str:
+        live, learning = gateway.opened()
+        learning.start(Wished(every=40, share=0.0, owns=True), tmp_path / "spec.toml")
+        async with live:
+            await learning.ready()
+            await gateway.talk(live, [*MANY, *FEW, ""], 40)
+            await gateway.talk(live, ["once"], 1)
+            state = await gateway.train(learning)
+
+            assert state.served == 1
+            assert state.own.keys() == {*FEW}, [(one.name, one.why) for one in state.versions]
+            names = {one.user: one.name for one in state.versions if one.user}
+            assert names[FEW[1]] in ("v2+mia", "v3+mia")
+            assert names[FEW[0]].endswith("+Zo%C3%AB%2F..%2Fx%0A%2B%25")
+            assert {one.name for one in (gateway.file.folder / "versions").iterdir()} == {"00001", "00002", "00003"}
+
+            heard = await gateway.talk(live, [*MANY, *FEW, "new"], 12)
+            for user, answers in heard.items():
+                assert {version for version, _ in answers} == {names.get(user, "v1")}
+                assert [text for _, text in answers].count("no" if user in FEW else "yes") >= 9
+
+            # Now the others like to hear no, too: their new version does what the two had for themselves.
+            gateway.dislikes_yes |= {*MANY, "new", ""}
+            await gateway.talk(live, [*MANY, "new", ""], 60)
+            state = await gateway.train(learning)
+            assert (state.served, state.own) == (4, {}), state.said
+            assert {one.outcome for one in state.versions if one.user} == {"not better any more"}
+        return live.folder.path.name
+
+    run = asyncio.run(first())
+    listed = agentfw("serve", "versions", "--runs", str(tmp_path / "runs")).out
+    assert "+mia" in listed
+
+    told = agentfw("serve", "forget", "mia", "--run", run, "--runs", str(tmp_path / "runs"), "--yes", "--json").json
+
+    assert [name for name in told["withdrawn"] if name not in ("v2+mia", "v3+mia")] == ["v1"]
+    about = gateway.file.path.read_bytes()
+    assert b"+mia" not in about
+    kept = {one.adapter.partition("/")[0] for one in gateway.file.read().versions if one.adapter}
+    assert {one.name for one in (gateway.file.folder / "versions").iterdir()} == kept
+    assert gateway.file.read().served == 4, "those who have their own teach the others nothing"
+
+
+@pytest.mark.nightly
+def test_over_http_each_answer_names_the_version_that_its_user_gets_also_after_a_kill(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(SPEC)
+    options = ["--policy", str(TASTING), "--learn", "--learn-own", "--canary", "0", "--learn-every", "240"]
+    process, url, run = killing.start(tmp_path / "runs", *options, "--learn-spec", str(tmp_path / "spec.toml"))
+    number, end = 0, time.monotonic() + 600
+
+    def ask(user: str, rate: bool) -> str:
+        """Returns the version that answers."""
+        nonlocal number
+        number += 1
+        body = {"model": "agentfw", "user": user, "messages": [{"role": "user", "content": f"Is it {number}?"}]}
+        answer = httpx.post(f"{url}/s/c{number}/v1/chat/completions", json=body, timeout=120).raise_for_status()
+        liked = (answer.json()["choices"][0]["message"]["content"] == "no") == (user in FEW)
+        if rate:
+            thumb = {"value": "up" if liked else "down", "user": user}
+            httpx.post(f"{url}/s/c{number}/feedback", json=thumb, timeout=120).raise_for_status()
+        return str(answer.headers["x-agentfw-version"])
+
+    try:
+        for user in ["ada", "bob", "cleo", "mia"] * 60:
+            assert ask(user, rate=True) == "v0"
+        while (version := ask("mia", rate=False)) in ("v0", "v1"):
+            assert time.monotonic() < end, VersionFile(run).read().said
+            time.sleep(0.5)
+        assert version == "v2+mia"
+        assert ask("ada", rate=False) == "v1"
+        process.kill()
+        process.communicate()
+        process, url, _ = killing.start(tmp_path / "runs", "--resume", str(run))
+        assert [ask(user, rate=False) for user in ("ada", "mia", "")] == ["v1", "v2+mia", "v1"]
+        kept = {one.task.user: one.turns[0].version for one in read_sessions(run)}
+        assert (kept["ada"], kept["mia"]) == ("v1", "v2+mia")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow
+def test_a_trainer_that_is_killed_leaves_no_half_version_and_the_next_one_does_its_work(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path)
+
+    async def talked() -> None:
+        live, learning = gateway.opened()
+        learning.start(Wished(every=40, share=0.0, owns=True), tmp_path / "spec.toml")
+        async with live:
+            await learning.ready()
+            await gateway.talk(live, ["ada", "bob", "cleo", *FEW], 40)
+
+    def known() -> set[str]:
+        return {one.adapter.partition("/")[0] for one in gateway.file.read().versions if one.adapter}
+
+    asyncio.run(talked())
+    command = [sys.executable, "-m", "agentfw_plugins.gateway.learning.trainer", str(gateway.file.run)]
+    trainer = subprocess.Popen([*command, str(tmp_path / "spec.toml")], stdin=subprocess.PIPE)
+    while not gateway.file.read().served:
+        assert trainer.poll() is None
+        time.sleep(0.01)
+    trainer.kill()
+    trainer.communicate()
+
+    left = gateway.file.read()
+    assert left.due or left.own
+    assert all(gateway.file.adapter(one).exists() for one in left.versions if one.adapter)
+    attempt(gateway.file, tmp_path / "spec.toml")
+    done = gateway.file.read()
+    assert not done.due
+    assert done.own, done.said
+    assert done.own.keys() <= {*FEW}
+    assert {one.name for one in (gateway.file.folder / "versions").iterdir()} == known()
+    assert not (gateway.file.folder / "training").exists()
+
+
+@pytest.mark.slow
+def test_a_person_who_is_forgotten_gets_the_version_of_the_others_at_all_gateways(
+    agentfw: Agentfw, anywhere: str, tmp_path: Path
+) -> None:
+    shared = pytest.importorskip("agentfw_plugins.gateway.learning.shared_versions")
+    a, b = (shared.SharedVersionFile(tmp_path / name, anywhere) for name in "ab")
+    a.create()
+    for number, user in ((1, ""), (2, "mia"), (3, "Zoë")):
+        (made := tmp_path / "made").mkdir()
+        (made / "adapter.json").write_text('{"no": 1}' if user else '{"yes": 1}')
+        version = Version(number, 1.0, "served", 0, f"{number:05d}/made", [f"of {user}"], user=user)
+        a.keep(version, made)
+        with a.change() as state:
+            state.versions.append(version)
+            state.served = 1
+    (tmp_path / "gateway.toml").write_text('environment = "sessions"\npolicy = "tiny"\n')
+    asked = Request([Message("user", "Is it?")], task=Task(0, seed=1, user="mia", query="s"))
+
+    async def served() -> None:
+        gateways = [ServedVersions(Tasting(), Tasting, file) for file in (a, b)]
+        for each in gateways:
+            await each.refresh()
+            assert (await each.generate(asked)).version == "v2+mia"
+            assert (await each.generate(replace(asked, task=replace(asked.task, user="ada")))).version == "v1"
+        forget = ("serve", "forget", "mia", "--sessions", anywhere, "--spec", str(tmp_path / "gateway.toml"), "--yes")
+        done = await asyncio.to_thread(agentfw, *forget)
+        assert "v2+mia" in done.out
+        for each, file in zip(gateways, (a, b), strict=True):
+            await each.refresh()
+            assert (await each.generate(asked)).version == "v1"
+            assert "00001" in (left := {one.name for one in (file.folder / "versions").iterdir()})
+            assert "00002" not in left
+            assert each.version_of("s", "Zoë") == "v3+Zo%C3%AB"
+
+    asyncio.run(served())
+    assert "mia" not in {one.user for one in a.read().versions}
+    for file in (a, b):
+        file.close()
+
+
+def test_a_version_of_a_user_goes_with_the_one_that_it_went_on_from() -> None:
+    def state() -> State:
+        pairs = enumerate(("ana", "bo"), start=2)
+        own = [Version(n, 3.0, "served", 1, f"{n:05d}/a", [user], user=user, start=1) for n, user in pairs]
+        return State([Version(1, 1.0, "served", 0, "00001/a", ["s"]), *own], served=1, owns=True)
+
+    rolled, removed = state(), state()
+    assert rolled.roll_back() == (1, 0)
+    assert (rolled.own, rolled.rebuilds) == ({}, True)
+    assert [one.name for one in removed.remove(Removal(user="ana"), {"ana"})] == ["v2+ana"]
+    assert [one.name for one in removed.own.values()] == ["v3+bo"]
