@@ -121,6 +121,7 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
         withdrawn = state.remove(Removal(user, until=time.time()), learned)
         gone = [replace(one) for one in withdrawn]
         state.tried.pop(user, None)
+        state.said = "somebody was forgotten"  # what was said before may name them
         for one in withdrawn:
             one.adapter = ""
         for one in state.versions:

@@ -266,7 +266,7 @@ def test_a_person_who_is_forgotten_gets_the_version_of_the_others_at_all_gateway
         a.keep(version, made)
         with a.change() as state:
             state.versions.append(version)
-            state.served = 1
+            state.served, state.said = 1, "2 users looked at; own versions: v2+mia, v3+Zo%C3%AB"
     (tmp_path / "gateway.toml").write_text('environment = "sessions"\npolicy = "tiny"\n')
     asked = Request([Message("user", "Is it?")], task=Task(0, seed=1, user="mia", query="s"))
 
@@ -288,6 +288,7 @@ def test_a_person_who_is_forgotten_gets_the_version_of_the_others_at_all_gateway
 
     asyncio.run(served())
     assert "mia" not in {one.user for one in a.read().versions}
+    assert "mia" not in a.read().said
     for file in (a, b):
         file.close()
 

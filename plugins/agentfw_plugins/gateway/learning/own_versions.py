@@ -8,7 +8,8 @@ How many ratings are enough follows from what the test can show. Among n held-ou
 p-value is below 1 / C(n, k). That has to be less than the level which is left for one of AT_ONCE users.
 
 Users who are looked at together share the level by Holm's method: the chance that any of them gets a version by luck is
-at most 0.05 in each attempt. Who got none is looked at again when half of their ratings are new, so luck has few tries.
+at most 0.05 in each attempt. A user who got none is looked at again once half of their ratings are new, so that there
+are few attempts that luck could win.
 
 When others get a new version, those of single users are tested against it, on the same terms, and dropped if they are
 no longer better. The ratings of users who have their own take no part in the versions of the others meanwhile.
@@ -34,9 +35,9 @@ from .ratings import MOST, Rating, comparable, fresh
 from .version_file import DROPPED, REPLACED, SERVED, State, Version, VersionFile, named
 
 AT_ONCE = 8
-"""Maximum number of users that an attempt looks at. Those with the most ratings come first, the others next."""
+"""Maximum number of users that an attempt looks at: those with the most ratings. The next attempt takes the others."""
 WORTH = 0.05
-"""How much more of their answers a user must like: one of twenty. The test would find less, but who would notice?"""
+"""How much larger the share of liked answers must be. A smaller gain can be significant, but nobody would notice it."""
 _NEW = 0.5
 """Share of a user's ratings that must be new before they are looked at again."""
 
