@@ -18,6 +18,7 @@ from agentfw_plugins.rewards.measured import Feedback, Metric, feedback_of
 from agentfw_plugins.worlds.from_feedback import read_examples
 
 from .conftest import Served
+from .endless_upstream import until
 from .test_sessions import body
 
 Serve = Callable[..., Served]
@@ -47,9 +48,13 @@ def test_feedback_with_a_metric_is_kept_beside_the_thumbs(serve: Serve) -> None:
         ("stars", 4.0, "A green one."),
         ("", -1.0, ""),
     ]
-    page = " ".join(httpx.get(f"{gateway.url}/view/episode/{gateway.live.folder.id}/00000-0").text.split())
-    assert "solved: true: at once" in page
-    assert "stars: 4, corrected: A green one." in page
+    address = f"{gateway.url}/view/episode/{gateway.live.folder.id}/00000-0"
+
+    def on_the_page(words: str) -> bool:
+        return words in " ".join(httpx.get(address).text.split())
+
+    until(lambda: on_the_page("stars: 4, corrected: A green one."))  # the pages read it a moment later
+    assert on_the_page("solved: true: at once")
     episode = gateway.live.sessions["tea"].episode
     assert list(feedback_of(episode)) == [(0, -1.0, "")]
     assert list(feedback_of(episode, Metric.read("solved"))) == [(None, 1.0, "")]

@@ -19,6 +19,8 @@ from command_line import Agentfw
 
 from agentfw import train
 
+from .endless_upstream import until
+
 pytest.importorskip("snowballstemmer")
 openai = pytest.importorskip("openai")
 anthropic = pytest.importorskip("anthropic")
@@ -144,7 +146,8 @@ def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(agentfw:
         slips = typed("feedback", session, "god", *url), typed("feedback", "tea", "good", *url)
         typed("feedback", session, "good", "--words", "Please be brief.", "--end", *url)
         kept = httpx.get(f"{gateway.url}/memory").json()
-        pages = httpx.get(f"{gateway.url}/view/").text, httpx.get(gateway.url).text
+        until(lambda: session in httpx.get(f"{gateway.url}/view/").text)
+        page = httpx.get(gateway.url).text
         said = [{"role": "user", "content": "Which tea, and how do I make it? Please be brief."}]
         later = client.chat.completions.with_raw_response.create(model="served", messages=said)
         typed("feedback", later.headers["x-agentfw-session"], "--end", *url)
@@ -157,8 +160,7 @@ def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(agentfw:
     assert "has ended yet" in refused_report
     assert 'did you mean "good"' in slips[0]
     assert session in slips[1]
-    assert session in pages[0]
-    assert 'data-user="you" data-remembers="yes"' in pages[1]
+    assert 'data-user="you" data-remembers="yes"' in page
     assert "recalled in 1 of 2 turns" in ended
 
 
