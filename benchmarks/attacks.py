@@ -104,12 +104,16 @@ class Stage:
     def spec(self, *lines: str, name: str = "spec.toml") -> None:
         (self.folder / name).write_text("\n".join(lines) + "\n")
 
-    def foreign_run(self, **spec: Any) -> Path:
-        """The run of somebody else, whose spec says more than theirs did."""
+    def played(self) -> Path:
+        """The run of somebody else."""
         code, out, err = called("run", "inbox", "--policy", "random", "--episodes", "1", "--json")
         if code:
             raise SystemExit(err)
-        run = Path(json.loads(out)["folder"])
+        return Path(json.loads(out)["folder"])
+
+    def foreign_run(self, **spec: Any) -> Path:
+        """The run of somebody else that isn't done, and whose spec says more than theirs did."""
+        run = self.played()
         for name in ("summary.json", "episodes.jsonl", "metrics.jsonl"):
             (run / name).unlink()
         shutil.rmtree(Path(os.environ["XDG_CONFIG_HOME"]), ignore_errors=True)
@@ -234,7 +238,7 @@ def linked(name: str, *words: str) -> Callable[[Stage], None]:
     """A file of a run that leads to another one. Without a link, as for who is trusted, the command writes it."""
 
     def attack(stage: Stage) -> None:
-        run = stage.foreign_run()
+        run = stage.played()
         called("report", str(run))
         (run / name).unlink(missing_ok=True)
         if stage.trusted:
