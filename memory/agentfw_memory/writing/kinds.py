@@ -1,7 +1,5 @@
 """Tells what kind of sentence it is: a lasting fact, a wish, a correction, a request to forget, or something else.
 
-Whether a message says yes, and nothing else, is told by a table of words.
-
 A logistic regression over pieces of a sentence, and of what stands around it in its message, because "He lives in
 Paris." says nothing of the user after "Write a story.". Where the graph's embedder is a multilingual e5-small, a small
 network reads the sentence's vector, too, and decides most. `model_making/make_memory_kinds.py` trained both from
