@@ -84,7 +84,7 @@ def test_cases_stay_apart_from_what_is_remembered(graph: SkillGraph) -> None:
     graph.add(owner="ana", text="my card was made in Bonn")
 
     assert [hit.skill.text for hit in graph.recall("my card was stolen", user="ana")] == ["my card was made in Bonn"]
-    assert graph.hear("My card was stolen", user="ana", id="m1").kept != ()
+    assert graph.hear("My card is from a bank in Bonn.", user="ana", id="m1").kept != ()
     assert len(graph.cases("my card was stolen", user="ana", k=10)) == 3
     graph.forget("ana")
     assert graph.cases("my card was stolen", user="ana") == []

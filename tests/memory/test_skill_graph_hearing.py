@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from agentfw_memory import AsyncSkillGraph, BadInputError, SkillGraph
-from agentfw_memory.writing.kinds import KINDS, WEIGHTS
+from agentfw_memory.writing.kinds import KINDS, WEIGHTS, weights_of
 from agentfw_memory.writing.own_words import own_words
 from agentfw_memory.writing.secrets import has_secret
 
@@ -183,8 +183,8 @@ class Meanings:
     def __init__(self) -> None:
         from safetensors.numpy import load_file
 
-        learned = load_file(WEIGHTS)["vectors"][:-1]
-        fact = learned[:, KINDS.index("fact")] - learned[:, KINDS.index("other")]
+        learned = weights_of(load_file(WEIGHTS))
+        fact = learned.hidden[:-1] @ (learned.out[:-1, KINDS.index("fact")] - learned.out[:-1, KINDS.index("other")])
         self._fact = fact / np.linalg.norm(fact)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -75,7 +75,7 @@ class Sharing:
             for copy in self._copies(owner):
                 self._rows.end_edges(change, [EdgeRow("OWNS", user, copy)])
                 self._rows.touch(change, [copy])
-                self._delete_unless_shared(change, owner, copy)
+                self.delete_unless_shared(change, owner, copy)
 
     def behind(self, user: int) -> list[tuple[str, int]]:
         """Return the shared copies that a user is behind, each with its reserved owner."""
@@ -83,14 +83,8 @@ class Sharing:
         found = self._rows.skills(skills)
         return [(skill.owner, number) for number, skill in found.items() if skill.owner.startswith(RESERVED)]
 
-    def delete_unshared(self, change: Change, copies: Iterable[tuple[str, int]]) -> None:
-        """Delete those of these copies that too few users, or none with its very text, are still behind."""
-        for owner, copy in copies:
-            self._delete_unless_shared(change, owner, copy)
-
-    # Helpers
-
-    def _delete_unless_shared(self, change: Change, owner: str, copy: int) -> None:
+    def delete_unless_shared(self, change: Change, owner: str, copy: int) -> None:
+        """Delete a copy if too few users, or none with its very text, are still behind it."""
         rows = self._rows
         text = rows.texts([copy])[copy]
         users = [row.source for row in rows.edge_rows(copy) if row.kind == "OWNS" and row.target == copy]
@@ -108,6 +102,8 @@ class Sharing:
             own = np.array([skill for skill, other in texts.items() if meaning(other) == meaning(text)][:1], np.int64)
             self.promote(change, users[0], dict(zip(own.tolist(), cache.vectors(own), strict=True)))
 
+    # Helpers
+
     def _promote(self, change: Change, user: int, skill: Skill, vector: Float32Array) -> int | None:
         if PRIVATE.search(skill.text) or _NAME.search(skill.text):
             return None
@@ -120,7 +116,8 @@ class Sharing:
         if len(holders) < self._settings.share_after:
             return None
         (copy,) = rows.store.new_numbers(1)
-        text = _most_common(other.text for other in holders.values())
+        counts = Counter(other.text for other in holders.values())
+        text = min(counts, key=lambda one: (-counts[one], one))
         number = rows.nodes(change, "user", [owner])[owner]
         rows.add_skills(change, [SkillRow(copy, number, text, "shared", vector, change.now)])
         tools = set.intersection(*(set(one.tools) for one in holders.values()))
@@ -164,10 +161,6 @@ def _owner_of(text: str) -> str:
     return RESERVED + blake2b(repr(sorted(meaning(text))).encode(), digest_size=8).hexdigest()
 
 
-def _most_common(texts: Iterable[str]) -> str:
-    return min(Counter(texts).items(), key=lambda pair: (-pair[1], pair[0]))[0]
-
-
 class Forgetter:
     """Deletes rows of one tenant."""
 
@@ -198,7 +191,8 @@ class Forgetter:
     def _forget(self, change: Change, user: int) -> Counts:
         shared = self._sharing.behind(user)
         counts = forget_user(self._rows, change, user)
-        self._sharing.delete_unshared(change, shared)
+        for owner, copy in shared:
+            self._sharing.delete_unless_shared(change, owner, copy)
         return counts
 
     def _erase(self, change: Change, owned: dict[int, set[int]], version: int | None) -> Counts:

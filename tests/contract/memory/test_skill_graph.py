@@ -177,7 +177,7 @@ def test_each_ablation_turns_its_part_off(name: str) -> None:
         wanted = [NewSkill("ana", f"offer slot {place}", (), ("meeting",), "shared") for place in range(6)]
         skills = [skill.id for skill in graph.add_all(wanted)]
         graph.connect(skills[0], "COMPLEMENTS", skills[2])
-        learned = graph.learn({"id": "t", "user": "ana", "query": "q", "outcome": "Ana prefers tea."}, 0.9)
+        learned = graph.learn({"id": "t", "user": "ana", "query": "q", "outcome": "I always drink tea."}, 0.9)
         hits = graph.recall("offer slot 1", user="ana")
     assert bool(hits) == (name != "A1")
     assert bool(learned.added) == (name != "B3")
