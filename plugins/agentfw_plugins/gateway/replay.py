@@ -23,7 +23,7 @@ import click
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option, runs_option
+from ..command_options import json_option, runs_option, set_option, show
 
 if TYPE_CHECKING:
     from agentfw import Episode
@@ -47,7 +47,7 @@ _VIEW = "http://127.0.0.1:8766"
 @click.option("--user", help="Only the sessions of this user.")
 @click.option("--session", help="Only the session of this name.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of sessions, the newest ones. Default: all.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
+@set_option
 @runs_option
 @json_option
 def replay(
@@ -99,10 +99,10 @@ def replay(
         "cost before": sum(old.usage.cost or 0.0 for old, _ in pairs),
         "compare": f"{_VIEW}/runs?{urlencode(names)}",
     }
+    count = f"{counted(len(pairs), 'answer')} of {variant.name} in {live.folder.path}/, {told['same']} as before"
+    show(out, told, count)
     if out.json:
-        out.data(told)
         return
-    out.line(f"{counted(len(pairs), 'answer')} of {variant.name} in {live.folder.path}/, {told['same']} as before")
     for failure in sorted({*failures}):
         out.warning(failure)
     out.line(f"compare: agentfw view --runs {root}   then open {told['compare']}")

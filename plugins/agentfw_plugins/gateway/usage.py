@@ -21,7 +21,7 @@ import click
 
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option, runs_option
+from ..command_options import gateway_options
 from ..hooks.ledger import FILE, GROUPS, Ledger, Row
 
 if TYPE_CHECKING:
@@ -40,16 +40,14 @@ _BAR = 12
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="First day (UTC). Default: all days.")
 @click.option("--user", help="Only what this user spent.")
 @click.option("--key", help="Only what was spent with this key.")
-@runs_option
-@click.option("--sessions", "shared", metavar="WHERE", help="What the gateways spent that share these sessions.")
-@json_option
+@gateway_options("What the gateways spent that share these sessions.")
 def usage(
     by: str,
     since: datetime | None,
     user: str | None,
     key: str | None,
     runs: Path | None,
-    shared: str | None,
+    shared: str,
     out: Out,
 ) -> None:
     """Show how many tokens answers took, and what they cost.

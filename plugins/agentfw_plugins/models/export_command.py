@@ -19,7 +19,7 @@ from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
 from agentfw.runs import newest_version
 
-from ..command_options import json_option, runs_option
+from ..command_options import json_option, runs_option, show
 from .base import choose_device, computed_in
 from .checkpoint import require_new, version_name, write_folder
 from .export_rows import Library, export_rows
@@ -60,17 +60,13 @@ def export(run: str, folder: Path, merge: bool, library: Library | None, runs: P
         if merge:
             raise UsageError("--merge is about a version, and --to about episodes", fix="write each to its own folder")
         count = export_rows(found, folder, library)
-        if out.json:
-            out.data({"run": found.id, "rows": count, "folder": str(folder)})
-        else:
-            out.line(f"{counted(count, 'row')}   {folder}/")
+        told = {"run": found.id, "rows": count, "folder": str(folder)}
+        show(out, told, f"{counted(count, 'row')}   {folder}/")
         return
     version, whole = export_version(found, folder, merge=merge)
-    if out.json:
-        out.data({"run": found.id, "version": version, "folder": str(folder), "whole": whole})
-        return
-    out.line(f"{version}   {folder}/")
-    if whole:
+    told = {"run": found.id, "version": version, "folder": str(folder), "whole": whole}
+    show(out, told, f"{version}   {folder}/")
+    if whole and not out.json:
         out.note(f"serve it: agentfw serve --model {folder}")
 
 

@@ -21,7 +21,7 @@ import click
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option, one_line
+from ..command_options import json_option, one_line, show
 
 if TYPE_CHECKING:
     from agentfw_rewardmodels import PreferenceModel, Progress
@@ -151,10 +151,7 @@ def explain(user: str, text: str, profile: str | None, model: Path, out: Out) ->
 
     with translated_errors():
         reasons = _load(model).explain(user, text, profile=profile)
-    if out.json:
-        out.data(reasons.as_dict())
-    else:
-        out.line(reasons.table())
+    show(out, reasons.as_dict(), reasons.table())
 
 
 @reward.command("eval")
@@ -203,10 +200,8 @@ def update(
         after = before.update(interactions or (), items=items, profiles=profiles)
         after.save(folder)
     grown = {"users": len(after.users) - len(before.users), "items": len(after.items) - len(before.items)}
-    if out.json:
-        out.data({"model": str(folder), "users": len(after.users), "items": len(after.items), "new": grown})
-    else:
-        out.line(f"{grown['users']:,} new users and {grown['items']:,} new items; written to {folder}")
+    told = {"model": str(folder), "users": len(after.users), "items": len(after.items), "new": grown}
+    show(out, told, f"{grown['users']:,} new users and {grown['items']:,} new items; written to {folder}")
 
 
 def _load(folder: Path) -> PreferenceModel:

@@ -21,7 +21,7 @@ import click
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
 
-from ...command_options import json_option, runs_option
+from ...command_options import gateway_options, show
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
@@ -102,11 +102,8 @@ def _versions_of(live: LiveRun, shared: str) -> VersionFile:
 
 def _of_run(command: Command) -> Command:
     """Add the run whose versions are meant."""
-    shared = click.option(
-        "--sessions", "shared", metavar="WHERE", default="", help="Versions of the gateways that share these sessions."
-    )
     run = click.option("--run", metavar="RUN", help="Run of the gateway. Default: the newest that learns.")
-    return run(runs_option(shared(json_option(command))))
+    return run(gateway_options("Versions of the gateways that share these sessions.")(command))
 
 
 def _file(run: str | None, runs: Path | None, shared: str) -> VersionFile:
@@ -184,10 +181,8 @@ def rollback(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
 
     with _file(run, runs, shared).change() as state:
         taken, served = state.roll_back()
-    if out.json:
-        out.data({"rolled_back": named(taken), "served": named(served)})
-    else:
-        out.line(f"{named(taken)} is rolled back; served: {named(served)}")
+    told = {"rolled_back": named(taken), "served": named(served)}
+    show(out, told, f"{named(taken)} is rolled back; served: {named(served)}")
 
 
 @click.command()
@@ -223,10 +218,8 @@ def forget_feedback(
         gone = [one for one in ratings if removal.holds(one.user, one.session, one.at)]
         withdrawn = [one.name for one in state.remove(removal, {one.session for one in gone})]
         served = state.served
-    if out.json:
-        told = {"left_out": len(gone), "withdrawn": withdrawn, "served": named(served)}
-        out.data(told)
-        return
-    out.line(
-        f"{len(gone)} ratings are left out; withdrawn: {', '.join(withdrawn) or 'no version'}; served: {named(served)}"
+    show(
+        out,
+        {"left_out": len(gone), "withdrawn": withdrawn, "served": named(served)},
+        f"{len(gone)} ratings are left out; withdrawn: {', '.join(withdrawn) or 'no version'}; served: {named(served)}",
     )
