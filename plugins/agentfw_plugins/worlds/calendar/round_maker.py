@@ -28,7 +28,7 @@ from typing import TypeVar
 from agentfw.errors import SettingsError
 
 from .event_attributes import CHOICES, LETTERS, Event, event_line, parse_line, tags_of
-from .organisation import Appraisal, User
+from .organisation import User
 from .regular_year import PER_WEEK, WEEKS, Maker, Round, Series, one_of
 from .schema import Meeting, Reason
 
@@ -58,7 +58,6 @@ class RoundMaker:
         self.reasons = [schema.reasons[name] for name in user.role.reasons]
         # A regular meeting isn't announced today.
         self.reasons_for_regular = [reason for reason in self.reasons if "notice" not in reason.sets]
-        self._appraisal = Appraisal(user)
         self._pairs = self._pairings()
         self._names = list(self._pairs)
         self._cumulated = list(accumulate(abs(user.weights[name]) for name in self._names))
@@ -207,7 +206,7 @@ class RoundMaker:
         return tags_of(event, self.user.person, self.user.relations)
 
     def _value(self, event: Event) -> int:
-        return self._appraisal.value(self._tags(event))
+        return self.user.value(self._tags(event))
 
 
 def is_sound(shown: Round, user: User) -> bool:
