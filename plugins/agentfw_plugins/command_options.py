@@ -103,11 +103,11 @@ def _skill_options(command: Command) -> Command:
     )(command)
 
 
-def confirm(question: str, yes: bool) -> None:
+def confirm(question: str, yes: bool, fix: str = "add --yes") -> None:
     """Ask on the terminal before something is deleted for ever, unless `--yes` has answered."""
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError("this can't be undone, and there is no terminal to confirm it on", fix="add --yes")
+            raise UsageError("this can't be undone, and there is no terminal to confirm it on", fix=fix)
         click.confirm(question, abort=True, err=True)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import AgentfwError, RunInUseError, SettingsError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out
 
 from ..command_options import json_option, runs_option, spec_options
@@ -57,8 +58,6 @@ def chat(user: str, runs: Path | None, fresh: bool, out: Out, **given: Any) -> N
             " --set policy.model=NAME\n"
             "       a model in this process: agentfw chat --model smollm2, or ORG/NAME, a folder, or a GGUF file",
         )
-    from agentfw.host import runs_directory
-
     from ..gateway.live import opened
     from .conversation import Screen, TerminalScreen
 

@@ -17,12 +17,14 @@ import signal
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError, known_names
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted, shown_path
+from agentfw.runs import LiveRun
 
 from ..command_options import json_option, runs_option, show, spec_options
 from .forgetting import forget
@@ -31,9 +33,6 @@ from .operator_commands import keys, keys_at, sessions
 from .replay import replay
 from .usage import usage
 from .variants import variants
-
-if TYPE_CHECKING:
-    from agentfw.runs import LiveRun
 
 _KEY = "AGENTFW_KEY"
 """The environment variable with the operator's key."""
@@ -202,8 +201,6 @@ def serve(
     """
     if context.invoked_subcommand is not None:
         return
-    from agentfw.host import runs_directory
-
     from .callers import LOOPBACK
     from .health import log_as_json
     from .keys import is_weak

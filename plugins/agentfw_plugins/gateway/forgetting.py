@@ -21,19 +21,18 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from agentfw import Task
 from agentfw.errors import AgentfwError, UsageError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
+from agentfw.runs import LiveRun, RunFolder, drop_records, find_run, list_runs, read_journal
 
 from ..command_options import confirm, gateway_options, show, yes_option
-
-if TYPE_CHECKING:
-    from agentfw.runs import LiveRun, RunFolder
-
-    from .learning.version_file import VersionFile
+from .learning.version_file import Removal, VersionFile
 
 
 @dataclass
@@ -62,9 +61,6 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
     What this can't reach is listed. A gateway that keeps its record in a folder has to be stopped first. The exit code
     is 1 if something has to be repeated. This cannot be undone.
     """
-    from agentfw.host import runs_directory
-    from agentfw.runs import find_run, list_runs
-
     if bool(shared) != bool(spec) or (shared and run):
         raise UsageError(
             "--sessions and --spec belong together, without --run: what is shared, and the memories beside it",
@@ -106,8 +102,6 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
 
 def _withdraw(user: str, file: VersionFile) -> list[str]:
     """Withdraw the versions that learned from a person, and delete their adapters."""
-    from .learning.version_file import Removal
-
     if not file.exists:
         return []
     names = {episode.task.query for episode in file.episodes() if episode.task.user == user}
@@ -144,8 +138,6 @@ def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
 
 
 def _out_of_record(user: str, record: RunFolder, told: Forgotten) -> None:
-    from .learning.version_file import VersionFile
-
     record.lock()
     try:
         told.withdrawn += _withdraw(user, VersionFile(record.path))
@@ -156,9 +148,6 @@ def _out_of_record(user: str, record: RunFolder, told: Forgotten) -> None:
 
 def _rewrite(user: str, folder: Path) -> int:
     """Write the journals of a record again without a person. Returns the number of their sessions."""
-    from agentfw import Task
-    from agentfw.runs import drop_records, read_journal
-
     from ..view.waterfall import spans_file
 
     own, sessions, last = set[str](), set[str](), -1
@@ -213,8 +202,6 @@ def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgott
 
 def _copies(user: str, root: Path) -> list[Path]:
     """Runs, such as trainings, that have sessions of a person."""
-    from agentfw.runs import list_runs
-
     named = re.compile(rb'"user": ?' + re.escape(json.dumps(user).encode()))
 
     def names_them(file: Path) -> bool:

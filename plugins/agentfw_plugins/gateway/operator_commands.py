@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentfw.errors import UsageError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
 
 from ..command_options import confirm, gateway_options, json_option, show, yes_option
@@ -31,8 +32,6 @@ _where = gateway_options("Keys of gateways that share these.")
 
 def keys_at(runs: Path | None, shared: str) -> Keys:
     """The keys of a gateway: those in the database that it shares with others, if it does, or in a file."""
-    from agentfw.host import runs_directory
-
     from .keys import KeyFile
 
     if not shared:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
 
 from ..command_options import gateway_options
@@ -55,8 +56,6 @@ def usage(
     They are counted as the provider counts them. The prices are those of the policy, or else those of the list in the
     package genai-prices (in US dollars).
     """
-    from agentfw.host import runs_directory
-
     day = since.date().isoformat() if since else ""
     rows = Ledger(shared or runs_directory(runs) / FILE).report(by, since=day, user=user, key=key)
     if out.json:

@@ -36,6 +36,7 @@ import click
 
 from agentfw import Episode, Message
 from agentfw.errors import StorageError, UsageError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out
 from agentfw.runs import make_folder, read_sessions, write_whole
 
@@ -326,8 +327,6 @@ def _decide(file: VariantFile, comparison: Comparison, reading: RatedSessions) -
 
 
 def _file(runs: Path | None) -> VariantFile:
-    from agentfw.host import runs_directory
-
     return VariantFile(runs_directory(runs) / FILE)
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import UsageError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
-from agentfw.runs import newest_version
+from agentfw.runs import RunFolder, find_training, newest_version
 
 from ..command_options import json_option, runs_option, show
 from .base import choose_device, computed_in
@@ -52,9 +53,6 @@ def export(run: str, folder: Path, merge: bool, library: Library | None, runs: P
       agentfw export last my-model --merge
       agentfw export last rows --to trl
     """
-    from agentfw.host import runs_directory
-    from agentfw.runs import find_training
-
     found = find_training(runs_directory(runs), run)
     if library is not None:
         if merge:

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import UsageError
+from agentfw.host import Host, HostOptions, find_project, runs_directory
 from agentfw.printing.out import Out, counted
 
 from ..command_options import json_option, one_line, show
 
 if TYPE_CHECKING:
-    from agentfw import Host
-
     from .index import Index
 
 _PORT = 8766
@@ -209,7 +208,6 @@ async def _read(index: Index, out: Out) -> None:
 
 def _chosen(runs: tuple[str, ...], folder: Path | None) -> tuple[Path, list[str]]:
     """The folder of the runs, and the names of those that were chosen."""
-    from agentfw.host import runs_directory
     from agentfw.runs import find_run
 
     root = runs_directory(folder)
@@ -225,7 +223,4 @@ def _chosen(runs: tuple[str, ...], folder: Path | None) -> tuple[Path, list[str]
 
 
 def _host() -> Host:
-    from agentfw import Host
-    from agentfw.host import HostOptions, find_project
-
     return Host.load(HostOptions.from_environment(project=find_project()))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,15 +20,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentfw.errors import UsageError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
+from agentfw.runs import LiveRun, find_run
 
 from ...command_options import gateway_options, show
+from .ratings import fresh, left_out, read_ratings
+from .version_file import Removal, VersionFile, Wished, named
 
 if TYPE_CHECKING:
-    from agentfw.runs import LiveRun
-
     from .learning import Learning
-    from .version_file import VersionFile, Wished
 
 CANARY = 0.5
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -90,8 +92,6 @@ def learning_of(
 
 
 def _versions_of(live: LiveRun, shared: str) -> VersionFile:
-    from .version_file import VersionFile
-
     if not shared:
         return VersionFile(live.folder.path)
     from .shared_versions import SharedVersionFile
@@ -107,11 +107,6 @@ def _of_run(command: Command) -> Command:
 
 
 def _file(run: str | None, runs: Path | None, shared: str) -> VersionFile:
-    from agentfw.host import runs_directory
-    from agentfw.runs import find_run
-
-    from .version_file import VersionFile
-
     if shared:
         from .shared_versions import SharedVersionFile
 
@@ -137,11 +132,6 @@ def _file(run: str | None, runs: Path | None, shared: str) -> VersionFile:
 @_of_run
 def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
     """List the versions that a gateway has made of its feedback, and why each is served or not."""
-    from dataclasses import asdict
-
-    from .ratings import fresh, left_out, read_ratings
-    from .version_file import named
-
     file = _file(run, runs, shared)
     state, episodes = (file.read(), list(file.episodes()))
     waiting = fresh(read_ratings(episodes, state.removals, state.metric), state.since)
@@ -177,8 +167,6 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
 @_of_run
 def rollback(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
     """Take back the canary, or else the served version: the one before it is served again."""
-    from .version_file import named
-
     with _file(run, runs, shared).change() as state:
         taken, served = state.roll_back()
     told = {"rolled_back": named(taken), "served": named(served)}
@@ -206,9 +194,6 @@ def forget_feedback(
     Versions that learned from it are withdrawn, and the newest one that did not is served at once. The gateway makes
     another one from what is left.
     """
-    from .ratings import read_ratings
-    from .version_file import Removal, named
-
     if not (user or session or since or until):
         raise UsageError("nothing says which feedback", fix="use --user, --session, --since or --until")
     file = _file(run, runs, shared)
