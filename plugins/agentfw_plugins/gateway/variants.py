@@ -108,21 +108,15 @@ class VariantFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._read: tuple[int, int] | None = None
-        self._found: Comparison | None = None
 
     def read(self) -> Comparison | None:
         try:
-            about = self.path.stat()
-            if self._read != (about.st_mtime_ns, about.st_ino):
-                values = json.loads(self.path.read_text("utf-8"))
-                values["variants"] = [Variant(**one) for one in values["variants"]]
-                self._found, self._read = Comparison(**values), (about.st_mtime_ns, about.st_ino)
+            values = json.loads(self.path.read_text("utf-8"))
+            return Comparison(**{**values, "variants": [Variant(**one) for one in values["variants"]]})
         except FileNotFoundError:
-            self._found = self._read = None
+            return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StorageError(f"can't read the variants in {self.path}: {error}", fix="move the file away") from error
-        return self._found
 
     def write(self, comparison: Comparison) -> None:
         make_folder(self.path.parent)
