@@ -69,10 +69,9 @@ def spec_options(command: Command) -> Command:
         click.option(
             "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
         ),
-        _skill_options,
     ):
         command = option(command)
-    return command
+    return _skill_options(command)
 
 
 def _skill_options(command: Command) -> Command:

@@ -382,7 +382,7 @@ class SessionJournal:
         kept = select(newest.subquery().c.number)
         is_learned = and_(select(LEARNING.c.number).exists(), SESSIONS.c.number.in_(kept))
         is_old = SESSIONS.c.ended < self.database.clock - age
-        return self._delete(is_old & (SESSIONS.c.rated <= SESSIONS.c.copied) & ~is_learned)
+        return self._delete(and_(is_old, SESSIONS.c.rated <= SESSIONS.c.copied, ~is_learned))
 
     def delete(self, chosen: Chosen) -> tuple[int, int]:
         """Delete chosen sessions. Returns how many, and how many a gateway works on at the moment, which stay."""
