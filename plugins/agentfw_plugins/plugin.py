@@ -14,62 +14,40 @@ component = components_of("agentfw_plugins")
 
 REGISTRATION = Registration(
     environments=[
-        component("chat", "gateway.environment:Sessions", "A person who talks with `agentfw chat`"),
-        component("sessions", "gateway.environment:Sessions", "Whoever talks with `agentfw serve`"),
+        component("chat", "gateway.environment:Sessions", "A person who talks with `agentfw chat`", settings=""),
+        component("sessions", "gateway.environment:Sessions", "Whoever talks with `agentfw serve`", settings=""),
     ],
     hooks=[
-        component(
-            "approve",
-            "hooks.approve:Approve",
-            "Asks a person before the named tools are called",
-            settings="ApproveSettings",
-        ),
+        component("approve", "hooks.approve:Approve", "Asks a person before the named tools are called"),
         component(
             "budget",
             "hooks.budget:Budget",
             "Counts tokens and money of each user, key of a gateway and run, and limits them",
-            settings="BudgetSettings",
         ),
-        component(
-            "redact",
-            "hooks.redact:Redact",
-            "Strikes keys, passwords and card numbers out of what is recorded",
-            settings="RedactSettings",
-        ),
+        component("redact", "hooks.redact:Redact", "Strikes keys, passwords and card numbers out of what is recorded"),
     ],
     policies=[
-        component(
-            "scripted",
-            "policies.scripted:ScriptedPolicy",
-            "Follows a rule or a list of replies; no model",
-            settings="ScriptedSettings",
-        ),
-        component(
-            "random", "policies.scripted:RandomPolicy", "Draws a valid action at random", settings="RandomSettings"
-        ),
+        component("scripted", "policies.scripted:ScriptedPolicy", "Follows a rule or a list of replies; no model"),
+        component("random", "policies.scripted:RandomPolicy", "Draws a valid action at random"),
         component(
             "tiny",
             "policies.local.tiny_policy:TinyPolicy",
             "The small language model that ships with agentfw, for calendars",
-            settings="TinySettings",
         ),
         component(
             "openai",
             "policies.http.openai_policy:OpenAIPolicy",
             "Any OpenAI-compatible chat completions server, such as vLLM",
-            settings="OpenAISettings",
         ),
         component(
             "pool",
             "policies.pool.pool_policy:PoolPolicy",
             "Several copies of a model policy, each in a process of its own",
-            settings="PoolSettings",
         ),
         component(
             "transformers",
             "policies.local.transformers_policy:TransformersPolicy",
             "A language model in this process, on the CPU or a GPU; can be trained",
-            settings="TransformersSettings",
             extra="train",
             needs=("torch", "transformers", "peft"),
         ),
@@ -77,7 +55,6 @@ REGISTRATION = Registration(
             "vllm",
             "policies.vllm.vllm_policy:VLLMPolicy",
             "A language model in vLLM, started here or elsewhere; can be trained",
-            settings="VLLMSettings",
             extra="train",
             needs=("transformers",),
         ),
@@ -95,34 +72,32 @@ REGISTRATION = Registration(
             "skills",
             "tools.agent_skills:AgentSkills",
             "Folders of Agent Skills, and Agent Plugins with their MCP servers",
-            settings="AgentSkillsSettings",
         ),
     ],
     rewards=[
-        component("utility", "rewards.measured:Utility", "What the environment itself paid"),
-        component("format", "rewards.measured:Format", "Whether each answer could be parsed and carried out"),
-        component("feedback", "rewards.measured:Feedback", "What the user said of the answers, good or bad"),
+        component("utility", "rewards.measured:Utility", "What the environment itself paid", settings=""),
+        component(
+            "format", "rewards.measured:Format", "Whether each answer could be parsed and carried out", settings=""
+        ),
+        component(
+            "feedback", "rewards.measured:Feedback", "What the user said of the answers, good or bad", settings=""
+        ),
         component(
             "rubric",
             "rewards.judges:Rubric",
             "Any policy as a judge that compares samples of one task, by rules in words",
-            settings="RubricSettings",
         ),
         component(
             "preference",
             "rewards.preference:Preference",
             "What this user likes, by a fitted preference model",
-            settings="PreferenceSettings",
             extra="rewardmodels",
             needs=("safetensors",),
         ),
     ],
     optimizers=[
         component(
-            "grpo",
-            "optimizers.grpo:GRPO",
-            "Each sample relative to the mean and the standard deviation of its group",
-            settings="GRPOSettings",
+            "grpo", "optimizers.grpo:GRPO", "Each sample relative to the mean and the standard deviation of its group"
         ),
         component(
             "dr_grpo",
@@ -134,7 +109,6 @@ REGISTRATION = Registration(
             "dapo",
             "optimizers.grpo:DAPO",
             "GRPO with a wider upper clipping range, a token-level mean, and without groups of equal rewards",
-            settings="DAPOSettings",
         ),
         component("gspo", "optimizers.grpo:GRPO", "GRPO with one importance ratio per turn", settings="GSPOSettings"),
         component(
@@ -149,77 +123,49 @@ REGISTRATION = Registration(
             "GRPO with a soft gate on the importance ratio instead of clipping",
             settings="SAPOSettings",
         ),
-        component(
-            "gdpo",
-            "optimizers.grpo:GDPO",
-            "Each reward component normalised separately, then summed",
-            settings="GDPOSettings",
-        ),
-        component(
-            "gigpo",
-            "optimizers.grpo:GiGPO",
-            "GRPO, and each turn relative to other turns in the same state",
-            settings="GiGPOSettings",
-        ),
+        component("gdpo", "optimizers.grpo:GDPO", "Each reward component normalised separately, then summed"),
+        component("gigpo", "optimizers.grpo:GiGPO", "GRPO, and each turn relative to other turns in the same state"),
         component(
             "parpo",
             "optimizers.parpo:PARPO",
             "Separate advantages for shared and personal rewards, the latter relative to each user's history",
-            settings="PARPOSettings",
         ),
         component(
             "empirical_bayes",
             "optimizers.empirical_bayes:EmpiricalBayes",
             "Each reward relative to the best guess of it, from the group, the user's history and all users",
-            settings="EmpiricalBayesSettings",
         ),
         component(
             "reinforce",
             "optimizers.grpo:Reinforce",
             "Each sample relative to the mean and the standard deviation of the batch",
-            settings="ReinforceSettings",
         ),
         component(
-            "roundwise",
-            "optimizers.roundwise:Roundwise",
-            "Each round relative to the same round of the other samples",
-            settings="RoundwiseSettings",
+            "roundwise", "optimizers.roundwise:Roundwise", "Each round relative to the same round of the other samples"
         ),
         component(
-            "turnwise",
-            "optimizers.roundwise:Turnwise",
-            "Each turn relative to the same turn of the other samples",
-            settings="TurnwiseSettings",
+            "turnwise", "optimizers.roundwise:Turnwise", "Each turn relative to the same turn of the other samples"
         ),
         component(
-            "imitation",
-            "optimizers.imitation:Imitation",
-            "The same advantage for every answer of a demonstration",
-            settings="ImitationSettings",
+            "imitation", "optimizers.imitation:Imitation", "The same advantage for every answer of a demonstration"
         ),
         component(
-            "kto",
-            "optimizers.imitation:KTO",
-            "Good answers become likelier and bad ones less likely, without pairs",
-            settings="KTOSettings",
+            "kto", "optimizers.imitation:KTO", "Good answers become likelier and bad ones less likely, without pairs"
         ),
         component(
             "dpo",
             "optimizers.imitation:DPO",
             "The better of two answers to the same request becomes likelier than the other",
-            settings="DPOSettings",
         ),
         component(
             "distillation",
             "optimizers.distillation:Distillation",
             "A teacher says of each token of the policy's answers how likely it is",
-            settings="DistillationSettings",
         ),
         component(
             "hint",
             "optimizers.distillation:Hint",
             "What people said of answers, as a signal for each token: the model, shown the hint, is its own teacher",
-            settings="HintSettings",
         ),
     ],
     learners=[
@@ -245,7 +191,6 @@ REGISTRATION = Registration(
             "mlflow",
             "trackers.metric_trackers:MLflowTracker",
             "Logs settings and metrics to MLflow, in a local store or on a server",
-            settings="MLflowSettings",
             extra="track",
             needs=("mlflow", "sqlalchemy", "alembic"),
         ),
@@ -253,7 +198,6 @@ REGISTRATION = Registration(
             "wandb",
             "trackers.metric_trackers:WandbTracker",
             "Logs settings and metrics to Weights & Biases, offline by default",
-            settings="WandbSettings",
             extra="track",
             needs=("wandb",),
         ),
@@ -261,7 +205,6 @@ REGISTRATION = Registration(
             "mirror",
             "trackers.metric_trackers:MirrorTracker",
             "Keeps a copy of the run's folder in object storage, to resume and view it on other machines",
-            settings="MirrorSettings",
             extra="cloud",
             needs=("fsspec",),
         ),
@@ -269,7 +212,6 @@ REGISTRATION = Registration(
             "otel",
             "trackers.otel:OtelTracker",
             "Sends OpenTelemetry spans of turns, tool calls, recalls and scores",
-            settings="OtelSettings",
             extra="otel",
             needs=("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
         ),

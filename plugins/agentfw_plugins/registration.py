@@ -6,8 +6,10 @@ PACKAGE/worlds/NAME is found.
     component = components_of("agentfw_plugins")
 
     REGISTRATION = Registration(
-        environments=[component("kettle", "worlds.kettle.environment:Kettle", "Water that boils", settings="Heat")],
+        environments=[component("kettle", "worlds.kettle.environment:KettleEnvironment", "Water that boils")],
     )
+
+Its settings are the class `KettleSettings` in the same module.
 
 Each `specs/NAME.toml` in these folders and in the package itself is a run spec. Its summary is the first sentence of
 the comment that it begins with.
@@ -37,6 +39,8 @@ from agentfw.hookspecs import NamedSpec
 
 __all__ = ["FolderPlugin", "Registration", "components_of"]
 
+_KIND_OF_CLASS = re.compile(r"(Policy|Tracker|Environment|Toolbox|Learner|Memory)$")
+
 
 class Registration(NamedTuple):
     """The components of one folder by kind, and run specs under other names than their files'."""
@@ -54,12 +58,18 @@ class Registration(NamedTuple):
 
 
 def components_of(package: str) -> Callable[..., Component]:
-    """Make components of a package. Paths begin in it, and settings without a module stand beside their component."""
+    """Make components of a package, in which all paths begin.
 
-    def component(name: str, path: str, summary: str, *, settings: str = "", **more: Any) -> Component:
+    The settings stand beside their component and have its name without its kind, and `Settings`: `TinySettings` for
+    `TinyPolicy`. Otherwise `settings` names them, with their module where it is another, and is empty for none.
+    """
+
+    def component(name: str, path: str, summary: str, *, settings: str | None = None, **more: Any) -> Component:
+        module, _, made = path.partition(":")
+        if settings is None:
+            settings = f"{_KIND_OF_CLASS.sub('', made)}Settings"
         if settings:
-            beside = settings if ":" in settings else f"{path.partition(':')[0]}:{settings}"
-            more["settings"] = f"{package}.{beside}"
+            more["settings"] = f"{package}.{settings if ':' in settings else f'{module}:{settings}'}"
         return Component(name, f"{package}.{path}", summary, **more)
 
     return component

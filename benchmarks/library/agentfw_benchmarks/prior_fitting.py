@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_plugins.worlds.calendar.choice_model import FEATURES, Floats, Prior, maximum
+from agentfw_plugins.worlds.calendar.choice_model import FITTED, Floats, Prior, maximum
 
 
 def save_prior(prior: Prior, path: Path, about: Mapping[str, Any]) -> None:
     def rounded(values: Floats) -> list[float]:
-        return [round(float(value), 3) for value in values]
+        return [round(float(value), 3) for value in values[: len(FITTED)]]
 
     record = {
         "about": dict(about),
-        "features": list(FEATURES),
+        "features": list(FITTED),
         "mean": rounded(prior.mean),
         "variance": rounded(prior.variance),
         "roles": {name: rounded(prior.roles[name]) for name in sorted(prior.roles)},

@@ -12,14 +12,15 @@ import asyncio
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agentfw.errors import AgentfwError, RunInUseError, SettingsError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out
 
-from ..command_options import json_option, runs_option, skill_options
+from ..command_options import json_option, runs_option, spec_options
 
 if TYPE_CHECKING:
     from agentfw.runs import LiveRun
@@ -38,63 +39,29 @@ if TYPE_CHECKING:
 )
 @click.option("--memory", "memories", multiple=True, metavar="NAME", help="Memory to use. Can be repeated.")
 @click.option("--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer. Can be repeated.")
-@skill_options
-@click.option(
-    "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
-)
-@click.option("--hook", "hooks", multiple=True, metavar="NAME", help="Hook to use, such as approve. Can be repeated.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
-@click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
+@spec_options
 @click.option("--user", default="me", show_default=True, help="User to recall and learn for.")
 @runs_option
 @click.option("--new", "fresh", is_flag=True, help="Begin a new run, with empty memories.")
 @json_option
-def chat(
-    policy: str | None,
-    model: str | None,
-    memories: tuple[str, ...],
-    tools: tuple[str, ...],
-    skills: tuple[str, ...],
-    rewards: tuple[str, ...],
-    hooks: tuple[str, ...],
-    assignments: tuple[str, ...],
-    spec: Path | None,
-    user: str,
-    runs: Path | None,
-    fresh: bool,
-    out: Out,
-) -> None:
+def chat(user: str, runs: Path | None, fresh: bool, out: Out, **given: Any) -> None:
     """Talk with a policy, and let it learn from what you think of its answers.
 
     Each conversation is an episode of a run. With the same options, the newest such run is continued, so that its
     memories know what they learned. /help shows what can be typed besides words.
     """
-    if not policy and not model and not spec and not any(one.startswith("policy") for one in assignments):
+    named = given["policy"] or given["model"] or given["spec"]
+    if not named and not any(one.startswith("policy") for one in given["assignments"]):
         raise SettingsError(
             "there is no model to talk with",
             fix="a local server:      agentfw chat --policy openai --set policy.base_url=http://localhost:11434/v1"
             " --set policy.model=NAME\n"
             "       a model in this process: agentfw chat --model smollm2, or ORG/NAME, a folder, or a GGUF file",
         )
-    from agentfw.host import runs_directory
-
     from ..gateway.live import opened
     from .conversation import Screen, TerminalScreen
 
-    live = opened(
-        runs_directory(runs),
-        start="chat",
-        again="" if fresh else "newest",
-        policy=policy,
-        model=model,
-        memories=memories,
-        tools=tools,
-        skills=skills,
-        rewards=rewards,
-        hooks=hooks,
-        assignments=assignments,
-        spec=spec,
-    )
+    live = opened(runs_directory(runs), start="chat", again="" if fresh else "newest", **given)
     in_terminal = sys.stdin.isatty() and out.stream.isatty() and not out.json
     screen = TerminalScreen(out) if in_terminal else Screen(out)
     is_new = next(iter(live.folder.path.glob("*.jsonl")), None) is None

@@ -165,7 +165,7 @@ class Writing:
         self.protocol, self._body, self._asked, self._about = protocol, body, asked, about
         self._spoken, self._native = spoken or protocol, spoken is protocol
         self._reader, self._writer = self._spoken.reader(), protocol.writer(body)
-        self._chunks, self._begun = Chunks(asked, about), False
+        self._chunks, self._begun, self._broken = Chunks(asked, about), False, False
 
     def whole(self, replies: Sequence[Reply], headers: Mapping[str, str]) -> Response:
         passed = replies[0].passed
@@ -200,18 +200,20 @@ class Writing:
                 return
             yield from self._written(self._start())
             yield from self._written(self._chunks.end(reply))
-        elif self._native:
+        elif self._native or self._broken:
             return
         yield from self._writer.end()
 
     def _translated(self, piece: bytes) -> Iterator[bytes]:
-        for line in piece.splitlines():
-            try:
-                for chunk in self._reader.take(line):
-                    yield from self._writer.take(headed(chunk, "chat.completion.chunk", self._about))
-            except Malformed as error:
-                told = error.told or {"message": "the model's server sent a broken event"}
-                yield from self._writer.take({"error": told})
+        """Nothing follows an error, whatever the server goes on with."""
+        try:
+            for line in () if self._broken else piece.splitlines():
+                yield from self._written(
+                    headed(chunk, "chat.completion.chunk", self._about) for chunk in self._reader.take(line)
+                )
+        except Malformed as error:
+            self._broken = True
+            yield self.protocol.error_event(problem_of(error.told or "the model's server sent a broken event"))
 
     def _start(self) -> Iterator[dict[str, Any]]:
         if not self._begun:

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _CHAT = ChatCompletions()
-_BELOW = "", "/s/{session}"
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -96,7 +95,12 @@ class Gateway:
         self._attending = set[asyncio.Task[None]]()
         self.answers = AnswersInProgress(finder, line or Line(at_once=sys.maxsize), count)
         endpoints = Endpoints(self.models, self.callers, self.answers.line)
-        routes = []
+        routes: list[Route] = []
+
+        def serve(what: str, paths: Sequence[str], handler: Handler, *methods: str, **guards: Any) -> None:
+            guarded = self._guarded(what, handler, **guards)
+            routes.extend(Route(path, guarded, methods=methods or ["POST"]) for path in paths)
+
         for protocol in protocols().values():  # first, because routes are tried in turn
             answer = self._answer if protocol.converses else endpoints.embeddings
             handlers: dict[str, Callable[[Protocol, Request], Awaitable[Response]]] = {
@@ -104,47 +108,26 @@ class Gateway:
                 protocol.stream_path: partial(self._answer, streams=True),
                 protocol.count_path: endpoints.count_tokens,
             }
-            routes += [
-                Route(
-                    below + route,
-                    self._guarded(path.partition("?")[0], partial(handler, protocol), protocol),
-                    methods=["POST"],
-                )
-                for path, handler in handlers.items()
-                for route in (protocol.routes(path) if path else ())
-                for below in _BELOW
-            ]
-        for below in _BELOW:
-            routes += [
-                Route(f"{below}/{version}/models", self._guarded("models", endpoints.models), methods=["GET"])
-                for version in ("v1", "v1beta")
-            ]
-            routes.append(
-                Route(f"{below}/v1/models/{{name:path}}", self._guarded("models", endpoints.model), methods=["GET"])
-            )
-        for path in ("/feedback", "/s/{session}/feedback"):
-            routes.append(Route(path, self._guarded("feedback", self._feedback), methods=["POST"]))
-        routes.append(Route("/s/{session}/end", self._guarded("end", self._end), methods=["POST"]))
+            for path, handler in handlers.items():
+                paths = _everywhere(*protocol.routes(path)) if path else []
+                serve(path.partition("?")[0], paths, partial(handler, protocol), protocol=protocol)
+        serve("models", _everywhere("/v1/models", "/v1beta/models"), endpoints.models, "GET")
+        serve("models", _everywhere("/v1/models/{name:path}"), endpoints.model, "GET")
+        serve("feedback", _everywhere("/feedback"), self._feedback)
+        serve("end", ["/s/{session}/end"], self._end)
         if spans is not None:
-            for path in ("/v1/traces", "/s/{session}/v1/traces"):
-                routes.append(Route(path, self._guarded("traces", spans.receive), methods=["POST"]))
-        routes += [
-            Route(f"{below}/v1/{{path:path}}", self._guarded("others", endpoints.others), methods=_METHODS)
-            for below in _BELOW
-        ]
+            serve("traces", _everywhere("/v1/traces"), spans.receive)
+        serve("others", _everywhere("/v1/{path:path}"), endpoints.others, *_METHODS)
         if page is not None:
-            routes.append(Route("/", self._guarded("page", page.html, needs_key=False), methods=["GET"]))
-            routes += [
-                Route(path, self._guarded(path, handler), methods=[method]) for method, path, handler in page.handlers
-            ]
-            routes += [
-                Route(path, self._guarded(path, handler, admits=False), methods=[method])
-                for method, path, handler in page.views
-            ]
+            serve("page", ["/"], page.html, "GET", needs_key=False)
+            for method, path, handled in page.handlers:
+                serve(path, [path], handled, method)
+            for method, path, handled in page.views:
+                serve(path, [path], handled, method, admits=False)
         if health is not None:
             routes.append(Route("/healthz", health.alive, methods=["GET"]))
-            routes.append(Route("/readyz", self._guarded("readyz", health.ready, admits=False), methods=["GET"]))
-            routes.append(Route("/metrics", self._guarded("metrics", health.metrics), methods=["GET"]))
+            serve("readyz", ["/readyz"], health.ready, "GET", admits=False)
+            serve("metrics", ["/metrics"], health.metrics, "GET")
         self.app: ASGIApp = Starlette(routes=routes, exception_handlers={404: _no_such_path, 405: _no_such_path})
 
     # -- requests ------------------------------------------------------------------------------------------------------
@@ -409,6 +392,11 @@ class Gateway:
             return
         for event in writing.end(reply):
             yield event
+
+
+def _everywhere(*paths: str) -> list[str]:
+    """These paths of the gateway, and below the address of each session."""
+    return [below + path for path in paths for below in ("", "/s/{session}")]
 
 
 def _part_of(request: Request, name: str) -> tuple[str, str]:

@@ -17,23 +17,22 @@ import signal
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError, known_names
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted, shown_path
+from agentfw.runs import LiveRun
 
-from ..command_options import json_option, runs_option, skill_options
+from ..command_options import json_option, runs_option, show, spec_options
 from .forgetting import forget
 from .learning.command import CANARY, forget_feedback, learning_of, learning_options, rollback, versions
 from .operator_commands import keys, keys_at, sessions
 from .replay import replay
 from .usage import usage
 from .variants import variants
-
-if TYPE_CHECKING:
-    from agentfw.runs import LiveRun
 
 _KEY = "AGENTFW_KEY"
 """The environment variable with the operator's key."""
@@ -76,14 +75,8 @@ _COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
 @click.option(
     "--tool", "tools", multiple=True, metavar="NAME[=ALIAS]", help="Tool to offer on the page. Can be repeated."
 )
-@skill_options
-@click.option(
-    "--reward", "rewards", multiple=True, metavar="NAME", help="Reward model to score with. Default: feedback."
-)
-@click.option("--hook", "hooks", multiple=True, metavar="NAME", help="Hook to use, such as approve. Can be repeated.")
+@spec_options
 @click.option("--mask", is_flag=True, help="Mask keys, passwords and card numbers in what is recorded (--hook redact).")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
-@click.option("--spec", type=click.Path(path_type=Path), help="Spec file (TOML) to start from.")
 @runs_option
 @click.option("--resume", metavar="RUN", help="Continue the sessions of this run. Default: of the newest.")
 @click.option("--new", "fresh", is_flag=True, help="Begin a new record of sessions. The memory stays.")
@@ -170,17 +163,8 @@ _COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
 @click.pass_context
 def serve(
     context: click.Context,
-    policy: str | None,
-    model: str | None,
-    memories: tuple[str, ...],
     remember: str,
-    tools: tuple[str, ...],
-    skills: tuple[str, ...],
-    rewards: tuple[str, ...],
-    hooks: tuple[str, ...],
     mask: bool,
-    assignments: tuple[str, ...],
-    spec: Path | None,
     runs: Path | None,
     resume: str | None,
     fresh: bool,
@@ -191,8 +175,6 @@ def serve(
     hosts: tuple[str, ...],
     upstream_key: str | None,
     names: tuple[str, ...],
-    models: tuple[str, ...],
-    fallbacks: tuple[str, ...],
     idle: float,
     max_concurrency: int | None,
     queue_timeout: float,
@@ -205,6 +187,7 @@ def serve(
     metric: str,
     owns: bool,
     out: Out,
+    **given: Any,
 ) -> None:
     """Serve a policy over HTTP, and record each session as an episode.
 
@@ -218,8 +201,6 @@ def serve(
     """
     if context.invoked_subcommand is not None:
         return
-    from agentfw.host import runs_directory
-
     from .callers import LOOPBACK
     from .health import log_as_json
     from .keys import is_weak
@@ -244,19 +225,9 @@ def serve(
             f"the key in {_KEY} is easy to guess, and {host} can be reached from other machines",
             fix=f"export {_KEY}=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')",
         )
-    given: dict[str, Any] = {
-        "policy": policy,
-        "model": model,
-        "memories": memories,
-        "tools": tools,
-        "skills": skills,
-        "rewards": rewards,
-        "hooks": (*hooks, "redact") if mask and "redact" not in hooks else hooks,
-        "assignments": assignments,
-        "spec": spec,
-        "models": list(models),
-        "fallbacks": fallbacks,
-    }
+    if mask and "redact" not in given["hooks"]:
+        given["hooks"] = (*given["hooks"], "redact")
+    model = given["model"]
     if model and "=" in model and not Path(model).exists():
         raise UsageError(f"--model {model}: a model has no =", fix=f"to serve another one beside it: --also {model}")
     if resume and (fresh or remember != "said" or any(given.values())):
@@ -371,11 +342,8 @@ def feedback(
         results.append(_posted(f"{address}/feedback", body, key))
     if ends:
         results.append(_posted(f"{address}/end", {}, key))
-    if out.json:
-        out.data(results[-1])
-        return
-    for result in results:
-        out.line("   ".join(f"{name} {shown}" for name, shown in result.items() if shown is not None))
+    told = [[f"{name} {shown}" for name, shown in result.items() if shown is not None] for result in results]
+    show(out, results[-1], *map("   ".join, told))
 
 
 def _told_at_the_end(live: LiveRun, shared: str) -> str:

@@ -15,25 +15,24 @@ import asyncio
 import json
 import re
 import shutil
-import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from agentfw import Task
 from agentfw.errors import AgentfwError, UsageError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
+from agentfw.runs import LiveRun, RunFolder, drop_records, find_run, list_runs, read_journal
 
-from ..command_options import json_option, runs_option
-
-if TYPE_CHECKING:
-    from agentfw.runs import LiveRun, RunFolder
-
-    from .learning.version_file import VersionFile
+from ..command_options import confirm, gateway_options, show, yes_option
+from .learning.version_file import Removal, VersionFile
 
 
 @dataclass
@@ -51,31 +50,23 @@ class Forgotten:
 @click.command()
 @click.argument("user")
 @click.option("--run", metavar="RUN", help="Record of the gateway. Default: all records in the directory of runs.")
-@click.option("--sessions", "shared", metavar="WHERE", default="", help="Sessions that gateways share.")
 @click.option(
     "--spec", type=click.Path(path_type=Path, exists=True), help="Spec of these gateways, which names their memories."
 )
-@click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@runs_option
-@json_option
+@yes_option
+@gateway_options("Sessions that gateways share.")
 def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool, runs: Path | None, out: Out) -> int:
     """Delete USER everywhere: record, memories, and versions trained on their feedback.
 
     What this can't reach is listed. A gateway that keeps its record in a folder has to be stopped first. The exit code
     is 1 if something has to be repeated. This cannot be undone.
     """
-    from agentfw.host import runs_directory
-    from agentfw.runs import find_run, list_runs
-
     if bool(shared) != bool(spec) or (shared and run):
         raise UsageError(
             "--sessions and --spec belong together, without --run: what is shared, and the memories beside it",
             fix="name both for gateways that share sessions, and neither for one that keeps its record in a folder",
         )
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("this can't be undone, and there is no terminal to confirm it on", fix="add --yes")
-        click.confirm(f"Delete everything of {user}?", abort=True, err=True)
+    confirm(f"Delete everything of {user}?", yes)
     root, told, tried = runs_directory(runs), Forgotten(), set[Path]()
     if shared:
         _out_of_database(user, shared, told)
@@ -96,23 +87,21 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
             index.unlink(missing_ok=True)
     told.left += [f"copy in {path}: delete this run" for path in _copies(user, root) if path not in tried]
     told.left.append("backups and dumps that were made before: forget them again after one is restored")
-    if out.json:
-        out.data(asdict(told))
-        return int(bool(told.undone))
     kept = ", ".join(f"{count} {name}" for name, count in told.memories.items() if count) or "nothing"
-    out.line(f"{counted(told.sessions, 'session')} deleted; of the memories: {kept}")
-    out.line(f"versions withdrawn and deleted: {', '.join(told.withdrawn) or 'none'}")
-    for each in told.left:
-        out.line(f"left: {each}")
-    for each in told.undone:
+    show(
+        out,
+        asdict(told),
+        f"{counted(told.sessions, 'session')} deleted; of the memories: {kept}",
+        f"versions withdrawn and deleted: {', '.join(told.withdrawn) or 'none'}",
+        *(f"left: {each}" for each in told.left),
+    )
+    for each in () if out.json else told.undone:
         out.warning(f"not done: {each}")
     return int(bool(told.undone))
 
 
 def _withdraw(user: str, file: VersionFile) -> list[str]:
     """Withdraw the versions that learned from a person, and delete their adapters."""
-    from .learning.version_file import Removal
-
     if not file.exists:
         return []
     names = {episode.task.query for episode in file.episodes() if episode.task.user == user}
@@ -137,15 +126,11 @@ def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
     from .learning.shared_versions import SharedVersionFile
     from .sessions.session_store import Chosen, SessionJournal
 
-    with tempfile.TemporaryDirectory(prefix="agentfw-forget-") as folder:
-        versions = SharedVersionFile(Path(folder), shared)
+    here = tempfile.TemporaryDirectory(prefix="agentfw-forget-")
+    with here as folder, closing(SharedVersionFile(Path(folder), shared)) as versions:
         told.withdrawn += _withdraw(user, versions)
-        versions.close()
-    journal = SessionJournal(shared)
-    try:
+    with closing(SessionJournal(shared)) as journal:
         told.sessions, in_use = journal.delete(Chosen(user))
-    finally:
-        journal.close()
     if in_use:
         told.undone.append(f"{counted(in_use, 'session')} being answered; run the same command again later")
     if told.withdrawn:
@@ -153,8 +138,6 @@ def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
 
 
 def _out_of_record(user: str, record: RunFolder, told: Forgotten) -> None:
-    from .learning.version_file import VersionFile
-
     record.lock()
     try:
         told.withdrawn += _withdraw(user, VersionFile(record.path))
@@ -165,9 +148,6 @@ def _out_of_record(user: str, record: RunFolder, told: Forgotten) -> None:
 
 def _rewrite(user: str, folder: Path) -> int:
     """Write the journals of a record again without a person. Returns the number of their sessions."""
-    from agentfw import Task
-    from agentfw.runs import drop_records, read_journal
-
     from ..view.waterfall import spans_file
 
     own, sessions, last = set[str](), set[str](), -1
@@ -222,8 +202,6 @@ def _out_of_memories(user: str, root: Path, given: dict[str, Any], told: Forgott
 
 def _copies(user: str, root: Path) -> list[Path]:
     """Runs, such as trainings, that have sessions of a person."""
-    from agentfw.runs import list_runs
-
     named = re.compile(rb'"user": ?' + re.escape(json.dumps(user).encode()))
 
     def names_them(file: Path) -> bool:

@@ -10,38 +10,28 @@ This module is imported for --help, so each command imports what it needs.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from agentfw.errors import UsageError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option, runs_option
+from ..command_options import confirm, gateway_options, json_option, show, yes_option
 
 if TYPE_CHECKING:
     from .keys import Keys
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def _where(command: Command) -> Command:
-    """The options that say which keys are meant, as `agentfw serve` has them."""
-    shared = click.option(
-        "--sessions", "shared", metavar="WHERE", default="", help="Keys of gateways that share these."
-    )
-    return runs_option(shared(command))
+_where = gateway_options("Keys of gateways that share these.")
 
 
 def keys_at(runs: Path | None, shared: str) -> Keys:
     """The keys of a gateway: those in the database that it shares with others, if it does, or in a file."""
-    from agentfw.host import runs_directory
-
     from .keys import KeyFile
 
     if not shared:
@@ -66,7 +56,6 @@ def keys() -> None:
 @click.option("--any-user", is_flag=True, help="Let the program that has the key name the user in each request.")
 @click.option("--per-minute", type=click.IntRange(1), help="Maximum number of answers in a minute.")
 @_where
-@json_option
 def add(
     name: str,
     user: str | None,
@@ -82,16 +71,13 @@ def add(
     place = keys_at(runs, shared)
     whose = None if any_user else user or ""
     secret = place.add(name, user=whose, per_minute=per_minute)
-    if out.json:
-        out.data({"name": name, "user": None if any_user else user or name, "key": secret})
-        return
-    out.line(secret)
-    out.note(f"the key of {name}, in {place.place}; it is not shown again")
+    show(out, {"name": name, "user": None if any_user else user or name, "key": secret}, secret)
+    if not out.json:
+        out.note(f"the key of {name}, in {place.place}; it is not shown again")
 
 
 @keys.command("list")
 @_where
-@json_option
 def list_(runs: Path | None, shared: str, out: Out) -> None:
     """List the keys, without their secrets."""
     found = keys_at(runs, shared).keys()
@@ -107,7 +93,6 @@ def list_(runs: Path | None, shared: str, out: Out) -> None:
 @keys.command()
 @click.argument("name")
 @_where
-@json_option
 def revoke(name: str, runs: Path | None, shared: str, out: Out) -> None:
     """Take a key back. The gateway refuses its next request."""
     keys_at(runs, shared).revoke(name)
@@ -130,7 +115,7 @@ def sessions() -> None:
 @click.option("--user", default="", help="Sessions of this user.")
 @click.option("--key", "space", default="", metavar="NAME", help="Sessions that were led with this key.")
 @click.option("--before", type=click.DateTime(), metavar="TIME", help="Sessions that were last used before then.")
-@click.option("--yes", is_flag=True, help="Skip the confirmation.")
+@yes_option
 @json_option
 def delete(where: str, user: str, space: str, before: datetime | None, yes: bool, out: Out) -> None:
     """Delete the sessions for which all the given options hold, with everything that was said in them.
@@ -142,18 +127,9 @@ def delete(where: str, user: str, space: str, before: datetime | None, yes: bool
 
     if not (user or space or before):
         raise UsageError("nothing says which sessions", fix="use --user, --key or --before")
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("this can't be undone, and there is no terminal to confirm it on", fix="add --yes")
-        click.confirm("Delete these sessions?", abort=True, err=True)
-    journal = SessionJournal(where)
-    try:
+    confirm("Delete these sessions?", yes)
+    with closing(SessionJournal(where)) as journal:
         deleted, left = journal.delete(Chosen(user, space, before.timestamp() if before else None))
-    finally:
-        journal.close()
-    if out.json:
-        out.data({"deleted": deleted, "in_use": left})
-        return
-    out.line(f"{counted(deleted, 'session')} deleted")
-    if left:
+    show(out, {"deleted": deleted, "in_use": left}, f"{counted(deleted, 'session')} deleted")
+    if left and not out.json:
         out.warning(f"{counted(left, 'session')} in use and not deleted; run the same command again later")

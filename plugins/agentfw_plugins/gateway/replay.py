@@ -15,21 +15,29 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import click
 
+from agentfw import Episode, Host
+from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import AgentfwError, UsageError
+from agentfw.host import HostOptions, find_project, runs_directory
 from agentfw.printing.out import Out, counted
+from agentfw.runs import (
+    LiveRun,
+    RunFolder,
+    apply_assignments,
+    find_run,
+    parse_spec,
+    policy_of_run,
+    read_sessions,
+)
 
-from ..command_options import json_option, runs_option
-
-if TYPE_CHECKING:
-    from agentfw import Episode
-    from agentfw.runs import LiveRun, RunFolder
-
-    from .variants import Variant
+from ..command_options import json_option, runs_option, set_option, show
+from .learning.version_file import VersionFile
+from .variants import Variant, read_variants
 
 _AT_ONCE = 8
 _VIEW = "http://127.0.0.1:8766"
@@ -47,7 +55,7 @@ _VIEW = "http://127.0.0.1:8766"
 @click.option("--user", help="Only the sessions of this user.")
 @click.option("--session", help="Only the session of this name.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of sessions, the newest ones. Default: all.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated.")
+@set_option
 @runs_option
 @json_option
 def replay(
@@ -62,12 +70,6 @@ def replay(
     out: Out,
 ) -> None:
     """Ask the questions of a recorded gateway RUN again, of another variant or policy."""
-    from agentfw import Host
-    from agentfw.host import HostOptions, find_project, runs_directory
-    from agentfw.runs import LiveRun, find_run, parse_spec, policy_of_run, read_sessions
-
-    from .variants import Variant, read_variants
-
     root = runs_directory(runs)
     source = find_run(root, run)
     variant = read_variants([text])[1] if text else Variant("again")
@@ -99,10 +101,10 @@ def replay(
         "cost before": sum(old.usage.cost or 0.0 for old, _ in pairs),
         "compare": f"{_VIEW}/runs?{urlencode(names)}",
     }
+    count = f"{counted(len(pairs), 'answer')} of {variant.name} in {live.folder.path}/, {told['same']} as before"
+    show(out, told, count)
     if out.json:
-        out.data(told)
         return
-    out.line(f"{counted(len(pairs), 'answer')} of {variant.name} in {live.folder.path}/, {told['same']} as before")
     for failure in sorted({*failures}):
         out.warning(failure)
     out.line(f"compare: agentfw view --runs {root}   then open {told['compare']}")
@@ -112,11 +114,6 @@ def _spec(
     source: RunFolder, answers: str | dict[str, Any], variant: Variant, assignments: tuple[str, ...]
 ) -> dict[str, Any]:
     """What the recorded run says, with the policy that answers and what differs in the variant."""
-    from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.runs import apply_assignments
-
-    from .learning.version_file import VersionFile
-
     spec = source.about["spec"]
     given: dict[str, Any] = {"name": answers} if isinstance(answers, str) else answers
     policy = {"name": given["name"], "settings": dict(given.get("settings", {}))}

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option, runs_option
+from ..command_options import gateway_options
 from ..hooks.ledger import FILE, GROUPS, Ledger, Row
 
 if TYPE_CHECKING:
@@ -40,16 +41,14 @@ _BAR = 12
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="First day (UTC). Default: all days.")
 @click.option("--user", help="Only what this user spent.")
 @click.option("--key", help="Only what was spent with this key.")
-@runs_option
-@click.option("--sessions", "shared", metavar="WHERE", help="What the gateways spent that share these sessions.")
-@json_option
+@gateway_options("What the gateways spent that share these sessions.")
 def usage(
     by: str,
     since: datetime | None,
     user: str | None,
     key: str | None,
     runs: Path | None,
-    shared: str | None,
+    shared: str,
     out: Out,
 ) -> None:
     """Show how many tokens answers took, and what they cost.
@@ -57,8 +56,6 @@ def usage(
     They are counted as the provider counts them. The prices are those of the policy, or else those of the list in the
     package genai-prices (in US dollars).
     """
-    from agentfw.host import runs_directory
-
     day = since.date().isoformat() if since else ""
     rows = Ledger(shared or runs_directory(runs) / FILE).report(by, since=day, user=user, key=key)
     if out.json:

@@ -25,7 +25,7 @@ import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -36,10 +36,11 @@ import click
 
 from agentfw import Episode, Message
 from agentfw.errors import StorageError, UsageError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out
 from agentfw.runs import make_folder, read_sessions, write_whole
 
-from ..command_options import json_option, runs_option
+from ..command_options import gateway_options, json_option, runs_option, show
 from ..rewards.measured import Metric, is_feedback
 
 CONTROL, FILE, LEVEL = "control", "variants.json", 0.05
@@ -107,21 +108,15 @@ class VariantFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._read: tuple[int, int] | None = None
-        self._found: Comparison | None = None
 
     def read(self) -> Comparison | None:
         try:
-            about = self.path.stat()
-            if self._read != (about.st_mtime_ns, about.st_ino):
-                values = json.loads(self.path.read_text("utf-8"))
-                values["variants"] = [Variant(**one) for one in values["variants"]]
-                self._found, self._read = Comparison(**values), (about.st_mtime_ns, about.st_ino)
+            values = json.loads(self.path.read_text("utf-8"))
+            return Comparison(**{**values, "variants": [Variant(**one) for one in values["variants"]]})
         except FileNotFoundError:
-            self._found = self._read = None
+            return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StorageError(f"can't read the variants in {self.path}: {error}", fix="move the file away") from error
-        return self._found
 
     def write(self, comparison: Comparison) -> None:
         make_folder(self.path.parent)
@@ -326,9 +321,14 @@ def _decide(file: VariantFile, comparison: Comparison, reading: RatedSessions) -
 
 
 def _file(runs: Path | None) -> VariantFile:
-    from agentfw.host import runs_directory
-
     return VariantFile(runs_directory(runs) / FILE)
+
+
+def _compared(file: VariantFile) -> Comparison:
+    comparison = file.read()
+    if comparison is None:
+        raise UsageError("nothing is compared", fix="agentfw serve variants start --variant terse:prompt=FILE")
+    return comparison
 
 
 def sessions_below(runs: Path, since: float) -> Iterator[Episode]:
@@ -341,26 +341,19 @@ def sessions_below(runs: Path, since: float) -> Iterator[Episode]:
 def _rated_in(shared: str, since: float) -> Iterator[Episode]:
     from .sessions.session_store import Chosen, SessionJournal
 
-    journal = SessionJournal(shared)
-    try:
+    with closing(SessionJournal(shared)) as journal:
         yield from journal.sessions(Chosen(rated=True, since=since))
-    finally:
-        journal.close()
 
 
 @click.group(invoke_without_command=True)
-@runs_option
-@click.option("--sessions", "shared", metavar="WHERE", default="", help="Sessions that gateways share.")
-@json_option
+@gateway_options("Sessions that gateways share.")
 @click.pass_context
 def variants(context: click.Context, runs: Path | None, shared: str, out: Out) -> None:
     """Compare variants of a gateway, each with a share of the users, or show how a comparison goes."""
     if context.invoked_subcommand is not None:
         return
     file = _file(runs)
-    comparison = file.read()
-    if comparison is None:
-        raise UsageError("nothing is compared", fix="agentfw serve variants start --variant terse:prompt=FILE")
+    comparison = _compared(file)
     rated = _rated_in(shared, comparison.began) if shared else sessions_below(file.path.parent, comparison.began)
     found = results(list(rated_sessions(rated, comparison)), comparison)
     if out.json:
@@ -408,11 +401,8 @@ def start(texts: tuple[str, ...], metric: str, sessions: int, per_team: bool, ru
     Metric.read(metric)
     comparison = Comparison(read_variants(texts), metric, sessions, per_team)
     _file(runs).write(comparison)
-    if out.json:
-        out.data(asdict(comparison))
-    else:
-        shares = ", ".join(f"{one.name} {one.weight:.0%}" for one in comparison.variants)
-        out.line(f"compared until it is clear, or {sessions} sessions are rated: {shares}")
+    shares = ", ".join(f"{one.name} {one.weight:.0%}" for one in comparison.variants)
+    show(out, asdict(comparison), f"compared until it is clear, or {sessions} sessions are rated: {shares}")
 
 
 @variants.command()
@@ -422,14 +412,9 @@ def start(texts: tuple[str, ...], metric: str, sessions: int, per_team: bool, ru
 def end(name: str, runs: Path | None, out: Out) -> None:
     """End a comparison before it is clear."""
     file = _file(runs)
-    comparison = file.read()
-    if comparison is None:
-        raise UsageError("nothing is compared", fix="agentfw serve variants start --variant terse:prompt=FILE")
+    comparison = _compared(file)
     if name not in [one.name for one in comparison.variants]:
         raise UsageError(f'there is no variant "{name}"', fix="see: agentfw serve variants")
     comparison.per_team, comparison.decided = False, {"": name}
     file.write(comparison)
-    if out.json:
-        out.data(asdict(comparison))
-    else:
-        out.line(f"all users get {name} now")
+    show(out, asdict(comparison), f"all users get {name} now")

@@ -13,7 +13,6 @@ memory: the same batch is then split in the same way after a restart, and a resu
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -29,6 +28,7 @@ from agentfw.seeds import Seeds
 
 from ..models import choose_device, load_base, locate, other_layers, own_attention, require_trainable
 from ..models.base import machine_memory
+from ..models.locate import copy_but_weights
 from ..models.sharding import divide, gathered, here, hollow, part_like, whole
 from .group import Ranks
 from .logprobs import token_logprobs
@@ -346,9 +346,7 @@ class Network:
             config.save_pretrained(folder)
             config.inference_mode = False
         else:
-            for path in self.folder.iterdir():
-                if path.is_file() and ".safetensors" not in path.name:
-                    shutil.copyfile(path, folder / path.name)
+            copy_but_weights(self.folder, folder)
             self.base.config.save_pretrained(folder)
         save_file(weights, folder / self._file, metadata={"format": "pt"})
 

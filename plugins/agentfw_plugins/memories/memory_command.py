@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
@@ -32,13 +31,15 @@ import click
 from click import argument, option
 
 from agentfw.errors import UsageError
-from agentfw.printing.out import Out
+from agentfw.host import runs_directory
+from agentfw.printing.out import Out, shown_path
 
-from ..command_options import json_option
+from ..command_options import confirm, json_option, yes_option
 from . import memory_answers as printed
+from . import translated_errors
 
 if TYPE_CHECKING:
-    from agentfw_memory import SkillGraph
+    from agentfw_memory import NewSkill, SkillGraph
 
 _SERVERS = ("postgresql://", "postgres://")
 """How the addresses of stores begin that are no files."""
@@ -79,9 +80,6 @@ def _time(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 def _served() -> str:
-    from agentfw.host import runs_directory
-    from agentfw.printing.out import shown_path
-
     return shown_path(runs_directory(None) / "memory.db")
 
 
@@ -342,11 +340,7 @@ def _add(one: Subcommand) -> None:
             if one.asks is not None:
                 words = one.asks(**given)
                 question = f"{words[0].upper()}{words[1:]} in {store}, tenant {tenant}? This cannot be undone."
-                if not yes and not sys.stdin.isatty():
-                    fix = f"agentfw memory {words} --yes"
-                    raise UsageError("this can't be undone, and there is no terminal to confirm it on", fix=fix)
-                if not yes:
-                    click.confirm(question, abort=True, err=True)
+                confirm(question, yes, fix=f"agentfw memory {words} --yes")
             answer = one.call(graph, tell, **given)
         found = {**answer, "user": ""}.values() if isinstance(answer, dict) else answer
         if one.nothing and not any(found):
@@ -355,7 +349,7 @@ def _add(one: Subcommand) -> None:
         if one.asks is not None and store.startswith(_SERVERS):
             out.note("the server's write-ahead log, replicas and backups still hold the data until they are recycled")
 
-    yes = (option("--yes", is_flag=True, help="Skip the confirmation."),) if one.asks else ()
+    yes = (yes_option,) if one.asks else ()
     decorators = (*one.parameters, *yes, _STORE, _TENANT, json_option)
     decorated = reduce(lambda inner, decorator: decorator(inner), reversed(decorators), command)
     memory.command(one.name, help=one.help)(decorated)
@@ -398,44 +392,41 @@ def import_(words: tuple[str, ...], owner: str, yes: bool, embedder: str, store:
 
     `skills FOLDER` imports folders with a SKILL.md, once you have approved them.
     """
-    from . import translated_errors
-
     if len(words) != (1 + (words[0] == "skills")):
         raise UsageError(f"{' '.join(words)} is not FILE or skills FOLDER", fix="agentfw memory import skills FOLDER")
     path = Path(words[-1])
     if not path.exists():
         raise UsageError(f"there is no {path}", fix="check the path")
+    what = "rows"
+    new: list[NewSkill] = []
     if words[0] == "skills":
         from agentfw.host.trust import allow_folder, require_trusted_folder
         from agentfw_memory.graph.exchange.skill_folders import as_new_skill, read_skill_folders
 
         (allow_folder if yes else require_trusted_folder)(path)
         with translated_errors():
-            skills = [as_new_skill(one, owner=owner, reviewed=True) for one in read_skill_folders(path)]
-        with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
-            added = {"path": str(path), "skills": len(graph.add_all(skills))}
-        _answered(out, added, printed.said(f"{{skills:,}} skills imported into {store}, tenant {tenant}"))
-        return
-    if path.is_dir():
+            what = "skills"
+            new = [as_new_skill(one, owner=owner, reviewed=True) for one in read_skill_folders(path)]
+    elif path.is_dir():
         raise UsageError(f"{path} is a folder", fix=f"agentfw memory import skills {path}")
-    with path.open(encoding="utf-8", errors="replace") as file:
-        is_export, second = '"format"' in file.readline(1000), file.readline()
-    if is_export:
-        # The tenant must use the export's embedder, and a new tenant stores its embedder at once.
-        try:
-            embedder = str(json.loads(second)["embedder"][0])
-        except (ValueError, KeyError, TypeError, IndexError):
-            embedder = ""  # the file is refused when it is read
-        with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
-            answer, what = {"path": str(path), "rows": graph.admin.import_jsonl(path)}, "rows"
     else:
-        from agentfw_memory import read_memories
+        with path.open(encoding="utf-8", errors="replace") as file:
+            is_export, second = '"format"' in file.readline(1000), file.readline()
+        if is_export:
+            # The tenant must use the export's embedder, and a new tenant stores its embedder at once.
+            try:
+                embedder = str(json.loads(second)["embedder"][0])
+            except (ValueError, KeyError, TypeError, IndexError):
+                embedder = ""  # the file is refused when it is read
+        else:
+            from agentfw_memory import read_memories
 
-        with translated_errors():
-            memories = read_memories(path, owner=owner)
-        with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
-            answer, what = {"path": str(path), "memories": len(graph.add_all(memories))}, "memories"
-    _answered(out, answer, printed.said(f"{{{what}:,}} {what} imported into {store}, tenant {tenant}"))
+            with translated_errors():
+                what, new = "memories", read_memories(path, owner=owner)
+    with out.progress("importing"), _opened(store, tenant, make=True, embedder=embedder) as graph:
+        count = graph.admin.import_jsonl(path) if what == "rows" else len(graph.add_all(new))
+    told = printed.said(f"{{{what}:,}} {what} imported into {store}, tenant {tenant}")
+    _answered(out, {"path": str(path), what: count}, told)
 
 
 @memory.command()
@@ -449,8 +440,6 @@ def reembed(embedder: str, store: str, tenant: str, out: Out) -> None:
     Run the same command again to resume after an interruption.
     """
     from agentfw_memory import SkillGraph
-
-    from . import translated_errors
 
     _must_exist(store, tenant)
     with translated_errors(), out.progress("reading the graph") as tell:
@@ -476,8 +465,6 @@ def serve(embedder: str, store: str, tenant: str) -> None:
 def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") -> Iterator[SkillGraph]:
     from agentfw_memory import SkillGraph
 
-    from . import translated_errors
-
     if not make:
         _must_exist(store, tenant)
     elif store == _served():
@@ -488,8 +475,6 @@ def _opened(store: str, tenant: str, *, make: bool = False, embedder: str = "") 
 
 def _must_exist(store: str, tenant: str) -> None:
     from agentfw_memory import SkillGraph
-
-    from . import translated_errors
 
     server = store.startswith(_SERVERS)
     if not server and not Path(store.rpartition("://")[2]).is_file():

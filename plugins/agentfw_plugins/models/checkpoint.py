@@ -25,7 +25,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 
 from agentfw.errors import SettingsError, StorageError, UsageError, disk_fix
 
@@ -34,16 +34,20 @@ OWN_CODE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": Fa
 _SAMPLE = 1 << 20
 
 
+def ends_of(path: Path) -> bytes:
+    """The start and the end of a file, which tell it from others of its size."""
+    with path.open("rb") as file:
+        start = file.read(_SAMPLE)
+        file.seek(max(0, path.stat().st_size - _SAMPLE))
+        return start + file.read(_SAMPLE)
+
+
 def fingerprint(folder: Path, seed: int) -> str:
     """Fingerprint of the base: its shape, and the start and end of its weights. For random weights, their seed."""
     digest = hashlib.sha256((folder / "config.json").read_bytes())
     files = sorted(folder.glob("*.safetensors"))
     for path in files:
-        size = path.stat().st_size
-        with path.open("rb") as handle:
-            digest.update(f"{path.name} {size}".encode() + handle.read(_SAMPLE))
-            handle.seek(max(0, size - _SAMPLE))
-            digest.update(handle.read(_SAMPLE))
+        digest.update(f"{path.name} {path.stat().st_size}".encode() + ends_of(path))
     if not files:
         digest.update(f"drawn {seed}".encode())
     return digest.hexdigest()[:32]
@@ -97,7 +101,6 @@ def _sync(path: Path) -> None:
 
 
 _TENSOR = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
-_LONGEST = 100_000_000  # bytes; a longer header is invalid
 
 
 class Start(NamedTuple):
@@ -155,13 +158,9 @@ def count_weights(model: Path) -> int:
 def _shapes(path: Path) -> dict[str, list[int]]:
     """The shape of each tensor in a file, from its header."""
     try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > _LONGEST:
-                raise ValueError("its header is too long")
-            header = json.loads(file.read(length))
-        return {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        with safe_open(path, "numpy") as file:
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 - it is no mapping
+    except (OSError, SafetensorError) as error:
         raise SettingsError(
             f"{path} can't be read as safetensors: {error}", fix="the file may be incomplete; copy or save it again"
         ) from error

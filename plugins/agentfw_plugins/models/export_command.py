@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import UsageError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
-from agentfw.runs import newest_version
+from agentfw.runs import RunFolder, find_training, newest_version
 
-from ..command_options import json_option, runs_option
+from ..command_options import json_option, runs_option, show
 from .base import choose_device, computed_in
 from .checkpoint import require_new, version_name, write_folder
 from .export_rows import Library, export_rows
@@ -52,25 +53,18 @@ def export(run: str, folder: Path, merge: bool, library: Library | None, runs: P
       agentfw export last my-model --merge
       agentfw export last rows --to trl
     """
-    from agentfw.host import runs_directory
-    from agentfw.runs import find_training
-
     found = find_training(runs_directory(runs), run)
     if library is not None:
         if merge:
             raise UsageError("--merge is about a version, and --to about episodes", fix="write each to its own folder")
         count = export_rows(found, folder, library)
-        if out.json:
-            out.data({"run": found.id, "rows": count, "folder": str(folder)})
-        else:
-            out.line(f"{counted(count, 'row')}   {folder}/")
+        told = {"run": found.id, "rows": count, "folder": str(folder)}
+        show(out, told, f"{counted(count, 'row')}   {folder}/")
         return
     version, whole = export_version(found, folder, merge=merge)
-    if out.json:
-        out.data({"run": found.id, "version": version, "folder": str(folder), "whole": whole})
-        return
-    out.line(f"{version}   {folder}/")
-    if whole:
+    told = {"run": found.id, "version": version, "folder": str(folder), "whole": whole}
+    show(out, told, f"{version}   {folder}/")
+    if whole and not out.json:
         out.note(f"serve it: agentfw serve --model {folder}")
 
 

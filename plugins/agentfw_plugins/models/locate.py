@@ -35,7 +35,7 @@ from agentfw.errors import AgentfwError, DuplicateComponentError, MissingExtraEr
 
 from .base import has_weights, load_base, require_room
 from .chat import no_template
-from .checkpoint import OWN_CODE, fingerprint, write_folder
+from .checkpoint import OWN_CODE, ends_of, fingerprint, write_folder
 
 _REQUIRED = ("config.json", "tokenizer.json")
 
@@ -134,7 +134,6 @@ def write_unquantized(model: Any, tensors: Mapping[str, Any], target: Path) -> N
     save_torch_state_dict(dict(tensors), target)
 
 
-_SAMPLE = 1 << 20
 _FORM = 2
 """Version of what is written. A folder of an earlier version is made again."""
 _AGAIN = "copy or download it again: it may be incomplete"
@@ -150,11 +149,7 @@ def is_gguf(path: Path) -> bool:
 
 def gguf_folder(path: Path, *, needs_template: bool = False) -> Path:
     """The folder with what a file stands for. Made at the first call, then found again."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        sample = file.read(_SAMPLE)
-        file.seek(max(0, size - _SAMPLE))
-        identity = f"{_FORM} {size} {sample.hex()} {file.read().hex()}"
+    identity = f"{_FORM} {path.stat().st_size} {ends_of(path).hex()}"
     return cached_folder(
         "gguf", path.stem, identity, lambda unfinished: _convert_gguf(path, unfinished, needs_template)
     )

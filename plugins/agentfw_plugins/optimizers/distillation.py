@@ -54,7 +54,7 @@ class Distillation(Counting[DistillationSettings]):
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         check(groups)
-        return [advantage for group in groups for scored in group for advantage in throughout(scored, 1.0)]
+        return throughout(groups, [[1.0] * len(group) for group in groups])
 
     def loss(self) -> Loss:
         settings = {"bound": self.settings.bound}

@@ -264,12 +264,7 @@ class EmpiricalBayes(Relative[EmpiricalBayesSettings]):
                 for place, value in zip(places, found, strict=True):
                     values[number][place] += weights[track] * value
         self.figures |= self.tracks["personal"].figures
-        return [
-            advantage
-            for group, found in zip(groups, values, strict=True)
-            for scored, value in zip(group, found, strict=True)
-            for advantage in throughout(scored, value)
-        ]
+        return throughout(groups, values)
 
     def state(self) -> dict[str, Any]:
         return {track: histories.state() for track, histories in self.tracks.items()}

@@ -136,15 +136,10 @@ class GRPO(Relative[GRPOSettings]):
     """
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
-        found: list[Advantage] = []
-        for group in groups:
-            rewards = [scored.reward for scored in group]
-            if self.settings.skip and not self.settings.kl and alike(rewards):
-                continue
-            values = normalised(rewards) if self.settings.scale else centred(rewards)
-            for scored, value in zip(group, values, strict=True):
-                found += throughout(scored, value)
-        return found
+        if self.settings.skip and not self.settings.kl:
+            groups = [group for group in groups if not alike([scored.reward for scored in group])]
+        compared = normalised if self.settings.scale else centred
+        return throughout(groups, [compared([scored.reward for scored in group]) for group in groups])
 
 
 class DAPOSettings(GRPOSettings):
@@ -246,9 +241,7 @@ class Reinforce(Relative[ReinforceSettings]):
             rewards = [of_track(samples[place], track) for place in places]
             for place, value in zip(places, normalised(rewards) if rewards else [], strict=True):
                 values[place] += weight * value
-        return [
-            advantage for scored, value in zip(samples, values, strict=True) for advantage in throughout(scored, value)
-        ]
+        return throughout([samples], [values])
 
 
 WHITENING_FLOOR = 0.1
@@ -275,15 +268,11 @@ class GDPO(Relative[GDPOSettings]):
     """
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
-        samples = [scored for group in groups for scored in group]
-        values = [value for group in groups for value in self._sums(group)]
+        values = [self._sums(group) for group in groups]
         if self.settings.whiten:
-            one = unit(spread(values), WHITENING_FLOOR)
-            values = [value / one for value in values]
-        found: list[Advantage] = []
-        for scored, value in zip(samples, values, strict=True):
-            found += throughout(scored, value)
-        return found
+            one = unit(spread([value for sums in values for value in sums]), WHITENING_FLOOR)
+            values = [[value / one for value in sums] for sums in values]
+        return throughout(groups, values)
 
     def _sums(self, group: Sequence[Scored]) -> list[float]:
         said = [by_component(scored) for scored in group]

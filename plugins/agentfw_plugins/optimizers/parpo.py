@@ -130,7 +130,7 @@ class PARPO(Relative[PARPOSettings]):
             self.restore(_earlier(Path(settings.anchors)))
 
     def compare(self, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
-        found: list[Advantage] = []
+        values: list[list[float]] = []
         users: dict[str, list[list[float]]] = {}
         judged: list[bool] = []
         """Of the groups that learn something personal, which do by an anchor."""
@@ -141,9 +141,8 @@ class PARPO(Relative[PARPOSettings]):
             personals = self._personal(names, rewards)
             if any(personals):
                 judged.append(any(map(self._counts, names)))
-            for scored, general, personal in zip(group, base, personals, strict=True):
-                value = self.settings.base_weight * general + self.settings.personal_weight * personal
-                found += throughout(scored, value)
+            weights = self.settings.base_weight, self.settings.personal_weight
+            values.append([weights[0] * both[0] + weights[1] * both[1] for both in zip(base, personals, strict=True)])
             for name in dict.fromkeys(names):
                 own = [reward for reward, other in zip(rewards, names, strict=True) if other == name]
                 users.setdefault(name, []).append(own)
@@ -159,7 +158,7 @@ class PARPO(Relative[PARPOSettings]):
             anchors = [self.anchors[name] for name in users]
             self.figures["anchor_mean"] = mean([anchor.mean for anchor in anchors])
             self.figures["anchor_spread"] = mean([math.sqrt(anchor.variance) for anchor in anchors])
-        return found
+        return throughout(groups, values)
 
     def note(self) -> str:
         """That anchors are idle, because a training can carry the name and leave out what it stands for."""
@@ -251,7 +250,7 @@ class PARPO(Relative[PARPOSettings]):
     def restore(self, state: Mapping[str, Any]) -> None:
         try:
             self.anchors = _anchors(state["anchors"])
-            self.queries = _anchors(state.get("queries", {}))  # a state of before there were any has none
+            self.queries = _anchors(state.get("queries", {}))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StorageError(
                 f"the state holds no user anchors of parpo: {error!r}",

@@ -24,7 +24,7 @@ by has a floor (`unit`): differences far below it count as noise and don't becom
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field, model_validator
@@ -174,9 +174,14 @@ def spoken(episode: Episode) -> list[Turn]:
     return [turn for turn in episode.turns if turn.count or turn.token_ids or turn.text]
 
 
-def throughout(scored: Scored, value: float) -> list[Advantage]:
-    """One advantage for the whole episode, carried by every turn."""
-    return [Advantage(scored.episode.id, turn.index, value) for turn in spoken(scored.episode)]
+def throughout(groups: Sequence[Sequence[Scored]], values: Iterable[Sequence[float]]) -> list[Advantage]:
+    """One advantage for each whole episode, carried by every turn. `values` are those of the samples of each group."""
+    return [
+        Advantage(scored.episode.id, turn.index, value)
+        for group, some in zip(groups, values, strict=True)
+        for scored, value in zip(group, some, strict=True)
+        for turn in spoken(scored.episode)
+    ]
 
 
 def scores_of(scored: Scored) -> Sequence[Score]:

@@ -29,7 +29,6 @@ from .protocol import (
     event,
     functions_of,
     objects,
-    problem_of,
     reasoning_of,
     sampled,
     table,
@@ -210,7 +209,7 @@ class Google(Protocol):
         return _EventReader()
 
     def writer(self, body: Body) -> StreamWriter:
-        return _EventWriter(self, body)
+        return _EventWriter(body)
 
     def error(self, problem: BadRequest) -> Json:
         status = _STATUS.get(problem.status, "INTERNAL" if problem.status >= 500 else "INVALID_ARGUMENT")
@@ -243,19 +242,12 @@ class _EventReader(StreamReader):
 class _EventWriter(StreamWriter):
     """Text and thoughts go out as they come, and calls, which this protocol has whole, with the end."""
 
-    def __init__(self, protocol: Protocol, body: Body) -> None:
-        self._protocol, self._body = protocol, body
+    def __init__(self, body: Body) -> None:
+        self._body, self._finish = body, "stop"
         self._calls: dict[int, list[str]] = {}
         self._top: Json = {}
-        self._finish, self._failed = "stop", False
 
     def take(self, chunk: Json) -> Iterator[bytes]:
-        if self._failed:
-            return
-        if "error" in chunk:
-            self._failed = True
-            yield self._protocol.error_event(problem_of(chunk["error"]))
-            return
         self._top |= {name: value for name, value in chunk.items() if value}
         choice = choice_of(chunk)
         delta = table(choice.get("delta"))
@@ -267,11 +259,9 @@ class _EventWriter(StreamWriter):
             yield event({"candidates": [_candidate(parts)], **_head(self._top, self._body)})
 
     def end(self) -> Iterator[bytes]:
-        if not self._failed:
-            parts = [_call(*call) for call in self._calls.values()]
-            usage = _usage(self._top)
-            ended = [_candidate(parts, _FINISH.get(self._finish, "STOP"))]
-            yield event({"candidates": ended, **_head(self._top, self._body), "usageMetadata": usage})
+        parts = [_call(*call) for call in self._calls.values()]
+        ended = [_candidate(parts, _FINISH.get(self._finish, "STOP"))]
+        yield event({"candidates": ended, **_head(self._top, self._body), "usageMetadata": _usage(self._top)})
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from .protocol import (
     message_of,
     number,
     objects,
-    problem_of,
     reasoning_of,
     rest_of,
     table,
@@ -240,17 +239,11 @@ class _EventWriter(StreamWriter):
     def __init__(self, body: Body) -> None:
         self._body, self._blocks = body, 0
         self._open: Any = None
-        self._begun = self._failed = self._refused = False
+        self._begun = self._refused = False
         self._finish: Json = {"finish_reason": "stop"}
         self._usage: object = None
 
     def take(self, chunk: Json) -> Iterator[bytes]:
-        if self._failed:
-            return
-        if "error" in chunk:
-            self._failed = True
-            yield Messages().error_event(problem_of(chunk["error"]))
-            return
         if not self._begun:
             self._begun = True
             begun: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage({})}
@@ -274,8 +267,6 @@ class _EventWriter(StreamWriter):
                 yield self._delta({"type": "input_json_delta", "partial_json": more})
 
     def end(self) -> Iterator[bytes]:
-        if self._failed:
-            return
         yield from self._close()
         finish = _finish(self._finish, self._refused, self._body)
         yield _event("message_delta", delta=finish, usage=_usage({"usage": self._usage}))

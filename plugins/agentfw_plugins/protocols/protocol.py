@@ -82,7 +82,7 @@ class StreamWriter:
     """Writes one streamed answer."""
 
     def take(self, chunk: Json) -> Iterator[bytes]:
-        """The events of the next chunk of a chat completion. Its error ends the stream."""
+        """The events of the next chunk of a chat completion."""
         raise NotImplementedError
 
     def end(self) -> Iterator[bytes]:

@@ -22,7 +22,6 @@ from .protocol import (
     event,
     functions_of,
     objects,
-    problem_of,
     reasoning_of,
     rest_of,
     table,
@@ -387,17 +386,9 @@ class _EventWriter(StreamWriter):
         self._items: list[Json] = []
         self._open: dict[Any, int] = {}
         """The places of the items that are not done, by what they are."""
-        self._failed = False
         self.whole: Json = {}
 
     def take(self, chunk: Json) -> Iterator[bytes]:
-        if self._failed:
-            return
-        if "error" in chunk:
-            self._failed = True
-            problem = problem_of(chunk["error"])
-            yield self._event("error", code=problem.code or None, message=problem.message, param=problem.field or None)
-            return
         if not self._top:
             self._top = dict(chunk)
             self._name = str(chunk.get("id", "")).removeprefix("chatcmpl-")
@@ -417,8 +408,6 @@ class _EventWriter(StreamWriter):
             yield from self._call(index, identity, name, more)
 
     def end(self) -> Iterator[bytes]:
-        if self._failed:
-            return
         if all(item["type"] == "reasoning" for item in self._items):
             yield from self._message()
         for place in list(self._open.values()):

@@ -21,7 +21,8 @@ import click
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option, one_line
+from ..command_options import json_option, one_line, show
+from . import translated_errors
 
 if TYPE_CHECKING:
     from agentfw_rewardmodels import PreferenceModel, Progress
@@ -88,8 +89,6 @@ def fit(
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw_rewardmodels import PreferenceModel, PreferenceSettings
 
-    from . import translated_errors
-
     with translated_errors(), out.progress("reading the interactions") as tell:
         model = PreferenceModel.fit(
             interactions,
@@ -124,8 +123,6 @@ def score(user: str | None, text: str | None, file: Any, profile: str | None, mo
     """Score an action for a user: a reward from 0 to 1, and its two components."""
     if (file is None) == (text is None) or (file is not None and (user is not None or profile is not None)):
         raise UsageError("pass a user and a text, or a --file", fix='agentfw reward score ana "book the museum"')
-    from . import translated_errors
-
     with translated_errors(), out.progress("scoring"):
         known = _load(model)
         found = known.score_many(_pairs(file)) if file else [known.score(str(user), str(text), profile=profile)]
@@ -147,14 +144,9 @@ def score(user: str | None, text: str | None, file: Any, profile: str | None, mo
 @json_option
 def explain(user: str, text: str, profile: str | None, model: Path, out: Out) -> None:
     """Explain why the model scores TEXT for USER as it does."""
-    from . import translated_errors
-
     with translated_errors():
         reasons = _load(model).explain(user, text, profile=profile)
-    if out.json:
-        out.data(reasons.as_dict())
-    else:
-        out.line(reasons.table())
+    show(out, reasons.as_dict(), reasons.table())
 
 
 @reward.command("eval")
@@ -169,8 +161,6 @@ def explain(user: str, text: str, profile: str | None, model: Path, out: Out) ->
 @json_option
 def evaluate(interactions: Path, count: int, by: Any, model: Path, out: Out) -> None:
     """Measure recall and NDCG on held-out interactions."""
-    from . import translated_errors
-
     with translated_errors(), out.progress("measuring"):
         found = _load(model).evaluate(interactions, count=count, by=by)
     if out.json:
@@ -195,18 +185,14 @@ def update(
     """Add new interactions, items and users to a model, without training."""
     if interactions is None and items is None and profiles is None:
         raise UsageError("there is nothing to add", fix="pass INTERACTIONS, --items or --profiles")
-    from . import translated_errors
-
     folder = folder or model
     with translated_errors(), out.progress("updating the model"):
         before = _load(model)
         after = before.update(interactions or (), items=items, profiles=profiles)
         after.save(folder)
     grown = {"users": len(after.users) - len(before.users), "items": len(after.items) - len(before.items)}
-    if out.json:
-        out.data({"model": str(folder), "users": len(after.users), "items": len(after.items), "new": grown})
-    else:
-        out.line(f"{grown['users']:,} new users and {grown['items']:,} new items; written to {folder}")
+    told = {"model": str(folder), "users": len(after.users), "items": len(after.items), "new": grown}
+    show(out, told, f"{grown['users']:,} new users and {grown['items']:,} new items; written to {folder}")
 
 
 def _load(folder: Path) -> PreferenceModel:

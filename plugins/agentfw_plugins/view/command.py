@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import UsageError
+from agentfw.host import Host, HostOptions, find_project, runs_directory
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option, one_line
+from ..command_options import json_option, one_line, show
 
 if TYPE_CHECKING:
-    from agentfw import Host
-
     from .index import Index
 
 _PORT = 8766
@@ -99,11 +98,7 @@ def view(
         index = Index(root)
         index.refresh()
         part = part_at(index, name + address.removeprefix(named), tokens)
-        if out.json:
-            out.data(part)
-        else:
-            for line in as_text(part).splitlines():
-                out.line(line)
+        show(out, part, *as_text(part).splitlines())
         return
     root, names = _chosen(runs, folder)
     if not root.is_dir():
@@ -117,10 +112,8 @@ def view(
         with out.progress("reading the runs") as tell:
             index.refresh()
             count = write_bundle(index, names, bundle, host, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
-        if out.json:
-            out.data({"folder": str(bundle), "episodes": count})
-        else:
-            out.line(f"{bundle}/index.html   {counted(count, 'episode')}")
+        told = {"folder": str(bundle), "episodes": count}
+        show(out, told, f"{bundle}/index.html   {counted(count, 'episode')}")
         return
     asyncio.run(_serve(index, host, names, port, allow_start, out))
 
@@ -194,10 +187,8 @@ async def _serve(index: Index, host: Host, names: list[str], port: int, allow_st
     viewer = Viewer(index, host, allow_start=allow_start)
     async with serving(viewer.app, "127.0.0.1", port) as url:
         page = f"{url}/?run={quote(names[0])}" if len(names) == 1 else f"{url}/"
-        if out.json:
-            out.data({"url": page})
-        else:
-            out.line(page)
+        show(out, {"url": page}, page)
+        if not out.json:
             out.note("everybody who can log in on this machine can read it; stop with Ctrl-C")
         out.stream.flush()
         reading = asyncio.create_task(_read(index, out))
@@ -217,7 +208,6 @@ async def _read(index: Index, out: Out) -> None:
 
 def _chosen(runs: tuple[str, ...], folder: Path | None) -> tuple[Path, list[str]]:
     """The folder of the runs, and the names of those that were chosen."""
-    from agentfw.host import runs_directory
     from agentfw.runs import find_run
 
     root = runs_directory(folder)
@@ -233,7 +223,4 @@ def _chosen(runs: tuple[str, ...], folder: Path | None) -> tuple[Path, list[str]
 
 
 def _host() -> Host:
-    from agentfw import Host
-    from agentfw.host import HostOptions, find_project
-
     return Host.load(HostOptions.from_environment(project=find_project()))

@@ -24,13 +24,11 @@ REGISTRATION = Registration(
             "from_feedback",
             "worlds.from_feedback:FromFeedback",
             "Recorded conversations, and the answers that people rated",
-            settings="FromFeedbackSettings",
         ),
         component(
             "gymnasium",
             "worlds.gymnasium:GymnasiumEnvironment",
             "Any Gymnasium environment, one step per tick",
-            settings="GymnasiumSettings",
             extra="gymnasium",
             needs=("gymnasium",),
         ),
@@ -44,37 +42,26 @@ REGISTRATION = Registration(
             "program",
             "worlds.program:Program",
             "Any program that speaks to a model over HTTP, with tasks from a file",
-            settings="ProgramSettings",
             extra="web",
             needs=("starlette", "uvicorn"),
         ),
         component(
-            "questions",
-            "worlds.questions:Questions",
-            "Prompts in a file, whose answers a reward function scores",
-            settings="QuestionsSettings",
+            "questions", "worlds.questions:Questions", "Prompts in a file, whose answers a reward function scores"
         ),
         component(
             "verifiers",
             "worlds.verifiers:Verifiers",
             "Any environment of the library verifiers, scored by its own rewards",
-            settings="VerifiersSettings",
             extra="verifiers",
             needs=("verifiers", "starlette", "uvicorn"),
         ),
     ],
     policies=[
-        component(
-            "rules",
-            "worlds.calendar.policies:RulesPolicy",
-            "Resolves calendar conflicts by one simple rule",
-            settings="RulesSettings",
-        ),
+        component("rules", "worlds.calendar.policies:RulesPolicy", "Resolves calendar conflicts by one simple rule"),
         component(
             "linear",
             "worlds.calendar.policies:LinearPolicy",
             "Learns a calendar's user online, as weights of the visible attributes of events",
-            settings="LinearSettings",
         ),
     ],
     rewards=[
@@ -82,26 +69,27 @@ REGISTRATION = Registration(
             "calendar_format",
             "worlds.calendar.baselines:CalendarFormat",
             "Whether each conflict got a valid decision and a complete ranking",
+            settings="",
         ),
         component(
             "calendar_decision",
             "worlds.calendar.baselines:CalendarDecision",
             "Whether the event was kept that the user keeps",
+            settings="",
         ),
         component(
-            "calendar_ranking", "worlds.calendar.baselines:CalendarRanking", "How high the user's event was ranked"
+            "calendar_ranking",
+            "worlds.calendar.baselines:CalendarRanking",
+            "How high the user's event was ranked",
+            settings="",
         ),
         component(
-            "calendar_hub",
-            "worlds.calendar.baselines:CalendarHub",
-            "Whether the memory was used for a conflict",
-            settings="CalendarHubSettings",
+            "calendar_hub", "worlds.calendar.baselines:CalendarHub", "Whether the memory was used for a conflict"
         ),
         component(
             "feedback_preference",
             "worlds.from_feedback:FeedbackPreference",
             "What this user likes, by a preference model that is fitted on recorded feedback",
-            settings="FeedbackPreferenceSettings",
             extra="rewardmodels",
             needs=("torch", "safetensors"),
         ),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,15 +20,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentfw.errors import UsageError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
+from agentfw.runs import LiveRun, find_run
 
-from ...command_options import json_option, runs_option
+from ...command_options import gateway_options, show
+from .ratings import fresh, left_out, read_ratings
+from .version_file import Removal, VersionFile, Wished, named
 
 if TYPE_CHECKING:
-    from agentfw.runs import LiveRun
-
     from .learning import Learning
-    from .version_file import VersionFile, Wished
 
 CANARY = 0.5
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -90,8 +92,6 @@ def learning_of(
 
 
 def _versions_of(live: LiveRun, shared: str) -> VersionFile:
-    from .version_file import VersionFile
-
     if not shared:
         return VersionFile(live.folder.path)
     from .shared_versions import SharedVersionFile
@@ -102,19 +102,11 @@ def _versions_of(live: LiveRun, shared: str) -> VersionFile:
 
 def _of_run(command: Command) -> Command:
     """Add the run whose versions are meant."""
-    shared = click.option(
-        "--sessions", "shared", metavar="WHERE", default="", help="Versions of the gateways that share these sessions."
-    )
     run = click.option("--run", metavar="RUN", help="Run of the gateway. Default: the newest that learns.")
-    return run(runs_option(shared(json_option(command))))
+    return run(gateway_options("Versions of the gateways that share these sessions.")(command))
 
 
 def _file(run: str | None, runs: Path | None, shared: str) -> VersionFile:
-    from agentfw.host import runs_directory
-    from agentfw.runs import find_run
-
-    from .version_file import VersionFile
-
     if shared:
         from .shared_versions import SharedVersionFile
 
@@ -140,11 +132,6 @@ def _file(run: str | None, runs: Path | None, shared: str) -> VersionFile:
 @_of_run
 def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
     """List the versions that a gateway has made of its feedback, and why each is served or not."""
-    from dataclasses import asdict
-
-    from .ratings import fresh, left_out, read_ratings
-    from .version_file import named
-
     file = _file(run, runs, shared)
     state, episodes = (file.read(), list(file.episodes()))
     waiting = fresh(read_ratings(episodes, state.removals, state.metric), state.since)
@@ -180,14 +167,10 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
 @_of_run
 def rollback(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
     """Take back the canary, or else the served version: the one before it is served again."""
-    from .version_file import named
-
     with _file(run, runs, shared).change() as state:
         taken, served = state.roll_back()
-    if out.json:
-        out.data({"rolled_back": named(taken), "served": named(served)})
-    else:
-        out.line(f"{named(taken)} is rolled back; served: {named(served)}")
+    told = {"rolled_back": named(taken), "served": named(served)}
+    show(out, told, f"{named(taken)} is rolled back; served: {named(served)}")
 
 
 @click.command()
@@ -211,9 +194,6 @@ def forget_feedback(
     Versions that learned from it are withdrawn, and the newest one that did not is served at once. The gateway makes
     another one from what is left.
     """
-    from .ratings import read_ratings
-    from .version_file import Removal, named
-
     if not (user or session or since or until):
         raise UsageError("nothing says which feedback", fix="use --user, --session, --since or --until")
     file = _file(run, runs, shared)
@@ -223,10 +203,8 @@ def forget_feedback(
         gone = [one for one in ratings if removal.holds(one.user, one.session, one.at)]
         withdrawn = [one.name for one in state.remove(removal, {one.session for one in gone})]
         served = state.served
-    if out.json:
-        told = {"left_out": len(gone), "withdrawn": withdrawn, "served": named(served)}
-        out.data(told)
-        return
-    out.line(
-        f"{len(gone)} ratings are left out; withdrawn: {', '.join(withdrawn) or 'no version'}; served: {named(served)}"
+    show(
+        out,
+        {"left_out": len(gone), "withdrawn": withdrawn, "served": named(served)},
+        f"{len(gone)} ratings are left out; withdrawn: {', '.join(withdrawn) or 'no version'}; served: {named(served)}",
     )

@@ -7,6 +7,7 @@ from all feedback that there is, as from a run. What a copy has, `--keep-ended` 
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 from agentfw import Host
@@ -25,8 +26,7 @@ _SPEC = {
 
 def copied(address: str, host: Host, root: Path) -> list[Path]:
     """The run below `root` to learn from."""
-    journal = SessionJournal(address)
-    try:
+    with closing(SessionJournal(address)) as journal:
         if not journal.rated_so_far():
             raise UsageError(
                 f"there is no feedback in the sessions at {journal.where}", fix="rate answers: agentfw feedback SESSION"
@@ -34,8 +34,6 @@ def copied(address: str, host: Host, root: Path) -> list[Path]:
         live = LiveRun.create(parse_spec(_SPEC), host, root)
         live.assembly.engine.close()
         journal.copied(_copy(journal, live.folder.path / "turns.jsonl"))
-    finally:
-        journal.close()
     return [live.folder.path]
 
 

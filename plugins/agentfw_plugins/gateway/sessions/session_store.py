@@ -381,33 +381,29 @@ class SessionJournal:
         newest = select(SESSIONS.c.number).where(SESSIONS.c.rated > 0).order_by(SESSIONS.c.used.desc()).limit(MOST)
         kept = select(newest.subquery().c.number)
         is_learned = and_(select(LEARNING.c.number).exists(), SESSIONS.c.number.in_(kept))
-        asked = select(SESSIONS.c.number, SESSIONS.c.first).where(
-            SESSIONS.c.ended < self.database.clock - age,
-            _is_free(self.database),
-            SESSIONS.c.rated <= SESSIONS.c.copied,
-            ~is_learned,
-        )
-        dropped = 0
-        while True:
-            with self.database.transaction() as connection:
-                rows = connection.execute(asked.limit(_PAGE).with_for_update(of=SESSIONS, skip_locked=True)).all()
-                _delete(connection, [(row.number, row.first) for row in rows])
-            dropped += len(rows)
-            if len(rows) < _PAGE:
-                return dropped
+        is_old = SESSIONS.c.ended < self.database.clock - age
+        return self._delete(and_(is_old, SESSIONS.c.rated <= SESSIONS.c.copied, ~is_learned))
 
     def delete(self, chosen: Chosen) -> tuple[int, int]:
         """Delete chosen sessions. Returns how many, and how many a gateway works on at the moment, which stay."""
+        deleted = self._delete(chosen.condition())
+        with self.database.transaction() as connection:
+            left = select(func.count()).select_from(SESSIONS).where(chosen.condition())
+            return deleted, int(connection.execute(left).scalar_one())
+
+    def _delete(self, wanted: ColumnElement[bool]) -> int:
+        """Delete sessions, but those that a gateway works on."""
+        asked = select(SESSIONS.c.number, SESSIONS.c.first).where(wanted, _is_free(self.database)).limit(_PAGE)
         deleted = 0
         while True:
             with self.database.transaction() as connection:
-                wanted = chosen.condition(), _is_free(self.database)
-                asked = select(SESSIONS.c.number, SESSIONS.c.first).where(*wanted).limit(_PAGE)
-                rows = connection.execute(asked.with_for_update(skip_locked=True)).all()
+                rows = connection.execute(asked.with_for_update(of=SESSIONS, skip_locked=True)).all()
                 if not rows:
-                    left = select(func.count()).select_from(SESSIONS).where(chosen.condition())
-                    return deleted, int(connection.execute(left).scalar_one())
-                _delete(connection, [(row.number, row.first) for row in rows])
+                    return deleted
+                numbers = [row.number for row in rows]
+                connection.execute(delete(NEWS).where(NEWS.c.session.in_(numbers)))
+                connection.execute(delete(ANSWERS).where(ANSWERS.c.first.in_([row.first for row in rows])))
+                connection.execute(delete(SESSIONS).where(SESSIONS.c.number.in_(numbers)))
             deleted += len(rows)
 
     def close(self) -> None:
@@ -426,11 +422,3 @@ class SessionJournal:
 def joined(news: Iterable[Mapping[str, Any]]) -> Episode:
     """A session from all its news."""
     return reduce(extended, map(Episode.from_record, news))
-
-
-def _delete(connection: Connection, sessions: Sequence[tuple[int, str]]) -> None:
-    """Delete sessions by number and name."""
-    numbers = [number for number, _ in sessions]
-    connection.execute(delete(NEWS).where(NEWS.c.session.in_(numbers)))
-    connection.execute(delete(ANSWERS).where(ANSWERS.c.first.in_([first for _, first in sessions])))
-    connection.execute(delete(SESSIONS).where(SESSIONS.c.number.in_(numbers)))

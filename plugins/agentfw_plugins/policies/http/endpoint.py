@@ -29,7 +29,7 @@ from urllib.request import getproxies, proxy_bypass
 from agentfw.errors import EndpointError, QuotaEndedError, one_line
 
 from ...protocols.answers import StreamedReply
-from ...protocols.protocol import Malformed
+from ...protocols.protocol import Malformed, table
 
 if TYPE_CHECKING:
     import ssl
@@ -105,6 +105,14 @@ class _Answer(NamedTuple):
     @property
     def text(self) -> str:
         return self.content.decode("utf-8", "replace")
+
+    @property
+    def json(self) -> Any:
+        """None if it isn't JSON."""
+        try:
+            return json.loads(self.text)
+        except (ValueError, RecursionError):
+            return None
 
 
 class Endpoint:
@@ -218,9 +226,7 @@ class Endpoint:
             except Malformed as error:
                 last, check = str(error), self._advice
             else:
-                words = functools.partial(
-                    _plain_words, answer.content, key
-                )  # a good answer may be long, and needs none
+                words = functools.partial(_plain_words, answer, key)  # a good answer may be long, and needs none
                 if _quota_ended(answer):
                     raise QuotaEndedError(
                         f"the account at {self.url} is used up: HTTP {answer.status}: {words()}",
@@ -317,15 +323,10 @@ class Endpoint:
 
 def _quota_ended(answer: _Answer) -> bool:
     """Whether the account is used up, which servers report like a request too many (429)."""
-    if answer.status not in (402, 403, 429):
-        return False
-    try:
-        reply: Any = json.loads(answer.content)
-    except (ValueError, RecursionError):
+    if answer.status not in (403, 429):
         return answer.status == 402
-    error = reply.get("error") if isinstance(reply, dict) else None
-    said = {str(error.get(name)) for name in ("code", "type")} if isinstance(error, dict) else set()
-    return answer.status == 402 or bool(said & _QUOTA_ENDED)
+    error = table(table(answer.json).get("error"))
+    return not _QUOTA_ENDED.isdisjoint({str(error.get(name)) for name in ("code", "type")})
 
 
 def _retry_after(answer: _Answer) -> float | None:
@@ -341,21 +342,18 @@ def _retry_after(answer: _Answer) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def _plain_words(content: bytes, key: str) -> str:
+def _plain_words(answer: _Answer, key: str) -> str:
     """An error answer on one line, if possible the server's own message. Keys that servers quote are removed."""
-    text = content.decode("utf-8", "replace")
-    try:
-        reply: Any = json.loads(text)
-        for name in ("error", "detail"):
-            if isinstance(reply, dict) and reply.get(name):
-                reply = reply[name]
-        if isinstance(reply, list):  # from FastAPI: locations of errors, and also the input, which may be anything
-            reply = "; ".join(f"{entry.get('loc')} {entry.get('msg')}" for entry in reply if isinstance(entry, dict))
-        if isinstance(reply, dict) and reply.get("message"):
-            reply = " ".join(str(reply[part]) for part in ("message", "param") if reply.get(part))
+    text, reply = answer.text, answer.json
+    for name in ("error", "detail"):
+        if isinstance(reply, dict) and reply.get(name):
+            reply = reply[name]
+    if isinstance(reply, list):  # from FastAPI: locations of errors, and also the input, which may be anything
+        reply = "; ".join(f"{entry.get('loc')} {entry.get('msg')}" for entry in reply if isinstance(entry, dict))
+    if isinstance(reply, dict) and reply.get("message"):
+        reply = " ".join(str(reply[part]) for part in ("message", "param") if reply.get(part))
+    if reply is not None:
         text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        pass
     if key:
         text = text.replace(key, "***")
     text = " ".join(text.split())

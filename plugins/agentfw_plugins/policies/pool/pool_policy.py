@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -124,13 +125,9 @@ class PoolPolicy(Policy):
         while True:
             place = await self._balancer.take(task)
             replica = self._replicas[place.replica]
-            process = replica.process
             try:
-                return await replica.answer(plain)
-            except AgentfwError as error:
-                if not _is_lost(error):
-                    raise
-                self._lose(replica, process, error)
+                with self._loses(replica):
+                    return await replica.answer(plain)
             finally:
                 self._balancer.give_back(place)
 
@@ -140,13 +137,8 @@ class PoolPolicy(Policy):
         while True:
             await self._enough()
             replica = self._replicas[self._balancer.rotation[0]]
-            process = replica.process
-            try:
+            with self._loses(replica):
                 return await replica.logprobs(prompt_ids, token_ids)
-            except AgentfwError as error:
-                if not _is_lost(error):
-                    raise
-                self._lose(replica, process, error)
 
     def replicas(self) -> Sequence[Policy]:
         return [_Asked(self, self._replicas[number]) for number in self._balancer.rotation] or (self,)
@@ -239,8 +231,20 @@ class PoolPolicy(Policy):
         assert self._engine is not None
         await asyncio.to_thread(self._engine.require, [self._resources] * replicas, counted(replicas, "replica"))
 
-    def _lose(self, replica: Replica, process: object, error: AgentfwError) -> None:
-        """Take a replica out of rotation, and restart it. Called once for each of its failed requests."""
+    @contextmanager
+    def _loses(self, replica: Replica) -> Iterator[None]:
+        """Take a replica out of rotation if it fails in this block. Where only the request fails, the error is raised.
+
+        All its requests fail then, and the first of them restarts it.
+        """
+        process = replica.process
+        try:
+            yield
+            return
+        except (RemoteDiedError, EndpointError) as failure:
+            if isinstance(failure, RequestRefusedError):
+                raise
+            error = failure
         if replica.process is not process or replica.number not in self._balancer.rotation:
             return
         self._balancer.leave(replica.number)
@@ -272,23 +276,15 @@ class PoolPolicy(Policy):
 
     async def _check(self, number: int) -> None:
         replica = self._replicas[number]
-        process = replica.process
-        try:
+        with self._loses(replica):
             await replica.ask("alive")
-        except AgentfwError as error:
-            self._lose(replica, process, error)
 
     async def _each(self, work: Callable[[Replica], Awaitable[None]]) -> None:
         """Do something with every replica in rotation. Those that are lost are taken out."""
 
         async def ask(replica: Replica) -> None:
-            process = replica.process
-            try:
+            with self._loses(replica):
                 await work(replica)
-            except AgentfwError as error:
-                if not _is_lost(error):
-                    raise
-                self._lose(replica, process, error)
 
         await asyncio.gather(*(ask(self._replicas[number]) for number in self._balancer.rotation))
 
@@ -320,16 +316,6 @@ class _Asked(Policy):
         return await self.replica.generate(request)
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
-        process = self.replica.process
-        try:
+        with self.pool._loses(self.replica):
             return await self.replica.logprobs(prompt_ids, token_ids)
-        except AgentfwError as error:
-            if not _is_lost(error):
-                raise
-            self.pool._lose(self.replica, process, error)
-            return await self.pool.logprobs(prompt_ids, token_ids)
-
-
-def _is_lost(error: AgentfwError) -> bool:
-    """Whether the replica failed, and not the request."""
-    return isinstance(error, (RemoteDiedError, EndpointError)) and not isinstance(error, RequestRefusedError)
+        return await self.pool.logprobs(prompt_ids, token_ids)

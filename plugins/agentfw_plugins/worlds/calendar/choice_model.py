@@ -23,7 +23,7 @@ import numpy as np
 
 from .event_attributes import CHOICES, NEUTRAL, PRIVATE, RELATIONS
 
-__all__ = ["FEATURES", "ChoiceLearner", "Floats", "Prior", "choices", "matrix", "maximum"]
+__all__ = ["FEATURES", "FITTED", "ChoiceLearner", "Floats", "Prior", "choices", "matrix", "maximum"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -42,6 +42,8 @@ def _features() -> tuple[str, ...]:
 
 
 FEATURES = _features()
+FITTED = FEATURES[: -len(PRIVATE)]
+"""Those that are in the file of a prior."""
 _PRIVATE_MEAN, _PRIVATE_VARIANCE = (5.0, 0.5, 5.5), 6.0
 """Most people put family and health before work. This is set and not fitted: family, friend, doctor."""
 _PLACE = {name: place for place, name in enumerate(FEATURES)}
@@ -107,17 +109,11 @@ class Prior:
     @classmethod
     def load(cls, path: Path) -> Prior:
         record = json.loads(path.read_text("utf-8"))
-        count = len(record["features"])
-        if tuple(record["features"]) not in (FEATURES, FEATURES[: -len(PRIVATE)]):
+        if tuple(record["features"]) != FITTED:
             raise ValueError(f"{path.name} was fitted on other features")
-
-        def whole(values: Sequence[float], unfitted: Sequence[float]) -> Floats:
-            """Private relations, which no generated user has, weren't fitted."""
-            return np.array([*values, *unfitted[count - len(FEATURES) :]] if count < len(FEATURES) else values)
-
-        roles = {name: whole(values, _PRIVATE_MEAN) for name, values in record["roles"].items()}
-        variance = [_PRIVATE_VARIANCE] * len(PRIVATE)
-        return cls(whole(record["mean"], _PRIVATE_MEAN), whole(record["variance"], variance), roles)
+        roles = {name: np.array([*values, *_PRIVATE_MEAN]) for name, values in record["roles"].items()}
+        variance = np.array([*record["variance"], *[_PRIVATE_VARIANCE] * len(PRIVATE)])
+        return cls(np.array([*record["mean"], *_PRIVATE_MEAN]), variance, roles)
 
 
 class ChoiceLearner:

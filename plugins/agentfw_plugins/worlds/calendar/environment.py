@@ -40,7 +40,7 @@ from agentfw.timeline import Scheduled
 from .baselines import CHECKPOINTS, episode_figures, rank_distance, references
 from .dataset import SPLITS, Calendar, Dataset, schemas_of
 from .event_attributes import LETTERS, RULES, clock, event_line
-from .organisation import Appraisal, User
+from .organisation import User
 from .regular_year import DAY_NAMES, ROUNDS, Round
 
 __all__ = [
@@ -394,7 +394,7 @@ def feedback_on(shown: Round, chosen: int | None, user: User, generator: Random)
     """
     if chosen is None or chosen == shown.accepted:
         # The best of the events that aren't kept.
-        values = list(map(Appraisal(user).value, shown.tags))
+        values = list(map(user.value, shown.tags))
         other = max((place for place in range(len(values)) if place != shown.accepted), key=values.__getitem__)
     else:
         other = chosen

@@ -156,43 +156,6 @@ class User:
         return sum(weight for name, weight in self.weights.items() if self.principles[name].triggers(tags))
 
 
-class Appraisal:
-    """Computes `User.value` ten times as fast; generating a round needs it thirty times."""
-
-    def __init__(self, user: User) -> None:
-        self._table: dict[str, dict[str, int]] = {}
-        self._who: list[tuple[tuple[str, ...], int]] = []
-        self._rest: list[tuple[Principle, int]] = []
-        for name, weight in user.weights.items():
-            principle = user.principles[name]
-            if len(principle.when.values) != 1 or principle.when.bounds:
-                self._rest.append((principle, weight))
-                continue
-            ((tag, wanted),) = principle.when.values.items()
-            if tag == "who":
-                self._who.append((wanted, weight))
-            else:
-                row = self._table.setdefault(tag, {})
-                for value in wanted:
-                    row[value] = row.get(value, 0) + weight
-
-    def value(self, tags: Mapping[str, str]) -> int:
-        total = 0
-        for tag, row in self._table.items():
-            total += row.get(tags[tag], 0)
-        if self._who:
-            present = tags["who"].split(",")
-            for wanted, weight in self._who:
-                for relation in present:
-                    if relation in wanted:
-                        total += weight
-                        break
-        for principle, weight in self._rest:
-            if principle.triggers(tags):
-                total += weight
-        return total
-
-
 def make_user(organisation: Organisation, person: str, seeds: Seeds, identity: str) -> User:
     role = organisation.schema.roles[organisation.people[person].role]
     known = organisation.schema.principles

@@ -12,9 +12,9 @@ triggers it.
     case B   the anchor is declined: one competitor that a strong principle speaks for is accepted, the others are worth
     less than it
 
-A round is kept if its lines read back, nothing in it contradicts itself, all events overlap, and something speaks for
-one that isn't kept. Any other is drawn again. What is true by construction (topics, cadences and durations are those of
-the role, relations those of the chart, and the kept event is the best by the margin) isn't checked once more.
+A round is kept if its events differ, no title contradicts its event, and something speaks for one that isn't kept. Any
+other is drawn again. What is true by construction (topics, cadences and durations are those of the role, relations
+those of the chart, all events overlap, and the kept event is the best by the margin) isn't checked once more.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from typing import TypeVar
 
 from agentfw.errors import SettingsError
 
-from .event_attributes import CHOICES, LETTERS, Event, event_line, parse_line, tags_of
-from .organisation import Appraisal, User
+from .event_attributes import LETTERS, Event, tags_of
+from .organisation import User
 from .regular_year import PER_WEEK, WEEKS, Maker, Round, Series, one_of
 from .schema import Meeting, Reason
 
@@ -58,7 +58,6 @@ class RoundMaker:
         self.reasons = [schema.reasons[name] for name in user.role.reasons]
         # A regular meeting isn't announced today.
         self.reasons_for_regular = [reason for reason in self.reasons if "notice" not in reason.sets]
-        self._appraisal = Appraisal(user)
         self._pairs = self._pairings()
         self._names = list(self._pairs)
         self._cumulated = list(accumulate(abs(user.weights[name]) for name in self._names))
@@ -207,45 +206,19 @@ class RoundMaker:
         return tags_of(event, self.user.person, self.user.relations)
 
     def _value(self, event: Event) -> int:
-        return self._appraisal.value(self._tags(event))
+        return self.user.value(self._tags(event))
 
 
 def is_sound(shown: Round, user: User) -> bool:
-    """Whether a round can be asked about."""
-    return _is_well_formed(shown) and _is_coherent(shown, user)
+    """Whether titles and tags differ, and a single principle would prefer an event to the one that is kept.
 
-
-def _is_well_formed(shown: Round) -> bool:
-    """Whether titles are different and filled in, lines read back, and nothing contradicts itself."""
-    remote = {"video": "video call", "phone": "by phone"}
-    if len({event.title.casefold() for event in shown.events}) != len(shown.events):
-        return False
-    return all(
-        event.title.strip()
-        and "{" not in event.title + event.note
-        and "|" not in event.title
-        and parse_line(event_line(letter, event.shown, tags)) == (letter, event.shown, tags)
-        and all(getattr(event, name) in choices for name, choices in CHOICES.items() if name != "by")
-        and (event.place in remote) == (event.location in remote.values())
-        and event.location
-        and not (event.series != "none" and event.notice == "today")
-        and (event.topic == "personal") == (not event.attendees)
-        and not ("1:1" in event.title and event.size != 2)
-        and 15 <= event.minutes <= 240
-        and not (event.start % 15 or event.minutes % 15)
-        and 7 * 60 <= event.start <= event.end <= 20 * 60
-        for letter, event, tags in zip(LETTERS, shown.events, shown.tags, strict=False)
-    )
-
-
-def _is_coherent(shown: Round, user: User) -> bool:
-    """Whether all events overlap and differ, and a single principle would prefer one to the one that is kept."""
-    events, kept = shown.events, shown.tags[shown.accepted]
+    A title that says 1:1 is true.
+    """
+    titles, tags = ({event.title.casefold() for event in shown.events}, {tuple(one.items()) for one in shown.tags})
     return (
-        all(event.day == shown.day for event in events)
-        and max(event.start for event in events) < min(event.end for event in events)
-        and len({tuple(sorted(tags.items())) for tags in shown.tags}) == len(events)
-        and any(_prefers(user, tags, kept) for tags in shown.tags)
+        len(titles) == len(tags) == len(shown.events)
+        and not any("1:1" in event.title and event.size != 2 for event in shown.events)
+        and any(_prefers(user, one, shown.tags[shown.accepted]) for one in shown.tags)
     )
 
 

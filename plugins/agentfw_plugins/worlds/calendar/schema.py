@@ -167,7 +167,7 @@ class Reason(Table):
     adds: People = Field(default_factory=dict, alias="add")
     only: Relation = ""
     """A relation of which one person attends, and nobody else. Empty if the attendees stay."""
-    longer: int = Field(0, ge=15, le=120)
+    longer: int = Field(0, ge=15, le=120, multiple_of=15)
     notes: Texts
     topics: Annotated[tuple[Topic, ...], Field(min_length=1)] = _WORK
     """Topics of the events that it fits: no birthday cake is due today."""

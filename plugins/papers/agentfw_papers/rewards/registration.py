@@ -12,7 +12,6 @@ REGISTRATION = Registration(
             "keypoints",
             "rewards.keypoints:Keypoints",
             "Any policy as a judge that marks episodes on an absolute scale, by points that the environment names",
-            settings="KeypointsSettings",
         ),
     ],
 )

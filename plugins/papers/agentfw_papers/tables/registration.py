@@ -9,10 +9,7 @@ component = components_of("agentfw_papers")
 REGISTRATION = Registration(
     policies=[
         component(
-            "qtable",
-            "tables.value_table:QTablePolicy",
-            "Follows a table of the value of each choice in each state",
-            settings="QTableSettings",
+            "qtable", "tables.value_table:QTablePolicy", "Follows a table of the value of each choice in each state"
         ),
     ],
     learners=[
@@ -20,7 +17,6 @@ REGISTRATION = Registration(
             "tabular",
             "tables.value_table:TabularLearner",
             "Q-learning of a value table from recorded episodes; no torch",
-            settings="TabularSettings",
         ),
     ],
 )

@@ -20,13 +20,11 @@ REGISTRATION = Registration(
             "assistant-linear",
             "worlds.assistant.linear_policy:LinearPolicy",
             "Serves the users of `assistant` by weighing what is stated, remembered and famous; trained in seconds",
-            settings="LinearSettings",
         ),
         component(
             "assistant-teacher",
             "worlds.assistant.card_teacher:CardTeacher",
             "Serves the users of `assistant` from cards, thinking aloud, for models to learn from; no model",
-            settings="CardTeacherSettings",
         ),
     ],
     learners=[
@@ -42,11 +40,13 @@ REGISTRATION = Registration(
             "assistant_base",
             "worlds.assistant.rewards:Base",
             "Procedure and proactive marks of the assistant, the same for every user",
+            settings="",
         ),
         component(
             "assistant_personal",
             "worlds.assistant.rewards:Personal",
             "How well the assistant's choices meet what the user has stated",
+            settings="",
         ),
         component(
             "assistant_preference",
@@ -55,12 +55,16 @@ REGISTRATION = Registration(
             settings="rewards.log_preference:LogPreferenceSettings",
         ),
         component(
-            "assistant_stars", "worlds.assistant.rewards:Stars", "The stars that users give, where they give any"
+            "assistant_stars",
+            "worlds.assistant.rewards:Stars",
+            "The stars that users give, where they give any",
+            settings="",
         ),
         component(
             "assistant_satisfaction",
             "worlds.assistant.rewards:Satisfaction",
             "The true, hidden satisfaction: an upper bound for comparisons, which no real assistant has",
+            settings="",
         ),
     ],
 )

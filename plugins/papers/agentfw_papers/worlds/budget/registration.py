@@ -16,6 +16,8 @@ REGISTRATION = Registration(
         ),
     ],
     rewards=[
-        component("correct", "worlds.budget.environment:Correct", "Whether problems were solved, in time or not"),
+        component(
+            "correct", "worlds.budget.environment:Correct", "Whether problems were solved, in time or not", settings=""
+        ),
     ],
 )

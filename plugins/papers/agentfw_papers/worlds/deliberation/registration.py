@@ -12,7 +12,6 @@ REGISTRATION = Registration(
             "deliberation",
             "worlds.deliberation.environment:Deliberation",
             "Questions with deadlines: longer thinking is right more often but may be too late",
-            settings="DeliberationSettings",
         ),
     ],
 )

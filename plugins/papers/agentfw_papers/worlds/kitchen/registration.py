@@ -20,7 +20,6 @@ REGISTRATION = Registration(
             "kitchen",
             "worlds.kitchen.rule_policy:KitchenController",
             "Runs the kitchen by a simple rule, with actions written as a model writes them",
-            settings="KitchenControllerSettings",
         ),
     ],
 )

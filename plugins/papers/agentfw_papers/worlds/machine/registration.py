@@ -12,7 +12,6 @@ REGISTRATION = Registration(
             "machine",
             "worlds.machine.environment:Machine",
             "A machine that breaks unseen, and noises that may tell of it",
-            settings="MachineSettings",
         ),
     ],
     policies=[
@@ -20,7 +19,6 @@ REGISTRATION = Registration(
             "machine",
             "worlds.machine.rule_policy:MachineKeeper",
             "Looks after the machine by the best plan, or by a simple rule",
-            settings="MachineKeeperSettings",
         ),
     ],
 )

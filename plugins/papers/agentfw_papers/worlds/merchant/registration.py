@@ -20,19 +20,16 @@ REGISTRATION = Registration(
             "merchant-linear",
             "worlds.merchant.linear_policy:PlannerPolicy",
             "Plans the analyses of `merchant` by eight weights; trained in seconds",
-            settings="PlannerSettings",
         ),
         component(
             "merchant-team",
             "worlds.merchant.team_policy:TeamPolicy",
             "One policy plans for `merchant`, and another writes the report",
-            settings="TeamSettings",
         ),
         component(
             "merchant-teacher",
             "worlds.merchant.teacher:TeacherPolicy",
             "Teaches the model tiny-merchant: a planner that does everything right, half of the time",
-            settings="TeacherSettings",
         ),
     ],
     learners=[
@@ -48,11 +45,13 @@ REGISTRATION = Registration(
             "merchant_base",
             "worlds.merchant.rewards:MerchantBase",
             "Authenticity, logic, completion and depth of a report, the same for every merchant",
+            settings="",
         ),
         component(
             "merchant_personal",
             "worlds.merchant.rewards:MerchantPersonal",
             "How well the recommended product meets what the merchant has stated",
+            settings="",
         ),
         component(
             "merchant_preference",

@@ -23,7 +23,6 @@ REGISTRATION = Registration(
             "timing_judge",
             "worlds.proactive.judge:TimingJudge",
             "A program that marks predicted actions for their timing, for the reward rubric",
-            settings="TimingJudgeSettings",
         ),
     ],
     rewards=[
