@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..boundary.coroutines import in_thread, use_daemon_threads
 from ..boundary.crossing import (
+    Guarded,
     GuardedEnvironment,
     GuardedMemory,
     GuardedPolicy,
@@ -25,7 +26,6 @@ from ..boundary.crossing import (
     GuardedToolbox,
     GuardedTracker,
 )
-from ..boundary.guard import Guard
 from ..boundary.layers import Clock, Trace, traced
 from ..engine import Engine, make_engine
 from ..environment import Environment
@@ -38,7 +38,7 @@ from ..policy import Policy
 from ..request import Sampling
 from ..scores import LARGEST, RewardModel, Score
 from ..tool import Tool, Toolbox
-from ..tracker import PlayedEpisode, Scoring, Tracker
+from ..tracker import PlayedEpisode, Scoring
 from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
 from ..turns.session import Session, SessionEnvironment
@@ -56,18 +56,19 @@ class RunEnvironment:
 
     def __init__(self, spec: RunSpec, host: Host, record: CallRecord) -> None:
         self.name = spec.environment.name
-        self.guard = guard = host.guard("environment", self.name, spec.deadline, counts=record)
         self._seed = spec.seed
-        self.environment = environment = host.make("environment", spec.environment, Environment, "environment")
-        self.guarded = GuardedEnvironment(environment, guard)
+        self.guarded = host.guarded(
+            GuardedEnvironment, "environment", spec.environment, spec.deadline, record, "environment"
+        )
+        self.guard, environment = self.guarded.guard, self.guarded.inside
         self._tasks: dict[tuple[int, str], list[Task]] = {}
         # Read once, and here: a plugin may have properties that raise.
-        with guard.calling("its attributes"):
+        with self.guard.calling("its attributes"):
             self.headline, self.lower_is_better = environment.headline, bool(environment.lower_is_better)
             self.columns = {str(name): str(title) for name, title in dict(environment.columns).items()}
             self.meanings = {str(word): str(meaning) for word, meaning in dict(environment.meanings).items()}
             self.time_unit = str(environment.time_unit)
-            guard.require(isinstance(self.headline, str), f"has a headline of type {type(self.headline).__name__}")
+            self.guard.require(isinstance(self.headline, str), f"has a headline of type {type(self.headline).__name__}")
 
     def tasks(self, count: int, split: str) -> list[Task]:
         """The first `count` tasks of a split, or fewer. The environment is asked once per count and split."""
@@ -109,7 +110,7 @@ class RunEnvironment:
         )
 
 
-Made = TypeVar("Made")
+Part = TypeVar("Part", bound=Guarded)
 
 Watch = Callable[[Episode, Turn], object]
 """Is called with each turn as soon as it is over."""
@@ -333,50 +334,33 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
     """Create the components of a resolved spec."""
     engine = make_engine(spec.engine, learns=spec.learner is not None)
     host.provide(engine=engine)
-    calls = CallRecord()
+    calls, spending, texts = CallRecord(), Spending(spec.budget), LongTexts(spec.max_answer, host.notes)
 
-    def guard(kind: str, choice: Choice) -> Guard:
-        return host.guard(kind, choice.name, spec.deadline, label=choice.label, counts=calls)
+    def made(layer: type[Part], kind: str, choice: Choice, where: str = "", **given: Any) -> Part:
+        return host.guarded(layer, kind, choice, spec.deadline, calls, where, **given)
 
-    made = host.make("policy", spec.policy, Policy, "policy")
+    policy = made(GuardedPolicy, "policy", spec.policy, "policy", spending=spending)
     if spec.optimizer is not None:
-        check_trainable(made, spec.policy.name)
-    spending, texts = Spending(spec.budget), LongTexts(spec.max_answer, host.notes)
-    policy = GuardedPolicy(made, guard("policy", spec.policy), spending=spending)
+        check_trainable(policy, spec.policy.name)
     assembly = Assembly(
         spec=spec,
         host=host,
         engine=engine,
         environment=RunEnvironment(spec, host, calls),
         policy=policy,
-        memories=[
-            GuardedMemory(host.make("memory", choice, Memory), guard("memory", choice), texts=texts)
-            for choice in spec.memories
-        ],
-        toolboxes=[
-            GuardedToolbox(host.make("tool", choice, Toolbox), guard("tool", choice), texts=texts)
-            for choice in spec.tools
-        ],
+        memories=[made(GuardedMemory, "memory", choice, texts=texts) for choice in spec.memories],
+        toolboxes=[made(GuardedToolbox, "tool", choice, texts=texts) for choice in spec.tools],
         tools=[],
-        rewards={
-            choice.label: GuardedReward(
-                host.make("reward", choice, RewardModel), guard("reward", choice), spending=spending
-            )
-            for choice in spec.rewards
-        },
+        rewards={choice.label: made(GuardedReward, "reward", choice, spending=spending) for choice in spec.rewards},
         weights={choice.label: parse_schedule(choice.weight) for choice in spec.rewards},
-        trackers=[
-            GuardedTracker(host.make("tracker", choice, Tracker), guard("tracker", choice)) for choice in spec.trackers
-        ],
+        trackers=[made(GuardedTracker, "tracker", choice) for choice in spec.trackers],
         learning=make_learning(spec, host, engine, policy),
         spending=spending,
         decisions=Decisions(host.hooks_of_run(spec.hooks, spec.deadline), spending),
         texts=texts,
         calls=calls,
         models={
-            choice.alias: GuardedPolicy(
-                host.make("policy", choice, Policy, f"model.{choice.alias}"), guard("policy", choice), spending=spending
-            )
+            choice.alias: made(GuardedPolicy, "policy", choice, f"model.{choice.alias}", spending=spending)
             for choice in spec.models
         },
     )
