@@ -55,7 +55,7 @@ def compare(
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
     from agentfw.errors import UsageError
-    from agentfw.host.origin import changed_origins, changed_plugins
+    from agentfw.host.origin import changed_parts
     from agentfw.runs.results.comparison import compare_runs
     from agentfw.runs.results.reproduction import compare_records
     from agentfw.runs.spec.resolution import checked_spec
@@ -108,10 +108,7 @@ def compare(
             out.note(f"{folder.id} is {folder.state}; it is compared as far as it is")
         for line in folder.segments:
             out.note(f"{folder.id}, {line}")
-        for line in changed_plugins(first.plugins, folder.plugins, f"in {first.id}", f"in {folder.id}"):
-            out.note(line)
-        one, other = (each.about.get("distributions", {}) for each in (first, folder))
-        for line in changed_origins(one, other, f"in {first.id}", f"in {folder.id}"):
+        for line in changed_parts(first.about, folder.about, f"in {first.id}", f"in {folder.id}"):
             out.note(line)
         if folder is not first:
             _note_common(folder, first, 0 if difference is None else difference.difference.count, out)
