@@ -21,7 +21,7 @@ from agentfw.printing.out import Out, shown_path
 
 if TYPE_CHECKING:
     from agentfw.episode import Usage
-    from agentfw.errors import UnknownNameError
+    from agentfw.errors import PluginError, UnknownNameError
     from agentfw.host import Host
     from agentfw.runs.records.folder import RunFolder
 
@@ -107,25 +107,13 @@ class _Unloaded(EntryPoint):
         return object()
 
 
-def _left_out(entry: EntryPoint) -> bool:
-    from agentfw.errors import PluginError
-
-    try:
-        check_allowed(entry)
-    except PluginError:
-        return True
-    return False
-
-
-def check_allowed(entry: EntryPoint) -> None:
-    """Raise where the plugin of an entry point is left out by AGENTFW_DISABLE_PLUGINS or agentfw.toml."""
+def _left_out(offers: Sequence[EntryPoint]) -> dict[str, PluginError]:
+    """The errors for distributions that AGENTFW_DISABLE_PLUGINS or agentfw.toml leave out."""
     from agentfw.host import Host, HostOptions
     from agentfw.host.project import find_project
 
-    host = Host.load(HostOptions.from_environment(project=find_project()), [_Unloaded(*entry)])
-    for record in host.plugins:
-        if record.state in ("blocked", "refused"):
-            raise record.failure()
+    host = Host.load(HostOptions.from_environment(project=find_project()), [_Unloaded(*entry) for entry in offers])
+    return {one.distribution: one.failure() for one in host.plugins if one.state in ("blocked", "refused")}
 
 
 def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] = ()) -> click.Command:
@@ -140,15 +128,16 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
     from agentfw.host.names import OWN_DISTRIBUTION, mend_of
 
     offers = sorted(offers, key=lambda offer: (offer.distribution != OWN_DISTRIBUTION, offer.distribution))
-
-    entry, *others = [offer for offer in offers if len(offers) == 1 or not _left_out(offer)] or offers
+    left_out = _left_out(offers)
+    entry, *others = [offer for offer in offers if offer.distribution not in left_out] or offers
     if others and entry.distribution != OWN_DISTRIBUTION:
         titles = " and ".join(f"{offer.distribution} {offer.version}" for offer in (entry, *others))
         fix = f"leave one of them out: {DISABLE_VARIABLE}={others[0].distribution}"
         raise DuplicateComponentError(f"{what} is offered twice: by {titles}", fix=" or ".join([fix, *select]))
     if others:
         Out().note(f"{what} is built in, and {others[0].distribution} {others[0].version} offers one, too")
-    check_allowed(entry)
+    if entry.distribution in left_out:
+        raise left_out[entry.distribution]
     if entry.distribution != OWN_DISTRIBUTION:
         hand_over_stdout()
     text = f"{what} of {entry.distribution} {entry.version}"
