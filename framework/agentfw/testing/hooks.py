@@ -13,7 +13,8 @@ from ..host.hook_calls import HookManager, HookOwner
 from ..host.plugin_loading import PluginRecord
 from ..request import Request
 from .checks import Subject, require
-from .samples import sample_episode, sample_run, tell_of_run
+from .plugins import sample_run, tell_of_run
+from .samples import sample_episode
 
 Hooks = Subject[Hook]
 

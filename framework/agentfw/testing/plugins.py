@@ -5,16 +5,43 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from ..episode import Message, Task, Usage
+from ..request import Request
+from ..scores import Score
 from .checks import Subject, require
-from .samples import sample_run, tell_of_run
+from .samples import sample_episode
 
 Plugins = Subject[Any]
 
 _RECORDS = ("episodes.jsonl", "metrics.jsonl")
+
+
+def sample_run(folder: Path) -> Any:
+    """What hooks are told of the run whose records are in this folder."""
+    policy = SimpleNamespace(name="sample", alias="", checked=None)
+    spec = SimpleNamespace(environment=SimpleNamespace(name="sample"), policy=policy, models=())
+    return SimpleNamespace(id=folder.name, folder=SimpleNamespace(path=folder), spec=spec)
+
+
+def tell_of_run(tell: Callable[..., object], run: Any, *, starts: int = 1) -> None:
+    """Call hooks in the order of a training. A run with two `starts` was resumed."""
+    episode = sample_episode(Task(0, seed=7))
+    request = Request([Message("user", "Which tea?")], task=episode.task)
+    for _ in range(starts):
+        tell("agentfw_run_started", run=run)
+    for turn in episode.turns:
+        tell("agentfw_answered", run=run, request=request, model="sample", usage=Usage(12, 0, 3), counted=True)
+        tell("agentfw_turn", run=run, episode_id=episode.id, turn=turn)
+    tell("agentfw_episode_done", run=run, episode=episode)
+    for _ in range(starts):
+        tell("agentfw_scored", run=run, scores=[Score(episode.id, "tips", 1.0)])
+    tell("agentfw_updated", run=run, version="v1", metrics={"loss": 0.5})
+    tell("agentfw_run_finished", run=run, summary=SimpleNamespace(figures={}, episodes=1))
 
 
 def _told(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
