@@ -225,21 +225,6 @@ class Work:
     (15, 10, True)
     """
 
-    __slots__ = (
-        "_changed",
-        "_due",
-        "_finished",
-        "_kept",
-        "_line",
-        "_since",
-        "cancelled",
-        "done",
-        "duration",
-        "name",
-        "running",
-        "started",
-    )
-
     def __init__(
         self,
         line: Timeline,
