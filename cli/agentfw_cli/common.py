@@ -1,16 +1,18 @@
-"""Options that several commands share, and the host that they load with them.
+"""Options that several commands share, and what they make of them: the output, the directory of runs, the host.
 
 @click.command()
-@runs_option
-@json_option
-def show(runs: Path | None, as_json: bool) -> None: ...
+@click.argument("run")
+@shared_options("runs", "json")
+def show(given: Given, run: str) -> None:
+    given.out.line(given.folder(run).id)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,36 +21,72 @@ from agentfw.printing.out import Out, shown_path
 
 if TYPE_CHECKING:
     from agentfw.episode import Usage
-    from agentfw.errors import UnknownNameError
+    from agentfw.errors import PluginError, UnknownNameError
     from agentfw.host import Host
     from agentfw.runs.records.folder import RunFolder
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = Callable[..., Any]
 
-quiet_option = click.option("--quiet", is_flag=True, help="Hide progress and hints.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
-runs_option = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
-
-
-def host_options(command: Command) -> Command:
-    blocked = click.option(
-        "--no-plugin", "blocked", multiple=True, metavar="NAME", help="Don't load this plugin. Can be repeated."
-    )
-    strict = click.option(
-        "--strict-plugins", "strict", is_flag=True, help="Treat every problem of a plugin as an error."
-    )
-    return strict(blocked(command))
+_OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
+    "runs": (click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs."),),
+    "host": (
+        click.option("--strict-plugins", "strict", is_flag=True, help="Treat every problem of a plugin as an error."),
+        click.option(
+            "--no-plugin", "blocked", multiple=True, metavar="NAME", help="Don't load this plugin. Can be repeated."
+        ),
+    ),
+    "quiet": (click.option("--quiet", is_flag=True, help="Hide progress and hints."),),
+    "json": (click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else."),),
+}
 
 
-def load_host(out: Out, blocked: tuple[str, ...] = (), strict: bool = False, *, tell: bool = True) -> Host:
-    """The host of this folder and environment. With `tell`, its notes go to stderr."""
-    from agentfw.host import Host, HostOptions
-    from agentfw.host.project import find_project
+class Given:
+    """What was given with the options that commands share. Without an option, it is as if nobody had given it."""
 
-    host = Host.load(HostOptions.from_environment(blocked=blocked, strict=strict, project=find_project()))
-    if tell:
-        note_problems(host, out)
-    return host
+    root: Path
+    """The directory of runs. Known before a host is loaded, because a plugin may change the current directory."""
+
+    def __init__(
+        self, *, blocked: tuple[str, ...] = (), strict: bool = False, quiet: bool = False, as_json: bool = False
+    ) -> None:
+        self.blocked, self.strict, self.out = blocked, strict, Out(json=as_json, quiet=quiet)
+
+    def host(self, *, tell: bool = True) -> Host:
+        """The host of this folder and environment. With `tell`, its notes go to stderr."""
+        from agentfw.host import Host, HostOptions
+        from agentfw.host.project import find_project
+
+        options = HostOptions.from_environment(blocked=self.blocked, strict=self.strict, project=find_project())
+        host = Host.load(options)
+        if tell:
+            note_problems(host, self.out)
+        return host
+
+    def folder(self, run: str) -> RunFolder:
+        """The folder of a run, by what a person calls it."""
+        from agentfw.runs.records.folder import find_run
+
+        return find_run(self.root, run)
+
+
+def shared_options(*names: str) -> Callable[[Command], Command]:
+    """Add options that several commands have, by their keys in `_OPTIONS`. The command is called with a `Given`."""
+
+    def mark(command: Command) -> Command:
+        @wraps(command)
+        def called(**values: Any) -> Any:
+            own = {key: values.pop(key) for key in ("blocked", "strict", "quiet", "as_json") if key in values}
+            given = Given(**own)
+            if "runs" in names:
+                given.root = runs_folder(values.pop("runs"))
+            return command(given, **values)
+
+        for name in reversed(names):
+            for option in reversed(_OPTIONS[name]):
+                called = option(called)
+        return called
+
+    return mark
 
 
 def note_problems(host: Host, out: Out, told: Collection[str] = (), *, selected: bool = False) -> None:
@@ -69,25 +107,13 @@ class _Unloaded(EntryPoint):
         return object()
 
 
-def _left_out(entry: EntryPoint) -> bool:
-    from agentfw.errors import PluginError
-
-    try:
-        check_allowed(entry)
-    except PluginError:
-        return True
-    return False
-
-
-def check_allowed(entry: EntryPoint) -> None:
-    """Raise where the plugin of an entry point is left out by AGENTFW_DISABLE_PLUGINS or agentfw.toml."""
+def _left_out(offers: Sequence[EntryPoint]) -> dict[str, PluginError]:
+    """The errors for distributions that AGENTFW_DISABLE_PLUGINS or agentfw.toml leave out."""
     from agentfw.host import Host, HostOptions
     from agentfw.host.project import find_project
 
-    host = Host.load(HostOptions.from_environment(project=find_project()), [_Unloaded(*entry)])
-    for record in host.plugins:
-        if record.state in ("blocked", "refused"):
-            raise record.failure()
+    host = Host.load(HostOptions.from_environment(project=find_project()), [_Unloaded(*entry) for entry in offers])
+    return {one.distribution: one.failure() for one in host.plugins if one.state in ("blocked", "refused")}
 
 
 def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] = ()) -> click.Command:
@@ -102,15 +128,16 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
     from agentfw.host.names import OWN_DISTRIBUTION, mend_of
 
     offers = sorted(offers, key=lambda offer: (offer.distribution != OWN_DISTRIBUTION, offer.distribution))
-
-    entry, *others = [offer for offer in offers if len(offers) == 1 or not _left_out(offer)] or offers
+    left_out = _left_out(offers)
+    entry, *others = [offer for offer in offers if offer.distribution not in left_out] or offers
     if others and entry.distribution != OWN_DISTRIBUTION:
         titles = " and ".join(f"{offer.distribution} {offer.version}" for offer in (entry, *others))
         fix = f"leave one of them out: {DISABLE_VARIABLE}={others[0].distribution}"
         raise DuplicateComponentError(f"{what} is offered twice: by {titles}", fix=" or ".join([fix, *select]))
     if others:
         Out().note(f"{what} is built in, and {others[0].distribution} {others[0].version} offers one, too")
-    check_allowed(entry)
+    if entry.distribution in left_out:
+        raise left_out[entry.distribution]
     if entry.distribution != OWN_DISTRIBUTION:
         hand_over_stdout()
     text = f"{what} of {entry.distribution} {entry.version}"
@@ -144,12 +171,12 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     """The error for a name that is no command. It says what to install where a plugin knows who has it."""
     from agentfw.errors import UnknownNameError
 
-    offer = load_host(Out(), tell=False).installable(name, command=kind == "command")
+    offer = Given().host(tell=False).installable(name, command=kind == "command")
     return UnknownNameError(kind, name, known, offered_by=offer)
 
 
 def runs_folder(given: Path | None) -> Path:
-    """The directory of runs. To be asked for before a host is loaded, because a plugin may change the directory."""
+    """The directory of runs."""
     from agentfw.host import runs_directory
 
     return runs_directory(given)

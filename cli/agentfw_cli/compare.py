@@ -20,15 +20,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentfw.printing.out import Out, counted
-from agentfw_cli.common import (
-    host_options,
-    json_option,
-    load_host,
-    note_problems,
-    quiet_option,
-    runs_folder,
-    runs_option,
-)
+from agentfw_cli.common import Given, note_problems, shared_options
 from agentfw_cli.run import set_option
 
 if TYPE_CHECKING:
@@ -49,20 +41,13 @@ if TYPE_CHECKING:
     " runs. Can be repeated, for all combinations.",
 )
 @set_option
-@runs_option
-@host_options
-@quiet_option
-@json_option
+@shared_options("runs", "host", "quiet", "json")
 def compare(
+    given: Given,
     which: tuple[str, ...],
     figures: tuple[str, ...],
     sweeps: tuple[str, ...],
     assignments: tuple[str, ...],
-    runs: Path | None,
-    blocked: tuple[str, ...],
-    strict: bool,
-    quiet: bool,
-    as_json: bool,
 ) -> None:
     """Compare runs. A SPEC (a .toml file) is run first, and with --sweep once for each value of a setting.
 
@@ -70,17 +55,16 @@ def compare(
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
     from agentfw.errors import UsageError
-    from agentfw.host.origin import changed_origins, changed_plugins
-    from agentfw.runs.records.folder import find_run
+    from agentfw.host.origin import changed_parts
     from agentfw.runs.results.comparison import compare_runs
     from agentfw.runs.results.reproduction import compare_records
     from agentfw.runs.spec.resolution import checked_spec
     from agentfw.runs.spec.start import chosen_values, start_of_run
 
-    out, root = Out(json=as_json, quiet=quiet), runs_folder(runs)
+    out, root = given.out, given.root
     labels: dict[str, str] = {}
     if sweeps:
-        host = load_host(out, blocked, strict)
+        host = given.host()
         played = _played(_swept(which, sweeps, assignments, host, root), host, root, out)
         labels = {folder.id: label for label, folder in played.items()}
         folders = list(played.values())
@@ -88,9 +72,9 @@ def compare(
         raise UsageError("--set changes what --sweep runs, and there is no --sweep", fix="drop --set")
     else:
         # A run that doesn't exist, or a wrong key, is an error before a spec is run for an hour.
-        found = {name: find_run(root, name) for name in which if not name.endswith(".toml")}
+        found = {name: given.folder(name) for name in which if not name.endswith(".toml")}
         if files := [name for name in which if name not in found]:
-            host = load_host(out, blocked, strict)
+            host = given.host()
             values = {name: chosen_values(host, start_of_run, None, Path(name), runs=root) for name in files}
             found |= _played({name: checked_spec(values[name], host, name) for name in files}, host, root, out)
         folders = [found[name] for name in which]
@@ -98,7 +82,7 @@ def compare(
         raise UsageError("a comparison needs two different runs", fix="name another one; see: agentfw runs list")
     with out.progress("comparing"):
         table = compare_runs(folders, figures)
-    if as_json:
+    if out.json:
         records = [row.to_record() for row in table]
         for one in (one for record in records for one in record["runs"] if labels):
             one["label"] = labels[one["run"]]
@@ -124,10 +108,7 @@ def compare(
             out.note(f"{folder.id} is {folder.state}; it is compared as far as it is")
         for line in folder.segments:
             out.note(f"{folder.id}, {line}")
-        for line in changed_plugins(first.plugins, folder.plugins, f"in {first.id}", f"in {folder.id}"):
-            out.note(line)
-        one, other = (each.about.get("distributions", {}) for each in (first, folder))
-        for line in changed_origins(one, other, f"in {first.id}", f"in {folder.id}"):
+        for line in changed_parts(first.about, folder.about, f"in {first.id}", f"in {folder.id}"):
             out.note(line)
         if folder is not first:
             _note_common(folder, first, 0 if difference is None else difference.difference.count, out)
@@ -181,20 +162,8 @@ def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> d
 @click.argument("run")
 @click.option("--env", is_flag=True, help="Install what the run was played with into an environment of its own, first.")
 @set_option
-@runs_option
-@host_options
-@quiet_option
-@json_option
-def reproduce(
-    run: str,
-    env: bool,
-    assignments: tuple[str, ...],
-    runs: Path | None,
-    blocked: tuple[str, ...],
-    strict: bool,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+@shared_options("runs", "host", "quiet", "json")
+def reproduce(given: Given, run: str, env: bool, assignments: tuple[str, ...]) -> None:
     """Play RUN again, and compare every episode, figure and version with its own.
 
     RUN is the path or the name of a run, also of one that was copied from another machine. --set is for secrets, which
@@ -205,7 +174,6 @@ def reproduce(
       agentfw reproduce ~/downloads/2026-11-21-inbox-7f3a19c4 --env
     """
     from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.runs.records.folder import find_run
     from agentfw.runs.results.reproduction import (
         compare_records,
         environment_of,
@@ -214,25 +182,23 @@ def reproduce(
     )
     from agentfw_cli.execution import play
 
-    out = Out(json=as_json, quiet=quiet)
-    root = runs_folder(runs)
-    folder = find_run(root, run)
+    out, root, folder = given.out, given.root, given.folder(run)
     if env:
         with out.progress("installing what the run was played with"):
             python = environment_of(folder, root)
         options = [*(f"--set={each}" for each in assignments), f"--runs={root}"]
-        options += [*(f"--no-plugin={each}" for each in blocked), *["--strict-plugins"] * strict]
-        options += [*["--quiet"] * quiet, *["--json"] * as_json]
+        options += [*(f"--no-plugin={each}" for each in given.blocked), *["--strict-plugins"] * given.strict]
+        options += [*["--quiet"] * out.quiet, *["--json"] * out.json]
         words = [str(python), "-m", "agentfw", "reproduce", str(folder.path), *options]
         raise click.exceptions.Exit(subprocess.run(words).returncode)
-    host = load_host(out, blocked, strict)
+    host = given.host()
     differences = installation_differences(folder)
     for line in differences:
         out.note(line)
     again = play_again(folder, host, root, parse_assignments(assignments))
     play(again, out)
     found = compare_records(folder, again.folder)
-    if as_json:
+    if out.json:
         out.data(
             {
                 "run": folder.id,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.printing.out import Out
-from agentfw_cli.common import host_options, json_option, load_host, note_problems, runs_folder, runs_option
+from agentfw_cli.common import Given, note_problems, runs_folder, shared_options
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -44,18 +44,8 @@ _LOGIN = re.compile(r"(?<=//)[^/@\s]+@")
 )
 @click.argument("topic", required=False)
 @click.option("--row", "rows", multiple=True, metavar="NAME", help="Examine only this of the topic; repeat for more.")
-@runs_option
-@host_options
-@json_option
-def doctor(
-    settings_of: str | None,
-    topic: str | None,
-    rows: tuple[str, ...],
-    runs: Path | None,
-    blocked: tuple[str, ...],
-    strict: bool,
-    as_json: bool,
-) -> int:
+@shared_options("runs", "host", "json")
+def doctor(given: Given, settings_of: str | None, topic: str | None, rows: tuple[str, ...]) -> int:
     """Show what is installed, where, and what is missing.
 
     Secrets are never shown. The exit code is 3 when a plugin is broken.
@@ -69,13 +59,13 @@ def doctor(
     from agentfw.boundary.metadata import entry_points
     from agentfw.errors import with_extra
 
-    out = Out(json=as_json)
+    out = given.out
     if topic is not None:
-        return _examine(topic, rows, runs_folder(runs), out)
+        return _examine(topic, rows, given.root, out)
     if settings_of is not None:
-        _show_settings(settings_of, load_host(out, blocked, strict), out)
+        _show_settings(settings_of, given.host(), out)
         return 0
-    host = load_host(out, blocked, strict, tell=False)
+    host = given.host(tell=False)
     project = host.options.project
     facts = {
         "agentfw": agentfw.__version__,
@@ -108,7 +98,7 @@ def doctor(
         for record in host.plugins
     ]
     problems = [problem for plugin in plugins for problem in plugin["problems"]]
-    if as_json:
+    if out.json:
         plain = {key.replace(" ", "_"): value for key, value in facts.items()}
         out.data({**plain, "variables": variables, "plugins": plugins, "missing": missing})
         return 3 if problems else 0

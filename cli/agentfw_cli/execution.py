@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.printing.out import Out
-from agentfw_cli.common import load_host, name_of, note_problems, runs_folder
+from agentfw_cli.common import Given, name_of, note_problems
 
 if TYPE_CHECKING:
     from agentfw.errors import AgentfwError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 def execute_spec(
+    given: Given,
     start: Start,
     check: Callable[[dict[str, Any]], object],
     *,
@@ -31,11 +32,6 @@ def execute_spec(
     distributions: tuple[str, ...],
     assignments: tuple[str, ...],
     spec: Path | None,
-    runs: Path | None,
-    blocked: tuple[str, ...],
-    strict: bool,
-    quiet: bool,
-    as_json: bool,
     yes: bool = False,
     samples: bool = False,
     **chosen: Any,
@@ -47,20 +43,18 @@ def execute_spec(
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.errors import SettingsError
     from agentfw.host.trust import require_trusted_skills
-    from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
     from agentfw.runs.spec.resolution import checked_spec
     from agentfw.runs.spec.start import chosen_values, naming_layers
 
-    out = Out(json=as_json, quiet=quiet)
-    root = runs_folder(runs)
-    file = spec and (spec if spec.suffix == ".toml" or spec.is_file() else find_run(root, str(spec)).path).absolute()
-    host = load_host(out, blocked, strict)
+    root = given.root
+    file = spec and (spec if spec.suffix == ".toml" or spec.is_file() else given.folder(str(spec)).path).absolute()
+    host = given.host()
     for distribution in distributions:
         host.select_distribution(distribution)
-    given = parse_assignments(assignments)
+    changes = parse_assignments(assignments)
     require_trusted_skills(chosen.get("skills", ()), yes=yes)
-    values = chosen_values(host, start, environment, file, runs=root, options=chosen, assignments=given)
+    values = chosen_values(host, start, environment, file, runs=root, options=chosen, assignments=changes)
     check(values)
     try:
         with naming_layers(values):
@@ -69,7 +63,7 @@ def execute_spec(
         # Nobody has typed that.
         error.message, error.fix = (text.replace("spec.", "") for text in (error.message, error.fix))
         raise
-    execute(run, host, out, samples=samples)
+    execute(run, host, given.out, samples=samples)
 
 
 def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.printing.out import Out
-from agentfw_cli.common import host_options, json_option, load_host, note_problems
+from agentfw_cli.common import Given, note_problems, shared_options
 
 if TYPE_CHECKING:
     from agentfw.host import Host, Registered
@@ -30,20 +30,19 @@ def plugins() -> None:
 @plugins.command("list", short_help="List plugins, what they offer, and what can't be loaded.")
 @click.option("--kind", metavar="KIND", help="Show only components of this kind.")
 @click.option("--hooks", is_flag=True, help="Show hooks instead, and the plugins that implement them.")
-@host_options
-@json_option
-def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+@shared_options("host", "json")
+def list_(given: Given, kind: str | None, hooks: bool) -> None:
     """List all plugins with what they offer, then all components, and what can't be loaded."""
     from agentfw.component import KINDS
     from agentfw.errors import UnknownNameError
 
-    out = Out(json=as_json)
+    out = given.out
     if kind is not None and kind not in KINDS:
         raise UnknownNameError("kind", kind, KINDS)
-    host = load_host(out, blocked, strict, tell=hooks)
+    host = given.host(tell=hooks)
     if hooks:
         named = {hook: [f"{one.distribution}:{one.name}" for one in records] for hook, records in host.hooks().items()}
-        if as_json:
+        if out.json:
             out.data([{"hook": hook, "plugins": plugins} for hook, plugins in named.items()])
         else:
             out.table(["hook", "plugins"], [[hook, ", ".join(plugins)] for hook, plugins in named.items()])
@@ -63,7 +62,7 @@ def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool,
         if record.state != "active"
     ]
     offers = _offers(host) if kind is None else []
-    if as_json:
+    if out.json:
         shown_ones = {row["distribution"] for row in rows + lost}
         about = {"kind": "", "state": "active", "missing_extra": ""}
         others = [
@@ -94,22 +93,20 @@ def list_(kind: str | None, hooks: bool, blocked: tuple[str, ...], strict: bool,
 
 @plugins.command()
 @click.argument("name")
-@host_options
-@json_option
-def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+@shared_options("host", "json")
+def show(given: Given, name: str) -> None:
     """Show component NAME and its settings. Use KIND:NAME where several kinds have that name."""
     from agentfw.errors import with_extra
     from agentfw.runs.spec.schema import setting_rows
 
-    out = Out(json=as_json)
-    host = load_host(out, blocked, strict)
+    out, host = given.out, given.host()
     facts = []
     for found in _named(host, name):
         missing = host.missing_extra(found)
         model = None if missing else host.settings_model(found.kind, found.component.name)
         settings = [row._asdict() for row in (setting_rows(model) if model else ())]
         facts.append({**_row(host, found), "factory": found.component.factory, "settings": settings})
-    if as_json:
+    if out.json:
         out.data(facts)
         return
     for number, fact in enumerate(facts):
@@ -134,9 +131,8 @@ def show(name: str, blocked: tuple[str, ...], strict: bool, as_json: bool) -> No
     metavar="KEY=VALUE",
     help="Setting of the component, such as rate=0.5. Can be repeated.",
 )
-@host_options
-@json_option
-def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], strict: bool, as_json: bool) -> int:
+@shared_options("host", "json")
+def check(given: Given, name: str, assignments: tuple[str, ...]) -> int:
     """Check that components keep the contract of their kind. The exit code is 3 if one doesn't.
 
     NAME is a component, KIND:NAME, a plugin or a distribution. Of the last two, all components are checked.
@@ -144,8 +140,7 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.testing import run_contract
 
-    out = Out(json=as_json)
-    host = load_host(out, blocked, strict)
+    out, host = given.out, given.host()
     settings = parse_assignments(assignments)
     report: list[dict[str, Any]] = []
     named = _named(host, name) if _is_component(host, name) else _components_of(host, name)
@@ -156,7 +151,7 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
         results = run_contract(host, found.kind, found.component.name, settings=settings)
         report += [{"kind": found.kind, "component": found.component.name, **each.to_record()} for each in results]
     broken, skipped = sum(not row["passed"] for row in report), sum(row["skipped"] for row in report)
-    if as_json:
+    if out.json:
         out.data(report)
         return 3 if broken else 0
     for number, row in enumerate(report):
@@ -178,17 +173,15 @@ def check(name: str, assignments: tuple[str, ...], blocked: tuple[str, ...], str
 
 
 @plugins.command(short_help="Print the JSON schema of spec files, for editors.")
-@host_options
-@json_option
-def schema(blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
+@shared_options("host", "json")
+def schema(given: Given) -> None:
     """Print the JSON schema of spec files, with all components that are installed and their settings.
 
     An editor completes and checks a spec with it: `#:schema ./spec.schema.json` is the first line of the file then.
     """
     from agentfw.runs.spec.schema import spec_schema
 
-    out = Out(json=True)
-    out.data(spec_schema(load_host(out, blocked, strict)))
+    given.out.data(spec_schema(given.host()))
 
 
 @plugins.command(short_help="Create a package with a plugin that works.")
@@ -211,20 +204,20 @@ def schema(blocked: tuple[str, ...], strict: bool, as_json: bool) -> None:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Python file with a component, such as that of --tool ./FILE.py, in place of --kind.",
 )
-@json_option
-def new(name: str, kind: str | None, into: Path, file: Path | None, as_json: bool) -> None:
+@shared_options("json")
+def new(given: Given, name: str, kind: str | None, into: Path, file: Path | None) -> None:
     """Create a package NAME that works, with its settings, tests and a README."""
     from agentfw.errors import UsageError
     from agentfw.scaffold import derive, scaffold, scaffold_file
 
-    out = Out(json=as_json)
+    out = given.out
     if kind is not None and file is None:
         paths = scaffold(name, kind, into)
     elif file is not None and kind is None:
-        paths = scaffold_file(file, name, into, host=load_host(out))
+        paths = scaffold_file(file, name, into, host=given.host())
     else:
         raise UsageError("a new plugin needs either --kind or --from", fix=f"agentfw plugins new {name} --kind memory")
-    if as_json:
+    if out.json:
         out.data({"files": [str(path) for path in paths]})
         return
     for path in paths:

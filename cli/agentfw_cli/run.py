@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from agentfw_cli.common import host_options, json_option, quiet_option, runs_folder, runs_option
+from agentfw_cli.common import Given, shared_options
 from agentfw_cli.execution import execute_spec
 
 if TYPE_CHECKING:
@@ -95,10 +95,7 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
     ),
     set_option,
     spec_option,
-    runs_option,
-    host_options,
-    quiet_option,
-    json_option,
+    shared_options("runs", "host", "quiet", "json"),
 )
 
 
@@ -106,7 +103,7 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
 @click.argument("environment", required=False)
 @click.option("--episodes", type=int, help="Number of tasks to play.")
 @spec_options
-def run(**given: Any) -> None:
+def run(given: Given, **chosen: Any) -> None:
     """Run an agent in ENVIRONMENT and report how well it does.
 
     Without ENVIRONMENT, the default spec is run. ENVIRONMENT can also be the name of a spec that a plugin ships, or a
@@ -120,7 +117,7 @@ def run(**given: Any) -> None:
     """
     from agentfw.runs.spec.start import start_of_run
 
-    execute_spec(start_of_run, _check, **given)
+    execute_spec(given, start_of_run, _check, **chosen)
 
 
 def _check(values: Mapping[str, Any]) -> None:
@@ -153,7 +150,7 @@ def _check(values: Mapping[str, Any]) -> None:
 )
 @samples_option
 @spec_options
-def train(sources: tuple[str, ...], metric: str, **given: Any) -> None:
+def train(given: Given, sources: tuple[str, ...], metric: str, **chosen: Any) -> None:
     """Improve a policy in ENVIRONMENT from its own episodes, or from those of a teacher.
 
     It starts from the spec train-ENVIRONMENT that a plugin ships, or else from train-any. ENVIRONMENT can also be the
@@ -172,11 +169,10 @@ def train(sources: tuple[str, ...], metric: str, **given: Any) -> None:
     from agentfw.errors import UsageError
     from agentfw.runs.spec.start import check_training, start_from_runs, start_of_training
 
-    runs = runs_folder(given["runs"])
     if metric and not sources:
         raise UsageError("--metric is about recorded feedback", fix="name the run that has it: --from RUN")
-    start = start_from_runs(sources, runs, given["optimizer"], metric) if sources else start_of_training
-    execute_spec(start, check_training, **given)
+    start = start_from_runs(sources, given.root, chosen["optimizer"], metric) if sources else start_of_training
+    execute_spec(given, start, check_training, **chosen)
 
 
 def specs_of_sweep(values: Mapping[str, Any], sweeps: Sequence[str]) -> dict[str, RunSpec]:

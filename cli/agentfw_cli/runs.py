@@ -18,17 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.printing.out import Out, counted
-from agentfw_cli.common import (
-    figure_row,
-    host_options,
-    json_option,
-    load_host,
-    name_of,
-    quiet_option,
-    runs_folder,
-    runs_option,
-    usage_words,
-)
+from agentfw_cli.common import Given, figure_row, name_of, shared_options, usage_words
 from agentfw_cli.run import samples_option
 
 if TYPE_CHECKING:
@@ -55,16 +45,15 @@ def runs() -> None:
     metavar="N",
     help="Maximum number of runs to list. 0 lists all.",
 )
-@runs_option
-@json_option
-def list_(limit: int, runs: Path | None, as_json: bool) -> None:
+@shared_options("runs", "json")
+def list_(given: Given, limit: int) -> None:
     """List the runs, newest first."""
     from agentfw.runs.records.run_index import newest_first
 
-    root, out = runs_folder(runs), Out(json=as_json)
+    root, out = given.root, given.out
     names = newest_first(root)
     rows = [_row_of(root / name) for name in names[: limit or None]]
-    if as_json:
+    if out.json:
         out.data(rows)
     elif not rows:
         out.note(f"there are no runs below {root}; start one: agentfw run")
@@ -77,9 +66,8 @@ def list_(limit: int, runs: Path | None, as_json: bool) -> None:
 @runs.command()
 @click.argument("run")
 @click.option("--episode", metavar="ID", help="Show this episode: what was read, said and done, turn by turn.")
-@runs_option
-@json_option
-def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> None:
+@shared_options("runs", "json")
+def show(given: Given, run: str, episode: str | None) -> None:
     """Show the settings and the results of RUN, or one of its episodes.
 
     \b
@@ -89,13 +77,11 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     from agentfw.errors import RunFolderError
     from agentfw.runs.records.call_record import call_table, read_calls, running_calls
     from agentfw.runs.records.figure_table import in_order
-    from agentfw.runs.records.folder import find_run
     from agentfw.runs.records.play_records import reasons
     from agentfw.runs.records.summary import summarize
     from agentfw.runs.results.run_report import what_each_did
 
-    out = Out(json=as_json)
-    folder = find_run(runs_folder(runs), run)
+    out, folder = given.out, given.folder(run)
     if episode is not None:
         _show_episode(folder, episode, out)
         return
@@ -110,7 +96,7 @@ def show(run: str, episode: str | None, runs: Path | None, as_json: bool) -> Non
     bad = {record["episode"]: record["failures"] for record in records if record["failures"]}
     row |= {"damage": damaged, "state": "damaged" if damaged and row["state"] == "done" else row["state"]}
     calls, running = read_calls(folder.path), running_calls(folder.path)
-    if as_json:
+    if out.json:
         more = {"about": folder.about, "summary": summary, "failures": bad, "calls": calls, "running": running}
         out.data({**row, "folder": str(folder.path), **more})
         return
@@ -201,21 +187,14 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
     "--with-changed", is_flag=True, help="Resume although the world, a reward or the policy is of another version now."
 )
 @samples_option
-@runs_option
-@host_options
-@quiet_option
-@json_option
+@shared_options("runs", "host", "quiet", "json")
 def resume(
+    given: Given,
     run: str,
     assignments: tuple[str, ...],
     from_update: int | None,
     with_changed: bool,
     samples: bool,
-    runs: Path | None,
-    blocked: tuple[str, ...],
-    strict: bool,
-    quiet: bool,
-    as_json: bool,
 ) -> None:
     """Resume RUN where it was interrupted. Episodes that are on disk are not played again.
 
@@ -224,14 +203,10 @@ def resume(
       agentfw runs resume last --set learner.tokens=512 --set updates=60
     """
     from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.runs.records.folder import find_run
     from agentfw.runs.run import Run
     from agentfw_cli.execution import execute
 
-    out = Out(json=as_json, quiet=quiet)
-    root = runs_folder(runs)
-    folder = find_run(root, run)
-    host = load_host(out, blocked, strict)
+    out, folder, host = given.out, given.folder(run), given.host()
     changes = parse_assignments([*assignments, *_asked_for(folder, assignments)])
     if from_update is not None:
         folder.rewind(from_update)
@@ -245,8 +220,8 @@ def resume(
 @click.argument("run")
 @click.option("--toml", "as_toml", is_flag=True, help="Its spec, as a file for `agentfw run --spec`.")
 @click.option("--lock", is_flag=True, help="What it was played with, as a requirements file for pip.")
-@runs_option
-def export(run: str, as_toml: bool, lock: bool, runs: Path | None) -> None:
+@shared_options("runs")
+def export(given: Given, run: str, as_toml: bool, lock: bool) -> None:
     """Print the spec of RUN, or what it was played with.
 
     \b
@@ -254,13 +229,12 @@ def export(run: str, as_toml: bool, lock: bool, runs: Path | None) -> None:
       agentfw runs export last --lock > requirements.txt
     """
     from agentfw.errors import UsageError
-    from agentfw.runs.records.folder import find_run
     from agentfw.runs.records.package import read_lock
     from agentfw.runs.spec.start import spec_text
 
     if as_toml == lock:
         raise UsageError("one thing is printed at a time", fix="--toml for the spec, or --lock for the requirements")
-    out, folder = Out(), find_run(runs_folder(runs), run)
+    out, folder = given.out, given.folder(run)
     if as_toml:
         text, missing = spec_text(folder.about)
         out.line(text.rstrip())
@@ -370,26 +344,23 @@ def _known(folder: RunFolder) -> dict[str, Any]:
     help="Only draw the timeline of one episode into this file (.svg).",
 )
 @click.option("--episode", metavar="ID", help="Episode that --picture draws. Default: the first.")
-@runs_option
-@json_option
-def report(run: str, picture: Path | None, episode: str | None, runs: Path | None, as_json: bool) -> None:
+@shared_options("runs", "json")
+def report(given: Given, run: str, picture: Path | None, episode: str | None) -> None:
     """Write report.html and curve.svg of RUN. Default: the last run.
 
     Works also while the run goes on, and for an interrupted run.
     """
     from agentfw.errors import UsageError
-    from agentfw.runs.records.folder import find_run
     from agentfw.runs.results.run_charts import write_episode_picture
     from agentfw.runs.results.run_report import write_report
 
-    out = Out(json=as_json)
-    folder = find_run(runs_folder(runs), run)
+    out, folder = given.out, given.folder(run)
     if episode is not None and picture is None:
         raise UsageError("--episode needs a file to draw the episode into", fix="add --picture FILE")
     with out.progress("writing the report"):
         written = [write_episode_picture(folder, picture, episode)] if picture is not None else write_report(folder)
     files = [str(file) for file in written]
-    if as_json:
+    if out.json:
         out.data({"run": folder.id, "state": folder.state, "files": files})
     else:
         for file in files:

@@ -225,33 +225,25 @@ class Work:
     (15, 10, True)
     """
 
-    __slots__ = (
-        "_due",
-        "_finished",
-        "_kept",
-        "_line",
-        "_since",
-        "cancelled",
-        "done",
-        "duration",
-        "name",
-        "running",
-        "started",
-    )
-
     def __init__(
-        self, line: Timeline, name: str, duration: Time, finished: Callable[[Any], object] | None = None
+        self,
+        line: Timeline,
+        name: str,
+        duration: Time,
+        finished: Callable[[Any], object] | None = None,
+        changed: Callable[[Work, str], object] = lambda work, state: None,
     ) -> None:
+        """`changed` is told each new state: started, interrupted, resumed, cancelled or finished."""
         if not duration >= 0:
             raise TimelineError(
                 f'the work "{name}" can\'t take {duration}', fix="a duration is zero or more; infinity is open-ended"
             )
         self.name, self.duration, self.started = name, duration, line.now
         self.done = self.cancelled = self.running = False
-        self._line, self._finished = line, finished
+        self._line, self._finished, self._changed = line, finished, changed
         self._kept: Time = 0
         self._due: Scheduled | None = None
-        self._go()
+        self._go("started")
 
     @property
     def spent(self) -> Time:
@@ -265,37 +257,37 @@ class Work:
         """Suspend it and keep the progress. Does nothing if it isn't running."""
         if self.running:
             self._kept = self.spent
-            self._rest()
+            self._rest("interrupted")
 
     def resume(self) -> None:
         """Continue where it was interrupted. Does nothing if it is running, done or cancelled."""
         if not (self.running or self.done or self.cancelled):
-            self._go()
+            self._go("resumed")
 
     def cancel(self) -> None:
         """Abandon it. Its progress stays readable in `spent`."""
-        if not self.done:
-            self._kept = self.spent
-            self._rest()
-            self.cancelled = True
+        if not (self.done or self.cancelled):
+            self._kept, self.cancelled = self.spent, True
+            self._rest("cancelled")
 
     def complete(self) -> None:
         """Complete it now, as open-ended work must be. Other work completes by itself."""
         if not (self.done or self.cancelled):
-            self._kept = self.spent if self.duration == inf else self.duration
-            self._rest()
-            self.done = True
+            self._kept, self.done = self.spent if self.duration == inf else self.duration, True
+            self._rest("finished")
             if self._finished is not None:
                 self._finished(self)
 
-    def _go(self) -> None:
+    def _go(self, state: str) -> None:
         self.running = True
         self._since: Time = self._line.now
         if self.duration < inf:
             self._due = self._line.after(max(0, self.duration - self._kept), self.complete)
+        self._changed(self, state)
 
-    def _rest(self) -> None:
+    def _rest(self, state: str) -> None:
         self.running = False
         if self._due is not None:
             self._line.cancel(self._due)
             self._due = None
+        self._changed(self, state)

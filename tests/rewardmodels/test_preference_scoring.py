@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from agentfw_rewardmodels import PreferenceSettings
-from agentfw_rewardmodels.preference.formulas import normalised
-from agentfw_rewardmodels.preference.scoring import Scorer, UserVectors, recall_and_ndcg, top
+from agentfw_rewardmodels.preference.formulas import UserVectors, normalised
+from agentfw_rewardmodels.preference.scoring import Scorer, recall_and_ndcg, top
 
 DIMENSIONS, TEXT = 8, 12
 

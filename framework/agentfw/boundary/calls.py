@@ -204,6 +204,7 @@ KINDS_OF_CALLS: dict[str, CallTable] = {
         Call("tasks", (forms.VALUE, forms.VALUE, forms.VALUE), forms.TASKS),
         Call("describe", (forms.COPY,), forms.SENTENCE),
         Call("references", (forms.TASK,), forms.REFERENCES),
+        attributes=("headline", "lower_is_better", "columns", "meanings", "time_unit"),
     ),
     "optimizer": CallTable(
         Optimizer,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeGuard, get_args, get_origin
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel, Secret, SecretBytes, SecretStr, ValidationError
 
@@ -116,25 +116,29 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
     The value is read as TOML where it is TOML, and else taken as text: 0.5, true, [1, 2], "quoted" or plain words.
     `null` unsets a value, as in sampling.top_p=null; TOML itself has no such value.
     """
-    values: dict[str, object] = {}
+    given = []
     for assignment in assignments:
         dotted, equals, text = assignment.partition("=")
-        parts = [part.strip() for part in dotted.split(".")]
-        if not equals or not all(parts):
+        path = [part.strip() for part in dotted.split(".")]
+        if not equals or not all(path):
             raise SettingsError(f'--set "{assignment}" isn\'t of the form KEY=VALUE', fix="--set environment.rate=0.5")
+        given.append((path, toml_value(text)))
+    return nested(given)
+
+
+def nested(given: Iterable[tuple[Sequence[str], object]]) -> dict[str, Any]:
+    """The tables of values that are given with their paths: (["environment", "rate"], 0.5) is as above."""
+    values: dict[str, Any] = {}
+    for path, value in given:
+        *tables, last = path
         table = values
-        for part in parts[:-1]:
-            inner = table.setdefault(part, {})
-            if not isinstance(inner, dict):
-                raise SettingsError(
-                    f'--set "{assignment}": {part} already has the value {_shown(inner)}', fix="drop one of them"
-                )
-            table = inner
-        if isinstance(table.get(parts[-1]), dict):
-            raise SettingsError(
-                f'--set "{assignment}": {parts[-1]} already has keys of its own', fix="drop one of them"
-            )
-        table[parts[-1]] = toml_value(text)
+        for part in tables:
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise SettingsError(f"{'.'.join(path)} is below {part}, which has a value", fix="drop one of them")
+        if isinstance(table.get(last), dict):
+            raise SettingsError(f"{'.'.join(path)} has keys of its own, so no value", fix="drop one of them")
+        table[last] = value
     return values
 
 

@@ -69,6 +69,8 @@ from .trust import SHIPPED
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from ..boundary.crossing import Guarded
+
 GROUP = "agentfw"
 DISABLE_VARIABLE = "AGENTFW_DISABLE_PLUGINS"
 TRACE_VARIABLE = "AGENTFW_TRACE_HOOKS"
@@ -79,6 +81,7 @@ _GIVEN = "agentfw_given"
 
 
 Made = TypeVar("Made")
+Layered = TypeVar("Layered", bound="Guarded")
 
 
 class Chosen(Protocol):
@@ -323,6 +326,20 @@ class Host:
             is_ours=record.distribution == OWN_DISTRIBUTION,
             counts=counts,
         )
+
+    def guarded(
+        self,
+        layer: type[Layered],
+        kind: str,
+        choice: Chosen,
+        deadline: float,
+        counts: CallCounts,
+        where: str = "",
+        **given: Any,
+    ) -> Layered:
+        """The component that a spec has chosen, made and within its guard. `given` is for the layer of its kind."""
+        made = self.make(kind, choice, layer.table.base, where)
+        return layer(made, self.guard(kind, choice.name, deadline, label=choice.label, counts=counts), **given)
 
     def provide(self, **services: object) -> None:
         """Pass these values to every factory that has a parameter of their name."""

@@ -54,14 +54,22 @@ def origin_of(name: str, place: str) -> dict[str, Any]:
     return found
 
 
-def changed_plugins(one: Mapping[str, str], other: Mapping[str, str], when: str, then: str) -> list[str]:
-    """The plugins of `one` that were others, or missing, in `other`; `when` and `then` say which is which."""
-    gone = "not there"
+def sources_of(segment: Mapping[str, Any]) -> dict[str, str]:
+    """The plugins that took part in a segment of a run, each with its distribution; agentfw itself is one."""
+    return {"agentfw": f"agentfw=={segment.get('agentfw')}", **segment.get("plugins", {})}
+
+
+def changed_parts(one: Mapping[str, Any], other: Mapping[str, Any], when: str, then: str) -> list[str]:
+    """What took part in a segment of a run and was another, or missing, in the other one.
+
+    `when` and `then` say which is which.
+    """
+    before, after, gone = sources_of(one), sources_of(other), "not there"
     return [
-        f"plugin {name} was {source} {when} and is {other.get(name, gone)} {then}"
-        for name, source in one.items()
-        if other.get(name) != source
-    ]
+        f"plugin {name} was {source} {when} and is {after.get(name, gone)} {then}"
+        for name, source in before.items()
+        if after.get(name) != source
+    ] + changed_origins(one.get("distributions", {}), other.get("distributions", {}), when, then)
 
 
 def changed_origins(

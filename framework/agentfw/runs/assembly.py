@@ -3,7 +3,7 @@
     resolved, sources = resolve(spec, host)
     assembly = assemble(resolved, host)
 
-`RunEnvironment` is the environment that a run asks for tasks, measures and references. Episodes are played in new ones.
+The run asks one instance of its environment for tasks and references. Episodes are played in new ones.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..boundary.coroutines import in_thread, use_daemon_threads
 from ..boundary.crossing import (
+    Guarded,
     GuardedEnvironment,
     GuardedMemory,
     GuardedPolicy,
@@ -25,7 +26,6 @@ from ..boundary.crossing import (
     GuardedToolbox,
     GuardedTracker,
 )
-from ..boundary.guard import Guard
 from ..boundary.layers import Clock, Trace, traced
 from ..engine import Engine, make_engine
 from ..environment import Environment
@@ -38,7 +38,7 @@ from ..policy import Policy
 from ..request import Sampling
 from ..scores import LARGEST, RewardModel, Score
 from ..tool import Tool, Toolbox
-from ..tracker import PlayedEpisode, Scoring, Tracker
+from ..tracker import PlayedEpisode, Scoring
 from ..turns.engagement import Engagement
 from ..turns.policy_agent import PolicyAgent
 from ..turns.session import Session, SessionEnvironment
@@ -50,66 +50,7 @@ from .spec.run_spec import Choice, RunSpec
 from .spec.weights import Schedule, parse_schedule
 from .spending import Spending
 
-
-class RunEnvironment:
-    """Asks one instance of the environment, and checks its answers."""
-
-    def __init__(self, spec: RunSpec, host: Host, record: CallRecord) -> None:
-        self.name = spec.environment.name
-        self.guard = guard = host.guard("environment", self.name, spec.deadline, counts=record)
-        self._seed = spec.seed
-        self.environment = environment = host.make("environment", spec.environment, Environment, "environment")
-        self.guarded = GuardedEnvironment(environment, guard)
-        self._tasks: dict[tuple[int, str], list[Task]] = {}
-        # Read once, and here: a plugin may have properties that raise.
-        with guard.calling("its attributes"):
-            self.headline, self.lower_is_better = environment.headline, bool(environment.lower_is_better)
-            self.columns = {str(name): str(title) for name, title in dict(environment.columns).items()}
-            self.meanings = {str(word): str(meaning) for word, meaning in dict(environment.meanings).items()}
-            self.time_unit = str(environment.time_unit)
-            guard.require(isinstance(self.headline, str), f"has a headline of type {type(self.headline).__name__}")
-
-    def tasks(self, count: int, split: str) -> list[Task]:
-        """The first `count` tasks of a split, or fewer. The environment is asked once per count and split."""
-        if (count, split) not in self._tasks:
-            found = list(self.guarded.tasks(count, self._seed, split))
-            if not found:
-                raise UsageError(
-                    f'{self.guard.title} has no task in the split "{split}"',
-                    fix="choose another split, or add tasks to it",
-                )
-            self._tasks[count, split] = found
-        return self._tasks[count, split]
-
-    def describe(self, tasks: list[Task]) -> str:
-        """A short description of these tasks."""
-        return self.guarded.describe(tasks)
-
-    def references(self, tasks: list[Task]) -> dict[str, list[dict[str, float]]]:
-        """Results of simple players in these tasks, if the environment knows them: by name, one row per task."""
-        found: dict[str, list[dict[str, float]]] = {}
-        for task in tasks:
-            for player, row in self.guarded.references(task).items():
-                found.setdefault(player, []).append(dict(row))
-        return found
-
-    def check(self, episode: Episode) -> None:
-        """Check the figures of an episode that was played. Those of the outcome may be NaN: not measured."""
-        episode.environment = self.name
-        episode.utility = self._figure(episode.utility, "utility", episode.id)
-        for name, value in episode.outcome.items():
-            episode.outcome[name] = self._figure(value, name, episode.id, or_nan=True)
-
-    def _figure(self, value: object, name: str, episode: str, *, or_nan: bool = False) -> float:
-        if isinstance(value, Real) and (abs(float(value)) <= LARGEST or (or_nan and math.isnan(value))):
-            return float(value)
-        raise self.guard.error(
-            f'gave {value!r} as "{name}" of episode {episode}',
-            "fix the environment: a measure must be a finite number, at most 1e100, or NaN if it was not measured",
-        )
-
-
-Made = TypeVar("Made")
+Part = TypeVar("Part", bound=Guarded)
 
 Watch = Callable[[Episode, Turn], object]
 """Is called with each turn as soon as it is over."""
@@ -122,7 +63,7 @@ class Assembly:
     spec: RunSpec
     host: Host
     engine: Engine
-    environment: RunEnvironment
+    environment: GuardedEnvironment
     policy: GuardedPolicy
     memories: list[GuardedMemory]
     toolboxes: list[GuardedToolbox]
@@ -140,6 +81,7 @@ class Assembly:
     """Models of a gateway besides its policy, by name."""
     trace: Trace | None = None
     """Is told of each operation, where a tracker wants to know."""
+    _tasks: dict[tuple[int, str], list[Task]] = field(default_factory=dict)
 
     async def play(self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None) -> Episode:
         """Play one episode with an agent of its own in a fresh world, and check its figures."""
@@ -167,8 +109,20 @@ class Assembly:
             if self.trace is not None:
                 name = self.spec.environment.name
                 self.trace(PlayedEpisode(task=task, name=name, finish=finish, outcome=outcome, **clock.times))
-        self.environment.check(episode)
+        # Those of the outcome may be NaN: not measured.
+        episode.environment = self.spec.environment.name
+        episode.utility = self._figure(episode.utility, "utility", episode.id)
+        for name, value in episode.outcome.items():
+            episode.outcome[name] = self._figure(value, name, episode.id, or_nan=True)
         return episode
+
+    def _figure(self, value: object, name: str, episode: str, *, or_nan: bool = False) -> float:
+        if isinstance(value, Real) and (abs(float(value)) <= LARGEST or (or_nan and math.isnan(value))):
+            return float(value)
+        raise self.environment.guard.error(
+            f'gave {value!r} as "{name}" of episode {episode}',
+            "fix the environment: a measure must be a finite number, at most 1e100, or NaN if it was not measured",
+        )
 
     async def score(self, name: str, group: Sequence[Episode]) -> Sequence[Score]:
         """Score a group with one reward model."""
@@ -263,10 +217,30 @@ class Assembly:
         named = zip(self.memories, self.spec.memories, strict=True)
         return [traced("memory", memory, choice.name, self.trace) for memory, choice in named]
 
+    def tasks(self, count: int, split: str) -> list[Task]:
+        """The first `count` tasks of a split, or fewer. The environment is asked once per count and split."""
+        if (count, split) not in self._tasks:
+            found = list(self.environment.tasks(count, self.spec.seed, split))
+            if not found:
+                raise UsageError(
+                    f'{self.environment.guard.title} has no task in the split "{split}"',
+                    fix="choose another split, or add tasks to it",
+                )
+            self._tasks[count, split] = found
+        return self._tasks[count, split]
+
     def measured_tasks(self) -> list[Task]:
         """The tasks that the run's results come from."""
         count, _, split = self.spec.measured
-        return self.environment.tasks(count, split)
+        return self.tasks(count, split)
+
+    def references(self) -> dict[str, list[dict[str, float]]]:
+        """Results of simple players in these tasks, if the environment knows them: by name, one row per task."""
+        found: dict[str, list[dict[str, float]]] = {}
+        for task in self.measured_tasks():
+            for player, row in self.environment.references(task).items():
+                found.setdefault(player, []).append(dict(row))
+        return found
 
     def asked(self) -> dict[str, Policy]:
         """All policies that take part, by what they are called in errors."""
@@ -333,50 +307,33 @@ def assemble(spec: RunSpec, host: Host) -> Assembly:
     """Create the components of a resolved spec."""
     engine = make_engine(spec.engine, learns=spec.learner is not None)
     host.provide(engine=engine)
-    calls = CallRecord()
+    calls, spending, texts = CallRecord(), Spending(spec.budget), LongTexts(spec.max_answer, host.notes)
 
-    def guard(kind: str, choice: Choice) -> Guard:
-        return host.guard(kind, choice.name, spec.deadline, label=choice.label, counts=calls)
+    def made(layer: type[Part], kind: str, choice: Choice, where: str = "", **given: Any) -> Part:
+        return host.guarded(layer, kind, choice, spec.deadline, calls, where, **given)
 
-    made = host.make("policy", spec.policy, Policy, "policy")
+    policy = made(GuardedPolicy, "policy", spec.policy, "policy", spending=spending)
     if spec.optimizer is not None:
-        check_trainable(made, spec.policy.name)
-    spending, texts = Spending(spec.budget), LongTexts(spec.max_answer, host.notes)
-    policy = GuardedPolicy(made, guard("policy", spec.policy), spending=spending)
+        check_trainable(policy, spec.policy.name)
     assembly = Assembly(
         spec=spec,
         host=host,
         engine=engine,
-        environment=RunEnvironment(spec, host, calls),
+        environment=made(GuardedEnvironment, "environment", spec.environment, "environment"),
         policy=policy,
-        memories=[
-            GuardedMemory(host.make("memory", choice, Memory), guard("memory", choice), texts=texts)
-            for choice in spec.memories
-        ],
-        toolboxes=[
-            GuardedToolbox(host.make("tool", choice, Toolbox), guard("tool", choice), texts=texts)
-            for choice in spec.tools
-        ],
+        memories=[made(GuardedMemory, "memory", choice, texts=texts) for choice in spec.memories],
+        toolboxes=[made(GuardedToolbox, "tool", choice, texts=texts) for choice in spec.tools],
         tools=[],
-        rewards={
-            choice.label: GuardedReward(
-                host.make("reward", choice, RewardModel), guard("reward", choice), spending=spending
-            )
-            for choice in spec.rewards
-        },
+        rewards={choice.label: made(GuardedReward, "reward", choice, spending=spending) for choice in spec.rewards},
         weights={choice.label: parse_schedule(choice.weight) for choice in spec.rewards},
-        trackers=[
-            GuardedTracker(host.make("tracker", choice, Tracker), guard("tracker", choice)) for choice in spec.trackers
-        ],
+        trackers=[made(GuardedTracker, "tracker", choice) for choice in spec.trackers],
         learning=make_learning(spec, host, engine, policy),
         spending=spending,
         decisions=Decisions(host.hooks_of_run(spec.hooks, spec.deadline), spending),
         texts=texts,
         calls=calls,
         models={
-            choice.alias: GuardedPolicy(
-                host.make("policy", choice, Policy, f"model.{choice.alias}"), guard("policy", choice), spending=spending
-            )
+            choice.alias: made(GuardedPolicy, "policy", choice, f"model.{choice.alias}", spending=spending)
             for choice in spec.models
         },
     )

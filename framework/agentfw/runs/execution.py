@@ -339,7 +339,7 @@ def curriculum(assembly: Assembly, updates: int) -> Curriculum:
     spec = assembly.spec
     # The users of a query are spread over the tasks, so groups by query look at more of them.
     count = updates * spec.tasks * (spec.samples if spec.groups == "query" else 1)
-    tasks, seeds = assembly.environment.tasks(count, "train"), Seeds(spec.seed).child("curriculum")
+    tasks, seeds = assembly.tasks(count, "train"), Seeds(spec.seed).child("curriculum")
     if spec.groups == "query":
         return QueryCurriculum(tasks, spec.tasks, seeds, samples=spec.samples, updates=updates)
     return Curriculum(tasks, spec.tasks, seeds, updates=updates)

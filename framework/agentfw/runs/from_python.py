@@ -33,8 +33,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ..boundary.coroutines import use_daemon_threads
+from ..boundary.settings_input import nested
 from ..episode import Episode
-from ..errors import AgentfwError, SettingsError, UsageError
+from ..errors import AgentfwError, UsageError
 from ..host import Host, HostOptions, runs_directory
 from ..host.plugin_loading import end_reading
 from ..host.project import find_project
@@ -143,17 +144,7 @@ def spec_values(
     file = None if spec is None else Path(spec).absolute()
     host = host or Host.load(HostOptions.from_environment(project=find_project()))
     named = {key: _named(host, COMPONENTS[key], value) for key, value in chosen.items() if key in COMPONENTS}
-    # {"environment.rate": 0.5} as {"environment": {"rate": 0.5}}.
-    nested: dict[str, Any] = {}
-    for dotted, given in settings.items():
-        *tables, last = dotted.split(".")
-        table = nested
-        for name in tables:
-            table = table.setdefault(name, {})
-            if not isinstance(table, dict):
-                raise SettingsError(f"settings: {dotted} is below {name}, which has a value", fix="drop one of them")
-        table[last] = given
-    options, assignments = {**chosen, **named}, nested
+    options, assignments = {**chosen, **named}, nested((key.split("."), value) for key, value in settings.items())
     return chosen_values(host, start, environment, file, runs=runs, options=options, assignments=assignments), host
 
 

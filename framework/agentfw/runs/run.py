@@ -144,7 +144,7 @@ class Run:
             await execution.finish()
             if sys.modules.keys() - imported:
                 pack(*packed)
-            references = assembly.environment.references(assembly.measured_tasks())
+            references = assembly.references()
             summary = summarize(self.folder, time.monotonic() - began, references)
             if self.folder.headline not in summary.figures:
                 who = assembly.environment.guard.title
@@ -159,17 +159,22 @@ class Run:
 
 def describe_run(spec: RunSpec, assembly: Assembly) -> dict[str, Any]:
     """The content of run.json."""
-    tasks, (_, samples, _) = assembly.measured_tasks(), spec.measured
+    tasks, (_, samples, _), environment = assembly.measured_tasks(), spec.measured, assembly.environment
+    with environment.guard.calling("its attributes"):
+        headline, lower_is_better = environment.headline, bool(environment.lower_is_better)
+        columns = {str(name): str(title) for name, title in dict(environment.columns).items()}
+        meanings = {str(word): str(meaning) for word, meaning in dict(environment.meanings).items()}
+        environment.guard.require(isinstance(headline, str), f"has a headline of type {type(headline).__name__}")
     return {
         **segment_of(spec, assembly.host),
         "episodes": len(tasks) * samples,
         "updates": spec.planned_updates,
-        "description": assembly.environment.describe(tasks),
-        "headline": assembly.environment.headline,
-        "lower_is_better": assembly.environment.lower_is_better,
-        "columns": assembly.environment.columns,
-        "meanings": assembly.environment.meanings,
-        "time_unit": assembly.environment.time_unit,
+        "description": environment.describe(tasks),
+        "headline": headline,
+        "lower_is_better": lower_is_better,
+        "columns": columns,
+        "meanings": meanings,
+        "time_unit": str(environment.time_unit),
         "gpus": assembly.engine.plan.words() if spec.learner is not None else "",
         "spec": as_given(spec),
         "settings": in_force(spec),

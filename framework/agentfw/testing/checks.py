@@ -21,21 +21,26 @@ import contextlib
 import contextvars
 import copy
 import inspect
+import math
 import os
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ..episode import Episode
 from ..errors import AgentfwError, in_words
+from ..policy import Policy
+from ..scores import RewardModel
+from ..tool import Toolbox
 
 Made = TypeVar("Made")
+Closed = TypeVar("Closed", Policy, RewardModel, Toolbox)
 
 
 class BrokenPromise(AssertionError):
@@ -97,6 +102,22 @@ def promise_of(check: CheckFunction) -> str:
     """The first sentence of its docstring, on one line."""
     text = " ".join((inspect.getdoc(check) or check.__name__).split("\n\n")[0].split())
     return text.partition(". ")[0].rstrip(".") + "."
+
+
+def require_finite(value: object, what: str) -> None:
+    """Raise `BrokenPromise` unless it is a finite number."""
+    finite = isinstance(value, (int, float)) and math.isfinite(value)
+    require(finite, f"{what} is {value!r}, which is no finite number")
+
+
+@contextlib.asynccontextmanager
+async def closed(subject: Subject[Closed]) -> AsyncIterator[Closed]:
+    """A component that is closed in the end."""
+    made = subject.make()
+    try:
+        yield made
+    finally:
+        await made.close()
 
 
 @contextlib.contextmanager

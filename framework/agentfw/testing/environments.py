@@ -16,7 +16,7 @@ from ..interfaces import parse_interface
 from ..policy import Generation, Policy, Request
 from ..request import Brief
 from ..turns.session import SessionEnvironment
-from .checks import DoesNotApply, Subject, require
+from .checks import DoesNotApply, Subject, require, require_finite
 from .players import MOST_TURNS, Nonsense, RandomCaller, Silent, play
 from .tools import check_actions
 
@@ -139,8 +139,7 @@ async def the_headline_is_there(subject: Worlds) -> None:
             f"{', '.join(episode.outcome) or 'nothing is'}",
         )
         for figure, value in {**episode.outcome, "utility": episode.utility}.items():
-            number = isinstance(value, (int, float)) and math.isfinite(value)
-            require(number, f"the figure {figure} is {value!r}, which is no finite number")
+            require_finite(value, f"the figure {figure}")
 
 
 async def references_can_be_set_beside(subject: Worlds) -> None:
@@ -153,8 +152,7 @@ async def references_can_be_set_beside(subject: Worlds) -> None:
     for player, figures in found.items():
         require(environment.headline in figures, f'the reference "{player}" has no "{environment.headline}"')
         for figure, value in figures.items():
-            number = isinstance(value, (int, float)) and math.isfinite(value)
-            require(number, f'{figure} of the reference "{player}" is {value!r}, which is no finite number')
+            require_finite(value, f'{figure} of the reference "{player}"')
     require(subject.make().references(task) == found, "asked again for one task, its references are others")
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from ..errors import AgentfwError
 from ..learner import Batch, Learner, Update
 from ..optimizer import Advantage, Loss
-from .checks import BrokenPromise, DoesNotApply, Subject, require
+from .checks import BrokenPromise, DoesNotApply, Subject, require, require_finite
 
 Learners = Subject[Learner]
 
@@ -46,8 +46,7 @@ def _checked(update: object, batch: Batch) -> Update:
     inside = update.adapter.resolve().is_relative_to(batch.folder.resolve())
     require(inside, f"its adapter is at {update.adapter}, outside the folder that it was given")
     for name, value in update.metrics.items():
-        number = isinstance(value, (int, float)) and math.isfinite(value)
-        require(number, f"its figure {name} is {value!r}, which is no finite number")
+        require_finite(value, f"its figure {name}")
     return update
 
 

@@ -26,6 +26,7 @@ from .users_of_memories import (
     Memories,
     Shown,
     asked,
+    learned,
     next_task,
     open_memory,
     queries,
@@ -96,8 +97,7 @@ async def an_empty_memory_answers(subject: Memories) -> None:
 async def it_keeps_to_the_limit(subject: Memories) -> None:
     """It never recalls more than it was asked for."""
     async with open_memory(subject) as memory:
-        for episode in subject.episodes:
-            await memory.learn(episode, episode.utility)
+        await learned(memory, subject.episodes)
         memory.begin(next_task(subject))
         for limit in (0, 1, 3):
             await asked(memory, queries(subject, limit=limit))
@@ -118,8 +118,7 @@ async def learning_twice_is_learning_once(subject: Memories) -> None:
 
     async def all_twice(memory: Memory) -> Shown:
         seen = await once(memory)
-        for episode in subject.episodes:
-            await memory.learn(episode, episode.utility)
+        await learned(memory, subject.episodes)
         return seen
 
     await _same(subject, once, each_twice, "after each episode was learned twice")
@@ -137,11 +136,8 @@ async def two_runs_are_strangers(subject: Memories) -> None:
             seen: Shown = []
             for episode in subject.episodes:
                 seen += await _gone_through(memory, episode)
-            memory.begin(task)
-            for query, answer in zip(asking, await asked(memory, asking), strict=True):
-                seen.append((f"asked about {query.text!r}, it", _plain(answer)))
+            both.append(seen + await _answered(memory, task, asking))
             await memory.close()
-            both.append(seen)
     for (occasion, first), (_, second) in zip(*both, strict=True):
         require(
             first == second, f"in a second run, {occasion} says {second}, not {first}; keep notes in open()'s folder"
@@ -153,13 +149,11 @@ async def a_broken_off_attempt_is_forgotten(subject: Memories) -> None:
     *before, last = subject.episodes
 
     async def undisturbed(memory: Memory) -> Shown:
-        for episode in before:
-            await memory.learn(episode, episode.utility)
+        await learned(memory, before)
         return await _gone_through(memory, last)
 
     async def broken_off(memory: Memory) -> Shown:
-        for episode in before:
-            await memory.learn(episode, episode.utility)
+        await learned(memory, before)
         memory.begin(last.task)
         for seed in range(10, 18):
             await used(memory, last.task, seed=seed)
@@ -282,14 +276,18 @@ async def _same(
     for name, history in (("one", one), ("other", other)):
         async with open_memory(subject, f"{name}-{when.replace(' ', '-')}") as memory:
             seen = await history(memory)
-            memory.begin(task)
-            for query, answer in zip(asking, await asked(memory, asking), strict=True):
-                seen.append((f"asked about {query.text!r}, it", _plain(answer)))
+            seen += await _answered(memory, task, asking)
             both.append(seen + await used(memory, task, seed=9))
     if not any(shown for seen in both for _, shown in seen):
         raise DoesNotApply("it shows nothing of these episodes, so nobody can tell; give the check others: episodes=")
     for (occasion, first), (_, second) in zip(*both, strict=True):
         require(first == second, f"{when}, {occasion} says {second}, not {first}")
+
+
+async def _answered(memory: Memory, task: Task, asking: Sequence[Query]) -> Shown:
+    memory.begin(task)
+    answers = zip(asking, await asked(memory, asking), strict=True)
+    return [(f"asked about {query.text!r}, it", _plain(answer)) for query, answer in answers]
 
 
 def _plain(recalled: Sequence[Recollection]) -> list[tuple[str, float]]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from ..episode import Event
 from ..optimizer import Advantage, Optimizer, Scored
 from ..scores import Score
-from .checks import DoesNotApply, Subject, require
+from .checks import DoesNotApply, Subject, require, require_finite
 from .samples import sample_group
 
 Optimizers = Subject[Optimizer]
@@ -53,10 +53,7 @@ def _advantages(optimizer: Optimizer, groups: Sequence[Sequence[Scored]]) -> lis
     for advantage in advantages:
         require(isinstance(advantage, Advantage), f"it gives a {type(advantage).__name__}, which is no Advantage")
         where = f"turn {advantage.turn} of episode {advantage.episode}"
-        require(
-            isinstance(advantage.value, (int, float)) and math.isfinite(advantage.value),
-            f"the advantage of {where} is {advantage.value!r}, which is no finite number",
-        )
+        require_finite(advantage.value, f"the advantage of {where}")
         require(
             0 <= advantage.turn < turns.get(advantage.episode, 0), f"it gives an advantage to {where}; there is none"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,29 @@ Plugins = Subject[Any]
 _RECORDS = ("episodes.jsonl", "metrics.jsonl")
 
 
+def sample_run(folder: Path) -> Any:
+    """What hooks are told of the run whose records are in this folder."""
+    policy = SimpleNamespace(name="sample", alias="", checked=None)
+    spec = SimpleNamespace(environment=SimpleNamespace(name="sample"), policy=policy, models=())
+    return SimpleNamespace(id=folder.name, folder=SimpleNamespace(path=folder), spec=spec)
+
+
+def tell_of_run(tell: Callable[..., object], run: Any, *, starts: int = 1) -> None:
+    """Call hooks in the order of a training. A run with two `starts` was resumed."""
+    episode = sample_episode(Task(0, seed=7))
+    request = Request([Message("user", "Which tea?")], task=episode.task)
+    for _ in range(starts):
+        tell("agentfw_run_started", run=run)
+    for turn in episode.turns:
+        tell("agentfw_answered", run=run, request=request, model="sample", usage=Usage(12, 0, 3), counted=True)
+        tell("agentfw_turn", run=run, episode_id=episode.id, turn=turn)
+    tell("agentfw_episode_done", run=run, episode=episode)
+    for _ in range(starts):
+        tell("agentfw_scored", run=run, scores=[Score(episode.id, "tips", 1.0)])
+    tell("agentfw_updated", run=run, version="v1", metrics={"loss": 0.5})
+    tell("agentfw_run_finished", run=run, summary=SimpleNamespace(figures={}, episodes=1))
+
+
 def _told(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
     """Call the plugin's hooks, return what the host complained of, and restore the environment variables."""
     before = dict(os.environ)
@@ -32,29 +55,14 @@ def _told(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
 
 
 def _tell(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
-    """Call its hooks in the order of a training. A run with two `starts` was resumed."""
     from .contracts import fresh_host
 
     host = fresh_host(plugin, strict=False)
-    episode = sample_episode(Task(0, seed=7))
-    scores = [Score(episode.id, "tips", 1.0)]
-    request, usage = Request([Message("user", "Which tea?")], task=episode.task), Usage(12, 0, 3)
-    spec = SimpleNamespace(environment=SimpleNamespace(name="sample"), policy=SimpleNamespace(name="sample"), models=())
     for folder in runs:
         folder.mkdir()
         for name in _RECORDS:
             (folder / name).write_text("{}\n", "utf-8")
-        run = SimpleNamespace(id=folder.name, folder=SimpleNamespace(path=folder), spec=spec)
-        for _ in range(starts):
-            host.call("agentfw_run_started", run=run)
-        for turn in episode.turns:
-            host.call("agentfw_answered", run=run, request=request, model="sample", usage=usage, counted=True)
-            host.call("agentfw_turn", run=run, episode_id=episode.id, turn=turn)
-        host.call("agentfw_episode_done", run=run, episode=episode)
-        for _ in range(starts):
-            host.call("agentfw_scored", run=run, scores=scores)
-        host.call("agentfw_updated", run=run, version="v1", metrics={"loss": 0.5})
-        host.call("agentfw_run_finished", run=run, summary=SimpleNamespace(figures={}, episodes=1))
+        tell_of_run(host.call, sample_run(folder), starts=starts)
     return host.notes
 
 

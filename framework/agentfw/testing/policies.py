@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import copy
 import math
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 
 from ..episode import Intervention, Message, Observation, Task
 from ..policy import Generation, Policy, Request, Sampling
 from ..request import Action, Brief, Moment
-from .checks import DoesNotApply, Subject, require
+from .checks import DoesNotApply, Subject, closed, require
 
 Policies = Subject[Policy]
 
@@ -44,25 +43,16 @@ def _request(index: int = 0, *, sampling: Sampling | None = None) -> Request:
     )
 
 
-@asynccontextmanager
-async def _open(subject: Policies) -> AsyncIterator[Policy]:
-    policy = subject.make()
-    try:
-        yield policy
-    finally:
-        await policy.close()
-
-
 async def it_answers(subject: Policies) -> None:
     """Asked as an engagement asks, it answers with a Generation."""
-    async with _open(subject) as policy:
+    async with closed(subject) as policy:
         answer = await policy.generate(_request())
     _check_types(answer)
 
 
 async def each_request_gets_its_own_answer(subject: Policies) -> None:
     """A request gets the answer that it would get alone, also among others."""
-    async with _open(subject) as policy:
+    async with closed(subject) as policy:
         alone = [await policy.generate(_request(index)) for index in range(4)]
         again = [await policy.generate(_request(index)) for index in range(4)]
         together = await asyncio.gather(*(policy.generate(_request(index)) for index in range(4)))
@@ -78,7 +68,7 @@ async def one_seed_gives_one_answer(subject: Policies) -> None:
     """A policy that samples tokens samples the same ones for the same seed."""
     found = []
     for _ in range(2):
-        async with _open(subject) as policy:
+        async with closed(subject) as policy:
             found.append((await policy.generate(_request())).token_ids)
     if not found[0]:
         raise DoesNotApply("it gives no token ids, so a server elsewhere may sample them")
@@ -95,7 +85,7 @@ async def it_goes_on_with_a_conversation(subject: Policies) -> None:
         Message("tool", "accepted", answers="1.0"),
         Message("user", "[1]\n\x00\x1b[31m 🫖 ünï </tool_call> {" + "x" * 500),
     ]
-    async with _open(subject) as policy:
+    async with closed(subject) as policy:
         await policy.generate(first)
         assert first.moment is not None
         moment = Moment(1, (Observation(1, "guest", {"likes": "tea"}),))
@@ -105,7 +95,7 @@ async def it_goes_on_with_a_conversation(subject: Policies) -> None:
 
 async def tokens_and_logprobs_agree(subject: Policies) -> None:
     """Tokens come with the prompt that was shown and, one for one, with logprobs, none of them above 0."""
-    async with _open(subject) as policy:
+    async with closed(subject) as policy:
         answer = await policy.generate(_request())
     if not answer.token_ids:
         require(not answer.logprobs, f"it gives {len(answer.logprobs)} logprobs and no token ids")
@@ -124,7 +114,7 @@ async def tokens_and_logprobs_agree(subject: Policies) -> None:
 
 async def pieces_make_the_text(subject: Policies) -> None:
     """The text of the tokens, put together, is the text."""
-    async with _open(subject) as policy:
+    async with closed(subject) as policy:
         answer = await policy.generate(_request())
     if not answer.pieces:
         raise DoesNotApply("it doesn't give the text of each token")
@@ -137,7 +127,7 @@ async def pieces_make_the_text(subject: Policies) -> None:
 
 async def it_keeps_to_the_limit(subject: Policies) -> None:
     """It respects the maximum number of tokens, and says when an answer was cut off there."""
-    async with _open(subject) as policy:
+    async with closed(subject) as policy:
         answer = await policy.generate(_request(sampling=Sampling(max_tokens=2, seed=7)))
     if not answer.token_ids:
         raise DoesNotApply("it gives no token ids, so nobody can tell")
@@ -149,7 +139,7 @@ async def the_request_stays_as_it_is(subject: Policies) -> None:
     """It doesn't alter what it is asked."""
     request = _request()
     before = copy.deepcopy((request.messages, request.actions, request.sampling, request.moment, request.task))
-    async with _open(subject) as policy:
+    async with closed(subject) as policy:
         await policy.generate(request)
     after = (request.messages, request.actions, request.sampling, request.moment, request.task)
     for name, one, two in zip(("messages", "actions", "sampling", "moment", "task"), before, after, strict=True):
@@ -158,7 +148,7 @@ async def the_request_stays_as_it_is(subject: Policies) -> None:
 
 async def its_time_is_a_time(subject: Policies) -> None:
     """How long an answer takes in the world's time is never below zero."""
-    async with _open(subject) as policy:
+    async with closed(subject) as policy:
         answer = await policy.generate(_request())
         for time_per_token in (0.0, 0.5):
             takes = policy.generation_time(answer, time_per_token)

@@ -14,7 +14,7 @@ from itertools import groupby
 
 from ..episode import Episode, Usage
 from ..scores import RewardModel, Score, wrong_scores
-from .checks import DoesNotApply, Subject, require
+from .checks import DoesNotApply, Subject, closed, require
 from .samples import sample_episode
 
 Rewards = Subject[RewardModel]
@@ -25,12 +25,9 @@ async def _open(subject: Rewards, name: str = "model") -> AsyncIterator[RewardMo
     """A reward model in a folder of its own, as in a run."""
     folder = subject.folder / name
     folder.mkdir()
-    model = subject.make()
-    try:
+    async with closed(subject) as model:
         model.open(folder)
         yield model
-    finally:
-        await model.close()
 
 
 def _groups(subject: Rewards) -> list[list[Episode]]:

@@ -21,7 +21,7 @@ from typing import Any
 
 from ..request import Action
 from ..tool import Tool, Toolbox
-from .checks import DoesNotApply, Subject, require
+from .checks import DoesNotApply, Subject, closed, require
 
 _TYPES = {"object", "array", "string", "integer", "number", "boolean", "null"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -211,21 +211,17 @@ Boxes = Subject[Toolbox]
 
 async def it_opens_into_tools(subject: Boxes) -> None:
     """It provides at least one tool that a model can call, and their names are unique."""
-    box = subject.make()
-    try:
+    async with closed(subject) as box:
         tools = await box.open()
         require(len(tools) > 0, "it opens into no tool at all")
         check_tools(tools)
         for each in tools:
             require(each.action.description.strip(), f"{each.action.name} has no description; give it a docstring")
-    finally:
-        await box.close()
 
 
 async def its_examples_succeed(subject: Boxes) -> None:
     """Calls with its examples succeed, also many at once."""
-    box = subject.make()
-    try:
+    async with closed(subject) as box:
         tools = await box.open()
         examples = [(each, example) for each in tools for example in each.examples]
         if subject.examples:
@@ -239,8 +235,6 @@ async def its_examples_succeed(subject: Boxes) -> None:
         answers = await asyncio.gather(*(each.answer(example) for each, example in twice))
         for (each, example), answer in zip(twice, answers, strict=True):
             _succeeded(each, example, answer, ", called several times at once")
-    finally:
-        await box.close()
 
 
 def _succeeded(each: Tool, example: Mapping[str, Any], answer: tuple[bool, str], when: str = "") -> None:
@@ -251,17 +245,14 @@ def _succeeded(each: Tool, example: Mapping[str, Any], answer: tuple[bool, str],
 
 async def wrong_arguments_are_answered(subject: Boxes) -> None:
     """A call with arguments that don't fit is a failed answer in words, never an exception."""
-    box = subject.make()
     tried = 0
-    try:
+    async with closed(subject) as box:
         for tool in await box.open():
             for arguments, why in unfitting(tool.action.parameters):
                 tried += 1
                 well, text = await tool.answer(arguments)
                 require(not well, f"{tool.action.name} took arguments that don't fit: {why}")
                 require(isinstance(text, str) and text, f"{tool.action.name} failed without a word: {why}")
-    finally:
-        await box.close()
     if not tried:
         raise DoesNotApply("its tools take any arguments")
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..episode import Task
+from ..episode import Episode, Task
 from ..errors import UnknownNameError
 from ..memory import Memory, Query, Recollection, Remembered, Saying
 from .checks import DoesNotApply, Subject, require, working_folder
@@ -73,6 +73,11 @@ def _check_answer(query: Query, answer: Sequence[Recollection]) -> None:
         require(isinstance(found.text, str), f"the text of a recollection is a {type(found.text).__name__}")
 
 
+async def learned(memory: Memory, episodes: Sequence[Episode]) -> None:
+    for episode in episodes:
+        await memory.learn(episode, episode.utility)
+
+
 async def used(memory: Memory, task: Task, *, seed: int, word: str = "") -> Shown:
     """Its tools, each called a few times with arguments that fit; `word` stands in all their text."""
     generator = random.Random(seed)
@@ -110,7 +115,7 @@ async def users_do_not_see_each_other(subject: Memories) -> None:
         async with open_memory(subject, f"memory-{number}") as memory:
             if memory.shared:
                 raise DoesNotApply("it says that its users share what it knows")
-            if any("quokka" in str(shown) for _, shown in await _shown_to(memory, other, "quokka")):
+            if await _shows(memory, other, "quokka"):
                 raise DoesNotApply("it repeats what it is asked, so nobody can tell")
             if not await _learned_with(memory, user, "quokka"):
                 raise DoesNotApply("it doesn't show the words that it learned with")
@@ -125,9 +130,8 @@ async def users_do_not_overwrite_each_other(subject: Memories) -> None:
             if not await _learned_with(memory, user, "quokka"):
                 raise DoesNotApply("it doesn't show the words that it learned with")
             await _learned_with(memory, other, "axolotl")
-            seen = await _shown_to(memory, user, "quokka")
             require(
-                any("quokka" in str(shown) for _, shown in seen),
+                await _shows(memory, user, "quokka"),
                 f'what it learned with "{user}" was gone after it had learned with "{other}"',
             )
 
@@ -140,6 +144,10 @@ async def _learned_with(memory: Memory, user: str, word: str) -> bool:
         await memory.recall(query)
     await used(memory, episode.task, seed=7, word=word)
     await memory.learn(episode, 1.0)
+    return await _shows(memory, user, word)
+
+
+async def _shows(memory: Memory, user: str, word: str) -> bool:
     return any(word in str(shown) for _, shown in await _shown_to(memory, user, word))
 
 
@@ -168,9 +176,8 @@ async def a_restart_changes_nothing(subject: Memories) -> None:
         raise DoesNotApply("it doesn't show the words that it learned with")
     async with open_memory(subject, name) as memory:
         if learned:
-            seen = await _shown_to(memory, "ann", "quokka")
             require(
-                any("quokka" in str(shown) for _, shown in seen),
+                await _shows(memory, "ann", "quokka"),
                 "what it had learned is gone after a restart; write it in learn(), and read it in open(folder)",
             )
         if heard:
@@ -198,7 +205,7 @@ async def forgetting_a_user_is_complete(subject: Memories) -> None:
         await _check_forgotten(memory, "", ann=ann, bob=bob, heard=heard)
     async with open_memory(subject, name) as memory:
         # What is only in this process is gone after a restart, of everybody.
-        kept = bob and any("axolotl" in str(shown) for _, shown in await _shown_to(memory, "bob", "axolotl"))
+        kept = bob and await _shows(memory, "bob", "axolotl")
         still = heard and bool(await memory.remembered("bob"))
         await _check_forgotten(memory, " after a restart", ann=ann, bob=kept, heard=still)
 
@@ -210,8 +217,7 @@ async def _check_forgotten(memory: Memory, when: str, *, ann: bool, bob: bool, h
                 "quokka" not in str(shown), f"after forget(user), {occasion} still shows what they said{when}: {shown}"
             )
     if bob:
-        seen = await _shown_to(memory, "bob", "axolotl")
-        require(any("axolotl" in str(shown) for _, shown in seen), f"forget(user) deleted what another user said{when}")
+        require(await _shows(memory, "bob", "axolotl"), f"forget(user) deleted what another user said{when}")
     if heard:
         require(not await memory.remembered("ann"), f"after forget(user), remembered() still has items of theirs{when}")
         require(await memory.remembered("bob"), f"forget(user) deleted what another user said{when}")

@@ -9,11 +9,15 @@ One moment, in order: everything that is due happens. Then the interface is aske
 known, and the agent gets it as one set. Then time moves on. A decision takes effect after the time that it took. Work
 that `holds` keeps the agent busy: an interface like the step loop delivers only between such works. An agent that
 becomes free is asked what to do next, even if nothing new has happened.
+
+An environment gets a `SeatWorld`, the implementation of the protocol `World`. Several seats can share a timeline and an
+episode (see `agentfw.turns.nested`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -24,13 +28,12 @@ from ..agent import Agent, Decision
 from ..boundary.coroutines import not_awaitable
 from ..boundary.secrets import struck
 from ..environment import Environment
-from ..episode import Episode, Intervention, Observation, Task, Turn
+from ..episode import Episode, Event, Intervention, Measure, Observation, Task, Turn
 from ..errors import InterventionRefused, PluginError, TimelineError
 from ..interfaces import EventDriven, Interface
 from ..request import Generation, InFlight, Moment
 from ..seeds import Seeds
 from ..timeline import MAX_EVENTS, MAX_EVENTS_PER_INSTANT, Scheduled, Time, Timeline, Work
-from .seat import Seat, SeatWorld, TrackedWork
 from .turn_builder import Answer, BeforeCall, TurnRecorder
 
 
@@ -65,14 +68,14 @@ class Engagement:
             await timeline.run(self.horizon)
         except TimelineError as error:
             raise TimelineError(f"the world {_name(self.environment)}: {error.message}", fix=error.fix) from error
-        if not self.seat.over:
+        if not self.over:
             self._end("horizon" if timeline.next_time() < inf else "quiet", self.environment.outcome())
         if len(episode.turns) < self._turns:
             raise PluginError(
                 f"the world {_name(self.environment)} has removed turns from the record of its episode",
                 fix="fix the environment: `world.episode` is to be read",
             )
-        episode.finish, episode.rounds = self.finish, self.seat.rounds
+        episode.finish, episode.rounds = self.finish, self._rounds
         episode.ended = timeline.now
         return episode
 
@@ -86,19 +89,17 @@ class Engagement:
         ended: Callable[[], object] = lambda: None,
     ) -> None:
         """Take a seat on a timeline: begin the world and ask the agent once this instant is over."""
-        self.timeline, self.episode, self._ended = timeline, episode, ended
-        self.seat = Seat(
-            timeline,
-            episode,
-            seat,
-            deliver=self.deliver,
-            refuse=self._refuse,
-            end=self._end,
-            released=self._released,
-        )
-        self.finish, self.outcome = "", dict[str, float]()
+        self.timeline, self.episode, self.seat, self._ended = timeline, episode, seat, ended
+        self.finish, self.outcome, self.over = "", dict[str, float](), False
+        self._works: dict[int, Work] = {}
+        """The world's and the tools' work in progress, by number."""
+        self._holding: set[Work] = set()
+        """Work that keeps the agent busy."""
+        self._current_call = ""
+        """Id of the call that is being carried out."""
+        self._round = self._rounds = 0
         self._waiting: list[tuple[int, Observation]] = []
-        self._thought: tuple[TrackedWork, Decision, Turn] | None = None
+        self._thought: tuple[Work, Decision, Turn] | None = None
         self._calls: list[Intervention] = []
         self._ending = self._begun = self._landing = self._promised = False
         self._ask, self._freed = True, False
@@ -110,7 +111,7 @@ class Engagement:
         brief = struck(self.environment.brief())
         if self._time_per_token is not None:
             brief = replace(brief, time_per_token=self._time_per_token)
-        self.world = SeatWorld(self.seat, seeds.child("world", seat))
+        self.world = SeatWorld(self, seeds.child("world", seat))
         not_awaitable(self.environment.begin(self.world, episode.task))  # type: ignore[func-returns-value]
         # Whose profile it is depends on the task, so the environment knows it only now.
         brief = replace(brief, profile=struck(dict(self.environment.profile() or brief.profile)))
@@ -129,10 +130,10 @@ class Engagement:
 
     def deliver(self, observation: Observation) -> None:
         """Take in an observation. The interface says when the agent sees it."""
-        if self.seat.over:
+        if self.over:
             return
         observation = struck(observation)
-        self.seat.note("observation", observation.name, {"text": observation.text, **observation.data})
+        self._note("observation", observation.name, {"text": observation.text, **observation.data})
         # Before the reflex: what a reflex causes comes after what it reacts to.
         self._waiting.append((len(self.episode.events) - 1, observation))
         self._consider()
@@ -144,12 +145,8 @@ class Engagement:
             self.timeline.after(0, lambda: self._react(observation))
 
     @property
-    def over(self) -> bool:
-        return self.seat.over
-
-    @property
     def busy(self) -> bool:
-        return bool(self.seat.holding)
+        return bool(self._holding)
 
     # -- when the agent is shown what waits for it ---------------------------------------------------------------------
 
@@ -162,7 +159,7 @@ class Engagement:
     async def _end_instant(self) -> None:
         """End an instant: call the tools that were asked for, then deliver what is due."""
         self._ending = False
-        if self._calls and not self.seat.over:
+        if self._calls and not self.over:
             calls, self._calls = self._calls, []
             # Call tools concurrently in real time. Each answer is observed after the world time that its tool takes.
             tools = self.agent.tools
@@ -171,13 +168,13 @@ class Engagement:
                 data = {"tool": call.name, "well": well, "call": call.id}
                 takes = tools[call.name].takes
                 if takes > 0:
-                    self.seat.work(call.name, takes, self._answered(data, text), holds=False)
+                    self._work(call.name, takes, self._answered(data, text), holds=False)
                 else:
                     self._answered(data, text)(None)
-        if len(self.seat.holding) > (self._thought is not None):
+        if len(self._holding) > (self._thought is not None):
             self._freed = False  # the agent has begun something else already
         ask = self._ask or (self._freed and self._thought is None)
-        if self.seat.over or not (self._waiting or ask):
+        if self.over or not (self._waiting or ask):
             return
         now = self.timeline.now
         when = now if self._promised else self.interface.delivery(now, self.busy)
@@ -212,14 +209,14 @@ class Engagement:
         moment = Moment(
             now=self.timeline.now,
             observations=tuple(observation for _, observation in waiting),
-            in_flight=tuple(_in_flight(work) for work in self.seat.works.values()),
+            in_flight=tuple(_in_flight(work) for work in self._works.values()),
             interrupted=self._interrupted,
-            round=self.seat.round,
-            rounds=self.seat.rounds,
+            round=self._round,
+            rounds=self._rounds,
             woken=woken,
         )
         self._interrupted = None
-        self.seat.note("seen", "", {"events": [index for index, _ in waiting]})
+        self._note("seen", "", {"events": [index for index, _ in waiting]})
         decision = await self.agent.act(moment)
         if not (decision.takes >= 0 and 0 <= (decision.wake or 0) < inf):
             raise PluginError(
@@ -227,13 +224,13 @@ class Engagement:
                 fix="both are zero or more, and wake is finite or None",
             )
         for recollection in decision.recalled:
-            self.seat.note("memory", "recalled", recollection.to_record())
+            self._note("memory", "recalled", recollection.to_record())
         turn = self._turn(decision)
         if decision.takes == 0:
             self._land(decision, turn)
         else:
             # Not among the works in progress: to the agent, its own thought isn't one of them.
-            work = TrackedWork(self.seat, "think", decision.takes, lambda work: self._land(decision, turn), holds=True)
+            work, _ = self._tracked("think", decision.takes, lambda work: self._land(decision, turn), holds=True)
             self._thought = (work, decision, turn)
 
     def _turn(self, decision: Decision) -> Turn:
@@ -241,7 +238,7 @@ class Engagement:
         answer = Answer(tuple(decision.interventions), tuple(decision.failures), said=decision.said)
         self._turns += 1
         generation = decision.generation or Generation()
-        return self._recorder.add(generation, answer, shown, now, now + decision.takes, round=self.seat.round)
+        return self._recorder.add(generation, answer, shown, now, now + decision.takes, round=self._round)
 
     def _break_off(self) -> None:
         """Interrupt the decision in progress. The record keeps what had been generated by now, and no more."""
@@ -260,24 +257,24 @@ class Engagement:
     def _land(self, decision: Decision, turn: Turn) -> None:
         """A decision takes effect."""
         self._thought = None
-        if self.seat.over:
+        if self.over:
             return
         if decision.wake is not None:
             self._wake = self.timeline.after(decision.wake, self._woken)
         self._landing = True
         for intervention in decision.interventions:
-            if self.seat.over:
+            if self.over:
                 break
-            self.seat.note("intervention", intervention.name, {**intervention.arguments, "id": intervention.id})
+            self._note("intervention", intervention.name, {**intervention.arguments, "id": intervention.id})
             if intervention.name in self.agent.tools:
                 self._calls.append(intervention)
             else:
                 self._intervene(intervention)
         self._landing = False
-        if decision.failures and not self.seat.over:
+        if decision.failures and not self.over:
             text = "not understood: " + "; ".join(decision.failures)
             self.deliver(Observation(self.timeline.now, "not_understood", {"failures": list(decision.failures)}, text))
-        if not self.seat.over:
+        if not self.over:
             not_awaitable(self.environment.turned(copy(turn)))  # type: ignore[func-returns-value]
         self._consider()
 
@@ -289,21 +286,21 @@ class Engagement:
     def _react(self, observation: Observation) -> None:
         """Carry out the interface's reflex, before the agent sees the observation."""
         for intervention in self.interface.reflex(observation, self.environment.reflex):
-            if self.seat.over:
+            if self.over:
                 return
-            self.seat.note("reflex", intervention.name, dict(intervention.arguments))
+            self._note("reflex", intervention.name, dict(intervention.arguments))
             self._intervene(intervention)
 
     def _intervene(self, intervention: Intervention) -> None:
-        before, self.seat.call = self.seat.call, intervention.id
+        before, self._current_call = self._current_call, intervention.id
         try:
             not_awaitable(self.environment.intervene(intervention))  # type: ignore[func-returns-value]
         except InterventionRefused as refusal:
             self._refuse(intervention.name, refusal, intervention.id)
-        self.seat.call = before
+        self._current_call = before
 
     def _refuse(self, name: str, refusal: InterventionRefused, call: str) -> None:
-        self.seat.note("refused", name, {"reason": str(refusal), "id": call})
+        self._note("refused", name, {"reason": str(refusal), "id": call})
         data = {"action": name, "reason": str(refusal), "call": call}
         self.deliver(Observation(self.timeline.now, "refused", data, f"{name} refused: {refusal}"))
 
@@ -311,7 +308,7 @@ class Engagement:
         """What the agent is told of one call: by its tool, unless that is decided before."""
         decided = None
         if self.before_call is not None:
-            decided = await self.before_call(self.episode.task, call, self.seat.note)
+            decided = await self.before_call(self.episode.task, call, self._note)
         return await self.agent.tools[call.name].answer(call.arguments) if decided is None else decided
 
     def _answered(self, data: Mapping[str, Any], text: str) -> Callable[[object], None]:
@@ -319,7 +316,41 @@ class Engagement:
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
-    def _released(self, work: TrackedWork) -> None:
+    def _note(self, kind: str, name: str, data: dict[str, Any] | None = None) -> None:
+        self.episode.events.append(Event(self.timeline.now, kind, name, data or {}, self.seat))
+
+    def _work(self, name: str, duration: Time, finished: Callable[[Any], object] | None = None, *, holds: bool) -> Work:
+        """Begin work that the agent can see in progress."""
+        work, number = self._tracked(name, duration, finished, holds=holds)
+        self._works[number] = work
+        return work
+
+    def _tracked(
+        self, name: str, duration: Time, finished: Callable[[Any], object] | None, *, holds: bool
+    ) -> tuple[Work, int]:
+        """Begin work whose changes are events in the record, and whose end may free the agent. It has a number."""
+        number, call = len(self.episode.events), self._current_call
+
+        def carried_out(work: Work) -> None:
+            try:
+                if finished is not None:
+                    not_awaitable(finished(work))
+            except InterventionRefused as refusal:  # an action that takes time is refused when it is done
+                self._refuse(name, refusal, call)
+
+        def changed(work: Work, state: str) -> None:
+            self._note("work", name, {"id": number, "state": state, "spent": work.spent, "holds": holds})
+            if work.done or work.cancelled:
+                self._works.pop(number, None)
+            if holds and work.running:
+                self._holding.add(work)
+            elif holds:
+                self._holding.discard(work)
+                self._released(work)
+
+        return Work(self.timeline, name, duration, carried_out, changed), number
+
+    def _released(self, work: Work) -> None:
         """Work that kept the agent busy has ended or been put aside."""
         # An agent that puts its own work aside has just decided what to do, so it isn't asked.
         if (self._thought is None or self._thought[0] is not work) and (work.done or not self._landing):
@@ -327,13 +358,13 @@ class Engagement:
         self._consider()
 
     def _end(self, finish: str, outcome: Mapping[str, float]) -> None:
-        if self.seat.over:
+        if self.over:
             return
         if self._thought is not None:
             self._break_off()
-        self.seat.over, self.finish, self.outcome = True, finish, dict(outcome)
-        if self.seat.name:
-            for work in list(self.seat.works.values()):
+        self.over, self.finish, self.outcome = True, finish, dict(outcome)
+        if self.seat:
+            for work in list(self._works.values()):
                 work.cancel()  # the clock that it shares goes on
         else:
             self.episode.outcome.update(outcome)
@@ -341,8 +372,61 @@ class Engagement:
 
     def _leave(self) -> None:
         """The clock was stopped: interrupt the decision in progress and end the episode."""
-        if not self.seat.over:
+        if not self.over:
             self._end("left", self.environment.outcome())
+
+
+class SeatWorld:
+    """The `World` that an environment gets."""
+
+    def __init__(self, engagement: Engagement, seeds: Seeds) -> None:
+        line = engagement.timeline
+        self._engagement, self.seeds = engagement, seeds
+        self.timeline, self.episode, self.seat = line, engagement.episode, engagement.seat
+        self.at, self.after, self.cancel = line.at, line.after, line.cancel
+        self._generators: dict[str, random.Random] = {}
+        if self.seat:
+            self.at, self.after = self._at_seat, self._after_seat
+
+    def _at_seat(self, time: Time, call: Callable[[], object]) -> Scheduled:
+        return self.timeline.at(time, lambda: self._engagement.over or call())
+
+    def _after_seat(self, delay: Time, call: Callable[[], object]) -> Scheduled:
+        """The clock is shared: once this world is over, what it scheduled no longer happens."""
+        return self.timeline.after(delay, lambda: self._engagement.over or call())
+
+    @property
+    def now(self) -> Time:
+        return self.timeline.now
+
+    def random(self, name: str) -> random.Random:
+        """The generator of this name. It is made once: a new one would draw the same numbers again."""
+        found = self._generators.get(name)
+        if found is None:
+            found = self._generators[name] = self.seeds.random(name)
+        return found
+
+    def work(
+        self, name: str, duration: Time, finished: Callable[[Work], object] | None = None, *, holds: bool = True
+    ) -> Work:
+        return self._engagement._work(name, duration, finished, holds=holds)
+
+    def observe(self, name: str, data: Mapping[str, Any] | None = None, *, text: str = "") -> None:
+        self._engagement.deliver(Observation(self.timeline.now, name, data or {}, text))
+
+    def utility(self, value: float, reason: str) -> None:
+        self.episode.utility += value
+        self._engagement._note("utility", reason, {"value": value})
+
+    def measure(self, name: str, value: float) -> None:
+        self.episode.measures.append(Measure(name, value, self.timeline.now, self._engagement._round))
+
+    def round(self, number: int, of: int) -> None:
+        self._engagement._round, self._engagement._rounds = number, of
+        self._engagement._note("round", str(number), {"of": of})
+
+    def finish(self, **outcome: float) -> None:
+        self._engagement._end("finished", outcome)
 
 
 def _name(component: object) -> str:

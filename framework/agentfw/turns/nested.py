@@ -80,38 +80,6 @@ class Nested(Environment):
             self.heard(arguments)
 
 
-class _Reporting(Environment):
-    """The inner world with one more action, `report`, which goes to the outer agent."""
-
-    def __init__(self, environment: Environment, report: Callable[[Mapping[str, Any]], None]) -> None:
-        self._environment, self._report = environment, report
-
-    def brief(self) -> Brief:
-        brief = self._environment.brief()
-        return replace(brief, actions=(*brief.actions, Action("report", "Tell who gave the command", _ANYTHING)))
-
-    def profile(self) -> Mapping[str, str]:
-        return self._environment.profile()
-
-    def begin(self, world: World, task: Task) -> None:
-        self._environment.begin(world, task)
-
-    def intervene(self, intervention: Intervention) -> None:
-        if intervention.name == "report":
-            self._report(intervention.arguments)
-        else:
-            self._environment.intervene(intervention)
-
-    def turned(self, turn: Turn) -> None:
-        self._environment.turned(turn)
-
-    def outcome(self) -> Mapping[str, float]:
-        return self._environment.outcome()
-
-    def reflex(self, observation: Observation) -> Iterable[Intervention]:
-        return self._environment.reflex(observation)
-
-
 class Composed(Environment):
     """A world with named modules next to it."""
 
@@ -158,6 +126,24 @@ class Composed(Environment):
             return self.environment.reflex(observation)
         answers = self.modules[name].reflex(replace(observation, name=rest))
         return [replace(answer, name=f"{name}.{answer.name}") for answer in answers]
+
+
+class _Reporting(Composed):
+    """The inner world with one more action, `report`, which goes to the outer agent."""
+
+    def __init__(self, environment: Environment, report: Callable[[Mapping[str, Any]], None]) -> None:
+        super().__init__(environment, {})
+        self._report = report
+
+    def brief(self) -> Brief:
+        brief = super().brief()
+        return replace(brief, actions=(*brief.actions, Action("report", "Tell who gave the command", _ANYTHING)))
+
+    def intervene(self, intervention: Intervention) -> None:
+        if intervention.name == "report":
+            self._report(intervention.arguments)
+        else:
+            super().intervene(intervention)
 
 
 class _Prefixed:

@@ -87,6 +87,42 @@ def fused(interest: Array, conformity: Array, share: Array) -> Array:
     return share[..., None] * interest + (1.0 - share[..., None]) * conformity
 
 
+@dataclass(frozen=True, slots=True)
+class UserVectors:
+    """The branches of some users as rows of unit length, what both together are, and their share of interest."""
+
+    interest: Array
+    conformity: Array
+    fused: Array
+    share: Array
+
+    def of(self, rows: Any) -> UserVectors:
+        return UserVectors(self.interest[rows], self.conformity[rows], self.fused[rows], self.share[rows])
+
+    def replaced(self, rows: Any, others: UserVectors) -> UserVectors:
+        """Return a copy with these rows replaced by others."""
+        copies = [part.copy() for part in (self.interest, self.conformity, self.fused, self.share)]
+        for part, other in zip(copies, (others.interest, others.conformity, others.fused, others.share), strict=True):
+            part[rows] = other
+        return UserVectors(*copies)
+
+    def scores(self, items: Array, unit: Array, by: str) -> Array:
+        """What items are ranked by for each of these users. `unit` are the items with unit length."""
+        return self.fused @ items.T if by == "fused" else getattr(self, by) @ unit.T
+
+
+def user_vectors(users: Array, weights: Weights, settings: PreferenceSettings) -> UserVectors:
+    """The vectors of users with likes. A branch that is switched off is zero."""
+    nothing = users - users
+    interest = branch(users, weights, "interest") if settings.branches != "conformity" else nothing
+    conformity = branch(users, weights, "conformity") if settings.branches != "interest" else nothing
+    if settings.branches == "both":
+        share = gate(interest, conformity, weights)
+        return UserVectors(interest, conformity, fused(interest, conformity, share), share)
+    only = conformity if interest is nothing else interest
+    return UserVectors(interest, conformity, only, nothing[..., 0] + float(only is interest))
+
+
 def attention(views: Array, present: Array, weights: Weights) -> Array:
     """(18-20): merge the views of users, of shape (users, views, dimensions). Absent views have no weight."""
     asked = tanh(linear(views, weights, "views")) @ weights["views.asks"]
@@ -143,9 +179,8 @@ class Embeddings:
 def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: PreferenceSettings) -> Any:
     """Return the loss of a batch."""
     users, items = embeddings.users, embeddings.items
-    liked_items, both = items[batch.item], settings.branches == "both"
-    branches = branches_of(users, weights, settings)
-    merged = fused_of(branches, weights)
+    liked_items, vectors = items[batch.item], user_vectors(users, weights, settings)
+    merged = vectors.fused
     # (37): return the weight decay of the embeddings before the propagation, three per like.
     before_users, before_items, others = embeddings.before
     sizes = (before_users**2).sum(-1)[batch.user], (before_items**2).sum(-1)[batch.item], (others**2).sum(-1)
@@ -155,7 +190,7 @@ def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: 
     contrasts = [
         (name, weight)
         for name, weight in {"interest": settings.interest_loss, "conformity": settings.conformity_loss}.items()
-        if weight and branches[name] is not None
+        if weight and settings.branches in ("both", name)
     ]
     if contrasts:
         columns = normalised(items).T / settings.temperature
@@ -167,32 +202,16 @@ def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: 
         row = places[batch.user]
         compared = row[row >= 0], batch.item[row >= 0]
         for name, weight in contrasts:
-            rows, importance = branches[name][batch.compared], _importance(batch, name, settings)
+            rows, importance = getattr(vectors, name)[batch.compared], _importance(batch, name, settings)
             loss = loss + weight * _contrast(rows, columns, batch, compared, importance)
-    if both and settings.orthogonality_loss:
-        overlap = (branches["interest"] * branches["conformity"]).sum(-1)
+    if settings.branches == "both" and settings.orthogonality_loss:
+        overlap = (vectors.interest * vectors.conformity).sum(-1)
         loss = loss + settings.orthogonality_loss * (overlap**2).mean()
     if settings.user_loss:
         loss = loss + settings.user_loss * _between_users(normalised(merged), batch.compared, settings.temperature)
     if batch.texts is not None and settings.action_loss:
         loss = loss + settings.action_loss * _action(batch, items, merged, weights)
     return loss
-
-
-def branches_of(users: Any, weights: Weights, settings: PreferenceSettings) -> dict[str, Any]:
-    """(26): return the branches of users. A branch that is switched off is None."""
-    return {
-        name: branch(users, weights, name) if settings.branches in ("both", name) else None
-        for name in ("interest", "conformity")
-    }
-
-
-def fused_of(branches: dict[str, Any], weights: Weights) -> Any:
-    """(32): mix the branches, or return the only one."""
-    interest, conformity = branches["interest"], branches["conformity"]
-    if interest is None or conformity is None:
-        return conformity if interest is None else interest
-    return fused(interest, conformity, gate(interest, conformity, weights))
 
 
 def ranking(users: Any, items: Any, others: Any) -> Any:

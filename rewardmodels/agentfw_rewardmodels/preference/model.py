@@ -20,6 +20,7 @@ import numpy as np
 
 from agentfw_rewardmodels.errors import BadInputError, FileRefusedError, UnknownUserError
 from agentfw_rewardmodels.preference.encoders import Encoder, EncoderChoice, Float32Array, open_encoder
+from agentfw_rewardmodels.preference.formulas import UserVectors, user_vectors
 from agentfw_rewardmodels.preference.input_tables import (
     popularity,
     read_interactions,
@@ -41,18 +42,14 @@ from agentfw_rewardmodels.preference.scoring import (
     Neighbours,
     Scorer,
     Scores,
-    UserVectors,
-    by_user,
+    found_likes,
     new_user_vectors,
-    recall_and_ndcg,
     top,
-    user_vectors,
 )
 from agentfw_rewardmodels.preference.training import Progress, fit
 
 By = Literal["fused", "interest", "conformity"]
 """Ranking method: by expected likes, by the user's own interest, or by conformity."""
-USERS_AT_ONCE = 512
 OWN_ITEMS = 5
 SCORED = ("score", "interest", "conformity", "interest_z", "conformity_z", "reward")
 _ARRAYS = ("likes", "own_users", "own_items", "by_profile", "texts")
@@ -188,16 +185,10 @@ class PreferenceModel:
             raise BadInputError(
                 "no like in the table is new and of a known user and item", fix="pass likes that were held out"
             )
-        users, relevant = by_user(pairs)
-        parts = []
-        for begin in range(0, len(users), USERS_AT_ONCE):
-            some = users[begin : begin + USERS_AT_ONCE]
-            scores = self._ranking(self._user_vectors.of(some), by)
-            for row, user in zip(scores, some, strict=True):
-                row[self._liked[self._starts[user] : self._starts[user + 1]]] = -np.inf
-            parts.append(recall_and_ndcg(top(scores, count), relevant[begin : begin + USERS_AT_ONCE]))
-        recall, ndcg = (np.concatenate(values) for values in zip(*parts, strict=True))
-        return Evaluation(float(recall.mean()), float(ndcg.mean()), len(users), count)
+        recall, ndcg = found_likes(
+            pairs, count, lambda some: self._ranking(self._user_vectors.of(some), by), self._liked_at
+        )
+        return Evaluation(float(recall.mean()), float(ndcg.mean()), len(recall), count)
 
     def update(self, interactions: Any = (), *, items: Any = None, profiles: Any = None) -> PreferenceModel:
         """Return a model that also knows these tables, without training. Others change only through the graph."""
@@ -309,13 +300,16 @@ class PreferenceModel:
 
     def _likes_of(self, user: str) -> Any:
         place = self._places.get(user)
-        return self._liked[:0] if place is None else self._liked[self._starts[place] : self._starts[place + 1]]
+        return self._liked[:0] if place is None else self._liked_at(place)
+
+    def _liked_at(self, place: int) -> Any:
+        return self._liked[self._starts[place] : self._starts[place + 1]]
 
     def _ranking(self, users: UserVectors, by: By | None) -> Any:
         by = by or self._state.settings.rank_by
         if by not in ("fused", "interest", "conformity"):
             raise BadInputError(f'unknown ranking method "{by}"', fix="use fused, interest or conformity")
-        return users.fused @ self._item_rows.T if by == "fused" else getattr(users, by) @ self._scorer.items.T
+        return users.scores(self._item_rows, self._scorer.items, by)
 
     def _need_texts(self) -> None:
         if not self._scorer.reads_texts:

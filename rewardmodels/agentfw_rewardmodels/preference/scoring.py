@@ -9,7 +9,7 @@ of the known items, so that the rewards of a user who likes everything and one w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_rewardmodels.preference.encoders import Float32Array
-from agentfw_rewardmodels.preference.formulas import Weights, action, branch, fused, gate, normalised, softmax
+from agentfw_rewardmodels.preference.formulas import UserVectors, Weights, action, fused, normalised, softmax
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
 
 BLOCK_SIZE = 4_000_000
 """Number of text similarities held at a time (16 MB)."""
 SAMPLED = 4096
 """Maximum number of items whose positions give the mean and covariance."""
+USERS_AT_ONCE = 512
+"""Number of users whose scores of all items are held at a time."""
 MINIMUM_DEVIATION = 1e-3
 RESOLUTION = 10_000.0
 """Similarities are rounded to 1 / RESOLUTION."""
@@ -42,46 +44,12 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class UserVectors:
-    """The branches of some users as rows of unit length, and their share of interest."""
-
-    interest: Float32Array
-    conformity: Float32Array
-    fused: Float32Array
-    share: Float32Array
-
-    def of(self, rows: Any) -> UserVectors:
-        return UserVectors(self.interest[rows], self.conformity[rows], self.fused[rows], self.share[rows])
-
-    def replaced(self, rows: Any, others: UserVectors) -> UserVectors:
-        """Return a copy with these rows replaced by others."""
-        copies = [part.copy() for part in (self.interest, self.conformity, self.fused, self.share)]
-        for part, other in zip(copies, (others.interest, others.conformity, others.fused, others.share), strict=True):
-            part[rows] = other
-        return UserVectors(*copies)
-
-
-@dataclass(frozen=True, slots=True)
 class Neighbours:
     """The nearest known items of each text."""
 
     items: NDArray[np.int64]
     similarity: Float32Array
     weight: Float32Array
-
-
-def user_vectors(users: Float32Array, weights: Weights, settings: PreferenceSettings) -> UserVectors:
-    """Return the vectors of users with likes. A branch that is switched off is zero."""
-    nothing = np.zeros_like(users)
-    interest = branch(users, weights, "interest") if settings.branches != "conformity" else nothing
-    conformity = branch(users, weights, "conformity") if settings.branches != "interest" else nothing
-    if settings.branches == "both":
-        share = gate(interest, conformity, weights)
-    else:
-        share = np.full(len(users), float(settings.branches == "interest"), np.float32)
-    return UserVectors(
-        *(np.asarray(rows, np.float32) for rows in (interest, conformity, fused(interest, conformity, share), share))
-    )
 
 
 def new_user_vectors(by_profile: Float32Array, settings: PreferenceSettings) -> UserVectors:
@@ -219,6 +187,25 @@ def top(scores: NDArray[Any], count: int) -> NDArray[np.int64]:
     found.sort(axis=1)
     order = np.argsort(-np.take_along_axis(scores, found, 1), axis=1, kind="stable")
     return np.take_along_axis(found, order, 1)
+
+
+def found_likes(
+    held_out: NDArray[np.int64],
+    count: int,
+    scores_of: Callable[[NDArray[np.int64]], Any],
+    known_of: Callable[[int], NDArray[np.int64]],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return recall and NDCG of each user with held-out likes. What is known to be liked isn't ranked."""
+    users, relevant = by_user(held_out)
+    parts = []
+    for begin in range(0, len(users), USERS_AT_ONCE):
+        some = users[begin : begin + USERS_AT_ONCE]
+        scores = scores_of(some)
+        for row, user in zip(scores, some, strict=True):
+            row[known_of(user)] = -np.inf
+        parts.append(recall_and_ndcg(top(scores, count), relevant[begin : begin + USERS_AT_ONCE]))
+    recall, ndcg = (np.concatenate(values) for values in zip(*parts, strict=True))
+    return recall, ndcg
 
 
 def recall_and_ndcg(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..errors import BadInputError, MissingExtraError
 from .cold_start import fit_cold_start, merged, predict_from_profiles, train_profiles
 from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
-from .formulas import Batch, Embeddings, branches_of, fused_of, normalised, objective
+from .formulas import Batch, Embeddings, normalised, objective, user_vectors
 from .input_tables import (
     Dataset,
     Pairs,
@@ -35,7 +35,7 @@ from .input_tables import (
 from .model_state import ModelState
 from .preference_settings import PreferenceSettings
 from .propagation import Adjacency, matrix_of, propagate
-from .scoring import by_user, recall_and_ndcg, top, user_vectors
+from .scoring import found_likes
 
 Ints = NDArray[np.int64]
 TRIES = 10
@@ -96,7 +96,6 @@ INITIAL_DEVIATION = 0.1
 """Standard deviation of the initial embeddings."""
 VALIDATION_LENGTH = 20
 """Length of the list whose NDCG decides on early stopping."""
-USERS_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,27 +218,18 @@ class Trainer:
         """Return the NDCG of the held-out likes, by the score that the model ranks by."""
         import torch
 
-        users, relevant = by_user(validation)
-        values = []
         with torch.no_grad():
             embeddings = propagate(self._before(), self._matrix, self.settings.layers)
             items = embeddings[self.users :]
-            for begin in range(0, len(users), USERS_AT_ONCE):
-                some = users[begin : begin + USERS_AT_ONCE]
-                branches = branches_of(embeddings[tensor(some, self.device)], self.weights, self.settings)
-                by = self.settings.rank_by
-                scores = (
-                    (fused_of(branches, self.weights) @ items.T)
-                    if by == "fused"
-                    else branches[by] @ normalised(items).T
-                )
-                scores = scores.cpu().numpy()
-                for row, user in enumerate(some):
-                    scores[row, self.graph.neighbours(user) - self.users] = -np.inf
-                values.append(
-                    recall_and_ndcg(top(scores, VALIDATION_LENGTH), relevant[begin : begin + USERS_AT_ONCE])[1]
-                )
-        return float(np.concatenate(values).mean())
+            unit = normalised(items)
+
+            def scores_of(some: Ints) -> Any:
+                users = user_vectors(embeddings[tensor(some, self.device)], self.weights, self.settings)
+                return users.scores(items, unit, self.settings.rank_by).cpu().numpy()
+
+            known = self.graph.neighbours
+            _, ndcg = found_likes(validation, VALIDATION_LENGTH, scores_of, lambda user: known(user) - self.users)
+        return float(ndcg.mean())
 
     def _copied(self) -> dict[str, Float32Array]:
         return {name: value.detach().cpu().numpy().copy() for name, value in self.weights.items()}

@@ -34,7 +34,7 @@ from ...episode import Episode, Turn
 from ...errors import AgentfwError, PluginError, UsageError
 from ...host import Host, HostOptions
 from ...learner import Batch, Learner, Scores, Update
-from ...optimizer import Advantage, Loss, Optimizer, Scored
+from ...optimizer import Advantage, Loss, Scored
 from ...policy import Policy
 from ..observers import Observer
 from ..records.journal import make_folder
@@ -189,13 +189,7 @@ class Learning:
         if state.update:
             self.optimizer.restore(state.optimizer)
 
-        def started() -> Update | None:
-            self.learner.wake()
-            made = self.learner.start(start)
-            self.learner.rest()
-            return made
-
-        made = await self._learner_does(started)
+        made = await self._awake(lambda: self.learner.start(start))
         if made is not None:
             await self.publish(made)
         return made
@@ -254,15 +248,9 @@ class Learning:
         scores = await self._scores(copies, lesson.advantages)
         batch = Batch(copies, lesson.advantages, self._corrected(number, episodes), home, scores, tell)
 
-        def updated() -> Update | None:
-            self.learner.wake()
-            update = self.learner.update(batch)
-            self.learner.rest()
-            return update
-
         if not self.spec.staleness:
             await self.policy.rest()
-        update = await self._learner_does(updated)
+        update = await self._awake(lambda: self.learner.update(batch))
         if update is not None:
             guard = self.learner.guard
             finite(update.metrics, guard.title)
@@ -322,13 +310,19 @@ class Learning:
                 await policy.close()
 
     async def _answers(self, probes: Sequence[Probe], base: bool, rounding: bool) -> Scores:
-        def found() -> Scores:
-            self.learner.wake()
-            scores = self.learner.score([(each.prompt_ids, each.token_ids) for each in probes], base, rounding)
-            self.learner.rest()
-            return scores
+        asked = [(each.prompt_ids, each.token_ids) for each in probes]
+        return await self._awake(lambda: self.learner.score(asked, base, rounding))
 
-        return await self._learner_does(found)
+    async def _awake(self, work: Callable[[], Answer]) -> Answer:
+        """Let the learner work that rests in between."""
+
+        def awake() -> Answer:
+            self.learner.wake()
+            answer = work()
+            self.learner.rest()
+            return answer
+
+        return await self._learner_does(awake)
 
     async def _learner_does(self, work: Callable[[], Answer]) -> Answer:
         """Let the learner work. While the policy answers, in a thread that waits for the learner's process."""
@@ -400,15 +394,13 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
     """
     if spec.optimizer is None or spec.learner is None:
         return None
-    calls = policy.guard.counts
-    of_optimizer = host.guard("optimizer", spec.optimizer.name, spec.deadline, counts=calls)
-    optimizer = GuardedOptimizer(host.make("optimizer", spec.optimizer, Optimizer, "optimizer"), of_optimizer)
-    made: Learner
+    deadline, calls = spec.deadline, policy.guard.counts
+    optimizer = host.guarded(GuardedOptimizer, "optimizer", spec.optimizer, deadline, calls, "optimizer")
     if spec.staleness:
-        made = RemoteLearner(engine, host, spec)
+        of_learner = host.guard("learner", spec.learner.name, deadline, counts=calls)
+        learner = GuardedLearner(RemoteLearner(engine, host, spec), of_learner)
     else:
-        made = host.make("learner", spec.learner, Learner, "learner")
-    learner = GuardedLearner(made, host.guard("learner", spec.learner.name, spec.deadline, counts=calls))
+        learner = host.guarded(GuardedLearner, "learner", spec.learner, deadline, calls, "learner")
     loss = optimizer.loss()
     teacher: GuardedPolicy | None = None
     if loss.teacher and spec.teacher is None:
@@ -422,15 +414,14 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
             fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
         )
     if spec.teacher is not None:
-        of_teacher = host.guard("policy", spec.teacher.name, spec.deadline, counts=calls)
-        made_teacher = host.make("policy", spec.teacher, Policy, "teacher")
-        if loss.teacher and type(made_teacher).logprobs is Policy.logprobs:
+        spending = policy.spending
+        teacher = host.guarded(GuardedPolicy, "policy", spec.teacher, deadline, calls, "teacher", spending=spending)
+        if loss.teacher and not teacher.overrides("logprobs"):
             raise UsageError(
                 f'the teacher "{spec.teacher.name}" can\'t tell how likely given tokens are',
                 fix="use one that can, such as transformers, tiny or vllm; or learn from what it plays: "
                 "--optimizer imitation --learner sft",
             )
-        teacher = GuardedPolicy(made_teacher, of_teacher, spending=policy.spending)
     from_base = bool(getattr(spec.learner.checked, "starts_from_base", False))
     player, scorer = (None, teacher) if loss.teacher else (teacher, None)
     learning = Learning(spec, policy, optimizer, learner, player, scorer=scorer, from_base=from_base)
@@ -439,9 +430,9 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
     return learning
 
 
-def check_trainable(policy: Policy, name: str) -> None:
+def check_trainable(policy: GuardedPolicy, name: str) -> None:
     """Raise if the policy can't load new versions."""
-    if type(policy).publish is Policy.publish:
+    if not policy.overrides("publish"):
         raise UsageError(
             f"the policy \"{name}\" can't load a new version, so it can't be trained",
             fix="train one that can, such as transformers or vllm; use this one as a teacher: --teacher NAME",

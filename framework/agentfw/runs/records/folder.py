@@ -39,7 +39,7 @@ from typing import Any, Self
 from ...boundary.secrets import strike
 from ...episode import Episode
 from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, disk_fix
-from ...host.origin import changed_origins, changed_plugins
+from ...host.origin import changed_parts, sources_of
 from ...host.trust import allow_spec, of_run
 from .damage import damage, journals_of, rewind
 from .journal import Journal, read_journal, sealed, unsealed, write_whole
@@ -157,15 +157,14 @@ class RunFolder:
     @property
     def plugins(self) -> dict[str, str]:
         """The plugins that took part, each with its distribution and version; agentfw itself is one."""
-        return _sources(self.about)
+        return sources_of(self.about)
 
     @property
     def segments(self) -> list[str]:
         """What took part from which episode or update on, where the run was resumed with something else."""
         before, lines = self.about, list[str]()
         for each in self.about.get("segments", ()):
-            changed = changed_plugins(_sources(before), _sources(each), "before", "from then on")
-            changed += changed_origins(before.get("distributions", {}), each["distributions"], "before", "from then on")
+            changed = changed_parts(before, each, "before", "from then on")
             lines += [f"after {each['from']} {self.unit}: {line}" for line in changed]
             before = each
         return lines
@@ -423,10 +422,6 @@ def find_run(root: Path, name: str) -> RunFolder:
     # Users type the end of a name, so the nearest is searched among endings of the same length.
     known = {*names, *(each[-len(name) :] for each in names if name), *(["last"] if names else ())}
     raise UnknownNameError("run", name, known, fix=f"see: agentfw runs list (below {root})")
-
-
-def _sources(about: Mapping[str, Any]) -> dict[str, str]:
-    return {"agentfw": f"agentfw=={about.get('agentfw')}", **about.get("plugins", {})}
 
 
 def _check(about: Mapping[str, Any]) -> None:

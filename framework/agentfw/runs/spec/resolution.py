@@ -38,8 +38,8 @@ from ...boundary.secrets import MASK, secrets_in
 from ...boundary.settings_input import input_key, input_keys, marked_keys, operational_keys
 from ...errors import AgentfwError, PluginError, SettingsError, UsageError, nearest
 from ...hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
-from ...host import Host, PluginRecord
-from ...host.origin import changed_origins, changed_plugins, origin_of, place_of
+from ...host import Host
+from ...host.origin import changed_parts, origin_of, place_of
 from ...host.trust import of_run, require_trusted
 from ...settings import SHARED
 from ...version import __version__
@@ -242,18 +242,17 @@ def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapp
             fix=f"set it again: --set {lacking[0]}=VALUE, or --set {lacking[0]}.env=NAME for an environment variable",
         )
     spec = parse_spec(apply_assignments(from_json(about["spec"]), changes), file)
-    resolved, sources = resolve(spec, host)
+    resolved, _ = resolve(spec, host)
     _check_changes(about, resolved, given)
     _refuse_less(about, resolved, given)
     last = [about, *about.get("segments", ())][-1]
     when = "when the run began" if last is about else f"from {about['segments'][-1]['from']} on"
-    components = last.get("components", {})
+    now, components = segment_of(resolved, host), last.get("components", {})
     for component, source in components.items():
-        if sources.get(component) != source:
-            host.notes.append(f"{component} came from {source} and now comes from {sources.get(component)}")
+        if (found := now["components"].get(component)) != source:
+            host.notes.append(f"{component} came from {source} and now comes from {found}")
     others = {name: source for name, source in last.get("plugins", {}).items() if source not in components.values()}
-    host.notes += changed_plugins(others, plugins_of(resolved, host), when, "now")
-    host.notes += changed_origins(last.get("distributions", {}), origins_of(resolved, host), when, "now")
+    host.notes += changed_parts({**last, "plugins": others}, now, when, "now")
     settings = about.get("settings", {})
 
     def restored(kind: str, choice: Choice, where: str) -> Choice:
@@ -271,13 +270,19 @@ _RESULTS_OF = ("environment", "policy", "reward")
 
 
 def segment_of(spec: RunSpec, host: Host) -> dict[str, Any]:
-    """What takes part in a run now, as a segment of its run.json has it."""
-    found = [(f"{_kind(where)} {one.name}", host.find(_kind(where), one.name).record) for where, one in _choices(spec)]
+    """What takes part in a run now, as a segment of its run.json has it: components, and plugins with hooks."""
+    kinds = [(_kind(where), choice.name) for where, choice in _choices(spec)]
+    chosen = {f"{kind} {name}": host.find(kind, name).record for kind, name in kinds}
+    hooks = host.hooks()
+    hooked = [record for hook in (*LIFECYCLE_HOOKS, *DECIDING_HOOKS) for record in hooks[hook]]
+    records = sorted({*chosen.values(), *hooked}, key=lambda record: (record.distribution, record.name))
+    names = {normalise(__name__.partition(".")[0]), *(record.distribution for record in records if not record.file)}
+    files = {one.distribution: {"version": one.version, "source": one.file} for one in records if one.file}
     return {
         "agentfw": __version__,
-        "components": {name: f"{record.distribution}=={record.version}" for name, record in found},
-        "plugins": plugins_of(spec, host),
-        "distributions": origins_of(spec, host),
+        "components": {name: f"{record.distribution}=={record.version}" for name, record in chosen.items()},
+        "plugins": {record.name: f"{record.distribution}=={record.version}" for record in records},
+        "distributions": {name: origin_of(name, place_of(name)) for name in sorted(names)} | files,
     }
 
 
@@ -296,32 +301,10 @@ def refuse_changed(about: Mapping[str, Any], spec: RunSpec, host: Host) -> None:
         )
 
 
-def plugins_of(spec: RunSpec, host: Host) -> dict[str, str]:
-    """The plugins that take part in a run, each with its distribution and version."""
-    return {record.name: f"{record.distribution}=={record.version}" for record in _taking_part(spec, host)}
-
-
-def origins_of(spec: RunSpec, host: Host) -> dict[str, dict[str, Any]]:
-    """What the distributions that take part in a run are exactly, agentfw itself among them."""
-    records = _taking_part(spec, host)
-    names = {normalise(__name__.partition(".")[0]), *(record.distribution for record in records if not record.file)}
-    files = {one.distribution: {"version": one.version, "source": one.file} for one in records if one.file}
-    return {name: origin_of(name, place_of(name)) for name in sorted(names)} | files
-
-
 def modules_needed(spec: RunSpec, host: Host) -> set[str]:
     """The modules without which a component of a run isn't made, whether or not one of them is imported later."""
     found = (host.find(_kind(where), choice.name) for where, choice in _choices(spec))
     return {module.partition(".")[0] for each in found for module in each.component.needs}
-
-
-def _taking_part(spec: RunSpec, host: Host) -> list[PluginRecord]:
-    """The plugins whose components a run has, or whose hooks are called in it."""
-    kinds = [(_kind(where), choice) for where, choice in _choices(spec)]
-    found = [host.find(kind, choice.name).record for kind, choice in kinds]
-    hooks = host.hooks()
-    found += [record for hook in (*LIFECYCLE_HOOKS, *DECIDING_HOOKS) for record in hooks[hook]]
-    return sorted(set(found), key=lambda record: (record.distribution, record.name))
 
 
 def as_given(spec: RunSpec) -> dict[str, Any]:

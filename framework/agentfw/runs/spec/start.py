@@ -24,7 +24,7 @@ from typing import Any
 
 from ...boundary.gate import ImportFailed, let_in
 from ...boundary.metadata import entry_points
-from ...boundary.settings_input import marked_keys, toml_value
+from ...boundary.settings_input import marked_keys, nested, toml_value
 from ...errors import RunFolderError, SettingsError, UnknownNameError, UsageError, nearest
 from ...host import Host
 from ...host.project import FILE_NAME
@@ -224,13 +224,15 @@ def chosen_values(
     variables = spec_variables(os.environ, host.notes)
     keys = {variable: path for variable, path in variables.items() if len(path) == 1 or path[0] not in _OF_COMPONENTS}
     for variable, path in keys.items():
-        values = values.then(variable, apply_assignments(values, _assignment(path, os.environ[variable])))
+        values = values.then(variable, apply_assignments(values, nested([(path, toml_value(os.environ[variable]))])))
     chosen = with_skills(with_choices(values, options), skills)
     selected = with_model(chosen, host, model, keep=bool(file or policy))
     values = with_defaults(values.then("command line", selected), host)
     for variable, given in variables.items():
         if variable not in keys and (place := _selected(values, given)) is not None:
-            values = values.then(variable, apply_assignments(values, _assignment(place, os.environ[variable])))
+            values = values.then(
+                variable, apply_assignments(values, nested([(place, toml_value(os.environ[variable]))]))
+            )
     return values.then("command line", apply_assignments(values, assignments))
 
 
@@ -254,13 +256,6 @@ def spec_variables(environment: Mapping[str, str], notes: list[str]) -> dict[str
             meant = f"; did you mean {_PREFIX}{'__'.join([guess, *path[1:]]).upper()}?" if guess else ""
             notes.append(f"{name}: a spec has no key {path[0]}{meant}")
     return found
-
-
-def _assignment(path: Sequence[str], text: str) -> dict[str, Any]:
-    value: Any = toml_value(text)
-    for key in reversed(path):
-        value = {key: value}
-    return dict(value)
 
 
 def _selected(values: Mapping[str, Any], path: list[str]) -> list[str] | None:
