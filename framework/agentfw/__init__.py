@@ -15,10 +15,7 @@ the page Python API lists. Names in other modules can change without notice.
 
 from __future__ import annotations
 
-import ast
 import importlib
-import inspect
-import sys
 from typing import TYPE_CHECKING
 
 from .version import __version__
@@ -87,23 +84,40 @@ __all__ = [
     "train",
 ]
 
-
-def imported_later(package: str, name: str) -> object:
-    """A public name of a package, imported from the module that the package names for type checkers (`TYPE_CHECKING`).
-
-    Each package whose names are imported when they are first used calls this in its `__getattr__`.
-    """
-    module = sys.modules[package]
-    if name not in module.__all__:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    for node in ast.walk(ast.parse(inspect.getsource(module))):
-        if isinstance(node, ast.ImportFrom) and node.level and any(one.name == name for one in node.names):
-            setattr(module, name, getattr(importlib.import_module(f".{node.module}", package), name))
-    return vars(module)[name]  # which is there from now on, so that `__getattr__` isn't called again for this name
+# A new public name belongs in three places: here, in __all__, and above for type checkers. A test compares them.
+_MODULES: dict[str, tuple[str, ...]] = {
+    "agent": ("Agent", "Decision"),
+    "component": ("Component",),
+    "turns.engagement": ("Engagement",),
+    "environment": ("Environment", "World", "action"),
+    "episode": ("Episode", "Intervention", "Message", "Observation", "Task", "Turn"),
+    "hookspecs": ("hookimpl",),
+    "host": ("Host",),
+    "interfaces": ("Interface",),
+    "learner": ("Learner",),
+    "memory": ("Memory",),
+    "optimizer": ("Optimizer",),
+    "policy": ("Policy",),
+    "turns.policy_agent": ("PolicyAgent",),
+    "request": ("Generation", "Moment", "Request"),
+    "runs.from_python": ("load", "run", "train"),
+    "runs.run": ("Run",),
+    "runs.spec.run_spec": ("RunSpec",),
+    "scores": ("RewardModel", "Score"),
+    "turns.session": ("Session",),
+    "settings": ("Settings",),
+    "tool": ("Tool", "Toolbox"),
+    "tracker": ("Tracker",),
+}
+_HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    return imported_later(__name__, name)
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value  # so that __getattr__ isn't called again for this name
+    return value
 
 
 def __dir__() -> list[str]:

@@ -204,6 +204,7 @@ def test_writing_and_loading_a_plugin_loads_nothing_heavy(make_plugin: MakePlugi
 def test_every_public_name_is_there_and_listed() -> None:
     for name in agentfw.__all__:
         assert getattr(agentfw, name) is not None
+    assert set(agentfw._HOME) == set(agentfw.__all__) - {"__version__"}
     assert set(agentfw.__all__) <= set(dir(agentfw))
     with pytest.raises(AttributeError):
         agentfw.no_such_name  # noqa: B018

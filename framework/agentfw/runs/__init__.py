@@ -9,9 +9,8 @@ The public names besides those of `agentfw`, such as `Run` and `RunSpec`, are im
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
-
-from .. import imported_later
 
 if TYPE_CHECKING:
     from .assembly import Assembly, assemble
@@ -102,6 +101,51 @@ __all__ = [
     "writing",
 ]
 
+_MODULES: dict[str, tuple[str, ...]] = {
+    "assembly": ("Assembly", "assemble"),
+    "records.folder": ("RunFolder", "find_run", "list_runs"),
+    "records.figure_table": ("EPISODE_FIGURES", "Figure", "figure_text", "figure_title", "figures_of"),
+    "records.summary": ("Summary",),
+    "records.journal": (
+        "Journal",
+        "drop_records",
+        "encoded",
+        "make_folder",
+        "make_private",
+        "read_journal",
+        "sealed",
+        "unsealed",
+        "write_whole",
+    ),
+    "records.mirror": ("Mirror", "check_address"),
+    "from_python": ("RunResult", "in_processes"),
+    "live": ("Again", "EndedSession", "LiveRun", "read_sessions"),
+    "records.play_records": ("Records",),
+    "records.run_index": ("RunIndex", "writing"),
+    "results.comparison": ("ComparedFigure", "compare_runs"),
+    "results.run_charts": ("timeline_picture",),
+    "results.run_report": ("run_results", "write_report"),
+    "deciding": ("Question",),
+    "results.transcript": ("decisions", "transcript"),
+    "spec.resolution": ("resolve",),
+    "spec.start": (
+        "SpecValues",
+        "chosen_values",
+        "find_training",
+        "newest_version",
+        "policy_of_run",
+        "start_from_runs",
+    ),
+    "observers": ("Observer", "RunInfo"),
+    "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "parse_spec"),
+    "spec.values": ("apply_assignments", "read_spec"),
+}
+_HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
+
 
 def __getattr__(name: str) -> object:
-    return imported_later(__name__, name)
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value  # so that __getattr__ isn't called again for this name
+    return value

@@ -18,9 +18,8 @@ Without pytest:
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
-
-from .. import imported_later
 
 if TYPE_CHECKING:
     from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, Subject
@@ -47,7 +46,18 @@ __all__ = [
     "sample_group",
 ]
 
-
 # Imported when asked for: every pytest run on this machine imports this package for the sake of its fixtures.
+_MODULES = {
+    "checks": ("BrokenPromise", "CheckFunction", "CheckResult", "DoesNotApply", "Subject"),
+    "contracts": ("check_component", "contract", "contract_tests", "fresh_host", "made_by", "run_contract"),
+    "fixtures": ("FakeModel",),
+    "samples": ("sample_episode", "sample_group"),
+    "tools": ("drawn",),
+}
+
+
 def __getattr__(name: str) -> object:
-    return imported_later(__name__, name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
