@@ -112,7 +112,7 @@ class Stage:
         return Path(json.loads(out)["folder"])
 
     def foreign_run(self, **spec: Any) -> Path:
-        """The run of somebody else that isn't done, and whose spec says more than theirs did."""
+        """Such a run that isn't done, and whose spec says more than theirs did."""
         run = self.played()
         for name in ("summary.json", "episodes.jsonl", "metrics.jsonl"):
             (run / name).unlink()

@@ -81,10 +81,11 @@ def shared_options(*names: str) -> Callable[[Command], Command]:
                 given.root = runs_folder(values.pop("runs"))
             return command(given, **values)
 
+        marked: Command = called
         for name in reversed(names):
             for option in reversed(_OPTIONS[name]):
-                called = option(called)
-        return called
+                marked = option(marked)
+        return marked
 
     return mark
 

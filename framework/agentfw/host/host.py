@@ -338,7 +338,7 @@ class Host:
         **given: Any,
     ) -> Layered:
         """The component that a spec has chosen, made and within its guard. `given` is for the layer of its kind."""
-        made = self.make(kind, choice, layer.table.base, where)
+        made: Any = self.make(kind, choice, layer.table.base, where)
         return layer(made, self.guard(kind, choice.name, deadline, label=choice.label, counts=counts), **given)
 
     def provide(self, **services: object) -> None:

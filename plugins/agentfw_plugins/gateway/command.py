@@ -163,6 +163,7 @@ _COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
 @click.pass_context
 def serve(
     context: click.Context,
+    /,
     remember: str,
     mask: bool,
     runs: Path | None,

@@ -59,15 +59,6 @@ def said(answer: httpx.Response) -> Message:
     return {"role": "assistant", "content": message["content"]}
 
 
-def until(holds: Callable[[], Any], seconds: float = 300) -> Any:
-    """Wait until something holds. Returns it."""
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, "it never did"
-        time.sleep(0.01)
-    return found
-
-
 @dataclass
 class Gateway:
     """A gateway that runs."""

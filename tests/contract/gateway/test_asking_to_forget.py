@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from waiting import until
 
-from .conftest import Gateway, Start, said, until
+from .conftest import Gateway, Start, said
 
 pytest.importorskip("igraph")
 

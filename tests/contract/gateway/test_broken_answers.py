@@ -10,8 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
+from waiting import until
 
-from .conftest import Gateway, Places, Start, said, shared_session, until
+from .conftest import Gateway, Places, Start, said, shared_session
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
-from .conftest import EARS, Gateway, Start, gateway_of, killed_now, said, until
+from .conftest import EARS, Gateway, Start, gateway_of, killed_now, said
 
 WORD = "marzipan"
 """Only Ada says this."""

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from waiting import until
 
-from .conftest import EARS, TOKENS, Gateway, Message, Start, said, until, user
+from .conftest import EARS, TOKENS, Gateway, Message, Start, said, user
 
 OPTIONS = ("--policy", str(TOKENS), "--memory", str(EARS))
 

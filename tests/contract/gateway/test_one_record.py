@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from waiting import until
 
 from .conftest import (
     EARS,
@@ -24,7 +25,6 @@ from .conftest import (
     never_alive_again,
     said,
     shared_session,
-    until,
     written_as_heard,
 )
 

@@ -14,10 +14,11 @@ import pytest
 from chat_server import Reply, chunks, completion, serving, tool_call
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import until
 
 from agentfw.boundary.secrets import MASK, Pieces, Secrets, strike
 
-from .conftest import EARS, Gateway, Start, gateway_of, said, until
+from .conftest import EARS, Gateway, Start, gateway_of, said
 
 SECRET = "Swordfish-Hunter2.example"
 """All of its letters are the same in a URL, in JSON and in HTML."""

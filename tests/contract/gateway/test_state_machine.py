@@ -18,6 +18,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from waiting import until
 
 from agentfw import Episode, Turn
 from agentfw.runs import read_sessions
@@ -33,7 +34,6 @@ from .conftest import (
     killed_now,
     said,
     shared_session,
-    until,
     user,
 )
 
@@ -205,7 +205,7 @@ class Gateways(RuleBasedStateMachine):
             check_tokens(episode)
             other = next(name for name in USERS if name != led.user)
             assert f"{other}-says" not in json.dumps(episode.to_record())
-        until(lambda: all(self.remembered(name) == sorted(self.sayings[name]) for name in USERS), seconds=40)
+        until(lambda: all(self.remembered(name) == sorted(self.sayings[name]) for name in USERS))
         if not self.shared:
             for number in range(2):
                 runs, run = self.folder_of(number)

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from waiting import until
 
 from .conftest import (
     EARS,
@@ -21,7 +22,6 @@ from .conftest import (
     let_leases_lapse,
     said,
     shared_session,
-    until,
 )
 
 PATIENCE = {"queue_timeout": 0.3}

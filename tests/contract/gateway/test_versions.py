@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
-from .conftest import COMPONENTS, Gateway, Start, said, until
+from .conftest import COMPONENTS, Gateway, Start, said
 
-PATIENCE = 300.0
 SPEC = f"""
 environment = "from_feedback"
 policy = "{COMPONENTS / "versioned.py"}"
@@ -58,7 +58,7 @@ class Circle:
 
     def answers_with(self, version: str) -> str:
         """Wait until this version answers. Returns who has taught it."""
-        return str(until(lambda: (found := self.answer())[0] == version and found[1], PATIENCE))
+        return str(until(lambda: (found := self.answer())[0] == version and found[1]))
 
 
 @pytest.fixture
@@ -75,12 +75,12 @@ def test_what_learned_from_removed_feedback_is_not_served_also_if_it_is_removed_
     circle.start("--policy", str(COMPONENTS / "versioned.py"))
     circle.talk(8, "mallory")
     circle.talk(44)
-    until(Path(f"{waits}.begun").exists, PATIENCE)
+    until(Path(f"{waits}.begun").exists)
 
     # Mallory's feedback is removed while a version learns from it. It is discarded, and another one is made.
     told = circle.agentfw("serve", "forget-feedback", "--user", "mallory")
     waits.touch()
-    first = until(lambda: circle.versions()["versions"], PATIENCE)
+    first = until(lambda: circle.versions()["versions"])
     taught = circle.answers_with(f"v{first[0]['number']}")
 
     assert (told["left_out"], told["withdrawn"], told["served"]) == (8, [], "v0")
@@ -94,7 +94,7 @@ def test_what_learned_from_removed_feedback_is_not_served_also_if_it_is_removed_
     assert (told["left_out"], told["withdrawn"], told["served"]) == (1, ["v1"], "v0")
     circle.gateway.stop()
     circle.start("--resume", circle.gateway.folder.name)
-    second = until(lambda: [one for one in circle.versions()["versions"] if one["number"] == 2], PATIENCE)
+    second = until(lambda: [one for one in circle.versions()["versions"] if one["number"] == 2])
     circle.answers_with("v2")
     assert session not in second[0]["sessions"]
 

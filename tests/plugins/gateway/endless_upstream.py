@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import select
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -21,14 +20,6 @@ class Upstream:
     def __init__(self) -> None:
         self.url, self.begun, self.gone, self.stopping = "", 0, 0, threading.Event()
         self.lock = threading.Lock()
-
-
-def until(holds: Callable[[], object], seconds: float = 300) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it never did"
-        time.sleep(0.01)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from command_line import Agentfw
+from waiting import until
 
 from agentfw import Episode
 from agentfw.episode import Event, Task, Turn
@@ -18,7 +19,6 @@ from agentfw_plugins.rewards.measured import Feedback, Metric, feedback_of
 from agentfw_plugins.worlds.from_feedback import read_examples
 
 from .conftest import Served
-from .endless_upstream import until
 from .test_sessions import body
 
 Serve = Callable[..., Served]

@@ -10,12 +10,12 @@ import openai
 import pytest
 from chat_server import Reply, chunks, completion, tool_call
 from openai.types.chat import ChatCompletionMessageFunctionToolCall
+from waiting import until
 
 from agentfw.episode import Episode
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
-from .endless_upstream import until
 from .upstream import Passing, Start
 
 Body = dict[str, Any]

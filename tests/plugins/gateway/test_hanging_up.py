@@ -10,13 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from asynchronous import asynchronous
+from waiting import until
 
 from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.protocols.bodies import BadRequest
 
 from .conftest import Serve, Served
-from .endless_upstream import Upstream, endless, until
+from .endless_upstream import Upstream, endless
 from .test_sessions import ask, body
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from waiting import until
 
 from agentfw.runs import RunFolder, read_sessions
 
-from .endless_upstream import endless, until
+from .endless_upstream import endless
 from .killing import begun, kill_under_load, lost, start, told
 
 pytest.importorskip("uvicorn")

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from command_line import Agentfw
+from waiting import until
 
 from agentfw import Message
 from agentfw.errors import UsageError
@@ -318,10 +319,7 @@ def test_a_gateway_makes_a_better_version_tries_it_serves_it_after_a_kill_and_ma
     # The gateway is killed during the next training. Its trainer ends as well, and nothing is lost.
     circle.until(lambda: killing.trainer_of(circle.run) or not circle.talk(1))
     circle.kill()
-    end = time.monotonic() + PATIENCE
-    while killing.trainer_of(circle.run):
-        assert time.monotonic() < end, "the trainer outlives its gateway"
-        time.sleep(0.1)
+    until(lambda: not killing.trainer_of(circle.run), lambda: "the trainer outlives its gateway")
     circle.start("--resume", str(circle.run))
     assert circle.talk(1) == ["v1"], "also without --learn"
     rated = {one.task.query for one in read_sessions(circle.run) if any(feedback_of(one))}

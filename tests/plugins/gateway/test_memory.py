@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from chat_server import completion
+from waiting import until
 
 from agentfw import Memory
 from agentfw.memory import Embedded, Query, Recollection, Remembered
@@ -18,7 +19,6 @@ from agentfw_plugins.memories.registration import REGISTRATION
 from agentfw_plugins.protocols import protocols
 
 from .conftest import EARS, Serve, Served, served
-from .endless_upstream import until
 from .test_sessions import ask, body
 from .upstream import Passing, passing
 

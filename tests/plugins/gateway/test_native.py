@@ -13,6 +13,7 @@ import httpx
 import openai
 import pytest
 from chat_server import Reply, completion
+from waiting import until
 
 from agentfw.episode import Episode
 from agentfw_plugins.gateway.keys import KeyFile
@@ -21,7 +22,6 @@ from agentfw_plugins.protocols import BadRequest, Protocol, protocols
 from agentfw_plugins.protocols.bodies import read_body
 from agentfw_plugins.protocols.chat import recorded
 
-from .endless_upstream import until
 from .features import SCHEMA
 from .mutations import mutated
 from .native_features import MESSAGE, RESPONSE, message_stream, response_stream

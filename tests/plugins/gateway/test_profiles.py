@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from waiting import until
 
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.gateway.profiles import Sent, Told, told_by, typed
@@ -16,7 +17,6 @@ from agentfw_plugins.protocols import Body, protocols
 from agentfw_plugins.protocols.chat import recorded
 
 from .conftest import EARS, Serve, Served
-from .endless_upstream import until
 from .test_memory import of
 
 RECORDED = {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 from chat_server import chunks, completion, refusal
+from waiting import until
 
 from .upstream import passing
 
@@ -32,10 +33,12 @@ def episodes(page: str) -> list[str]:
 
 def listed(url: str, number: int, filter: str = "") -> str:
     """The list, once it has so many episodes: what was answered is read a moment later."""
-    deadline = time.monotonic() + 300
-    while len(episodes(found := page(url, filter))) != number or "still reading" in found:
-        assert time.monotonic() < deadline, found
-    return found
+
+    def found() -> str:
+        now = page(url, filter)
+        return now if len(episodes(now)) == number and "still reading" not in now else ""
+
+    return str(until(found))
 
 
 def test_a_request_that_the_provider_refused_is_seen_first_with_its_status_text_and_time(tmp_path: Path) -> None:

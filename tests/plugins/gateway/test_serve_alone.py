@@ -7,19 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from chat_server import Reply, completion, refusal, serving
 from command_line import Agentfw
+from waiting import until
 
 from agentfw import train
-
-from .endless_upstream import until
 
 pytest.importorskip("snowballstemmer")
 openai = pytest.importorskip("openai")
@@ -46,21 +45,17 @@ class Alone:
     @property
     def told(self) -> str:
         """Everything that it says at its start: the last line says how to stop it."""
-        end = time.monotonic() + PATIENCE
-        while "stop with Ctrl-C" not in (told := self._errors.read_text()):
-            assert time.monotonic() < end, told
-            time.sleep(0.05)
-        return told
+        until(lambda: "stop with Ctrl-C" in self._errors.read_text(), self._errors.read_text)
+        return self._errors.read_text()
 
     def remembered(self, user: str) -> list[str]:
         """What is kept of a user, once it has heard what was said so far."""
-        end = time.monotonic() + PATIENCE
-        while True:
+
+        def heard() -> Any:
             answer = httpx.get(f"{self.url}/memory", params={"user": user}, timeout=60).raise_for_status().json()
-            if not answer["waiting"]:
-                return [item["text"] for item in answer["items"]]
-            assert time.monotonic() < end
-            time.sleep(0.05)
+            return None if answer["waiting"] else answer
+
+        return [item["text"] for item in until(heard)["items"]]
 
 
 @contextmanager
@@ -172,10 +167,7 @@ def test_a_provider_that_does_not_answer_costs_no_start_and_a_second_gateway_say
         command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--memory", "none", "--drain", "1000"]
         environment = {**os.environ, "OPENAI_BASE_URL": address}
         process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=file, stderr=file)
-        end = time.monotonic() + PATIENCE
-        while f"process {gateway.process.pid} serves runs/" not in second.read_text():
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        until(lambda: f"process {gateway.process.pid} serves runs/" in second.read_text())
         process.terminate()
         code = process.wait(PATIENCE)
 

@@ -14,13 +14,13 @@ from typing import Any
 import httpx
 import pytest
 from command_line import Agentfw
+from waiting import until
 
 from agentfw.errors import RunFolderError
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import Serve, Served, served
-from .endless_upstream import until
 
 WEATHER = {
     "type": "function",

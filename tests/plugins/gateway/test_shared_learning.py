@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from waiting import until
 
 from agentfw.errors import StorageError, UsageError
 
@@ -132,27 +133,20 @@ def test_two_gateways_learn_and_judge_a_trial_by_the_feedback_of_both_and_one_go
 
     try:
         assert set.union(*(talk() for _ in range(23))) == {"v0"}
-        while len(trainers()) != 1:
-            assert time.monotonic() < end, file.read().said
-            time.sleep(0.05)
+        until(lambda: len(trainers()) == 1, lambda: file.read().said)
         (first,) = trainers()
         gateways[first][0].kill()  # in the middle of its training
         gateways.pop(first)[0].communicate()
         assert not file.read().versions
 
-        while not file.read().versions:  # made by the other from the feedback of both
-            assert time.monotonic() < end, file.read().said
-            time.sleep(0.1)
-        (made,) = file.read().versions
+        (made,) = until(lambda: file.read().versions)  # by the other from the feedback of both
         assert made.outcome == "canary", made.why
         assert made.ratings > 23, "one gateway alone heard 23"
         gateways["c"] = killing.start(tmp_path / "c", *options[: options.index("--learn")])
 
         on_trial = set.union(*(talk() for _ in range(23)))
         assert on_trial == {"v0", "v1"}
-        while file.read().canary:
-            assert time.monotonic() < end, file.read().said
-            time.sleep(0.1)
+        until(lambda: not file.read().canary, lambda: file.read().said)
         judged = file.read().version(1)
         assert judged.outcome == "served", judged.why
         counted = re.search(r" of (\d+) answers of the canary and .+ of (\d+) others", judged.why)

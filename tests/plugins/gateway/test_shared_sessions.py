@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from waiting import until
 
 from agentfw import Episode
 from agentfw.errors import SettingsError, StorageError
@@ -19,7 +20,6 @@ from agentfw.turns.session import extended
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import Served, served
-from .endless_upstream import until
 
 pytest.importorskip("sqlalchemy")
 

@@ -14,13 +14,13 @@ import httpx
 import openai
 import pytest
 from command_line import Agentfw
+from waiting import until
 
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import Served, served
 from .counting_provider import Charge, Provider, counting
-from .endless_upstream import until
 
 FIXED = Charge("gpt-5", 1000, 400, 0, 0, 200, 150)
 PRICE = 0.0033  # dollars, of the answer above

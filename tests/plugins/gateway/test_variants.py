@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import httpx
 import pytest
 from chat_server import completion
 from command_line import Agentfw
+from waiting import until
 
 from agentfw.errors import UsageError
 from agentfw_plugins.gateway.variants import (
@@ -157,11 +157,10 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
         value = liked[answer.headers["x-agentfw-variant"]]
         httpx.post(f"{gateway.url}/feedback", json={"session": f"s{number}", "value": value}).raise_for_status()
 
-    shown = agentfw("serve", "variants", "--json").json
-    end = time.monotonic() + 300
-    while not shown["decided"] and time.monotonic() < end:
-        time.sleep(0.2)
-        shown = agentfw("serve", "variants", "--json").json
+    def decided() -> Any:
+        return found if (found := agentfw("serve", "variants", "--json").json)["decided"] else None
+
+    shown = until(decided)
     table = agentfw("serve", "variants")
     after = {ask(gateway, f"v{number}").headers["x-agentfw-variant"] for number in range(20)}
     ended = agentfw("serve", "variants", "end", "--serve", CONTROL)

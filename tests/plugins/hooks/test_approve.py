@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 from chat_server import Server, completion, tool_call
 from command_line import Agentfw
+from waiting import until
 
 from agentfw.runs import RunFolder, list_runs, read_sessions
 
-from ..gateway.endless_upstream import until
 from ..gateway.upstream import passing
 
 APPROVE = ("--hook", "approve", "--set", 'hook.approve.tools=["send_*"]')

@@ -11,11 +11,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from agentfw.episode import Message, Task
 from agentfw.policy import Generation, Policy, Request, Sampling
@@ -157,8 +157,5 @@ asyncio.run(run())
     process.send_signal(signal.SIGKILL)
     process.wait()
 
-    until = time.monotonic() + 300
-    while Path(f"/proc/{server}").exists() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not Path(f"/proc/{server}").exists()
+    until(lambda: not Path(f"/proc/{server}").exists())
     process.stdout.close()

@@ -7,11 +7,10 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 KEEPER = Path(__file__).parents[3] / "plugins" / "agentfw_plugins" / "policies" / "vllm" / "vllm_keeper.py"
 
@@ -35,15 +34,6 @@ def command(path: Path, *, deaf: bool = False) -> list[str]:
     return [sys.executable, "-I", str(KEEPER), sys.executable, "-c", code]
 
 
-def soon(condition: Callable[[], bool], seconds: float = 300) -> bool:
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -55,7 +45,7 @@ def alive(pid: int) -> bool:
 
 
 def family(path: Path) -> list[int]:
-    assert soon(path.exists)
+    until(path.exists)
     return [int(pid) for pid in path.read_text().split()]
 
 
@@ -69,7 +59,7 @@ def test_closing_the_pipe_ends_the_command_and_its_children(tmp_path: Path, deaf
     assert keeper.stdin is not None
     keeper.stdin.close()
 
-    assert soon(lambda: not any(alive(pid) for pid in pids))
+    until(lambda: not any(alive(pid) for pid in pids))
     keeper.wait(300)
 
 
@@ -85,7 +75,7 @@ def test_kill_9_of_the_starter_ends_everything(tmp_path: Path) -> None:
     process.kill()
     process.wait()
 
-    assert soon(lambda: not any(alive(pid) for pid in pids))
+    until(lambda: not any(alive(pid) for pid in pids))
 
 
 @pytest.mark.slow
@@ -96,7 +86,7 @@ def test_a_terminated_keeper_takes_its_command_along(tmp_path: Path) -> None:
     keeper.send_signal(signal.SIGTERM)
 
     assert keeper.wait(300) != 0
-    assert soon(lambda: not any(alive(pid) for pid in pids))
+    until(lambda: not any(alive(pid) for pid in pids))
 
 
 def test_a_command_that_ends_by_itself_says_its_code() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,9 @@ from agentfw_plugins.worlds.calendar.schema import load_folder, load_schema, shi
 
 def fits_together(shown: Round) -> bool:
     """Whether all lines read back, and all events fall into one hour of a working day."""
-    lines = [(*one, tags) for *one, tags in zip(LETTERS, [one.shown for one in shown.events], shown.tags, strict=False)]
+    lines: list[Any] = [
+        (*one, tags) for *one, tags in zip(LETTERS, [one.shown for one in shown.events], shown.tags, strict=False)
+    ]
     overlap = max(event.start for event in shown.events) < min(event.end for event in shown.events)
     at_day = all(event.day == shown.day and 420 <= event.start < event.end <= 1200 for event in shown.events)
     quarters = not any(event.start % 15 or event.minutes % 15 for event in shown.events)
