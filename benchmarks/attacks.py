@@ -480,8 +480,8 @@ def measure(only: Collection[str]) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    numbers = [str(result["attacks"]), str(len(result["succeeded"])), str(len(result["prove_nothing"]))]
-    print_aligned(["attacks", "succeeded", "prove nothing"], [numbers])
+    numbers = [result["attacks"], len(result["succeeded"]), len(result["prove_nothing"])]
+    print_aligned(["attacks", "succeeded", "prove nothing"], [list(map(str, numbers))])
     print(*result["succeeded"], *result["prove_nothing"], sep="\n")
 
 

@@ -139,17 +139,17 @@ def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(agentfw:
         heard = gateway.remembered("you")
         going, refused_report = typed("runs", "list"), typed("report", "last")
         slips = typed("feedback", session, "god", *url), typed("feedback", "tea", "good", *url)
-        typed("feedback", session, "good", "--words", "Please be brief.", "--end", *url)
+        typed("feedback", session, "good", "--words", "Keep it brief from now on.", "--end", *url)
         kept = httpx.get(f"{gateway.url}/memory").json()
         until(lambda: session in httpx.get(f"{gateway.url}/view/").text)
         page = httpx.get(gateway.url).text
-        said = [{"role": "user", "content": "Which tea, and how do I make it? Please be brief."}]
+        said = [{"role": "user", "content": "Which tea, and how do I make it? Keep it brief from now on."}]
         later = client.chat.completions.with_raw_response.create(model="served", messages=said)
         typed("feedback", later.headers["x-agentfw-session"], "--end", *url)
         ended = typed("runs", "show", "last")
 
     assert heard == ["I only drink rooibos tea."]
-    assert {item["text"] for item in kept["items"]} == {"I only drink rooibos tea.", "Please be brief."}
+    assert {item["text"] for item in kept["items"]} == {"I only drink rooibos tea.", "Keep it brief from now on."}
     assert kept["user"] == "you", "who names nobody on a machine of one's own"
     assert "running, 0 sessions ended" in going
     assert "has ended yet" in refused_report
