@@ -9,14 +9,6 @@ messages each. The file `held_out.txt` was written before the memory. `reported.
 harder ones. `strangers.txt` has 336 messages to keep and 240 not to keep, by somebody who had seen none of the others.
 The tape answers as a strong model would: it remembers what stands beside each message. So it measures what comes after.
 
-mem0's issue 5867 reports
-
-Two halves have 100 messages to keep, 50 corrections, 50 messages not to keep, 12 requests to forget and 10 facts in two
-messages each. The file `held_out.txt` was written before the memory, and nothing was tuned on it. `reported.txt` is
-younger: 60, 24, 60, 24 and 12, harder ones, written before the sentences of the training grew. `strangers.txt` has 336
-messages to keep and 240 not to keep, by somebody who had seen none of the other sentences. The tape answers as a strong
-model would: it remembers what stands beside each message. So it measures what comes after the model.
-
 mem0's issue 5867 reports that after a correction the old value is still retrieved, in every one of its cases, and
 decides the answer. With `--corrections` each person says eleven other things, too, and corrects a value in a later
 conversation. Counted is whether the new value comes first, whether an old one comes before it, and whether each old
