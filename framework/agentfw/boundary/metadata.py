@@ -31,6 +31,7 @@ __all__ = [
     "blame",
     "direct_url",
     "entry_points",
+    "installed_places",
     "normalise",
     "scan",
     "source_of",
@@ -127,16 +128,13 @@ def scan(*groups: str) -> Scan:
     seen = set[str]()
 
     for installed in distributions():
-        folder = getattr(installed, "_path", None)
-        file = getattr(folder, "name", "")
-        stem = file.removesuffix(".dist-info")
-        own, _, own_version = stem.rpartition("-") if stem != file else file.removesuffix(".egg-info").partition("-")
+        folder, own, own_version = _folder_of(installed)
         hidden = bool(own) and normalise(own) in seen  # of two with one name the first on the path, as for imports
         seen.add(normalise(own))
         # Only the names of those that mention a group are read: parsing all METADATA files would take a second.
         if hidden or not _mentions(installed, groups):
             continue
-        if file.startswith("~"):
+        if own.startswith("~"):
             problems.append(
                 MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", "delete that folder")
             )
@@ -158,6 +156,28 @@ def scan(*groups: str) -> Scan:
         ]
     found.sort(key=lambda entry: (entry.distribution, entry.name))
     return Scan(found, sorted(problems))
+
+
+def installed_places() -> dict[str, str]:
+    """The folder with the metadata of each installed distribution, by its normalised name.
+
+    To look one name up means to go through all of `sys.path`; this goes through it once for all names.
+    """
+    from importlib.metadata import distributions
+
+    found: dict[str, str] = {}
+    for folder, name, _ in map(_folder_of, distributions()):
+        found.setdefault(normalise(name), str(folder))
+    return found
+
+
+def _folder_of(installed: Distribution) -> tuple[Path | None, str, str]:
+    """The folder with a distribution's metadata, and the name and version that the folder's name says."""
+    folder = getattr(installed, "_path", None)
+    file = getattr(folder, "name", "")
+    stem = file.removesuffix(".dist-info")
+    own, _, version = stem.rpartition("-") if stem != file else file.removesuffix(".egg-info").partition("-")
+    return folder, own, version
 
 
 def _mentions(installed: Distribution, groups: Sequence[str]) -> bool:
