@@ -210,9 +210,6 @@ def _chosen(names: tuple[str, ...], runs: Path) -> tuple[Path, list[str]]:
     if len(names) == 1 and Path(names[0]).is_dir() and not (Path(names[0]) / "run.json").exists():
         return Path(names[0]), []
     found = [find_run(runs, name).path for name in names]
-    elsewhere = {path.parent.resolve() for path in found} - {runs.resolve()}
-    if found and len(elsewhere) == 1 and all(path.parent.resolve() in elsewhere for path in found):
-        runs = found[0].parent
-    elif elsewhere:
+    if len({path.parent.resolve() for path in found}) > 1:
         raise UsageError("these runs are in several folders", fix="name runs of one folder, or the folder itself")
-    return runs, [path.name for path in found]
+    return found[0].parent if found else runs, [path.name for path in found]
