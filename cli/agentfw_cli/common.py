@@ -54,10 +54,8 @@ class Given:
     def host(self, *, tell: bool = True) -> Host:
         """The host of this folder and environment. With `tell`, its notes go to stderr."""
         from agentfw.host import Host, HostOptions
-        from agentfw.host.project import find_project
 
-        options = HostOptions.from_environment(blocked=self.blocked, strict=self.strict, project=find_project())
-        host = Host.load(options)
+        host = Host.load(HostOptions.from_environment(blocked=self.blocked, strict=self.strict))
         if tell:
             note_problems(host, self.out)
         return host
@@ -110,10 +108,9 @@ class _Unloaded(EntryPoint):
 
 def _left_out(offers: Sequence[EntryPoint]) -> dict[str, PluginError]:
     """The errors for distributions that AGENTFW_DISABLE_PLUGINS or agentfw.toml leave out."""
-    from agentfw.host import Host, HostOptions
-    from agentfw.host.project import find_project
+    from agentfw.host import Host
 
-    host = Host.load(HostOptions.from_environment(project=find_project()), [_Unloaded(*entry) for entry in offers])
+    host = Host.load(None, [_Unloaded(*entry) for entry in offers])
     return {one.distribution: one.failure() for one in host.plugins if one.state in ("blocked", "refused")}
 
 

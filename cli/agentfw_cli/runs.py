@@ -48,7 +48,7 @@ def runs() -> None:
 @shared_options("runs", "json")
 def list_(given: Given, limit: int) -> None:
     """List the runs, newest first."""
-    from agentfw.runs.records.run_index import newest_first
+    from agentfw.runs.records.folder import newest_first
 
     root, out = given.root, given.out
     names = newest_first(root)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from agentfw.errors import UsageError
+from agentfw.host import runs_directory
 from agentfw.printing.out import Out
 
 __all__ = [
@@ -34,7 +35,13 @@ __all__ = [
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-runs_option = click.option("--runs", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs.")
+runs_option = click.option(
+    "--runs",
+    type=click.Path(path_type=Path),
+    callback=lambda context, parameter, value: runs_directory(value),
+    help="Directory of runs. Default: ./runs.",
+)
+"""The command gets the directory as `runs`, whether or not it was given."""
 set_option = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a setting. Can be repeated."
 )

@@ -11,7 +11,7 @@ import pytest
 from command_line import Agentfw
 
 from agentfw import __version__
-from agentfw.host.origin import origin_of
+from agentfw.host.origin import digest_of_files, origin_of
 
 DICE = """
 from agentfw import Component, Policy, Generation, hookimpl
@@ -46,10 +46,12 @@ def test_what_took_part_is_recorded_and_what_differs_is_told(
     install("agentfw-idle", "[agentfw]\nidle = agentfw_idle\n", DICE.replace('"dice"', '"idle"'))
     install("agentfw-watching", "[agentfw]\nwatching = agentfw_watching\n", WATCHING)
     origin_of.cache_clear()
+    digest_of_files.cache_clear()
     assert agentfw("run", "guessing", "--policy", "dice", "--episodes", "2").code == 0
     code = tmp_path / "site" / "agentfw_dice.py"
     code.write_text(DICE.replace("six", "one"), "utf-8")
     origin_of.cache_clear()
+    digest_of_files.cache_clear()
     assert agentfw("run", "guessing", "--policy", "dice", "--episodes", "2").code == 0
 
     first, second = abouts()
@@ -67,3 +69,4 @@ def test_what_took_part_is_recorded_and_what_differs_is_told(
     assert "agentfw-dice has other files in" in compared.err
     assert "agentfw-watching has other files" not in compared.err
     origin_of.cache_clear()
+    digest_of_files.cache_clear()

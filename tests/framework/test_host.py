@@ -151,6 +151,16 @@ def test_an_allow_list_lets_nothing_else_in(make_plugin: MakePlugin, site: Path)
     assert '"agentfw-noisy==1.0.0"' in caught.value.fix
 
 
+def test_the_agentfw_toml_of_the_current_folder_holds_for_programs_too(
+    make_plugin: MakePlugin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_plugin("agentfw-dice", tool("dice"))
+    (tmp_path / "agentfw.toml").write_text('[plugins]\ndisabled = ["agentfw-dice"]\n', "utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    assert Host.load().components() == []
+
+
 def test_select_distribution(make_plugin: MakePlugin) -> None:
     make_plugin("agentfw-dice", tool("dice"), name="dice")
     make_plugin("unrelated", entry_points="[console_scripts]\nunrelated = unrelated:main\n")

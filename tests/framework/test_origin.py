@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentfw.host.origin import changed_origins, origin_of, place_of
+from agentfw.host.origin import changed_origins, digest_of_files, origin_of, place_of
 
 
 @pytest.fixture
@@ -33,6 +33,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(tree))
     yield tree
     origin_of.cache_clear()
+    digest_of_files.cache_clear()
     sys.modules.pop("acme_notes", None)
 
 
@@ -55,6 +56,7 @@ def test_an_edited_plugin_is_another_one(notes: Path) -> None:
     (notes / "acme_notes" / "__init__.py").write_text("ONE = 2\n", "utf-8")
     assert origin_of("acme-notes", place_of("acme-notes")) == before, "what was imported stays as it was"
     origin_of.cache_clear()
+    digest_of_files.cache_clear()
 
     after = origin_of("acme-notes", place_of("acme-notes"))
 

@@ -48,10 +48,6 @@ def as_plain(value: Any) -> Plain:
     return [as_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
-def _as_it_is(value: Plain) -> Any:
-    return value
-
-
 class Form(NamedTuple):
     """How the values of one type cross."""
 
@@ -59,7 +55,7 @@ class Form(NamedTuple):
     """What the component is given. None: the value itself."""
     leave: Callable[[Any, Passage], Any] | None = None
     """What the run is given of an answer, checked. None: the answer itself."""
-    read: Callable[[Plain], Any] = _as_it_is
+    read: Callable[[Plain], Any] = lambda value: value
     """The value, in another process, of what `write` made of it."""
     episode: Callable[[Any], str] | None = None
     """The episode that a call with this value belongs to."""
@@ -108,10 +104,6 @@ class Passage:
 
 
 # -- what components are given -----------------------------------------------------------------------------------------
-
-
-def _own_episode(episode: Episode, passage: Passage) -> Episode:
-    return episode.copied()
 
 
 def _own_group(group: Sequence[Episode], passage: Passage) -> Sequence[Episode]:
@@ -178,7 +170,7 @@ COPY = Form(enter=lambda value, passage: deepcopy(value))
 FOLDER = Form(read=Path)
 TASK = Form(episode=lambda task: task.id)
 QUERY = Form(episode=lambda query: query.task.id)
-EPISODE = Form(_own_episode, episode=lambda episode: episode.id)
+EPISODE = Form(lambda episode, passage: episode.copied(), episode=lambda episode: episode.id)
 GROUP = Form(_own_group)
 SCORED_GROUPS = Form(
     lambda groups, passage: [[replace(one, episode=one.episode.copied()) for one in group] for group in groups]

@@ -15,7 +15,7 @@ the address of a local installation into `direct_url.json`, which what came from
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +31,7 @@ __all__ = [
     "blame",
     "direct_url",
     "entry_points",
+    "installed_places",
     "normalise",
     "scan",
     "source_of",
@@ -120,23 +121,13 @@ def entry_points(group: str) -> list[EntryPoint]:
 
 def scan(*groups: str) -> Scan:
     """The entry points of groups, sorted, and the distributions that were meant to have some and can't be read."""
-    from importlib.metadata import distributions
-
     found: list[EntryPoint] = []
     problems: list[MetadataProblem] = []
-    seen = set[str]()
-
-    for installed in distributions():
-        folder = getattr(installed, "_path", None)
-        file = getattr(folder, "name", "")
-        stem = file.removesuffix(".dist-info")
-        own, _, own_version = stem.rpartition("-") if stem != file else file.removesuffix(".egg-info").partition("-")
-        hidden = bool(own) and normalise(own) in seen  # of two with one name the first on the path, as for imports
-        seen.add(normalise(own))
+    for installed, folder, own, own_version in _installed():
         # Only the names of those that mention a group are read: parsing all METADATA files would take a second.
-        if hidden or not _mentions(installed, groups):
+        if not _mentions(installed, groups):
             continue
-        if file.startswith("~"):
+        if own.startswith("~"):
             problems.append(
                 MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", "delete that folder")
             )
@@ -158,6 +149,32 @@ def scan(*groups: str) -> Scan:
         ]
     found.sort(key=lambda entry: (entry.distribution, entry.name))
     return Scan(found, sorted(problems))
+
+
+def installed_places() -> dict[str, str]:
+    """The folder with the metadata of each installed distribution, by its normalised name.
+
+    To look one name up means to go through all of `sys.path`; this goes through it once for all names.
+    """
+    return {normalise(name): str(folder) for _, folder, name, _ in _installed()}
+
+
+def _installed() -> Iterator[tuple[Distribution, Path | None, str, str]]:
+    """Each installed distribution, with the folder of its metadata and the name and version that this folder says.
+
+    Of two with one name it is the first on the path, as for imports.
+    """
+    from importlib.metadata import distributions
+
+    seen = set[str]()
+    for installed in distributions():
+        folder = getattr(installed, "_path", None)
+        file = getattr(folder, "name", "")
+        stem = file.removesuffix(".dist-info")
+        name, _, version = stem.rpartition("-") if stem != file else file.removesuffix(".egg-info").partition("-")
+        if not name or normalise(name) not in seen:
+            seen.add(normalise(name))
+            yield installed, folder, name, version
 
 
 def _mentions(installed: Distribution, groups: Sequence[str]) -> bool:

@@ -61,7 +61,7 @@ class _Spelling:
 
     def __init__(self, text: str) -> None:
         self._forms = [_forms(letter) for letter in text]
-        self._found = re.compile("".join(map(_any_of, self._forms)))
+        self._found = re.compile("".join(f"(?:{'|'.join(map(re.escape, forms))})" for forms in self._forms))
         self.first = {form[:1] for form in self._forms[0]}
         self.longest = sum(max(map(len, forms)) for forms in self._forms)
         # A text without this part has no form of the whole: most texts are passed with one search.
@@ -239,10 +239,6 @@ def _forms(letter: str) -> tuple[str, ...]:
         forms |= {quote(form, safe="", errors="surrogatepass") for form in forms}
     forms |= {form.lower() for form in forms if "%" in form and form != letter}
     return tuple(sorted(forms, key=len, reverse=True))
-
-
-def _any_of(forms: tuple[str, ...]) -> str:
-    return re.escape(forms[0]) if len(forms) == 1 else f"(?:{'|'.join(map(re.escape, forms))})"
 
 
 strike_with(strike)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from ..boundary.gate import ImportFailed, let_in, object_at
 from ..boundary.secrets import Secrets, secrets_in
 from ..errors import AgentfwError, MissingExtraError, PluginError, in_words, is_failure
+from ..tool import FunctionTool
 from .plugin_loading import Registered
 
 if TYPE_CHECKING:
@@ -88,20 +89,13 @@ def create(
         # A copy: what one episode's world does to its settings must not be seen by the next one.
         checked = _guarded(registered, "has settings that can't be copied", lambda: settings.model_copy(deep=True))
     factory = _resolve(registered, registered.component.factory)
-    if registered.kind == "tool" and _is_function_tool(factory):
+    if isinstance(factory, FunctionTool):  # what `@tool` makes of a function: a toolbox already
         return factory
     if not callable(factory):
         raise _broken(registered, f"names the factory {registered.component.factory}, which can't be called")
     arguments = () if checked is None else (checked,)
     named = {name: services[name] for name in services.keys() & _parameters(factory)}
     return _guarded(registered, "can't be made", lambda: cast(Callable[..., object], factory)(*arguments, **named))
-
-
-def _is_function_tool(factory: object) -> bool:
-    """Whether it is what `@tool` makes of a function: a toolbox already."""
-    from ..tool import FunctionTool
-
-    return isinstance(factory, FunctionTool)
 
 
 def _parameters(factory: Callable[..., object]) -> Set[str]:

@@ -63,7 +63,7 @@ from .plugin_loading import (
     load_plugins,
     unreadable,
 )
-from .project import DEFAULTS_GROUP, ProjectFile, find_user_file, read_project, read_shipped
+from .project import DEFAULTS_GROUP, ProjectFile, find_project, find_user_file, read_project, read_shipped
 from .trust import SHIPPED
 
 if TYPE_CHECKING:
@@ -121,14 +121,13 @@ class HostOptions(NamedTuple):
         *,
         blocked: Iterable[str] = (),
         strict: bool = False,
-        project: ProjectFile | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> HostOptions:
-        """Options from the environment variables, the user's own file and the command line."""
+        """Options from the environment variables, the files of the project and the user, and the command line."""
         words = [word.strip() for word in environment.get(DISABLE_VARIABLE, "").split(",")]
         disabled = tuple(ALL if word == "1" else word for word in words if word not in ("", "0"))
         trace = environment.get(TRACE_VARIABLE, "") not in ("", "0")
-        return cls(tuple(blocked), disabled, strict, project, find_user_file(), trace)
+        return cls(tuple(blocked), disabled, strict, find_project(), find_user_file(), trace)
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> HostOptions:
@@ -175,7 +174,8 @@ class Host:
     def load(cls, options: HostOptions | None = None, entry_points: Sequence[EntryPoint] | None = None) -> Host:
         """Import what is installed and allowed. A plugin's problem is raised only with `strict`.
 
-        By default, the options come from the environment variables and the entry points from `sys.path`.
+        By default, the options come from the environment variables and from the agentfw.toml files that hold in the
+        current folder, and the entry points from `sys.path`.
         """
         options = HostOptions.from_environment() if options is None else options
         if entry_points is None:

@@ -29,22 +29,22 @@ from ..boundary.metadata import direct_url, normalise, source_tree, version_of
 
 @cache
 def origin_of(name: str, place: str) -> dict[str, Any]:
-    """The origin of a distribution that is installed in this folder. What isn't known is left out.
+    """The origin of a distribution whose metadata are in this folder. What isn't known is left out.
 
     It is looked at once: code that was imported stays as it was.
     """
     if not place:
         return {"version": ""}
-    installed = distribution(name)
-    lines = [record_line(path, file.read_bytes()) for path, file in files_from_folder(name, place).items()]
-    lines = lines or _UNPACKED.findall(installed.read_text("RECORD") or "")
-    digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
     requires = {
         need: version
-        for need, always in sorted(needs_of(name, place).items())
+        for need, always in sorted(needs_of(place).items())
         if (always or need.replace("-", "_") in sys.modules) and (version := version_of(need))
     }
-    found: dict[str, Any] = {"version": installed.version, "files": digest, "requires": requires}
+    found: dict[str, Any] = {
+        "version": Distribution.at(place).version,
+        "files": digest_of_files(place),
+        "requires": requires,
+    }
     tree = source_tree(name)
     if tree is not None:
         found |= {"source": str(tree), **_git(tree)}
@@ -52,6 +52,14 @@ def origin_of(name: str, place: str) -> dict[str, Any]:
         commit = dict(origin.get("vcs_info", {})).get("commit_id")
         found |= {"source": origin.get("url"), **({"commit": commit, "changed": False} if commit else {})}
     return found
+
+
+@cache
+def digest_of_files(place: str) -> str:
+    """The digest of a distribution's files. Empty where the installation doesn't list them."""
+    lines = [record_line(path, file.read_bytes()) for path, file in files_from_folder(place).items()]
+    lines = lines or _UNPACKED.findall(Distribution.at(place).read_text("RECORD") or "")
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:32] if lines else ""
 
 
 def sources_of(segment: Mapping[str, Any]) -> dict[str, str]:
@@ -97,18 +105,18 @@ def _commit(origin: Mapping[str, Any]) -> str:
 
 
 def place_of(name: str) -> str:
-    """The folder that a distribution is installed in. Empty if it isn't."""
+    """The folder with the metadata of a distribution. Empty if it isn't installed."""
     try:
-        return str(distribution(name).locate_file(""))
+        return str(getattr(distribution(name), "_path", ""))
     except PackageNotFoundError:
         return ""
 
 
 @cache
-def needs_of(name: str, place: str) -> Mapping[str, bool]:
+def needs_of(place: str) -> Mapping[str, bool]:
     """The names of the distributions that an installed one needs: always, or only with an extra."""
     needs: dict[str, bool] = {}
-    for line in distribution(name).requires or ():
+    for line in Distribution.at(place).requires or ():
         need = normalise(re.split(r"[^\w.-]", line.strip(), maxsplit=1)[0])
         needs[need] = needs.get(need, False) or "extra ==" not in line
     return needs
@@ -125,17 +133,17 @@ def record_line(path: str, content: bytes) -> str:
 
 
 @cache
-def files_from_folder(name: str, place: str) -> Mapping[str, Path]:
+def files_from_folder(place: str) -> Mapping[str, Path]:
     """The files of a distribution that is imported from the folder of its sources (`pip install -e`).
 
     Or of one that was put there by hand, and so has no list of its files.
     """
-    installed = distribution(name)
+    installed = Distribution.at(place)
     origin = json.loads(installed.read_text("direct_url.json") or "{}")
     if dict(origin.get("dir_info", {})).get("editable"):
         root = Path(str(origin["url"]).removeprefix("file://"))
     elif installed.read_text("RECORD") is None:
-        root = Path(place)
+        root = Path(place).parent
     else:
         return {}
     places = [Path(module) for module in _top_modules(installed, root)]

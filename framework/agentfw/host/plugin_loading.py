@@ -335,7 +335,7 @@ def _import(entry_point: EntryPoint, record: PluginRecord, selection: Selection)
         plugin = let_in(record.title, entry_point.load, advice=disable, slow=selection.slow_import_seconds)
     except ImportFailed as failure:
         text, error = str(failure), failure.error
-        if isinstance(error, ModuleNotFoundError) and _is_own_module(entry_point.module, error.name):
+        if isinstance(error, ModuleNotFoundError) and f"{entry_point.module}.".startswith(f"{error.name}."):
             text = f"names the module {entry_point.module}, which isn't there"
         fix = tell_authors(record) if failure.ends_python else reinstall(record)
         record.stop("failed", text, fix, error)
@@ -343,10 +343,6 @@ def _import(entry_point: EntryPoint, record: PluginRecord, selection: Selection)
     if record.seconds > NOTED_SECONDS:
         record.hints.append(f"took {record.seconds:.1f} s to import; {disable}")
     return plugin
-
-
-def _is_own_module(module: str, missing: str | None) -> bool:
-    return module == missing or module.startswith(f"{missing}.")
 
 
 def _register(plugin: object, entry_point: EntryPoint, record: PluginRecord, manager: HookManager) -> None:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     )
     from .records.mirror import Mirror, check_address
     from .records.play_records import Records
-    from .records.run_index import RunIndex, writing
     from .records.summary import Summary
     from .results.comparison import ComparedFigure, compare_runs
     from .results.run_charts import timeline_picture
@@ -60,7 +59,6 @@ __all__ = [
     "Records",
     "RewardChoice",
     "RunFolder",
-    "RunIndex",
     "RunInfo",
     "RunResult",
     "SamplingSettings",
@@ -98,7 +96,6 @@ __all__ = [
     "unsealed",
     "write_report",
     "write_whole",
-    "writing",
 ]
 
 _MODULES: dict[str, tuple[str, ...]] = {
@@ -121,7 +118,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "from_python": ("RunResult", "in_processes"),
     "live": ("Again", "EndedSession", "LiveRun", "read_sessions"),
     "records.play_records": ("Records",),
-    "records.run_index": ("RunIndex", "writing"),
     "results.comparison": ("ComparedFigure", "compare_runs"),
     "results.run_charts": ("timeline_picture",),
     "results.run_report": ("run_results", "write_report"),

@@ -36,9 +36,8 @@ from ..boundary.coroutines import use_daemon_threads
 from ..boundary.settings_input import nested
 from ..episode import Episode
 from ..errors import AgentfwError, UsageError
-from ..host import Host, HostOptions, runs_directory
+from ..host import Host, runs_directory
 from ..host.plugin_loading import end_reading
-from ..host.project import find_project
 from ..report.statistics import Interval
 from .records.figure_table import figure_title, in_order
 from .records.folder import RunFolder, find_run
@@ -142,7 +141,7 @@ def spec_values(
 ) -> tuple[SpecValues, Host]:
     """The values of the spec to execute, and the host that they were looked up in."""
     file = None if spec is None else Path(spec).absolute()
-    host = host or Host.load(HostOptions.from_environment(project=find_project()))
+    host = host or Host.load()
     named = {key: _named(host, COMPONENTS[key], value) for key, value in chosen.items() if key in COMPONENTS}
     options, assignments = {**chosen, **named}, nested((key.split("."), value) for key, value in settings.items())
     return chosen_values(host, start, environment, file, runs=runs, options=options, assignments=assignments), host

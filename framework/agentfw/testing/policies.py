@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import math
-from collections.abc import Iterable
 
 from ..episode import Intervention, Message, Observation, Task
 from ..policy import Generation, Policy, Request, Sampling
@@ -25,14 +24,13 @@ _SERVE = Action(
 )
 
 
-def _demonstrate(moment: Moment) -> Iterable[Intervention]:
-    return [Intervention("serve", {"drink": "tea"})]
+_TEA = Intervention("serve", {"drink": "tea"})
 
 
 def _request(index: int = 0, *, sampling: Sampling | None = None) -> Request:
     """What an engagement asks in the first turn of an episode."""
     said = f"guest number {index} would like tea"
-    brief = Brief("Serve each guest what they like.", (_SERVE,), 0.0, _demonstrate)
+    brief = Brief("Serve each guest what they like.", (_SERVE,), 0.0, lambda moment: [_TEA])
     return Request(
         messages=[Message("system", brief.goal), Message("user", f"[0]\n{said}")],
         actions=brief.actions,

@@ -385,15 +385,9 @@ class SeatWorld:
         self.timeline, self.episode, self.seat = line, engagement.episode, engagement.seat
         self.at, self.after, self.cancel = line.at, line.after, line.cancel
         self._generators: dict[str, random.Random] = {}
-        if self.seat:
-            self.at, self.after = self._at_seat, self._after_seat
-
-    def _at_seat(self, time: Time, call: Callable[[], object]) -> Scheduled:
-        return self.timeline.at(time, lambda: self._engagement.over or call())
-
-    def _after_seat(self, delay: Time, call: Callable[[], object]) -> Scheduled:
-        """The clock is shared: once this world is over, what it scheduled no longer happens."""
-        return self.timeline.after(delay, lambda: self._engagement.over or call())
+        if self.seat:  # the clock is shared: once this world is over, what it scheduled no longer happens
+            self.at = lambda time, call: line.at(time, lambda: engagement.over or call())
+            self.after = lambda delay, call: line.after(delay, lambda: engagement.over or call())
 
     @property
     def now(self) -> Time:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import AgentfwError, RunInUseError, SettingsError
-from agentfw.host import runs_directory
 from agentfw.printing.out import Out
 
 from ..command_options import json_option, runs_option, spec_options
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 @runs_option
 @click.option("--new", "fresh", is_flag=True, help="Begin a new run, with empty memories.")
 @json_option
-def chat(user: str, runs: Path | None, fresh: bool, out: Out, **given: Any) -> None:
+def chat(user: str, runs: Path, fresh: bool, out: Out, **given: Any) -> None:
     """Talk with a policy, and let it learn from what you think of its answers.
 
     Each conversation is an episode of a run. With the same options, the newest such run is continued, so that its
@@ -61,7 +60,7 @@ def chat(user: str, runs: Path | None, fresh: bool, out: Out, **given: Any) -> N
     from ..gateway.live import opened
     from .conversation import Screen, TerminalScreen
 
-    live = opened(runs_directory(runs), start="chat", again="" if fresh else "newest", **given)
+    live = opened(runs, start="chat", again="" if fresh else "newest", **given)
     in_terminal = sys.stdin.isatty() and out.stream.isatty() and not out.json
     screen = TerminalScreen(out) if in_terminal else Screen(out)
     is_new = next(iter(live.folder.path.glob("*.jsonl")), None) is None

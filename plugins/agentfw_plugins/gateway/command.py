@@ -22,7 +22,6 @@ from typing import Any
 import click
 
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError, known_names
-from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted, shown_path
 from agentfw.runs import LiveRun
 
@@ -166,7 +165,7 @@ def serve(
     /,
     remember: str,
     mask: bool,
-    runs: Path | None,
+    runs: Path,
     resume: str | None,
     fresh: bool,
     shared: str,
@@ -212,9 +211,8 @@ def serve(
 
     if log is not None:
         log_as_json()
-    root = runs_directory(runs)
     key = os.environ.get(_KEY, "").strip()
-    keys_of_users = keys_at(root, shared)
+    keys_of_users = keys_at(runs, shared)
     has_keys, is_local = bool(key) or keys_of_users.exists, host in LOOPBACK
     if not is_local and not has_keys:
         raise SettingsError(
@@ -240,7 +238,7 @@ def serve(
             "--learn-spec, --learn-own, --metric and --canary are about versions that are trained", fix="add --learn"
         )
     if not resume:
-        given = with_defaults(given, root, host, port, shared=shared, by_model=remember == "model")
+        given = with_defaults(given, runs, host, port, shared=shared, by_model=remember == "model")
     limits = Limits(
         keys=(key,) if key else (),
         key_file=None if shared else Path(keys_of_users.place),
@@ -256,7 +254,7 @@ def serve(
         else ("either" if is_local and not has_keys and upstream_key is None else "own"),
         default_user=_ALONE if is_local and not (has_keys or shared) else "",
     )
-    live = opened(root, resume, again="" if fresh else "free" if shared else "newest", **given)
+    live = opened(runs, resume, again="" if fresh else "free" if shared else "newest", **given)
     wished = Wished(learn_every, CANARY if canary is None else canary, metric, owns) if learn else None
     learning = learning_of(live, wished, learn_spec, shared=shared, tell=out.note)
     limits = limits_of(live, limits, names, max_concurrency)

@@ -27,7 +27,6 @@ import click
 
 from agentfw import Task
 from agentfw.errors import AgentfwError, UsageError
-from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
 from agentfw.runs import LiveRun, RunFolder, drop_records, find_run, list_runs, read_journal
 
@@ -55,7 +54,7 @@ class Forgotten:
 )
 @yes_option
 @gateway_options("Sessions that gateways share.")
-def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool, runs: Path | None, out: Out) -> int:
+def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool, runs: Path, out: Out) -> int:
     """Delete USER everywhere: record, memories, and versions trained on their feedback.
 
     What this can't reach is listed. A gateway that keeps its record in a folder has to be stopped first. The exit code
@@ -67,25 +66,25 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
             fix="name both for gateways that share sessions, and neither for one that keeps its record in a folder",
         )
     confirm(f"Delete everything of {user}?", yes)
-    root, told, tried = runs_directory(runs), Forgotten(), set[Path]()
+    told, tried = Forgotten(), set[Path]()
     if shared:
         _out_of_database(user, shared, told)
         with tempfile.TemporaryDirectory(prefix="agentfw-forget-") as folder:
             _out_of_memories(user, Path(folder), {"spec": spec}, told)
     else:
-        records = [find_run(root, run)] if run else list_runs(root)
+        records = [find_run(runs, run)] if run else list_runs(runs)
         for record in records:
             if not (record.path / "turns.jsonl").exists():
                 continue
             tried.add(record.path)
             try:
                 _out_of_record(user, record, told)
-                _out_of_memories(user, root, {"resume": str(record.path)}, told)
+                _out_of_memories(user, runs, {"resume": str(record.path)}, told)
             except AgentfwError as error:  # the others are theirs, too
                 told.undone.append(f"{error.message}; {error.fix}")
-        for index in root.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
+        for index in runs.glob(".index.sqlite*"):  # what `agentfw view` has read of them; it is made again
             index.unlink(missing_ok=True)
-    told.left += [f"copy in {path}: delete this run" for path in _copies(user, root) if path not in tried]
+    told.left += [f"copy in {path}: delete this run" for path in _copies(user, runs) if path not in tried]
     told.left.append("backups and dumps that were made before: forget them again after one is restored")
     kept = ", ".join(f"{count} {name}" for name, count in told.memories.items() if count) or "nothing"
     show(

@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 from agentfw import Host, Session
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import SettingsError, UsageError
-from agentfw.host import HostOptions, find_project
 from agentfw.printing.out import shown_path
 from agentfw.runs import (
     Again,
@@ -103,7 +102,7 @@ class Stop:
 
 def opened(runs: Path, resume: str | None = None, *, again: Again = "", **given: Any) -> LiveRun:
     """A new live run of what is given (see `spec_values`), or one of an earlier process."""
-    host = Host.load(HostOptions.from_environment(project=find_project()))
+    host = Host.load()
     if resume:
         return LiveRun.open(find_run(runs, resume), host)
     return LiveRun.create(parse_spec(spec_values(host, runs, **given)), host, runs, again=again)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import click
 
 from agentfw.errors import UsageError
-from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
 
 from ..command_options import confirm, gateway_options, json_option, show, yes_option
@@ -30,12 +29,12 @@ if TYPE_CHECKING:
 _where = gateway_options("Keys of gateways that share these.")
 
 
-def keys_at(runs: Path | None, shared: str) -> Keys:
+def keys_at(runs: Path, shared: str) -> Keys:
     """The keys of a gateway: those in the database that it shares with others, if it does, or in a file."""
     from .keys import KeyFile
 
     if not shared:
-        return KeyFile(runs_directory(runs) / "keys.json")
+        return KeyFile(runs / "keys.json")
     from .sessions.session_database import SessionDatabase, SharedKeys
 
     return SharedKeys(SessionDatabase(shared))
@@ -61,7 +60,7 @@ def add(
     user: str | None,
     any_user: bool,
     per_minute: int | None,
-    runs: Path | None,
+    runs: Path,
     shared: str,
     out: Out,
 ) -> None:
@@ -78,7 +77,7 @@ def add(
 
 @keys.command("list")
 @_where
-def list_(runs: Path | None, shared: str, out: Out) -> None:
+def list_(runs: Path, shared: str, out: Out) -> None:
     """List the keys, without their secrets."""
     found = keys_at(runs, shared).keys()
     if out.json:
@@ -93,7 +92,7 @@ def list_(runs: Path | None, shared: str, out: Out) -> None:
 @keys.command()
 @click.argument("name")
 @_where
-def revoke(name: str, runs: Path | None, shared: str, out: Out) -> None:
+def revoke(name: str, runs: Path, shared: str, out: Out) -> None:
     """Take a key back. The gateway refuses its next request."""
     keys_at(runs, shared).revoke(name)
     if out.json:

@@ -23,7 +23,6 @@ import click
 from agentfw import Episode, Host
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import AgentfwError, UsageError
-from agentfw.host import HostOptions, find_project, runs_directory
 from agentfw.printing.out import Out, counted
 from agentfw.runs import (
     LiveRun,
@@ -66,12 +65,11 @@ def replay(
     session: str | None,
     limit: int | None,
     assignments: tuple[str, ...],
-    runs: Path | None,
+    runs: Path,
     out: Out,
 ) -> None:
     """Ask the questions of a recorded gateway RUN again, of another variant or policy."""
-    root = runs_directory(runs)
-    source = find_run(root, run)
+    source = find_run(runs, run)
     variant = read_variants([text])[1] if text else Variant("again")
     if not variant.remembers:
         raise UsageError(
@@ -82,9 +80,9 @@ def replay(
     episodes = episodes[-limit:] if limit else episodes
     if not episodes:
         raise UsageError(f"{source.path} has no such sessions", fix="name a run of agentfw serve or agentfw chat")
-    host = Host.load(HostOptions.from_environment(project=find_project()))
-    answers = policy_of_run(host, policy, root) if policy else source.about["spec"]["policy"]
-    live = LiveRun.create(parse_spec(_spec(source, answers, variant, assignments)), host, root)
+    host = Host.load()
+    answers = policy_of_run(host, policy, runs) if policy else source.about["spec"]["policy"]
+    live = LiveRun.create(parse_spec(_spec(source, answers, variant, assignments)), host, runs)
     live.folder.rewrite({**live.folder.about, "replay_of": source.about["created"]})  # by which the view pairs them
     with out.progress(f"asking {counted(sum(len(one.turns) for one in episodes), 'question')} again"):
         new, failures = asyncio.run(_asked_again(live, episodes, variant))
@@ -107,7 +105,7 @@ def replay(
         return
     for failure in sorted({*failures}):
         out.warning(failure)
-    out.line(f"compare: agentfw view --runs {root}   then open {told['compare']}")
+    out.line(f"compare: agentfw view --runs {runs}   then open {told['compare']}")
 
 
 def _spec(

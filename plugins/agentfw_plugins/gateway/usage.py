@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
 
 from ..command_options import gateway_options
@@ -47,7 +46,7 @@ def usage(
     since: datetime | None,
     user: str | None,
     key: str | None,
-    runs: Path | None,
+    runs: Path,
     shared: str,
     out: Out,
 ) -> None:
@@ -57,7 +56,7 @@ def usage(
     package genai-prices (in US dollars).
     """
     day = since.date().isoformat() if since else ""
-    rows = Ledger(shared or runs_directory(runs) / FILE).report(by, since=day, user=user, key=key)
+    rows = Ledger(shared or runs / FILE).report(by, since=day, user=user, key=key)
     if out.json:
         out.data(told(by, day, rows))
         return

@@ -36,7 +36,6 @@ import click
 
 from agentfw import Episode, Message
 from agentfw.errors import StorageError, UsageError
-from agentfw.host import runs_directory
 from agentfw.printing.out import Out
 from agentfw.runs import make_folder, read_sessions, write_whole
 
@@ -320,10 +319,6 @@ def _decide(file: VariantFile, comparison: Comparison, reading: RatedSessions) -
         file.write(comparison)
 
 
-def _file(runs: Path | None) -> VariantFile:
-    return VariantFile(runs_directory(runs) / FILE)
-
-
 def _compared(file: VariantFile) -> Comparison:
     comparison = file.read()
     if comparison is None:
@@ -348,11 +343,11 @@ def _rated_in(shared: str, since: float) -> Iterator[Episode]:
 @click.group(invoke_without_command=True)
 @gateway_options("Sessions that gateways share.")
 @click.pass_context
-def variants(context: click.Context, runs: Path | None, shared: str, out: Out) -> None:
+def variants(context: click.Context, runs: Path, shared: str, out: Out) -> None:
     """Compare variants of a gateway, each with a share of the users, or show how a comparison goes."""
     if context.invoked_subcommand is not None:
         return
-    file = _file(runs)
+    file = VariantFile(runs / FILE)
     comparison = _compared(file)
     rated = _rated_in(shared, comparison.began) if shared else sessions_below(file.path.parent, comparison.began)
     found = results(list(rated_sessions(rated, comparison)), comparison)
@@ -396,11 +391,11 @@ def _plain(result: Result) -> dict[str, Any]:
 @click.option("--per-team", is_flag=True, help="Compare and decide for each key of the gateway by itself.")
 @runs_option
 @json_option
-def start(texts: tuple[str, ...], metric: str, sessions: int, per_team: bool, runs: Path | None, out: Out) -> None:
+def start(texts: tuple[str, ...], metric: str, sessions: int, per_team: bool, runs: Path, out: Out) -> None:
     """Begin a comparison. A gateway of this directory of runs follows at once."""
     Metric.read(metric)
     comparison = Comparison(read_variants(texts), metric, sessions, per_team)
-    _file(runs).write(comparison)
+    VariantFile(runs / FILE).write(comparison)
     shares = ", ".join(f"{one.name} {one.weight:.0%}" for one in comparison.variants)
     show(out, asdict(comparison), f"compared until it is clear, or {sessions} sessions are rated: {shares}")
 
@@ -409,9 +404,9 @@ def start(texts: tuple[str, ...], metric: str, sessions: int, per_team: bool, ru
 @click.option("--serve", "name", default=CONTROL, show_default=True, help="Variant that all users get from now on.")
 @runs_option
 @json_option
-def end(name: str, runs: Path | None, out: Out) -> None:
+def end(name: str, runs: Path, out: Out) -> None:
     """End a comparison before it is clear."""
-    file = _file(runs)
+    file = VariantFile(runs / FILE)
     comparison = _compared(file)
     if name not in [one.name for one in comparison.variants]:
         raise UsageError(f'there is no variant "{name}"', fix="see: agentfw serve variants")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import UsageError
-from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
 from agentfw.runs import RunFolder, find_training, newest_version
 
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 )
 @runs_option
 @json_option
-def export(run: str, folder: Path, merge: bool, library: Library | None, runs: Path | None, out: Out) -> None:
+def export(run: str, folder: Path, merge: bool, library: Library | None, runs: Path, out: Out) -> None:
     """Write the newest version of the training RUN, or what it learned from, to the new FOLDER.
 
     It is an adapter in the PEFT format, or the whole model where all weights were trained. With --merge it is always a
@@ -53,7 +52,7 @@ def export(run: str, folder: Path, merge: bool, library: Library | None, runs: P
       agentfw export last my-model --merge
       agentfw export last rows --to trl
     """
-    found = find_training(runs_directory(runs), run)
+    found = find_training(runs, run)
     if library is not None:
         if merge:
             raise UsageError("--merge is about a version, and --to about episodes", fix="write each to its own folder")

@@ -207,7 +207,9 @@ def by_component(scored: Scored) -> dict[str, float]:
 def by_round(scored: Scored) -> list[float]:
     """The reward of each round that the episode reached. The time before the first round is round 0."""
     turns, scores = scored.episode.turns, scores_of(scored)
-    about = [_round_of(score, turns) for score in scores]
+    about = [
+        turns[score.turn].round if score.round is None and score.turn is not None else score.round for score in scores
+    ]
     last = max([0, *(turn.round for turn in turns), *(number for number in about if number is not None)])
     values: list[list[float]] = [[] for _ in range(last + 1)]
     for score, number in zip(scores, about, strict=True):
@@ -232,12 +234,6 @@ def by_turn(scored: Scored) -> list[float]:
         if place is not None:
             values[place].append(score.value)
     return [math.fsum(some) for some in values]
-
-
-def _round_of(score: Score, turns: Sequence[Turn]) -> int | None:
-    if score.round is None and score.turn is not None:
-        return turns[score.turn].round
-    return score.round
 
 
 FLOOR = 1e-3

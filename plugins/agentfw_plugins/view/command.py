@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.errors import UsageError
-from agentfw.host import Host, HostOptions, find_project, runs_directory
+from agentfw.host import Host
 from agentfw.printing.out import Out, counted
 
-from ..command_options import json_option, one_line, show
+from ..command_options import json_option, one_line, runs_option, show
 
 if TYPE_CHECKING:
     from .index import Index
@@ -41,15 +41,12 @@ class _View(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
 
-_runs_argument = click.argument("runs", nargs=-1, metavar="[RUN]...")
-_runs_option = click.option(
-    "--runs", "folder", type=click.Path(path_type=Path), help="Directory of runs. Default: ./runs."
-)
+_names_argument = click.argument("names", nargs=-1, metavar="[RUN]...")
 
 
 @click.command(cls=_View)
-@_runs_argument
-@_runs_option
+@_names_argument
+@runs_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -67,8 +64,8 @@ _runs_option = click.option(
 @click.option("--tokens", type=click.IntRange(50), default=2000, show_default=True, help="With --text: about how much.")
 @json_option
 def view(
-    runs: tuple[str, ...],
-    folder: Path | None,
+    names: tuple[str, ...],
+    runs: Path,
     port: int,
     bundle: Path | None,
     address: str | None,
@@ -94,32 +91,32 @@ def view(
         from .text import as_text, part_at
 
         named = re.split("[:?]", address, maxsplit=1)[0]
-        root, [name] = _chosen((named,), folder)
+        root, [name] = _chosen((named,), runs)
         index = Index(root)
         index.refresh()
         part = part_at(index, name + address.removeprefix(named), tokens)
         show(out, part, *as_text(part).splitlines())
         return
-    root, names = _chosen(runs, folder)
+    root, chosen = _chosen(names, runs)
     if not root.is_dir():
         raise UsageError(f"there is no folder {root}", fix="start a run: agentfw run")
-    index, host = Index(root), _host()
+    index, host = Index(root), Host.load()
     if bundle is not None:
         from .bundle import write_bundle
 
-        if not names:
+        if not chosen:
             raise UsageError("--bundle needs the runs that it is made of", fix="agentfw view last --bundle site")
         with out.progress("reading the runs") as tell:
             index.refresh()
-            count = write_bundle(index, names, bundle, host, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
+            count = write_bundle(index, chosen, bundle, host, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
         told = {"folder": str(bundle), "episodes": count}
         show(out, told, f"{bundle}/index.html   {counted(count, 'episode')}")
         return
-    asyncio.run(_serve(index, host, names, port, allow_start, out))
+    asyncio.run(_serve(index, host, chosen, port, allow_start, out))
 
 
 @click.command()
-@_runs_argument
+@_names_argument
 @click.option("--with", "function", metavar="FILE.py:FUNCTION", help="Function of an Episode that returns a finding.")
 @click.option("--ask", "question", metavar="TEXT", help="Question to a policy about each episode.")
 @click.option("--policy", default="openai", show_default=True, metavar="NAME", help="With --ask: policy to ask.")
@@ -127,16 +124,16 @@ def view(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Setting of the policy. Can be repeated."
 )
 @click.option("--at-once", type=click.IntRange(1), default=8, show_default=True, help="Questions at the same time.")
-@_runs_option
+@runs_option
 @json_option
 def scan(
-    runs: tuple[str, ...],
+    names: tuple[str, ...],
     function: str | None,
     question: str | None,
     policy: str,
     assignments: tuple[str, ...],
     at_once: int,
-    folder: Path | None,
+    runs: Path,
     out: Out,
 ) -> None:
     """Look for something in all episodes of each RUN, with a function of yours or a question to a model.
@@ -154,25 +151,25 @@ def scan(
 
     if (function is None) == (question is None):
         raise UsageError("a scan needs a function or a question", fix="--with FILE.py:FUNCTION, or --ask TEXT")
-    if not runs:
+    if not names:
         raise UsageError("a scan needs the runs to look at", fix="agentfw view scan last ...")
-    root, names = _chosen(runs, folder)
+    root, chosen = _chosen(names, runs)
     if function is not None:
         scanner = of_function(function)
     else:
-        scanner = of_question(question or "", _host(), policy, parse_assignments(assignments))
+        scanner = of_question(question or "", Host.load(), policy, parse_assignments(assignments))
     index = Index(root)
     with out.progress("reading the runs") as tell:
         index.refresh()
         found = asyncio.run(
-            scan_runs(index, names, scanner, at_once, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
+            scan_runs(index, chosen, scanner, at_once, lambda done, of: tell(f"{done:,} of {of:,} episodes"))
         )
     if out.json:
         out.data({"scan": scanner.name, "found": [one._asdict() for one in found]})
         return
     if found:
         out.table(["episode", "found"], [[one.episode, one_line(one.text)] for one in found])
-    out.line(f"{counted(len(found), 'episode')} with a finding; see: agentfw view {runs[0]}")
+    out.line(f"{counted(len(found), 'episode')} with a finding; see: agentfw view {names[0]}")
 
 
 async def _serve(index: Index, host: Host, names: list[str], port: int, allow_start: bool, out: Out) -> None:
@@ -206,21 +203,13 @@ async def _read(index: Index, out: Out) -> None:
             await asyncio.sleep(_PAUSE)
 
 
-def _chosen(runs: tuple[str, ...], folder: Path | None) -> tuple[Path, list[str]]:
+def _chosen(names: tuple[str, ...], runs: Path) -> tuple[Path, list[str]]:
     """The folder of the runs, and the names of those that were chosen."""
     from agentfw.runs import find_run
 
-    root = runs_directory(folder)
-    if len(runs) == 1 and Path(runs[0]).is_dir() and not (Path(runs[0]) / "run.json").exists():
-        return Path(runs[0]), []
-    found = [find_run(root, name).path for name in runs]
-    elsewhere = {path.parent.resolve() for path in found} - {root.resolve()}
-    if found and len(elsewhere) == 1 and all(path.parent.resolve() in elsewhere for path in found):
-        root = found[0].parent
-    elif elsewhere:
+    if len(names) == 1 and Path(names[0]).is_dir() and not (Path(names[0]) / "run.json").exists():
+        return Path(names[0]), []
+    found = [find_run(runs, name).path for name in names]
+    if len({path.parent.resolve() for path in found}) > 1:
         raise UsageError("these runs are in several folders", fix="name runs of one folder, or the folder itself")
-    return root, [path.name for path in found]
-
-
-def _host() -> Host:
-    return Host.load(HostOptions.from_environment(project=find_project()))
+    return found[0].parent if found else runs, [path.name for path in found]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentfw.runs import RunIndex, writing
+from agentfw.runs import make_private
 
 from .annotations import marked_in
 from .index_rows import (
@@ -46,7 +47,11 @@ _TOGETHER = 1.0
 _WORDS_IN_MEMORY = 32_000_000
 """Bytes of words that are put in order before they are written. With the usual million, much is written twice."""
 
+_FILE = ".index.sqlite"
+_VERSION = 7
+"""Of the tables. An index with another version is made again."""
 _TABLES = f"""
+CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT, changed INTEGER, about TEXT);
 CREATE TABLE places (id INTEGER PRIMARY KEY, run INTEGER, folder TEXT UNIQUE, stage TEXT, number INTEGER);
 CREATE TABLE journals (place INTEGER, name TEXT, file INTEGER, read INTEGER, PRIMARY KEY (place, name));
 CREATE TABLE episodes (id INTEGER PRIMARY KEY, place INTEGER, run INTEGER, episode TEXT, {COLUMNS.sql},
@@ -81,13 +86,13 @@ class Seen(NamedTuple):
     """Whether the runs were read to their end. If not, the page has what was read so far."""
 
 
-class Index(RunIndex):
+class Index:
     """The index of one folder of runs, with their episodes."""
 
-    tables, version = _TABLES, 7
-
     def __init__(self, root: Path) -> None:
-        super().__init__(root)
+        self.root = root
+        self._path: Path | None = None
+        self._making = threading.Lock()
         self.generation = 0
         """Grows whenever something new can be seen."""
         self._updates: dict[str, tuple[int, int]] = {}
@@ -96,6 +101,24 @@ class Index(RunIndex):
         self._wake, self._looked = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._last = -_RECENT
+
+    @property
+    def path(self) -> Path:
+        """The file, made when it is first needed: beside the runs, or temporary if that folder can't be written."""
+        with self._making:
+            if self._path is None:
+                try:
+                    self._path = _made(self.root / _FILE)
+                except (OSError, sqlite3.OperationalError):
+                    self._temporary = tempfile.TemporaryDirectory(prefix="agentfw-index-")
+                    self._path = _made(Path(self._temporary.name) / _FILE)
+            return self._path
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection that commits only what is done in `_writing`."""
+        rows = sqlite3.connect(self.path, timeout=10, isolation_level=None)
+        rows.row_factory = sqlite3.Row
+        return rows
 
     def look(self, patience: float = 0.3) -> Seen:
         """Look for news in a thread of its own, and wait so long for it."""
@@ -165,7 +188,7 @@ class Index(RunIndex):
             known = rows.execute("SELECT id, folder FROM runs").fetchall()
             for number, folder in known:
                 if folder not in found:
-                    with writing(rows):
+                    with _writing(rows):
                         self._drop_run(rows, number)
                     self.generation += 1
 
@@ -180,7 +203,7 @@ class Index(RunIndex):
         before = rows.execute("SELECT id, changed, about FROM runs WHERE folder = ?", (folder,)).fetchone()
         if before is None or before["changed"] != changed:
             about = record_of(content_of(run / "run.json")) or {}
-            with writing(rows):
+            with _writing(rows):
                 rows.execute(
                     "INSERT INTO runs (folder, name, began, changed, about) VALUES (?, ?, ?, ?, ?)"
                     " ON CONFLICT (folder) DO UPDATE SET began = excluded.began, changed = excluded.changed,"
@@ -207,7 +230,7 @@ class Index(RunIndex):
         if not news:
             return
         if row is None:
-            with writing(rows):
+            with _writing(rows):
                 values = (run, folder, place.stage, place.number)
                 rows.execute("INSERT OR IGNORE INTO places (run, folder, stage, number) VALUES (?, ?, ?, ?)", values)
             row = rows.execute("SELECT id FROM places WHERE folder = ?", (folder,)).fetchone()
@@ -217,7 +240,7 @@ class Index(RunIndex):
             if name in known and (known[name][0] != file or known[name][1] > size)
         ]
         if replaced:  # a journal was put in the place of another, so nothing that was read of it holds
-            with writing(rows):
+            with _writing(rows):
                 self._drop_place(rows, row["id"])
             news = {name: status for name in _JOURNALS if (status := _status(place.path, name)) != (0, 0)}
         for name in _JOURNALS:
@@ -229,7 +252,7 @@ class Index(RunIndex):
         path = target.place.path / f"{name}.jsonl"
         more = True
         while more:
-            with writing(rows):  # nobody else reads the same lines meanwhile
+            with _writing(rows):  # nobody else reads the same lines meanwhile
                 since = rows.execute(
                     "SELECT read FROM journals WHERE place = ? AND name = ?", (target.number, name)
                 ).fetchone()
@@ -271,6 +294,42 @@ class Index(RunIndex):
     def _name(self, path: Path) -> str:
         """A folder below the root."""
         return path.relative_to(self.root).as_posix().removeprefix(".")
+
+
+@contextmanager
+def _writing(rows: sqlite3.Connection) -> Iterator[None]:
+    """One transaction."""
+    rows.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        rows.execute("ROLLBACK")
+        raise
+    rows.execute("COMMIT")
+
+
+def _made(path: Path) -> Path:
+    """Make the index, also in place of one of another version or a damaged one."""
+    for attempt in (1, 2):
+        make_private(path)
+        try:
+            with closing(sqlite3.connect(path, timeout=10)) as rows:
+                [version] = rows.execute("PRAGMA user_version").fetchone()
+                if version == _VERSION:
+                    rows.execute("SELECT count(*) FROM runs").fetchone()
+                    return path
+                if not version:
+                    rows.execute("PRAGMA journal_mode = WAL")
+                    rows.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;")
+                    return path
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            if attempt == 2:
+                raise
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return path
 
 
 def _numbers(rows: sqlite3.Connection, table: str) -> dict[str, int]:

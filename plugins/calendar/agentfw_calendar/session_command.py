@@ -266,14 +266,14 @@ def assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
         )
     from agentfw import Host
     from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.host import HostOptions, find_project, runs_directory
+    from agentfw.host import runs_directory
     from agentfw.runs import SpecValues, assemble, chosen_values, parse_spec, read_spec, resolve
 
     def shipped(host: Host, name: str | None, file: Path | None) -> SpecValues:
         return SpecValues({}).then("spec calendar", read_spec(Path(host.find_spec("calendar").path)))
 
     runs = runs_directory(None)
-    host = Host.load(HostOptions.from_environment(project=find_project()))
+    host = Host.load()
     given = parse_assignments(assignments)
     values = chosen_values(host, shipped, None, None, runs=runs, options={"policy": policy}, assignments=given)
     spec, _ = resolve(parse_spec(values, "spec"), host)

@@ -53,6 +53,8 @@ By = Literal["fused", "interest", "conformity"]
 OWN_ITEMS = 5
 SCORED = ("score", "interest", "conformity", "interest_z", "conformity_z", "reward")
 _ARRAYS = ("likes", "own_users", "own_items", "by_profile", "texts")
+_DESCRIBED = ("users", "items", "titles", "view_names", "facts", "history")
+"""What is saved of a model's state as it is: as arrays, and as JSON."""
 
 
 class PreferenceModel:
@@ -216,12 +218,7 @@ class PreferenceModel:
         description = {
             "settings": state.settings.as_dict(),
             "encoder": dict(zip(("name", "version"), self._encoder_is, strict=True)),
-            "users": state.users,
-            "items": state.items,
-            "titles": state.titles,
-            "view_names": state.view_names,
-            "facts": state.facts,
-            "history": state.history,
+            **{name: getattr(state, name) for name in _DESCRIBED},
         }
         write_model(Path(folder), arrays, description)
 
@@ -232,15 +229,11 @@ class PreferenceModel:
         weights = {name.removeprefix("weights."): rows for name, rows in arrays.items() if name.startswith("weights.")}
         try:
             known = description["encoder"]["name"], description["encoder"]["version"]
+            described = {name: description[name] for name in _DESCRIBED}
             state = ModelState(
                 settings=PreferenceSettings.from_mapping(description["settings"]),
-                users=tuple(description["users"]),
-                items=tuple(description["items"]),
-                titles=description["titles"],
-                view_names=tuple(description["view_names"]),
                 weights=weights,
-                facts=description["facts"],
-                history=tuple(description["history"]),
+                **{name: tuple(value) if isinstance(value, list) else value for name, value in described.items()},
                 **{name: arrays[name] for name in _ARRAYS},
             )
             model = cls(state, None, known)

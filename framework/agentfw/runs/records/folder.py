@@ -44,7 +44,6 @@ from ...host.trust import allow_spec, of_run
 from .damage import damage, journals_of, rewind
 from .journal import Journal, read_journal, sealed, unsealed, write_whole
 from .play_records import Records, State, reasons
-from .run_index import newest_first
 
 FORMAT = 3
 
@@ -389,6 +388,24 @@ class RunFolder:
         finally:
             os.close(handle)
         return ended
+
+
+def newest_first(root: Path) -> list[str]:
+    """The names of all folders that have a run.json. Those that can't be read come last."""
+    began: dict[str, float] = {}
+    try:
+        folders = [entry.name for entry in os.scandir(root) if entry.is_dir()]
+    except OSError:
+        return []
+    for name in folders:
+        try:
+            about = json.loads((root / name / "run.json").read_bytes())
+            began[name] = datetime.fromisoformat(about["created"]).timestamp()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            began[name] = 0.0
+    return [name for _, name in sorted(zip(began.values(), began, strict=True), reverse=True)]
 
 
 def list_runs(root: Path) -> Iterator[RunFolder]:

@@ -27,13 +27,13 @@ from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib.metadata import Distribution, distribution
+from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any
 
-from ...boundary.metadata import normalise
+from ...boundary.metadata import installed_places, normalise
 from ...errors import RunFolderError, StorageError
-from ...host.origin import files_from_folder, needs_of, origin_of, place_of, record_line
+from ...host.origin import digest_of_files, files_from_folder, needs_of, place_of, record_line
 from ...host.trust import allow_folder
 from .journal import make_folder, write_whole
 
@@ -140,21 +140,18 @@ def read_lock(folder: Path) -> Lock:
 
 def lock_of(origins: Mapping[str, Mapping[str, Any]], modules: Set[str] = frozenset()) -> Lock:
     """The installation of this process, as far as a run with these distributions needs it."""
+    places = installed_places()
     found, seen = dict[str, Locked](), set[str]()
     waiting, needed = list(origins), {normalise(name) for name in origins}
     loaded = modules | {name.partition(".")[0] for name in sys.modules}
     while waiting:
         name = normalise(waiting.pop())
-        if name in seen:
+        if name in seen or not (place := places.get(name, "")):
             continue
-        if not (place := place_of(name)):
-            if name in origins and "source" not in origins[name]:
-                found[name] = Locked("")
+        if name in needed or loaded & _modules_of(name, place):
             seen.add(name)
-        elif name in needed or loaded & _modules_of(name, place):
-            seen.add(name)
-            origin, needs = origin_of(name, place), needs_of(name, place)
-            found[name] = Locked(origin["version"], origin["files"])
+            needs = needs_of(place)
+            found[name] = Locked(Distribution.at(place).version, digest_of_files(place))
             needed |= {need for need, always in needs.items() if always}
             waiting += needs
     copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _single_files(origins)}
@@ -165,15 +162,15 @@ def lock_of(origins: Mapping[str, Mapping[str, Any]], modules: Set[str] = frozen
 @cache
 def _modules_of(name: str, place: str) -> frozenset[str]:
     """The names that the code of a distribution is imported by."""
-    return frozenset({name.replace("-", "_"), *(distribution(name).read_text("top_level.txt") or "").split()})
+    return frozenset({name.replace("-", "_"), *(Distribution.at(place).read_text("top_level.txt") or "").split()})
 
 
 def _with_wheel(name: str, locked: Locked, place: Path) -> Locked:
     """The distribution, packed beside the lock if it was installed from a folder."""
-    files = files_from_folder(name, source) if (source := place_of(name)) else {}
-    if not files:
+    source = place_of(name)
+    if not (files := files_from_folder(source)):
         return locked
-    installed = distribution(name)
+    installed = Distribution.at(source)
     if (size := sum(file.stat().st_size for file in files.values())) > _LARGEST:
         return Locked(locked.version, locked.digest, left_out=f"its files have {size / 1e6:.0f} MB")
     wheel = f"{name.replace('-', '_')}-{installed.version}-py3-none-any.whl"

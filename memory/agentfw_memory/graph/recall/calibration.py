@@ -70,7 +70,8 @@ def terms_before(
 def calibrated(cache: GraphCache, settings: GraphSettings, sample: Integers | None = None) -> Trust:
     """Check each claim on a sample of the skills, or on the trajectories of the graph."""
     sample = cache.sample(SAMPLE) if sample is None else sample
-    of_others = [use for use in cache.uses if _of_others(cache, use)]
+    live = [use for use in cache.uses if use.skill < len(cache.live) and cache.live[use.skill]]
+    of_others = [use for use in live if cache.owner[use.skill] != use.user]
     return Trust(
         user=_by_uses([(use, use.user_term) for use in of_others]),
         community=_by_uses([(use, use.community_term) for use in of_others]) if settings.community_weight else 0.0,
@@ -111,10 +112,6 @@ def _by_uses(uses: Sequence[tuple[Use, float | None]]) -> float:
     # The uses of one trajectory share its reward, so they are one observation.
     seen = sum(len(np.unique(part[:, 0])) - 1 for part in parts)
     return _share(_effect(values, rewards, seen)) * seen / (BELIEVED + seen)
-
-
-def _of_others(cache: GraphCache, use: Use) -> bool:
-    return bool(use.skill < len(cache.live) and cache.live[use.skill] and cache.owner[use.skill] != use.user)
 
 
 def _effect(values: Floats, rewards: Floats, seen: int) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -94,7 +94,8 @@ class GraphCache:
             self._take(rows)
             touched += rows.numbers.tolist()
         if touched:
-            self._load_relations(touched if self.counter else None)
+            self._drop_relations(touched if self.counter else ())
+            self._relate(self._rows.relations(touched if self.counter else None))
         if head.latest_edge > self._row:
             self._take_uses(head.latest_edge)
         for user in described:
@@ -252,11 +253,6 @@ class GraphCache:
             else:
                 self.uses.append(use)
         self._row = latest
-
-    def _load_relations(self, numbers: Sequence[int] | None) -> None:
-        """Load again what these skills complement and contradict."""
-        self._drop_relations(numbers or ())
-        self._relate(self._rows.relations(numbers))
 
     def _relate(self, relations: Iterable[Relation]) -> None:
         for kind, one, other in relations:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentfw.errors import UsageError
-from agentfw.host import runs_directory
 from agentfw.printing.out import Out, counted
 from agentfw.runs import LiveRun, find_run
 
@@ -106,7 +105,7 @@ def _of_run(command: Command) -> Command:
     return run(gateway_options("Versions of the gateways that share these sessions.")(command))
 
 
-def _file(run: str | None, runs: Path | None, shared: str) -> VersionFile:
+def _file(run: str | None, runs: Path, shared: str) -> VersionFile:
     if shared:
         from .shared_versions import SharedVersionFile
 
@@ -116,21 +115,20 @@ def _file(run: str | None, runs: Path | None, shared: str) -> VersionFile:
         raise UsageError(
             "no gateway that shares these sessions learns", fix="start one that does: agentfw serve --learn"
         )
-    root = runs_directory(runs)
     if run:
-        files = [VersionFile(find_run(root, run).path)]
+        files = [VersionFile(find_run(runs, run).path)]
     else:
-        begun = sorted(root.glob("*/run.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        begun = sorted(runs.glob("*/run.json"), key=lambda path: path.stat().st_mtime, reverse=True)
         files = [VersionFile(path.parent) for path in begun]
     for file in files:
         if file.exists:
             return file
-    raise UsageError(f"no gateway in {root} has learned anything", fix="start one that does: agentfw serve --learn")
+    raise UsageError(f"no gateway in {runs} has learned anything", fix="start one that does: agentfw serve --learn")
 
 
 @click.command()
 @_of_run
-def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
+def versions(run: str | None, runs: Path, shared: str, out: Out) -> None:
     """List the versions that a gateway has made of its feedback, and why each is served or not."""
     file = _file(run, runs, shared)
     state, episodes = (file.read(), list(file.episodes()))
@@ -165,7 +163,7 @@ def versions(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
 
 @click.command()
 @_of_run
-def rollback(run: str | None, runs: Path | None, shared: str, out: Out) -> None:
+def rollback(run: str | None, runs: Path, shared: str, out: Out) -> None:
     """Take back the canary, or else the served version: the one before it is served again."""
     with _file(run, runs, shared).change() as state:
         taken, served = state.roll_back()
@@ -185,7 +183,7 @@ def forget_feedback(
     since: datetime | None,
     until: datetime | None,
     run: str | None,
-    runs: Path | None,
+    runs: Path,
     shared: str,
     out: Out,
 ) -> None:

@@ -22,7 +22,6 @@ from typing import Any
 
 from agentfw import Host, Policy, Run
 from agentfw.errors import UsageError
-from agentfw.host import HostOptions, find_project
 from agentfw.runs import make_folder, newest_version, parse_spec, policy_of_run, start_from_runs, write_whole
 
 from .comparison import Comparison, compare
@@ -38,7 +37,7 @@ class Making:
 
     def __init__(self, file: VersionFile, state: State, spec: Path | None) -> None:
         self.file, self.state, self.spec = file, state, spec
-        self.host = Host.load(HostOptions.from_environment(project=find_project()))
+        self.host = Host.load()
         self.policy: Choice = policy_of_run(self.host, str(file.run), file.run.parent)
 
     @contextmanager

@@ -175,7 +175,8 @@ class SessionDatabase:
         self._engine = create_engine(url, pool_size=_CONNECTIONS, pool_pre_ping=asks_first, **options)
         if self.is_file:
             event.listen(self._engine, "connect", _plain)
-            event.listen(self._engine, "begin", _at_once)
+            # Whoever reads a row here changes it next, so waiting for the right to write comes first.
+            event.listen(self._engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
         with self.transaction() as connection:
             self.alone(connection, 6074001)  # two that begin at once must not both make the tables
             there = inspect(connection).get_multi_columns(filter_names=list(_tables.tables))
@@ -240,11 +241,6 @@ def _url(address: str) -> URL:
 def _plain(connection: Any, record: object) -> None:
     connection.isolation_level = None  # transactions are begun below
     connection.execute("PRAGMA journal_mode=WAL")
-
-
-def _at_once(connection: Connection) -> None:
-    # Whoever reads a row here changes it next, so waiting for the right to write comes first.
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 _LOOKS = 1.0

@@ -26,9 +26,9 @@ _SPEC = "loop-"
 
 
 def _host(out: Out) -> Host:
-    from agentfw.host import Host, HostOptions, find_project
+    from agentfw import Host
 
-    host = Host.load(HostOptions.from_environment(project=find_project()))
+    host = Host.load()
     _tell_notes(host, out)
     return host
 
