@@ -157,6 +157,8 @@ class UnknownNameError(UsageError):
         if offered_by is not None:
             message += f"; {offered_by[0]} has it and isn't installed"
             fix = fix or offered_by[1]
+        elif kind == "environment" and name.endswith(".toml"):
+            fix = fix or f"a spec is given by --spec {name}"
         elif guess:
             message += f'; did you mean "{guess}"?'
         if not fix:

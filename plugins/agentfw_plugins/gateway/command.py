@@ -286,8 +286,12 @@ def serve(
         nonlocal remembered
         fronts.extend(await start.providers())
         remembered = "" if out.json else await asyncio.to_thread(start.remembered)
-        await until_free(live, stop, drain, out.note)
-        await serve_until(stop, live, host, port, limits, ready, learning)
+        try:
+            await until_free(live, stop, drain, out.note)
+            await serve_until(stop, live, host, port, limits, ready, learning)
+        except AgentfwError:
+            await live.assembly.close()  # the provider was asked, and nothing was served that closes it
+            raise
 
     try:
         with starting:

@@ -320,7 +320,7 @@ def _call(call: Call, problem: str, answer: str | None) -> ShownCall:
 
 
 def _owners(episode: Episode, turns: Sequence[ShownTurn]) -> Iterator[ShownTurn | None]:
-    """The turn in which each event happened. Before the first it belongs to the first."""
+    """The turn in which each event happened. What is recalled belongs to the next one, as does all before the first."""
     at = 0
     by_seat: dict[str, Iterator[ShownTurn]] = {}
     if any(event.kind == "seen" for event in episode.events):  # every turn begins with what its agent has seen
@@ -334,4 +334,8 @@ def _owners(episode: Episode, turns: Sequence[ShownTurn]) -> Iterator[ShownTurn 
     for event in episode.events:
         while at + 1 < len(turns) and turns[at + 1].turn.started <= event.time:
             at += 1
-        yield turns[at] if turns else None
+        is_over = bool(turns) and turns[at].turn.ended < event.time
+        if is_over and (event.kind, event.name) == ("memory", "recalled"):
+            yield turns[at + 1] if at + 1 < len(turns) else None
+        else:
+            yield turns[at] if turns else None

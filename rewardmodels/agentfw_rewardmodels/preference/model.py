@@ -229,12 +229,13 @@ class PreferenceModel:
         weights = {name.removeprefix("weights."): rows for name, rows in arrays.items() if name.startswith("weights.")}
         try:
             known = description["encoder"]["name"], description["encoder"]["version"]
-            described = {name: description[name] for name in _DESCRIBED}
+            parts: dict[str, Any] = {name: description[name] for name in _DESCRIBED}
+            parts = {name: tuple(one) if isinstance(one, list) else one for name, one in parts.items()}
+            parts |= {name: arrays[name] for name in _ARRAYS}
             state = ModelState(
                 settings=PreferenceSettings.from_mapping(description["settings"]),
                 weights=weights,
-                **{name: tuple(value) if isinstance(value, list) else value for name, value in described.items()},
-                **{name: arrays[name] for name in _ARRAYS},
+                **parts,
             )
             model = cls(state, None, known)
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:

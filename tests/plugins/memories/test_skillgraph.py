@@ -265,7 +265,7 @@ def test_a_correction_is_about_what_it_says_now(tmp_path: Path) -> None:
 
 def test_a_thumb_rates_what_was_recalled_for_the_answer(tmp_path: Path) -> None:
     mine = memory(tmp_path)
-    for number, text in enumerate(["I like the harbour for lunch.", "I like the garden for lunch."]):
+    for number, text in enumerate(["I always have lunch at the harbour.", "I always have lunch in the garden."]):
         asyncio.run(mine.hear(saying(text, number)))
     first, second = recalled(mine, "where do I have lunch?")
     rated = Episode(TASK, environment="sessions")

@@ -9,7 +9,8 @@ from typing import Any
 
 from asynchronous import asynchronous
 
-from agentfw import Generation, Message, Policy, Request
+from agentfw import Episode, Generation, Message, Policy, Request, Task, Turn
+from agentfw.episode import Event
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.testing import fresh_host
 from agentfw_plugins.view.episode_view import EpisodeView
@@ -98,6 +99,19 @@ async def test_what_is_streamed_and_what_was_cut_off_is_shown_as_such(tmp_path: 
     assert [one["text"] for one in cut.cut_off] == ["It begins and "]
     assert cut.streams == []
     assert cut.row["cut_off"] == 1
+
+
+def test_what_is_recalled_is_shown_with_the_answer_that_it_was_recalled_for() -> None:
+    episode = Episode(Task(0, seed=1), turns=[Turn(0, 1.0, 2.0), Turn(1, 3.0, 4.0)])
+    for text, time in (("Likes tea.", 0.9), ("Lives in Rome.", 2.9), ("Asked, and not answered.", 4.9)):
+        episode.events.append(Event(time, "memory", "recalled", {"text": text}))
+
+    first, second = EpisodeView({}, episode, "", {}).turns
+
+    assert [[one["text"] for one in shown.recalled] for shown in (first, second)] == [
+        ["Likes tea."],
+        ["Lives in Rome."],
+    ]
 
 
 def opened(index: Index) -> EpisodeView:
