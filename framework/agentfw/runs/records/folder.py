@@ -113,6 +113,9 @@ class RunFolder:
             return UsageError(f"no episode of {self.id} has ended well: {next(iter(failed))}", fix="run it again")
         if damaged := self.damage():
             return RunFolderError(f"{self.id} is damaged: {'; '.join(damaged)}", fix="restore it from a copy")
+        if self.is_live and any(True for _ in self.episodes()):
+            problem = f"{self.path / 'metrics.jsonl'} lacks the figures of sessions that have ended"
+            return RunFolderError(problem, fix="restore it from a copy")
         if self.is_live:
             fix = f"look at those in progress: agentfw view {self.id}, or end one: agentfw feedback SESSION --end"
             return UsageError(f"no session of {self.id} has ended yet", fix=fix)
