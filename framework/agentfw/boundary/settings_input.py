@@ -127,7 +127,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, object]:
 
 
 def nested(given: Iterable[tuple[Sequence[str], object]]) -> dict[str, Any]:
-    """The tables of values that are given with their paths: (["environment", "rate"], 0.5) is as above."""
+    """Put values into tables by their paths: (["environment", "rate"], 0.5) gives {"environment": {"rate": 0.5}}."""
     values: dict[str, Any] = {}
     for path, value in given:
         *tables, last = path
@@ -137,7 +137,9 @@ def nested(given: Iterable[tuple[Sequence[str], object]]) -> dict[str, Any]:
             if not isinstance(table, dict):
                 raise SettingsError(f"{'.'.join(path)} is below {part}, which has a value", fix="drop one of them")
         if isinstance(table.get(last), dict):
-            raise SettingsError(f"{'.'.join(path)} has keys of its own, so no value", fix="drop one of them")
+            raise SettingsError(
+                f"{'.'.join(path)} can't have a value, because keys below it have one", fix="drop one of them"
+            )
         table[last] = value
     return values
 

@@ -328,7 +328,7 @@ class Engagement:
     def _tracked(
         self, name: str, duration: Time, finished: Callable[[Any], object] | None, *, holds: bool
     ) -> tuple[Work, int]:
-        """Begin work whose changes are events in the record, and whose end may free the agent. It has a number."""
+        """Begin work whose changes are recorded as events. Its end may free the agent. Returns it with its number."""
         number, call = len(self.episode.events), self._current_call
 
         def carried_out(work: Work) -> None:

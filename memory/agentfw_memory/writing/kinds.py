@@ -37,8 +37,8 @@ sentence in a conversation: what follows "I've got a dog" mostly says more about
 KEPT_BY_VECTOR_FROM, KEPT_BY_VECTOR_AFTER = 0.75, 0.25
 """The same where vectors are read."""
 CORRECTS_FROM = 0.3
-"""Share of that probability from which on a sentence that is kept is taken for a correction. A model that isn't sure
-says "fact" too often: facts are five times as many."""
+"""Share of that probability from which on a sentence that is kept is taken for a correction. It is
+below a half because the sentences of the training have five times as many facts."""
 FORGET_FROM, FORGET_SURELY = 0.05, 0.6
 """Probability from which on a sentence asks to forget something, with one of the words for it and without."""
 WEIGHTS = Path(__file__).parent / "kinds.safetensors"
@@ -52,9 +52,9 @@ class Weights(NamedTuple):
     rows: Float32Array
     """A row for each piece, and a last one for all sentences."""
     hidden: Float32Array
-    """How the network reads a sentence's vector: a row for each dimension, and a last one for all sentences."""
+    """The first layer of the network for vectors: a row for each dimension, and a last one, the bias."""
     out: Float32Array
-    """What it says of it: a row for each column of `hidden`, and a last one for all sentences."""
+    """Its second layer: a row for each column of `hidden`, and a last one, the bias."""
 
 
 def probabilities(

@@ -314,7 +314,7 @@ class Learning:
         return await self._awake(lambda: self.learner.score(asked, base, rounding))
 
     async def _awake(self, work: Callable[[], Answer]) -> Answer:
-        """Let the learner work that rests in between."""
+        """Wake the learner, which rests between updates, for one piece of work."""
 
         def awake() -> Answer:
             self.learner.wake()
