@@ -42,7 +42,7 @@ from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, s
 from agentfw_benchmarks.question_sets import READER, SETS, Asked, QuestionSet, World, sets_below
 from agentfw_memory import GraphSettings, SkillGraph
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.index.embedders import Embedder, open_embedder
+from agentfw_memory.graph.index.embedders import embedded, open_embedder
 
 K, DEEP, RRF = 10, 100, 60
 HALF = 5
@@ -101,15 +101,21 @@ class EmbeddedOnce:
     """An embedder that computes each text once, however many systems are measured."""
 
     def __init__(self, name: str) -> None:
-        self._embedder, self._rows = open_embedder(name), dict[str, Float32Array]()
-        self.name, self.version, self.dimensions = (
-            getattr(self._embedder, what) for what in ("name", "version", "dimensions")
-        )
+        self._embedder, self._rows = open_embedder(name), dict[tuple[str, bool], Float32Array]()
+        about = self._embedder
+        self.name, self.version, self.dimensions = about.name, about.version, about.dimensions
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
-        missing = list(dict.fromkeys(text for text in texts if text not in self._rows))
-        self._rows.update(zip(missing, self._embedder.embed(missing), strict=True))
-        return np.array([self._rows[text] for text in texts], np.float32).reshape(len(texts), self.dimensions)
+        return self._embed(texts, query=False)
+
+    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
+        return self._embed(texts, query=True)
+
+    def _embed(self, texts: Sequence[str], query: bool) -> Float32Array:
+        missing = list(dict.fromkeys(text for text in texts if (text, query) not in self._rows))
+        rows = embedded(self._embedder, missing, query=query)
+        self._rows.update(zip([(text, query) for text in missing], rows, strict=True))
+        return np.array([self._rows[text, query] for text in texts], np.float32).reshape(len(texts), self.dimensions)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -140,7 +146,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _graphs(
-    chosen: QuestionSet, worlds: Sequence[World], embedders: Mapping[str, Embedder], parts: Mapping[str, GraphSettings]
+    chosen: QuestionSet, worlds: Sequence[World], embedders: Mapping[str, EmbeddedOnce], parts: Mapping[str, Any]
 ) -> tuple[dict[str, Figures], dict[str, Any]]:
     """The skill graph in its variants and with other embedders, beside the baselines."""
     (_, first), *others = embedders.items()
@@ -175,7 +181,7 @@ def remembered(graph: SkillGraph, world: World, judged: list[tuple[float, bool]]
     return answer
 
 
-def _baselines(world: World, language: str, embedder: Embedder) -> dict[str, Answer]:
+def _baselines(world: World, language: str, embedder: EmbeddedOnce) -> dict[str, Answer]:
     """Three ways to ask. Each looks at what the asking person may see."""
     private = any(note.visibility == "private" for note in world.notes.values())
 
@@ -191,7 +197,7 @@ def _baselines(world: World, language: str, embedder: Embedder) -> dict[str, Ans
     }
 
 
-def _searches(notes: Mapping[str, str], language: str, embedder: Embedder) -> dict[str, Answer]:
+def _searches(notes: Mapping[str, str], language: str, embedder: EmbeddedOnce) -> dict[str, Answer]:
     import bm25s
 
     names, texts = list(notes), list(notes.values())
@@ -204,7 +210,7 @@ def _searches(notes: Mapping[str, str], language: str, embedder: Embedder) -> di
         return [names[place] for place in np.argsort(-scores, kind="stable")[:DEEP]]
 
     def by_vectors(asked: Asked) -> list[str]:
-        similar = rows @ embedder.embed([asked.text])[0]
+        similar = rows @ embedder.embed_queries([asked.text])[0]
         return [names[place] for place in np.argsort(-similar, kind="stable")[:DEEP]]
 
     def by_ranks(asked: Asked) -> list[str]:

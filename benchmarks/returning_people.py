@@ -50,15 +50,9 @@ WISHES = (
 )
 TOPICS = (
     *("a rainy Sunday", "a cold", "a birthday party", "a long train ride", "a first day at work", "a small garden"),
-    *(
-        "a noisy neighbour",
-        "a week without meat",
-        "a lost key",
-        "a job interview",
-        "a broken bicycle",
-        "a quiet evening",
-    ),
-    *("a visit of my parents", "a move to another town", "a bad night", "an old computer", "a picnic", "a shy dog"),
+    *("a noisy neighbour", "a week without meat", "a lost key", "a job interview", "a broken bicycle"),
+    *("a quiet evening", "a visit of my parents", "a move to another town", "a bad night", "an old computer"),
+    *("a picnic", "a shy dog"),
 )
 ARMS: dict[str, tuple[str, dict[str, object]]] = {
     "empirical_bayes": ("empirical_bayes", {}),

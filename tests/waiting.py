@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,3 +15,9 @@ def until(holds: Callable[[], Any], told: Callable[[], object] = lambda: "it nev
         assert time.monotonic() < end, told()
         time.sleep(0.02)
     return found
+
+
+def listens(port: int) -> bool:
+    """Whether somebody listens at a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

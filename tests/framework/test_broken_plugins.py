@@ -6,8 +6,10 @@ on, and selecting the broken one is an error with exit code 3.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -168,6 +170,15 @@ def test_what_a_failed_plugin_offered_besides_says_why_it_is_gone(make_plugin: M
     with pytest.raises(PluginError, match=f"{BROKEN} .* agentfw_memories raised ValueError: no") as caught:
         host.create("tool", "hammer", {})
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_a_broken_plugin_from_a_folder_is_mended_there_and_never_fetched(
+    make_plugin: MakePlugin, site: Path, tmp_path: Path
+) -> None:
+    make_plugin(BROKEN, "raise ValueError('no')", name="broken")
+    origin = {"url": tmp_path.as_uri(), "dir_info": {"editable": True}}
+    (site / "agentfw_broken-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
+    assert f"fix it in {tmp_path} and install it again" in Host.load().notes[0]
 
 
 @pytest.mark.parametrize("content", ["[agentfw]\nbroken\n", b"[agentfw]\n\xff = x\n"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from agentfw.engine import EngineSettings, LocalEngine, Remote, RemoteDiedError, Resources, make_engine
 from agentfw.engine.local import Devices
@@ -162,11 +162,7 @@ def test_it_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     parent.kill()
     parent.communicate()
 
-    for _ in range(200):
-        if not _runs(child):
-            break
-        time.sleep(0.1)
-    assert not _runs(child)
+    until(lambda: not _runs(child))
 
 
 def _runs(process: int) -> bool:

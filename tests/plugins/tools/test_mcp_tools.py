@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from asynchronous import asynchronous
 from pydantic import ValidationError
+from waiting import listens, until
 
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError
 from agentfw.testing import contract_tests
@@ -66,12 +66,7 @@ def served(port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, str(SERVERS / "tools.py"), str(port)]
     process = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 300
-        while time.monotonic() < until:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+        until(lambda: listens(port))
         yield process
     finally:
         process.kill()

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 from command_line import Agentfw
+from waiting import listens, until
 
 from agentfw import Host, Run, load
 from agentfw.errors import RunFolderError, SettingsError, StorageError
@@ -76,12 +77,7 @@ def s3_server() -> Iterator[str]:
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(600):
-            try:
-                httpx.get(f"http://127.0.0.1:{port}/")
-                break
-            except httpx.HTTPError:
-                time.sleep(0.1)
+        until(lambda: listens(port))
         yield f"http://127.0.0.1:{port}"
     finally:
         server.kill()

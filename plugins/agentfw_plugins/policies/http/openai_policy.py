@@ -221,9 +221,12 @@ class OpenAIPolicy(Policy):
             return await self._forwarder.forward(request, forwarded, forwarded.model)
         try:
             model = await self._named(asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline))
-        except (EndpointError, Refused):
-            logger.warning("%s doesn't list its models", self.settings.base_url, exc_info=True)
-            raise UpstreamError("the model's server doesn't list its models", 502) from None
+        except (EndpointError, Refused) as error:
+            logger.warning("%s didn't list its models", self.settings.base_url, exc_info=True)
+            words = "can't be reached, or lists no models"
+            if isinstance(error, Refused):
+                words = f"answers HTTP {error.status} when it is asked for its models; does its base URL lack /v1?"
+            raise UpstreamError(f"the model's server {words}", 502) from None
         return await self._forwarder.forward(request, forwarded, model)
 
     async def _answer(self, request: Request, streamed: StreamedReply | None) -> Generation:
