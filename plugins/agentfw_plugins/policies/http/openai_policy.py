@@ -223,10 +223,10 @@ class OpenAIPolicy(Policy):
             model = await self._named(asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline))
         except (EndpointError, Refused) as error:
             logger.warning("%s didn't list its models", self.settings.base_url, exc_info=True)
-            words = "can't be reached, or lists no models"
-            if isinstance(error, Refused):
-                words = f"answers HTTP {error.status} when it is asked for its models; does its base URL lack /v1?"
-            raise UpstreamError(f"the model's server {words}", 502) from None
+            status = error.status if isinstance(error, Refused) else 0
+            words = f"refuses to list its models: HTTP {status}" if status else "can't be reached, or lists no models"
+            hint = "; its base URL may lack /v1" if status == 404 else ""
+            raise UpstreamError(f"the model's server {words}{hint}", 502) from None
         return await self._forwarder.forward(request, forwarded, model)
 
     async def _answer(self, request: Request, streamed: StreamedReply | None) -> Generation:
