@@ -13,7 +13,7 @@ memory: the same batch is then split in the same way after a restart, and a resu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from agentfw.errors import MissingExtraError, SettingsError, UsageError
 from agentfw.seeds import Seeds
 
 from ..models import choose_device, load_base, locate, other_layers, own_attention, require_trainable
-from ..models.base import machine_memory
+from ..models.base import computed_like_base, machine_memory
 from ..models.locate import copy_but_weights
 from ..models.sharding import divide, gathered, here, hollow, part_like, whole
 from .group import Ranks
@@ -96,8 +96,7 @@ class Network:
         self._scored: torch.nn.Module = _Scored(self.base)
         if self.ranks.sharded:
             self._scored = divide(self._scored, self.base, self.folder, settings.precision, self.device)
-        rounded = settings.weights == "all" and settings.precision == "bf16"
-        self._masters = MasterWeights(self.base) if rounded else None
+        self._masters = MasterWeights(trained) if (trained := self._rounded()) else None
         self._checkpoint()
         # Checkpointing only works in training mode. Nothing else may differ there, so dropout is off.
         self._model.train()
@@ -160,6 +159,13 @@ class Network:
                     + (", and layers that it has" if settings.layers else ""),
                 ) from error
         return model
+
+    def _rounded(self) -> list[torch.nn.Parameter]:
+        """The trained weights that are computed in bf16, as whoever serves the version computes them."""
+        if self.settings.weights == "all":
+            return list(self.base.parameters()) if self.settings.precision == "bf16" else []
+        # Divided gradients are added up by torch, past the masters.
+        return [] if self.ranks.sharded else computed_like_base(self._model, "default")
 
     def _modules(self) -> list[str]:
         """The layers that get an adapter. By default also those that hold several of the named layers in one."""
@@ -286,7 +292,7 @@ class Network:
             if self._reference is None:
                 self._reference = self._load().requires_grad_(False)
                 if self._masters is not None:
-                    to_bf16(self._reference)
+                    to_bf16(self._reference.parameters())
             yield self._reference
 
     def score(self, turns: list[TurnTokens], of: Which, nudge: int = 0) -> list[float]:
@@ -314,11 +320,12 @@ class Network:
 
     def _tensors(self) -> dict[str, torch.Tensor]:
         """The trainable weights by their names in files. The tensors are the live ones."""
+        masters = {} if self._masters is None else self._masters.by_place()
         if self.settings.weights == "lora":
             from peft import get_peft_model_state_dict
 
-            return dict(get_peft_model_state_dict(self._model, save_embedding_layers=False))
-        masters = {} if self._masters is None else self._masters.by_place()
+            adapter = get_peft_model_state_dict(self._model, save_embedding_layers=False)
+            return {name: masters.get(tensor.data_ptr(), tensor) for name, tensor in adapter.items()}
         tensors: dict[str, torch.Tensor] = {}
         places: set[int] = set()
         for name, tensor in self.base.state_dict().items():
@@ -408,22 +415,22 @@ class _Scored(torch.nn.Module):  # type: ignore[misc]
 
 
 class MasterWeights:
-    """fp32 masters of weights that are trained in bf16, in the order of the model's parameters.
+    """fp32 masters of weights that are trained in bf16, in their order.
 
     A bf16 number has eight significant bits, so a step below a five-hundredth of a weight changes nothing. The
     optimizer therefore changes the masters, and the model computes with these rounded to bf16. The gradients of a
-    step's pieces are added up in fp32, too. The given model is in fp32, and in bf16 from then on.
+    step's pieces are added up in fp32, too. The given weights are in fp32, and in bf16 from then on.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        self._rounded = list(model.parameters())
-        self.weights = torch.nn.ParameterList(torch.nn.Parameter(weight.data) for weight in self._rounded)
-        to_bf16(model)
+    def __init__(self, weights: Sequence[torch.nn.Parameter]) -> None:
+        self._rounded = weights
+        self.weights = torch.nn.ParameterList(torch.nn.Parameter(weight.data) for weight in weights)
+        to_bf16(weights)
         for rounded, master in zip(self._rounded, self.weights, strict=True):
             rounded.register_post_accumulate_grad_hook(partial(_hand_over, master))
 
     def by_place(self) -> dict[int, torch.Tensor]:
-        """The masters by the addresses of the model's weights."""
+        """The masters by the addresses of the weights that are computed with."""
         return {rounded.data_ptr(): master for rounded, master in zip(self._rounded, self.weights, strict=True)}
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -433,9 +440,9 @@ class MasterWeights:
             rounded.copy_(master)
 
 
-def to_bf16(model: torch.nn.Module) -> None:
-    """Round all weights. Buffers stay in fp32, as when transformers loads a model in bf16."""
-    for weight in model.parameters():
+def to_bf16(weights: Iterable[torch.nn.Parameter]) -> None:
+    """Round weights in place. A model's buffers stay in fp32, as when transformers loads it in bf16."""
+    for weight in weights:
         weight.data = weight.data.to(torch.bfloat16)
 
 

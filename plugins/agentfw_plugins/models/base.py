@@ -215,6 +215,18 @@ def four_bits(computing: Any, stored_in: Any = None) -> Any:
     )
 
 
+def computed_like_base(tuned: Any, adapter: str) -> list[nn.Parameter]:
+    """The weights of an adapter that are to be computed in bf16, because its base is. PEFT computes them in fp32.
+
+    None of DoRA's: the norms that it divides by would be rounded.
+    """
+    import torch
+
+    if tuned.get_input_embeddings().weight.dtype != torch.bfloat16 or tuned.peft_config[adapter].use_dora:
+        return []
+    return [weight for name, weight in tuned.named_parameters() if f".{adapter}." in name]
+
+
 def use_one_four_bit_kernel(model: nn.Module) -> None:
     """Make 4-bit layers compute the same way with and without gradients: unpack the weights, then multiply.
 

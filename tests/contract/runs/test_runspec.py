@@ -64,6 +64,21 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "at_once"),
+    [
+        ({}, 32),
+        ({"tasks": 32, "samples": 4}, 128),
+        ({"tasks": 64, "samples": 8}, 256),
+        ({"tasks": 64, "samples": 8, "groups": "query"}, 64),
+        ({"tasks": 1}, 32),  # evaluations have more
+        ({"tasks": 64, "concurrency": 5}, 5),
+    ],
+)
+def test_a_training_plays_an_update_at_once(values: dict[str, Any], at_once: int) -> None:
+    assert parse_spec({**LEAST, "optimizer": "grpo", "learner": "lora", **values}).concurrency == at_once
+
+
+@pytest.mark.parametrize(
     ("values", "words"),
     [
         ({"episodes": 0}, "spec.episodes: must be at least 1"),

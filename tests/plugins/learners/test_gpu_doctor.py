@@ -5,8 +5,10 @@ And the command for one GPU in docs/guides/gpu.md has valid settings.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from agentfw.engine import Card, Plan
 from agentfw.errors import SettingsError, UsageError
 from agentfw_plugins.learners.gpu_doctor import ROWS, examine
 from agentfw_plugins.learners.settings import LoraSettings
+from agentfw_plugins.models import locate
 from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings, beside, engine_options
 
 torch = pytest.importorskip("torch")
@@ -85,10 +88,29 @@ def test_policy_and_learner_take_the_settings_for_one_gpu() -> None:
 
     assert isinstance(policy, VLLMSettings)
     assert isinstance(learner, LoraSettings)
-    plan = Plan((Card("0"),), (Card("0"),))  # one card, which both use in turn
-    options = engine_options(VLLMSettings(**beside(policy.model_dump(), plan)))
-    assert options["enable_sleep_mode"] is True
-    assert options["gpu_memory_utilization"] == 0.55
     assert policy.rank >= learner.rank
     assert policy.model == "path/to/model"
     assert "model" not in given["learner"], "named once, it holds for both"
+
+
+@pytest.mark.parametrize(
+    ("memory", "weights", "share", "sleeps", "portion"),
+    [
+        (80.0, 16, 1.0, False, 0.5),  # 8 billion weights in bf16: both stay
+        (80.0, 28, 1.0, True, 0.55),
+        (24.0, 16, 1.0, True, 0.55),
+        (80.0, 16, 0.5, True, 0.275),  # two copies play, and one learns
+        (0.0, 16, 1.0, True, 0.55),  # a card that nobody could ask
+    ],
+)
+def test_vllm_stays_awake_beside_a_learner_where_the_model_fits_twice(
+    tmp_path: Path, memory: float, weights: int, share: float, sleeps: bool, portion: float
+) -> None:
+    model = shutil.copytree(locate("tiny"), tmp_path / "model")
+    os.truncate(model / "model.safetensors", weights * 2**30)  # takes no room on the disk
+    plan = Plan((Card("0", memory=memory),), (Card("0", memory=memory),))
+
+    options = engine_options(VLLMSettings(**beside({"model": str(model)}, plan, share)))
+
+    assert options.get("enable_sleep_mode", False) == sleeps
+    assert options["gpu_memory_utilization"] == portion

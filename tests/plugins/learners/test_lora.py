@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import shutil
@@ -127,12 +128,37 @@ def test_steps_that_are_too_small_for_bf16_add_up_in_its_masters(
     assert 5 < moved.median() <= 10.1
 
 
+def test_an_adapter_of_a_base_in_bf16_is_computed_as_it_is_served_and_learns_in_fp32(
+    learner_of: Make, make_batch: MakeBatch
+) -> None:
+    """Half of the distance from a weight to the next number in bf16 takes many steps of this size."""
+    from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy, TransformersSettings
+
+    rate = 1e-5
+    learner = learner_of(precision="bf16", learning_rate=rate)
+    first = updated(learner, make_batch(*PAIR))
+    start = load_file(first.adapter / "adapter_model.safetensors")
+    for _ in range(10):
+        update = updated(learner, make_batch(*PAIR))
+
+    weights = load_file(update.adapter / "adapter_model.safetensors")
+    large = {name: start[name].abs() > 0.05 for name in weights if "lora_A" in name}
+    moved = torch.cat([(weights[name] - start[name])[some].abs() / rate for name, some in large.items()])
+    assert {weight.dtype for weight in weights.values()} == {torch.float32}
+    assert 5 < moved.median() <= 10.1
+    policy = TransformersPolicy(TransformersSettings(model=learner.settings.model, precision="bf16"))
+    asyncio.run(policy.publish(update.adapter, update.version))
+    served = asyncio.run(policy.logprobs(PROMPT, GOOD))
+    assert served == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=0.02)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
         {},
         {"weights": "all", "precision": "bf16"},
+        {"precision": "bf16"},
         {"optimizer": "adamw_8bit", "rank": 64},
         {"steps": 2},
     ],

@@ -75,8 +75,10 @@ OF_RUNS = ("episodes", "split")
 """Keys that only a run without an optimizer has."""
 OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "groups", "staleness", "evaluation", "keep")
 """Keys that only a run with an optimizer has."""
-TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "concurrency": 32, "memories_learn": False, "max_failed": 0.25}
+TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "memories_learn": False, "max_failed": 0.25}
 """Defaults that are different with an optimizer."""
+_AT_ONCE = (32, 256)
+"""The fewest and the most episodes of a training that are played at once by default."""
 
 
 class Choice(Settings):
@@ -222,7 +224,10 @@ class RunSpec(Settings):
         description="How observations reach the agent: `event_driven`, `step_loop`, `polling:EVERY` or `reflex`",
     )
     concurrency: Annotated[int, Operational(unless=lambda spec: bool(spec.memories and spec.memories_learn))] = Field(
-        8, ge=1, description="Number of episodes played at once; a memory that learns does so after each such batch"
+        8,
+        ge=1,
+        description="Number of episodes played at once; a memory that learns does so after each such batch. "
+        f"In a training, the default is all episodes of an update, but at least {_AT_ONCE[0]} and at most {_AT_ONCE[1]}",
     )
     seed: int = Field(7, description="Random seed")
     horizon: float | None = Field(None, gt=0, description="Maximum length of an episode, in the world's time")
@@ -320,8 +325,15 @@ class RunSpec(Settings):
     @model_validator(mode="before")
     @classmethod
     def _with_defaults_of_trainings(cls, values: Any) -> Any:
-        is_training = isinstance(values, Mapping) and values.get("optimizer") is not None
-        return {**TRAINING_DEFAULTS, **values} if is_training else values
+        if not isinstance(values, Mapping) or values.get("optimizer") is None:
+            return values
+        values = {**TRAINING_DEFAULTS, **values}
+        tasks, samples = values.get("tasks", cls.model_fields["tasks"].default), values["samples"]
+        if isinstance(tasks, int) and isinstance(samples, int):
+            episodes = tasks if values.get("groups") == "query" else tasks * samples
+            fewest, most = _AT_ONCE
+            values.setdefault("concurrency", max(fewest, min(most, episodes)))
+        return values
 
     @model_validator(mode="after")
     def _fits_together(self) -> RunSpec:

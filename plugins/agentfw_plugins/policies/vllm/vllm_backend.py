@@ -14,7 +14,7 @@ from agentfw import Settings
 from agentfw.engine import Plan
 from agentfw.settings import OPERATIONAL, SHARED, VERSION
 
-from ...models import Precision, choose_device
+from ...models import Precision, choose_device, locate
 from ...models.chat import TEMPLATE_SETTING
 from ..local.sampling import Drawing
 
@@ -44,7 +44,12 @@ class VLLMSettings(Settings):
         None, ge=2, description="Maximum tokens of prompt and answer together. Default: the model's maximum."
     )
     max_tokens: int = Field(512, ge=1, description="Maximum tokens of an answer, unless the run sets it.")
-    concurrency: Annotated[int, OPERATIONAL] = Field(64, ge=1, description="Maximum number of concurrent requests.")
+    concurrency: Annotated[int | None, OPERATIONAL] = Field(
+        None,
+        ge=1,
+        description="Maximum number of concurrent requests. Default: 256, or 64 for a server started here without a "
+        "GPU.",
+    )
     gpus: Annotated[int, OPERATIONAL] = Field(
         1, ge=1, description="GPUs that the model is divided among (tensor parallelism), if started here."
     )
@@ -52,10 +57,13 @@ class VLLMSettings(Settings):
         None,
         gt=0,
         le=1,
-        description="Share of the GPU's memory for vLLM, if started here. Default: 0.9, or 0.55 beside a learner.",
+        description="Share of the GPU's memory for vLLM, if started here. Default: 0.9; beside a learner 0.5 if both "
+        "fit, and 0.55 if not.",
     )
     sleep: Annotated[bool | None, OPERATIONAL] = Field(
-        None, description="Release GPU memory while the learner works. Default: if both share a GPU."
+        None,
+        description="Release GPU memory while the learner works. Default: if both share a GPU where the model doesn't "
+        "fit twice.",
     )
     rank: Annotated[int, SHARED] = Field(16, ge=1, le=512, description="Maximum rank of adapters: the learner's.")
     start_deadline: Annotated[float, OPERATIONAL] = Field(
@@ -76,6 +84,11 @@ class VLLMSettings(Settings):
             raise ValueError("must start with http:// or https:// and name a host")
         return value.rstrip("/").removesuffix("/v1")
 
+    @property
+    def at_once(self) -> int:
+        """The number of concurrent requests. A GPU reads its weights once for all of them."""
+        return self.concurrency or (256 if self.base_url or _has_gpu() else 64)
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -93,19 +106,31 @@ class Question:
 
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """What vLLM takes as the maximum rank of adapters."""
-_MEMORY, _MEMORY_BESIDE_LEARNER = 0.9, 0.55
+_MEMORY, _MEMORY_IN_TURN, _MEMORY_BESIDE_LEARNER = 0.9, 0.55, 0.5
+_WEIGHTS = 0.6
+"""A model fits twice if its copies take less than this share of a GPU. The rest is for activations and the KV cache."""
 
 
 def beside(settings: Mapping[str, Any], plan: Plan, share: float = 1.0) -> dict[str, Any]:
-    """The settings of a vLLM that gets this share of its GPU, where the engine's plan places it."""
+    """The settings of a vLLM that gets this share of its GPU, where the engine's plan places it.
+
+    Beside a learner whose copy of the model fits, too, it stays awake: to sleep and to wake copies all weights.
+    """
     if not plan.playing:
         return dict(settings)
-    memory = (_MEMORY_BESIDE_LEARNER if plan.shared else _MEMORY) * min(1.0, share)
-    return {
-        "memory": memory,
-        "sleep": plan.shared,
-        **{key: value for key, value in settings.items() if value is not None},
-    }
+    share = min(1.0, share)
+    memory, sleep = _MEMORY, False
+    if plan.shared:
+        files = locate(settings.get("model", "tiny")).glob("*.safetensors")
+        needed = sum(file.stat().st_size for file in files) / 2**30 * (1 / share + 1)
+        sleep = needed >= _WEIGHTS * min(card.memory for card in plan.playing)
+        memory = _MEMORY_IN_TURN if sleep else _MEMORY_BESIDE_LEARNER
+    given = {key: value for key, value in settings.items() if value is not None}
+    return {"memory": memory * share, "sleep": sleep, **given}
+
+
+def _has_gpu() -> bool:
+    return any(Path(device).exists() for device in _GPUS)
 
 
 def _dtype(precision: Precision) -> str:
@@ -123,11 +148,12 @@ def engine_options(settings: VLLMSettings) -> dict[str, Any]:
         "max_lora_rank": next(rank for rank in _RANKS if rank >= settings.rank),
         "max_loras": 2,  # the newest, and the previous one for requests that are still using it
         "enable_prefix_caching": True,
-        "max_num_seqs": settings.concurrency,
+        "max_num_seqs": settings.at_once,
         "gpu_memory_utilization": settings.memory or _MEMORY,
         # The model's own sampling defaults would change the request.
         "generation_config": "vllm",
-        # Logprobs of the distribution that is sampled from, with temperature and top_p.
+        # Logprobs of the distribution that is sampled from, with temperature and top_p. At temperature 1 they cost what
+        # the model's own do: vLLM's faster sampler takes part only where top_p or top_k cut something off.
         "logprobs_mode": "processed_logprobs",
     }
     if settings.gpus > 1:
@@ -136,7 +162,7 @@ def engine_options(settings: VLLMSettings) -> dict[str, Any]:
         options["max_model_len"] = settings.context
     if settings.sleep:
         options["enable_sleep_mode"] = True
-    if not any(Path(device).exists() for device in _GPUS):
+    if not _has_gpu():
         # On a CPU, vLLM fails when it splits the prompt of a request with a seed.
         options["enable_chunked_prefill"] = False
     return options

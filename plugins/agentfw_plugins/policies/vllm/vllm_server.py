@@ -141,6 +141,8 @@ class VLLMServer:
             raise self._blamed(f"{refusal}: {refusal.words}", _ADVICE) from None
 
     async def sleep(self) -> None:
+        # At level 2, the weights would be read anew instead of copied, and vLLM fails at that with adapters (its issue
+        # 39934).
         await self._switched("/sleep?level=1")
 
     async def wake(self) -> None:
@@ -197,7 +199,7 @@ class VLLMServer:
         key = (lambda: key_in(settings.api_key_env)) if settings.base_url else (lambda: self._key)
         return Endpoint(
             url,
-            concurrency=settings.concurrency,
+            concurrency=settings.at_once,
             deadline=settings.deadline,
             retries=settings.retries,
             key=key,
