@@ -23,6 +23,8 @@ SAMPLES = 8
 HELD_OUT, TASKS_OF_A_BATCH = 200, 8
 SHORT = 16
 """Tokens of an answer up to which it is asked for the number only."""
+PIECES = 4
+"""TRL computes a batch of longer answers in so many pieces: whole, 64 of 128 tokens need more than 24 GB."""
 
 
 def sums_of(options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -110,6 +112,7 @@ def whole_trl(options: argparse.Namespace, rows: list[dict[str, Any]], folder: P
     from trl import GRPOConfig, GRPOTrainer
 
     marks: list[float] = []
+    pieces = 1 if options.answer <= SHORT else PIECES
 
     class Marks(TrainerCallback):  # type: ignore[misc]
         def on_train_begin(self, *_: Any, **__: Any) -> None:
@@ -123,7 +126,8 @@ def whole_trl(options: argparse.Namespace, rows: list[dict[str, Any]], folder: P
         reward_funcs=correct,
         args=GRPOConfig(
             output_dir=str(folder),
-            per_device_train_batch_size=TASKS_OF_A_BATCH * SAMPLES,
+            per_device_train_batch_size=TASKS_OF_A_BATCH * SAMPLES // pieces,
+            gradient_accumulation_steps=pieces,
             num_generations=SAMPLES,
             max_completion_length=options.answer,
             max_steps=options.updates,
