@@ -39,6 +39,10 @@ It learns the 200 trajectories of an airline's agent (MIT): the first message is
 change something are the answer, and all that the customer said is the outcome. Counted are the cases, and the skills
 that aren't cases: sentences of customers, and rules that nobody said. Each fourth trial is asked about afterwards: how
 often the first of its cases has the calls that are right, and how often one of the six.
+
+With `--tape`, a strong model is the writer, which hears each message of a customer, as in `serve`. Its answers, with
+words of tau-bench, are in `writer/airline.jsonl` of the library. With and without it, `writer/airline_judged.txt` says
+which of the sentences last, by a rule that was written first.
 """
 
 from __future__ import annotations
@@ -50,10 +54,12 @@ import random
 import re
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -61,8 +67,10 @@ from xml.etree import ElementTree
 import numpy as np
 
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
+from agentfw_benchmarks.figures import share_of
 from agentfw_memory import Case, GraphSettings, NewSkill, SkillGraph, WordIndex, as_messages, as_text
 from agentfw_memory.graph.index.embedders import open_embedder
+from agentfw_memory.writing.writer import ModelWriter
 
 SHOWN, FOLDERS, TEAM, NEWCOMER = 6, 8, 4, 10
 NAMES = (
@@ -365,9 +373,31 @@ def _ranks(graph: SkillGraph, questions: Sequence[Question], answers: Sequence[S
 
 READING = re.compile(r"get_|search_|list_|find_|calculate|think|transfer_to_human_agents")
 """Tools that change nothing."""
+STARTS = datetime(2024, 5, 15, 20, tzinfo=UTC).timestamp()
+"""The time that the agent is told. Each trial is played a day later."""
+WRITER = Path(__file__).parent / "library" / "agentfw_benchmarks" / "writer"
 
 
-def airline(folder: Path, embedder: str = "") -> dict[str, Any]:
+class Tape:
+    """A writer's model that was played before: what it answers to each message of a customer."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, list[dict[str, Any]]] = {}
+        for line in (WRITER / "airline.jsonl").read_text("utf-8").splitlines():
+            self._answers |= json.loads(line)["answers"]
+
+    async def complete(self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]) -> str:
+        asked = json.loads(messages[-1]["content"])["messages"]
+        return json.dumps({"messages": [self._decided(one) for one in asked]})
+
+    def _decided(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        what = json.dumps([message["user"], message["before"], message["own_sentences"]])
+        known = {one["text"]: one["id"] for one in message["memories"]}
+        answer = self._answers[blake2b(what.encode(), digest_size=6).hexdigest()]
+        return [{**one, "id": known.get(one.get("updates"), "")} for one in answer]
+
+
+def airline(folder: Path, embedder: str = "", tape: bool = False) -> dict[str, Any]:
     """Learn an agent's trajectories, and return what was kept of them."""
     path = folder / "historical_trajectories" / "gpt-4o-airline.json"
     runs = json.loads(path.read_text("utf-8"))
@@ -375,7 +405,8 @@ def airline(folder: Path, embedder: str = "") -> dict[str, Any]:
     asked: list[tuple[str, str]] = []
     right: list[set[str]] = []
     counts = dict.fromkeys(("trajectories", "that succeeded", "cases", "good cases", "sentences", "rules"), 0)
-    with SkillGraph.open(":memory:", tenant="airline", embedder=embedder) as graph:
+    writer = ModelWriter(Tape()) if tape else None
+    with SkillGraph.open(":memory:", tenant="airline", embedder=embedder, writer=writer) as graph:
         for run in sorted(runs, key=lambda run: run["trial"]):
             turns, task = run["traj"], run["info"]["task"]
             spoken = [turn["content"].replace("###STOP###", "").strip() for turn in turns if turn["role"] == "user"]
@@ -396,16 +427,24 @@ def airline(folder: Path, embedder: str = "") -> dict[str, Any]:
                     {_call(one["name"], one["kwargs"]) for one in task["actions"] if not READING.match(one["name"])}
                 )
                 continue
+            name = f"{run['task_id']}/{run['trial']}"
+            about = {"user": task["user_id"], "conversation": name, "at": STARTS + 86_400 * run["trial"]}
+            for before, turn in pairwise(turns) if tape else ():
+                if turn["role"] == "user":
+                    text = turn["content"].replace("###STOP###", "").strip()
+                    answered = before["content"] if before["role"] == "assistant" else ""
+                    if problem := graph.hear(text, **about, answer_to=answered).problem:
+                        raise SystemExit(f"{name}: {problem}")
             said += spoken
             counts["trajectories"] += 1
             counts["that succeeded"] += run["reward"] >= 1.0
             graph.learn(
                 {
-                    "id": f"{run['task_id']}/{run['trial']}",
+                    "id": name,
                     "user": task["user_id"],
                     "query": spoken[0],
                     "steps": [{"action": name, "tool": name, "worked": not failed} for name, _, failed in calls],
-                    "outcome": "\n".join(spoken),
+                    "outcome": "" if tape else "\n".join(spoken),  # what was heard isn't learned once more
                     "answer": "\n".join(changes) or "Nothing was changed.",
                 },
                 run["reward"],
@@ -416,7 +455,7 @@ def airline(folder: Path, embedder: str = "") -> dict[str, Any]:
             if "case" in skill.metadata:
                 counts["cases"] += 1
                 counts["good cases"] += skill.metadata["case"]["verdict"] >= 0.5
-            elif " ".join(skill.text.split()) in whole:
+            elif " ".join(skill.metadata.get("said", skill.text).split()) in whole:
                 counts["sentences"] += 1
                 kept.append(skill.text)
             else:
@@ -426,6 +465,9 @@ def airline(folder: Path, embedder: str = "") -> dict[str, Any]:
             found = [_calls(case.answer) == wanted for case in graph.cases(query, user=user, k=SHOWN)]
             first.append(float(found[-1:] == [True]))
             among.append(float(any(found)))
+    lines = (WRITER / "airline_judged.txt").read_text("utf-8").splitlines()
+    judged = {text: kind for kind, _, text in (line.partition(" | ") for line in lines)}
+    counts |= Counter(judged.get(text, "not judged") for text in kept)
     random.Random(0).shuffle(kept)
     return {**counts, "asked": len(asked), "first": mean_of(first), "among": mean_of(among), "drawn": kept[:20]}
 
@@ -444,6 +486,7 @@ def show_airline(result: dict[str, Any]) -> None:
     names = [name for name in result if name not in ("first", "among", "drawn")]
     print_aligned(["what", "number"], [[name, str(result[name])] for name in names])
     print(f"right calls in the first case: {shown(result['first'])}, in one of six: {shown(result['among'])}")
+    print("lasting of what is kept:", share_of(result.get("lasting", 0), result["sentences"] + result["rules"]))
     print("drawn from the sentences:", *result["drawn"], sep="\n    ")
 
 
@@ -475,12 +518,13 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     )
     parser.add_argument("--posts", type=Path, help="Posts.xml of a Stack Exchange: measure the forum instead")
     parser.add_argument("--tau", type=Path, help="a clone of tau-bench: count what is kept of its airline instead")
+    parser.add_argument("--tape", action="store_true", help="hear the airline's customers with a model's answers")
     parser.add_argument("--embedder", default="", help="of the forum or the airline")
     options = parser.parse_args(arguments)
     if options.posts:
         return tell(forum(questions_of(options.posts), options.embedder), options.json, show_forum)
     if options.tau:
-        return tell(airline(options.tau, options.embedder), options.json, show_airline)
+        return tell(airline(options.tau, options.embedder, options.tape), options.json, show_airline)
     if not (options.abcd or options.banking77):
         raise SystemExit("name the data: --abcd FOLDER, --banking77 FILE.csv, --posts FILE.xml or --tau FOLDER")
     known = messages_of_abcd(Path(options.abcd)) if options.abcd else messages_of_csv(Path(options.banking77))

@@ -45,21 +45,21 @@ def test_public_sets_are_asked_beside_words_vectors_and_parts(
 
 def test_recorded_work_becomes_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call = {"id": "c", "function": {"name": "cancel", "arguments": '{"seat": 7}'}}
+    said = "Hi, I'd like to book the same flights as my current reservation for my friend Ivan."  # is on the tape
     turns = [
-        {"role": "user", "content": "Please cancel seat 7."},
+        {"role": "system", "content": "You can cancel seats."},
+        {"role": "user", "content": said},
         {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c", "content": "done"},
     ]
-    task = {"user_id": "mia", "actions": [{"name": "cancel", "kwargs": {"seat": 7}}]}
-    run = {"task_id": 1, "traj": turns, "info": {"task": task}}
-    runs = [{**run, "trial": trial, "reward": float(trial != 1)} for trial in range(4)]
+    info = {"task": {"user_id": "ivan_muller_7015", "actions": [{"name": "cancel", "kwargs": {"seat": 7}}]}}
+    runs = [{"task_id": 1, "traj": turns, "info": info, "trial": one, "reward": float(one != 1)} for one in range(4)]
     (tmp_path / "historical_trajectories").mkdir()
     (tmp_path / "historical_trajectories" / "gpt-4o-airline.json").write_text(json.dumps(runs))
     result = load("cases").main(["--tau", str(tmp_path), "--embedder", "hash", "--json"])
     assert json.loads(capsys.readouterr().out)["cases"] == result["cases"]
-    assert (result["trajectories"], result["that succeeded"], result["asked"]) == (3, 2, 1)
-    assert result["good cases"] >= 1
-    assert result["first"]["mean"] == 1.0
+    counts = ("trajectories", "that succeeded", "asked", "good cases")
+    assert ([result[name] for name in counts], result["first"]["mean"]) == ([3, 2, 1, 1], 1.0)
+    assert load("cases").main(["--tau", str(tmp_path), "--embedder", "hash", "--tape"])["sentences"] == 1
 
 
 def test_a_skill_is_chosen_better_by_whoever_knows_how_it_went_before(
