@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +23,7 @@ from agentfw_memory.errors import MissingExtraError, SkillGraphError, StorageErr
 from agentfw_memory.files import make_private
 from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.sql import Store, create_statements
-from agentfw_memory.graph.stores.store import Clock, Insert
+from agentfw_memory.graph.stores.store import Insert
 from agentfw_memory.graph.stores.tables import TABLES
 
 if TYPE_CHECKING:
@@ -40,43 +38,10 @@ _opening = threading.Lock()
 class DuckdbStore(Store):
     """One tenant of a file."""
 
-    def __init__(self, file: _File, tenant: str, number: int, clock: Clock) -> None:
-        super().__init__(tenant, number, clock)
-        self._file = file
-
-    @classmethod
-    def open(
-        cls,
-        where: str | Path,
-        *,
-        tenant: str,
-        clock: Clock = time.time,
-        patience: float = PATIENCE,
-        power_safe: bool = False,
-    ) -> DuckdbStore:
-        """Open or create a file and the tenant in it. Each commit waits for the disk."""
-        file = _open_file(where)
-        try:
-            with file.transaction() as connection:
-                find = "SELECT tenant FROM tenant WHERE name = ?"
-                rows = connection.execute(find, [tenant]).fetchall()
-                if not rows:
-                    values = [tenant, uuid.uuid4().hex]
-                    connection.execute("INSERT INTO tenant (name, identity) VALUES (?, ?)", values)
-                    rows = connection.execute(find, [tenant]).fetchall()
-        except BaseException:
-            file.release()
-            raise
-        return cls(file, tenant, int(rows[0][0]), clock)
-
-    @classmethod
-    def tenants(cls, where: str | Path) -> list[str]:
-        file = _open_file(where)
-        try:
-            with file.lent() as connection:
-                return sorted(name for (name,) in connection.execute("SELECT name FROM tenant").fetchall())
-        finally:
-            file.release()
+    def __init__(self, where: str | Path, *, patience: float = PATIENCE, power_safe: bool = False) -> None:
+        """Open or create a file. Each commit waits for the disk."""
+        super().__init__(where)
+        self._file = _open_file(where)
 
     def close(self) -> None:
         self._file.release()

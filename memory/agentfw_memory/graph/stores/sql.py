@@ -12,6 +12,8 @@ the few things are written in which databases differ.
 
 from __future__ import annotations
 
+import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -51,8 +53,6 @@ Statement = tuple[str, list[Any]]
 class Store(ABC):
     """The rows of one tenant in one database."""
 
-    tenant: str
-
     refusals: ClassVar[tuple[type[Exception], ...]] = ()
     """Exceptions that the database driver raises for an invalid row."""
     prefix: ClassVar[str] = ""
@@ -64,30 +64,43 @@ class Store(ABC):
     by_bytes: ClassVar[str] = ""
     """Makes a comparison go by bytes, where the database compares in the order of a language."""
 
-    def __init__(self, tenant: str, number: int, clock: Clock) -> None:
-        self.tenant, self._tenant, self._clock = tenant, number, clock
+    def __init__(self, where: str | Path, *, patience: float = PATIENCE, power_safe: bool = False) -> None:
+        """Connect to a database, or create it. `where` is a path, or an address with the store's scheme.
+
+        Calls wait up to `patience` seconds for a server. With `power_safe`, each commit waits for the disk.
+        """
+        self.tenant, self._tenant, self._clock = "", 0, time.time
         self._inserts: dict[tuple[str, ...], str] = {}
 
     @classmethod
-    @abstractmethod
     def open(
         cls,
         where: str | Path,
         *,
         tenant: str,
-        clock: Clock,
+        clock: Clock = time.time,
         patience: float = PATIENCE,
         power_safe: bool = False,
     ) -> Self:
-        """Open or create a database and the tenant in it. `where` is a path, or an address with the store's scheme.
-
-        Calls wait up to `patience` seconds for a server. With `power_safe`, each commit waits for the disk.
-        """
+        """Open or create a database and the tenant in it."""
+        store = cls(where, patience=patience, power_safe=power_safe)
+        store.tenant, store._clock = tenant, clock
+        try:
+            store._tenant = store.retried(store._number, repeatable=True)
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     @classmethod
-    @abstractmethod
     def tenants(cls, where: str | Path) -> list[str]:
         """Return the names of the tenants in a database."""
+        store = cls(where)
+        sql = f"SELECT name FROM {cls.prefix}tenant ORDER BY name"
+        try:
+            return [name for (name,) in store.retried(lambda: store._rows(sql, []), repeatable=True)]
+        finally:
+            store.close()
 
     @abstractmethod
     def close(self) -> None: ...
@@ -210,6 +223,16 @@ class Store(ABC):
         self._change(Delete("staged", {}))
 
     # Statements
+
+    def _number(self) -> int:
+        """Return the number of the tenant, which is added if it is new. Several processes may do so at once."""
+        find = f"SELECT tenant FROM {self.prefix}tenant WHERE name = ?"
+        if not (rows := self._rows(find, [self.tenant])):
+            with self._transaction():
+                sql = f"INSERT INTO {self.prefix}tenant (name, identity) VALUES (?, ?) ON CONFLICT DO NOTHING"
+                self._run(sql, [self.tenant, uuid.uuid4().hex])
+                rows = self._rows(find, [self.tenant])
+        return int(rows[0][0])
 
     def _reading(self, one: Reading) -> Statement:
         conditions, values = self._where(one.table, one.where)
