@@ -91,7 +91,7 @@ class SkillGraph:
         writer: Writer | None = None,
         clock: Clock = time.time,
     ) -> SkillGraph:
-        """Open or create a tenant's graph, in a file or at an address such as `postgresql://` or `duckdb://`.
+        """Open or create a tenant's graph, in a file or at an address such as `postgresql://`.
 
         The default embedder is the one that made the graph's vectors, or the best one installed for a new graph.
         """

@@ -4,7 +4,7 @@ A path, `sqlite://` and `postgresql://` are known here. A further store is a cla
 named by its distribution in the entry-point group `agentfw_memory.stores`, with its scheme as the name:
 
     [project.entry-points."agentfw_memory.stores"]
-    duckdb = "agentfw_memory.graph.stores.duckdb:DuckdbStore"
+    mystore = "my_package.store:MyStore"
 
 Installed metadata is read only for a scheme that isn't known here. `agentfw_memory.testing` has what every store
 has to do, as tests that a further one can run.
@@ -14,7 +14,7 @@ has to do, as tests that a further one can run.
 | store.py | what is read and written, and what a database that can search is asked |
 | tables.py | the tables and their columns |
 | sql.py | `Store`: the rows of a tenant in a database, without its dialect |
-| sqlite.py, duckdb.py, postgres.py | the stores |
+| sqlite.py, postgres.py | the stores |
 | postgres_server.py, postgres_search.py | PostgreSQL's connections and search |
 """
 

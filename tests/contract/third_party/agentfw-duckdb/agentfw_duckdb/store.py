@@ -17,17 +17,15 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agentfw_memory.errors import MissingExtraError, SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
+import duckdb
+from agentfw_memory.errors import SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
 from agentfw_memory.files import make_private
 from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.sql import Store, create_statements
 from agentfw_memory.graph.stores.store import Insert
 from agentfw_memory.graph.stores.tables import TABLES
-
-if TYPE_CHECKING:
-    import duckdb
 
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "vector": "BLOB", "bytes": "BLOB"}
 VERSION = 2
@@ -117,8 +115,6 @@ class _File:
     @contextmanager
     def lent(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Lend the connection, and raise errors of the database as ours."""
-        import duckdb
-
         with self._lock:
             try:
                 yield self._connection
@@ -172,8 +168,6 @@ class _File:
         return self.path, f"{self.path}.wal"
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        import duckdb
-
         new = not os.path.exists(self.path)
         try:
             connection = duckdb.connect(self.path)
@@ -212,10 +206,6 @@ def _create_tables(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _open_file(where: str | Path) -> _File:
-    try:
-        import duckdb  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("a graph in a DuckDB file", "duckdb", module="duckdb") from None
     path = str(where).removeprefix("duckdb://")
     path = path if path == ":memory:" else os.path.realpath(path)
     with _opening:
