@@ -196,7 +196,9 @@ class SkillGraph:
             known = None if scenario is None else self._rows.find("scenario", scenario)
             if user is None or (known is None and scenario is not None):
                 return []
-            numbers = self._rows.owned(user) if known is None else self._rows.owned_in(user, known)
+            numbers = self._rows.owned(user)
+            if known is not None:
+                numbers = sorted(set(self._rows.skills_of(known)).intersection(numbers))
             return [one for one in self._rows.skills(numbers).values() if fits(one.metadata, where or {})]
 
         return self._call(found)

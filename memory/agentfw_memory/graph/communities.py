@@ -27,12 +27,15 @@ import numpy as np
 from agentfw_memory.errors import MissingExtraError
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.records import EdgeKind, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
 Method = Literal["leiden", "louvain"]
 
 GROWTH = 1.25
 """Growth of the number of edges beyond which the graph is split again."""
+MINIMUM_WEIGHT = 0.05
+"""Minimum reward of a use that connects its user and skill. Modularity needs weights above zero."""
 ITERATIONS = 2
 """Passes of Leiden over the graph. A third one changes modularity only in the fourth digit."""
 MOST_COMPARED = 20_000
@@ -146,26 +149,26 @@ class Membership:
         if len(ended):
             self._labels[ended], self._saved = -1, False
         room = int((GROWTH - 1.0) * self._split_at) + self._split_at - self._edges
-        fresh = list(islice(self._rows.structure(self._row), max(room, 0) + 1))
+        fresh = list(islice(self._connections(self._row), max(room, 0) + 1))
         if len(fresh) > room:
             self.split_all()
             return
-        for row, user, skill, _ in fresh:
-            if not self.of(user):
-                self._put(user, self._newcomers.vote(user, self._labels), self.of(skill))
-            if not self.of(skill):
-                self._put(skill, None, self.of(user))
+        for row, _, use in fresh:
+            if not self.of(use.user):
+                self._put(use.user, self._newcomers.vote(use.user, self._labels), self.of(use.skill))
+            if not self.of(use.skill):
+                self._put(use.skill, None, self.of(use.user))
             self._row, self._edges, self._saved = row, self._edges + 1, False
 
     def split_all(self) -> None:
         """Split the graph in the store."""
         self._newcomers.catch_up()
         ends, weights = [np.zeros((0, 2), np.int64)], [np.zeros(0)]
-        rows = iter(self._rows.structure())
+        rows = self._connections(0)
         while batch := list(islice(rows, 50_000)):
             self._row = batch[-1][0]
-            ends.append(np.array([(user, skill) for _, user, skill, _ in batch], np.int64))
-            weights.append(np.array([weight for *_, weight in batch]))
+            ends.append(np.array([(use.user, use.skill) for *_, use in batch], np.int64))
+            weights.append(np.array([use.reward for *_, use in batch]))
         self._edges = self._split_at = sum(map(len, ends))
         similar = list(self._newcomers.pairs(np.unique(np.concatenate(ends)[:, 0])))
         ends.append(np.array(similar, np.int64).reshape(-1, 2))
@@ -193,6 +196,9 @@ class Membership:
         self._saved = True
 
     # Helpers
+
+    def _connections(self, after: int) -> Iterator[tuple[int, EdgeKind, Use]]:
+        return self._rows.uses(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT)
 
     def _load(self) -> None:
         if (kept := self._rows.state(self._state)) is None:
@@ -246,11 +252,9 @@ class _Newcomers:
         """Take over new and changed profiles."""
         counter = self._rows.store.head().counter
         if self._neighbours and counter != self._counter:
-            for user in self._rows.profiles_changed(self._counter):
-                profile = self._rows.profile(user)
-                if profile is not None:
-                    self._profiles[user] = profile
-                    self._stacked = None
+            if changed := self._rows.profiles(self._counter):
+                self._profiles |= changed
+                self._stacked = None
             self._counter = counter
 
     def vote(self, user: int, labels: Integers) -> Integers | None:

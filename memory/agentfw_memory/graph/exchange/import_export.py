@@ -125,7 +125,7 @@ def _load(rows: GraphRows, change: Change, records: Iterable[Record]) -> int:
                 _load_row(rows, change, record, dimensions, texts)
         except (StorageError, StoreBusyError):
             raise
-        except (*_MALFORMED, *getattr(rows.store, "refusals", ())) as error:
+        except (*_MALFORMED, *rows.store.refusals) as error:
             raise ValueError(f"row {count} is invalid: {type(error).__name__}: {error}") from None
     return count
 

@@ -121,12 +121,10 @@ class Hearer:
         if not wanted:
             return Heard(saying.id, problem=problem, to_forget=to_forget)
         vectors = self._recaller.embed([one.text for one in wanted])
-        self._recaller.catch_up(head=self._recaller.head)  # the slow part, before the write lock is taken
         name = _name(saying)
-        with self._rows.writing(waits=self._settings.hearing_waits or not name) as change:
+        with self._recaller.writing(waits=self._settings.hearing_waits or not name) as change:
             if name and self._rows.find("saying", name) is not None:
                 return Heard(saying.id, known_already=True)
-            self._recaller.catch_up(change.number - 1)
             self._recaller.focus(saying.user, (), vectors)
             written = [self._carry_out(change, saying, said, *one) for one in zip(wanted, vectors, strict=True)]
             self._note(change, saying, name, written)

@@ -26,7 +26,7 @@ from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Learned, NewSkill, Use, Visibility, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow, TrajectoryRow
+from agentfw_memory.graph.rows.row_types import EdgeRow
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.words import meaning
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
@@ -75,13 +75,11 @@ class Learner:
             return Learned(trajectory.id, known_already=True)
         drafts = self._drafts(trajectory, worth)
         cases = case_of(trajectory, worth, shared=self._settings.share_learned)
-        self._recaller.catch_up()  # the slow part, before the write lock is taken
         asked = self._recaller.embed([case.text for case in cases]) if cases else np.zeros((0, 1), np.float32)
         vectors = self._recaller.embed([draft.text for draft in drafts]) if drafts else np.zeros((0, 1), np.float32)
-        with self._rows.writing() as change:
+        with self._recaller.writing() as change:
             if self._rows.find("trajectory", trajectory.id) is not None:
                 return Learned(trajectory.id, known_already=True)
-            self._recaller.catch_up(change.number - 1)
             self._recaller.focus(trajectory.user, trajectory.scenarios, vectors)
             learned = self._write(change, trajectory, worth, drafts, vectors)
             return self._with_cases(change, learned, cases, asked)
@@ -93,9 +91,7 @@ class Learner:
     ) -> Learned:
         rows, settings = self._rows, self._settings
         user = rows.nodes(change, "user", [trajectory.user])[trajectory.user]
-        own = rows.add_trajectory(
-            change, TrajectoryRow(trajectory.id, user, trajectory.query, trajectory.outcome, reward)
-        )
+        own = rows.add_trajectory(change, trajectory.id, user, trajectory.query, trajectory.outcome, reward)
         before = {
             use.skill: use for use in self._recaller.uses(own, user, self._visible(trajectory.skills, user), reward)
         }

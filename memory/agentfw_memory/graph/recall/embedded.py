@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
+from agentfw_memory.graph.arrays import Bools, Integers, grown
 from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
@@ -107,9 +107,6 @@ class EmbeddedRecall:
     def rated(self, numbers: list[int]) -> list[int]:
         """Return those of these skills that somebody may have rated an answer with."""
         return [number for number in numbers if number in self.cache.rated]
-
-    def focus(self, owner: int, scenarios: Sequence[int], vectors: Iterable[Float32Array]) -> None:
-        """Do nothing: everything is at hand."""
 
     def communities(self) -> tuple[int, ...]:
         if not self._settings.community_weight:

@@ -246,7 +246,7 @@ class GraphCache:
 
     def _take_uses(self, latest: int) -> None:
         # Most edges aren't uses, and those before the latest one needn't be looked at again.
-        for row, kind, use in self._rows.uses(self._row):
+        for row, kind, use in self._rows.uses(self._row, ("EXECUTED", "SHOWN")):
             latest = max(latest, row)
             if kind == "SHOWN":
                 self.rated.add(use.skill)

@@ -13,7 +13,6 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -196,7 +195,7 @@ class DatabaseRecall:
                 saved["corpus"] = asdict(summary.corpus)
             else:
                 common = json.loads(self._rows.state(WORDS) or b"{}")
-            sample = self._rows.store.read(Select("live", LIVE, {"number": Among(saved["sample"])}))[0]
+            vectors = [rows.vectors for rows in self._rows.live(saved["sample"])]
             self._prepared = Prepared(
                 saved["counter"],
                 Corpus(**saved["corpus"]),
@@ -204,7 +203,7 @@ class DatabaseRecall:
                 tuple(saved["sample"]),
                 tuple(saved["communities"]),
                 common,
-                _vectors(self._rows, sample, self._dimensions),
+                np.concatenate([np.zeros((0, self._dimensions), np.float32), *vectors]),
             )
         return self._prepared
 
@@ -215,9 +214,7 @@ class DatabaseRecall:
 
     def _filled(self, numbers: Iterable[int]) -> GraphCache:
         cache, wanted = self._small_cache(), sorted(numbers)
-        found = self._rows.store.read(Select("live", LIVE, {"number": Among(wanted)}))[0]
-        if found:
-            rows = live_rows(self._rows.store, sorted(found, key=lambda row: row[0]))
+        for rows in self._rows.live(wanted):
             cache.know(rows, self._rows.relations(wanted))
         return cache
 
@@ -245,7 +242,7 @@ class DatabaseRecall:
         place = {number: place for place, number in enumerate(wanted)}
         edges = [*sources, *targets]
         if live:
-            rows = live_rows(self._rows.store, sorted(live, key=lambda row: row[0]))
+            rows = live_rows(self._rows.store, live)
             relations = [
                 (kind, place[one], place[other])
                 for kind, one, other in edges
@@ -344,9 +341,3 @@ class _Around:
     def as_stored(self, one: Ranked) -> Ranked:
         found = one.found and replace(one.found, candidate=int(self.numbers[one.found.candidate]))
         return replace(one, number=int(self.numbers[one.number]), found=found)
-
-
-def _vectors(rows: GraphRows, found: Sequence[Any], dimensions: int) -> Float32Array:
-    if not found:
-        return np.zeros((0, dimensions), np.float32)
-    return live_rows(rows.store, sorted(found, key=lambda row: row[0])).vectors

@@ -15,7 +15,7 @@ returned skill is checked once more for whether this user may see it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -245,16 +245,20 @@ class Recaller:
         """Return what a trajectory used, with the terms of these skills as they are before it is learned."""
         return self._by.uses(trajectory, user, skills, reward) if skills else []
 
+    @contextlib.contextmanager
+    def writing(self, *, waits: bool = True) -> Iterator[Change]:
+        """Open a write transaction, of which everything here is as of the change before."""
+        self.catch_up(head=self.head)  # the slow part, before the write lock is taken
+        with self._rows.writing(waits=waits) as change:
+            self.catch_up(change.number - 1)
+            yield change
+
     def focus(self, owner: str, scenarios: Sequence[str] = (), vectors: Iterable[Float32Array] = ()) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""
-        if isinstance(self._by, EmbeddedRecall):
-            return  # everything is
-        user = self._rows.find("user", owner)
-        known = [self._rows.find("scenario", name) for name in scenarios]
-        self.focus_on(NOBODY if user is None else user, [one for one in known if one is not None], vectors)
-
-    def focus_on(self, user: int, scenarios: Sequence[int] = (), vectors: Iterable[Float32Array] = ()) -> None:
-        self._by.focus(user, scenarios, vectors)
+        if isinstance(self._by, DatabaseRecall):  # otherwise everything is
+            known = [self._rows.find("scenario", name) for name in scenarios]
+            about = [one for one in known if one is not None]
+            self._by.focus(self._rows.find("user", owner) or NOBODY, about, vectors)
 
     def save(self) -> None:
         """Save the communities for the next process."""

@@ -61,8 +61,6 @@ class Store(ABC):
     """Whether the store has the columns of kind "words"."""
     in_order: ClassVar[Mapping[str, str]] = {}
     """By table: a hint where the planner needs one to read it in the order of its key."""
-    by_bytes: ClassVar[str] = ""
-    """Makes a comparison go by bytes, where the database compares in the order of a language."""
 
     def __init__(self, where: str | Path, *, patience: float = PATIENCE, power_safe: bool = False) -> None:
         """Connect to a database, or create it. `where` is a path, or an address with the store's scheme.
@@ -275,10 +273,9 @@ class Store(ABC):
                 return (f"{column} = ?", some) if some else ("1 = 0", [])
             return self._among(column, some)
         if isinstance(wanted, Between):
-            left = f"{column}{self.by_bytes}" if isinstance(wanted.low, str) else column
             ends = {">=": wanted.low, ">": wanted.above, "<=": wanted.high}
             given = {sign: value for sign, value in ends.items() if value is not None}
-            return " AND ".join(f"{left} {sign} ?" for sign in given), list(given.values())
+            return " AND ".join(f"{column} {sign} ?" for sign in given), list(given.values())
         assert isinstance(wanted, Not)
         if isinstance(wanted.value, (int, float, str)):
             return f"{column} <> ?", [wanted.value]
