@@ -23,8 +23,7 @@ from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import digest, told_apart
-from agentfw_memory.graph.stores.store import Change, EmbedderRecord, Insert
-from agentfw_memory.graph.stores.tables import TABLES
+from agentfw_memory.graph.stores.store import TABLES, Change, EmbedderRecord, Insert
 from agentfw_memory.graph.validation import check_name
 
 if TYPE_CHECKING:

@@ -101,6 +101,10 @@ class Hearer:
             known = tuple(_known(hit.skill) for hit in hits)
         return Said(saying.text, saying.user, at, before, known, own)
 
+    def hear(self, saying: Saying) -> Heard:
+        """Write down what was said without asking a writer."""
+        return self.write(saying, self.said(saying))
+
     def write(self, saying: Saying, said: Said | None, answer: object = None, problem: str = "") -> Heard:
         """Write down what was said, as a writer answered, or without one as it was said."""
         if said is None:

@@ -120,7 +120,7 @@ class Learner:
             rows.add_edges(change, triggers)
             complements = self._complement(change, touched)
         if fresh:
-            retired += self._enforce_maximum(change, user, keep=set(touched) | set(placed.ended))
+            retired += self._enforce_maximum(change, user, keep=set(touched))
         cache = self._recaller.cache
         merged = np.array([skill for skill in placed.merged if cache.owner[skill] == user], np.int64)
         known = dict(zip(merged.tolist(), cache.vectors(merged), strict=True)) if len(merged) else {}
@@ -279,25 +279,15 @@ class Learner:
 
     def _enforce_maximum(self, change: Change, user: int, keep: set[int]) -> list[int]:
         """Retire the least useful skills until the user has no more than the maximum. Those of this trajectory stay."""
-        cache = self._recaller.cache
-        owned = cache.owned.get(user, set())
-        if len(owned) + len(keep) > self._settings.skills_per_owner:
-            owned = owned - {one for one, about in self._rows.metadata(sorted(owned)).items() if "case" in about}
-        over = len(owned | (keep & self._owned(user, keep))) - self._settings.skills_per_owner
+        cache, owned = self._recaller.cache, set(self._rows.owned(user))
+        if len(owned) > self._settings.skills_per_owner:
+            owned -= {one for one, about in self._rows.metadata(sorted(owned)).items() if "case" in about}
         # With one imagined use of reward 0.5, a skill without any isn't the first to go. Of equals, the oldest goes.
         worth = {one: (0.5 + float(cache.rewards[one])) / (1 + int(cache.used[one])) for one in owned - keep}
-        retired = sorted(sorted(worth, key=lambda one: (worth[one], one))[: max(0, over)])
+        over = max(0, len(owned) - self._settings.skills_per_owner)
+        retired = sorted(sorted(worth, key=lambda one: (worth[one], one))[:over])
         self._rows.end_skills(change, retired)
         return retired
-
-    def _owned(self, user: int, skills: set[int]) -> set[int]:
-        """Return which of these skills belong to the user."""
-        return {
-            edge.target
-            for skill in skills
-            for edge in self._rows.edge_rows(skill)
-            if edge.kind == "OWNS" and edge.source == user
-        }
 
 
 def as_trajectory(given: Trajectory | Mapping[str, Any]) -> Trajectory:

@@ -56,7 +56,6 @@ class Prepared:
     counter: int
     corpus: Corpus
     trust: Trust
-    sample: tuple[int, ...]
     communities: tuple[int, ...]
     common: dict[str, int]
     background: Float32Array
@@ -200,7 +199,6 @@ class DatabaseRecall:
                 saved["counter"],
                 Corpus(**saved["corpus"]),
                 Trust(**saved["trust"]),
-                tuple(saved["sample"]),
                 tuple(saved["communities"]),
                 common,
                 np.concatenate([np.zeros((0, self._dimensions), np.float32), *vectors]),

@@ -11,8 +11,7 @@ has to do, as tests that a further one can run.
 
 | module | what it holds |
 | --- | --- |
-| store.py | what is read and written, and what a database that can search is asked |
-| tables.py | the tables and their columns |
+| store.py | the tables, what is read and written, and what a database that can search is asked |
 | sql.py | `Store`: the rows of a tenant in a database, without its dialect |
 | sqlite.py, postgres.py | the stores |
 | postgres_server.py, postgres_search.py | PostgreSQL's connections and search |

@@ -24,8 +24,7 @@ from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch, array_as_sent, words_of
 from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, answers_of, open_server, server_errors
 from agentfw_memory.graph.stores.sql import Store
-from agentfw_memory.graph.stores.store import Answer, Change, Insert, Reading, Select
-from agentfw_memory.graph.stores.tables import TABLES
+from agentfw_memory.graph.stores.store import TABLES, Answer, Change, Insert, Reading, Select
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,7 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import Use
-from agentfw_memory.graph.stores.store import NOTHING, Corpus, Nearest, Proposals, Sought, Summary
-from agentfw_memory.graph.stores.tables import TABLES
+from agentfw_memory.graph.stores.store import NOTHING, TABLES, Corpus, Nearest, Proposals, Sought, Summary
 from agentfw_memory.graph.text.words import terms
 
 Query = tuple[Any, ...]

@@ -25,6 +25,7 @@ import numpy as np
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.store import (
+    TABLES,
     Among,
     Answer,
     Between,
@@ -34,6 +35,7 @@ from agentfw_memory.graph.stores.store import (
     Delete,
     EmbedderRecord,
     Head,
+    Index,
     Insert,
     Not,
     Reading,
@@ -42,7 +44,6 @@ from agentfw_memory.graph.stores.store import (
     Where,
     Writing,
 )
-from agentfw_memory.graph.stores.tables import TABLES, Index
 
 if TYPE_CHECKING:
     from agentfw_memory.graph.stores.postgres_search import PostgresSearch

@@ -24,8 +24,7 @@ from agentfw_memory.errors import SkillGraphError, StorageError, StoreBusyError,
 from agentfw_memory.files import make_private
 from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.sql import Store, create_statements
-from agentfw_memory.graph.stores.store import Insert
-from agentfw_memory.graph.stores.tables import TABLES
+from agentfw_memory.graph.stores.store import TABLES, Insert
 
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "vector": "BLOB", "bytes": "BLOB"}
 VERSION = 2
