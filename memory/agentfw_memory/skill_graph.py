@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from agentfw_memory.errors import BadInputError, StorageError, UnknownSkillError
@@ -452,9 +451,7 @@ class SkillGraph:
     def __enter__(self) -> SkillGraph:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -468,7 +465,7 @@ class Admin:
         """Return counts, and the embedder of the vectors."""
 
         def counted() -> Stats:
-            counts, maker = self._rows.counts(), self._recaller.head.embedder
+            counts, maker = self._rows.counts(), record_of(self._recaller.embedder)
             return Stats(
                 self._rows.store.tenant,
                 counts["nodes"],
@@ -476,9 +473,9 @@ class Admin:
                 counts["skills"]["shared"],
                 counts["skills"]["past"],
                 self._recaller.communities(),
-                "" if maker is None else maker.name,
-                "" if maker is None else maker.version,
-                0 if maker is None else maker.dimensions,
+                maker.name,
+                maker.version,
+                maker.dimensions,
                 self._rows.store.bytes_on_disk(),
             )
 

@@ -13,10 +13,9 @@ owner, and a new user in those of the users with similar profiles, or of the fir
 
 from __future__ import annotations
 
-import io
+import json
 import random
 import threading
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -187,12 +186,10 @@ class Membership:
         if self._saved:
             return
         nodes, labels = self.labels()
-        buffer = io.BytesIO()
-        at = np.array([self._row, self._edges, self._split_at])
-        levels = np.array(self._settings.resolutions)
-        np.savez(buffer, allow_pickle=False, nodes=nodes, labels=labels, at=at, levels=levels)
+        state = {"nodes": nodes.tolist(), "labels": labels.tolist(), "levels": self._settings.resolutions}
+        state["at"] = self._row, self._edges, self._split_at
         with self._rows.writing() as change:
-            self._rows.save_state(change, self._state, buffer.getvalue())
+            self._rows.save_state(change, self._state, json.dumps(state).encode())
         self._saved = True
 
     # Helpers
@@ -201,14 +198,12 @@ class Membership:
         return self._rows.uses(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT)
 
     def _load(self) -> None:
-        if (kept := self._rows.state(self._state)) is None:
-            return
         try:
-            with np.load(io.BytesIO(kept), allow_pickle=False) as arrays:
-                if arrays["levels"].tolist() == list(self._settings.resolutions):
-                    self._use(arrays["nodes"], arrays["labels"])
-                    self._row, self._edges, self._split_at = arrays["at"].tolist()
-        except (EOFError, LookupError, OSError, TypeError, ValueError, zipfile.BadZipFile):
+            kept = json.loads(self._rows.state(self._state) or b"{}")
+            if kept and kept["levels"] == list(self._settings.resolutions):
+                self._use(np.array(kept["nodes"], np.int64), np.array(kept["labels"], np.int64))
+                self._row, self._edges, self._split_at = kept["at"]
+        except (LookupError, TypeError, ValueError):
             self._row = self._edges = self._split_at = 0  # an unreadable state is computed again
 
     def _use(self, nodes: Integers, labels: Integers) -> None:

@@ -219,14 +219,14 @@ class Hearer:
         A correction is about the most similar one, or about the one just before it in its conversation. Any other
         saying is about an older one only if both are nearly the same text.
         """
-        user, cache = self._rows.find("user", saying.user), self._recaller.cache
-        shared = np.flatnonzero(cache.live & cache.shared[: len(cache.live)])
-        known = np.union1d(shared, np.array(sorted(cache.owned.get(user, ())) if user is not None else [], np.int64))
-        if len(known):
-            (nearest,), (similarity,) = cache.index.among(vector, 1, known)
-            said = "case" not in self._rows.metadata([int(nearest)]).get(int(nearest), {})
-            if said and similarity >= (CORRECTED if corrects else NEARLY_THE_SAME):
-                return int(nearest)
+        cache = self._recaller.cache
+        own = cache.private_skills(self._rows.find("user", saying.user))
+        found, similarity = cache.index.search(vector, 1, own)
+        if len(found):
+            nearest = int(found[0])
+            said = "case" not in self._rows.metadata([nearest]).get(nearest, {})
+            if said and similarity[0] >= (CORRECTED if corrects else NEARLY_THE_SAME):
+                return nearest
         just_before = self._just_before(saying) if corrects else []
         return just_before[-1] if just_before else None
 

@@ -82,7 +82,10 @@ class Learner:
                 return Learned(trajectory.id, known_already=True)
             self._recaller.focus(trajectory.user, trajectory.scenarios, vectors)
             learned = self._write(change, trajectory, worth, drafts, vectors)
-            return self._with_cases(change, learned, cases, asked)
+            if not cases:
+                return learned
+            self._recaller.note_cases(change)
+            return replace(learned, cases=tuple(one.id for one in self._editor.write(change, cases, asked)))
 
     # Helpers
 
@@ -212,14 +215,6 @@ class Learner:
         placed.updated[skill] = vector
         placed.unsaid.append(before.text)
         return skill
-
-    def _with_cases(
-        self, change: Change, learned: Learned, cases: Sequence[NewSkill], vectors: Float32Array
-    ) -> Learned:
-        if not cases:
-            return learned
-        self._recaller.note_cases(change)
-        return replace(learned, cases=tuple(one.id for one in self._editor.write(change, cases, vectors)))
 
     def _checked(self, trajectory: Trajectory) -> Trajectory:
         check_name("trajectory", trajectory.id)
