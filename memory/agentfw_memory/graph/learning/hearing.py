@@ -48,6 +48,7 @@ CORRECTED = 0.45
 """Minimum similarity of a correction to what it corrects, unless that was said just before."""
 TO_FORGET = 0.6
 """Share of the best score from which on a memory counts as what the user asked to forget."""
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +89,20 @@ class Hearer:
         # Without a writer, who would be asked once more, it is enough to look for it when something is written.
         if not self._settings.evolve or (self.writer is not None and self._was_heard(saying)):
             return None
-        own = tuple(
-            _storable(one, self._settings.longest_text) for one in own_words(saying.text) if not has_secret(one)
-        )
+        longest = self._settings.longest_text
+        said = [one for one in own_words(saying.text) if not has_secret(one)]
+        own = tuple(_UNSTORABLE.sub("\ufffd", one)[:longest] for one in said)
         before = self._turns(saying) if saying.conversation else ()
         if not own:
             return None
         known: tuple[KnownMemory, ...] = ()
         if self.writer is not None:
-            query = " ".join(own)[: self._settings.longest_text]
+            query = " ".join(own)[:longest]
             hits = self._recaller.recall(query, saying.user, NEAREST, at_least=0.0)
-            known = tuple(_known(hit.skill) for hit in hits)
+            skills = [hit.skill for hit in hits]
+            known = tuple(
+                KnownMemory(one.id, one.text, one.owner, one.visibility == "shared", one.valid_from) for one in skills
+            )
         return Said(saying.text, saying.user, at, before, known, own)
 
     def hear(self, saying: Saying) -> Heard:
@@ -286,15 +290,7 @@ async def ask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object]
     return answers, ""
 
 
-def _known(skill: Skill) -> KnownMemory:
-    return KnownMemory(skill.id, skill.text, skill.owner, skill.visibility == "shared", skill.valid_from)
-
-
 def _name(saying: Saying) -> str:
     """Return the name under which a message is known to have been heard, of its user and id."""
     user, one = saying.user, saying.id
     return blake2b(f"{user}\0{one}".encode(errors="replace"), digest_size=16).hexdigest() if one else ""
-
-
-def _storable(text: str, longest: int) -> str:
-    return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)[:longest]

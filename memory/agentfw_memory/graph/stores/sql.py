@@ -17,6 +17,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -195,20 +196,14 @@ class Store(ABC):
         end = int(self._rows(sql, [count, self._tenant])[0][0])
         return range(end - count, end)
 
-    def set_head(
-        self, *, embedder: EmbedderRecord | None = None, forgotten: int | None = None, next_number: int | None = None
-    ) -> None:
-        """Change what is known of the tenant as a whole, inside a transaction."""
-        values: dict[str, Any] = {"forgotten": forgotten, "next_number": next_number}
+    def set_head(self, *, embedder: EmbedderRecord | None = None, **numbers: int) -> None:
+        """Change what is known of the tenant as a whole, inside a transaction: fields of `Head`."""
+        values: dict[str, Any] = dict(numbers)
         if embedder is not None:
-            values |= {
-                "embedder": embedder.name,
-                "embedder_version": embedder.version,
-                "dimensions": embedder.dimensions,
-            }
-        given = {name: value for name, value in values.items() if value is not None}
-        sql = f"UPDATE {self.prefix}tenant SET {', '.join(f'{name} = ?' for name in given)} WHERE tenant = ?"
-        self._run(sql, [*given.values(), self._tenant])
+            name, version, dimensions = astuple(embedder)
+            values |= {"embedder": name, "embedder_version": version, "dimensions": dimensions}
+        sql = f"UPDATE {self.prefix}tenant SET {', '.join(f'{name} = ?' for name in values)} WHERE tenant = ?"
+        self._run(sql, [*values.values(), self._tenant])
 
     def take_staged(self, change: Change) -> None:
         """Replace the vectors of skills and profiles by the staged ones, inside a transaction."""
