@@ -50,7 +50,7 @@ class Editor:
         with self._rows.writing() as change:
             return self.write(change, wanted, vectors)
 
-    def supersede(self, change: Change, own: int, skill: NewSkill, vector: Float32Array, when: float) -> Skill:
+    def supersede(self, change: Change, own: int, skill: NewSkill, vector: Float32Array, when: float) -> None:
         """Make a text the newest version of a skill."""
         rows = self._rows
         owner = rows.nodes(change, "user", [skill.owner])[skill.owner]
@@ -61,7 +61,6 @@ class Editor:
         rows.end_edges(change, related)
         self.broaden(change, own, skill.tools, skill.scenarios)
         rows.touch(change, [own])
-        return self.current(own)
 
     def broaden(self, change: Change, own: int, tools: Sequence[str], scenarios: Sequence[str]) -> None:
         """Add tools and scenarios to a skill."""

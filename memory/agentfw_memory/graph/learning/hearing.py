@@ -203,7 +203,8 @@ class Hearer:
             when = max(since, old.valid_from)
             if old.owner == saying.user:
                 new = replace(new, visibility=old.visibility)
-                return check_skill(self._editor.supersede(change, number, new, vector, when).id)
+                self._editor.supersede(change, number, new, vector, when)
+                return number
             # Somebody else's: both stay under the name of who said it, and the newer one comes first.
             new = replace(new, visibility="shared", valid_from=when, metadata={**metadata, "corrects": f"s{number}"})
             added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)

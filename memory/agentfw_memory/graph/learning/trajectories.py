@@ -150,11 +150,9 @@ class Learner:
         for draft, vector in zip(drafts, vectors, strict=True):
             newest_wins = draft.wish and self._settings.newest_wins
             alike = self._most_similar(user, vector, placed)
-            if alike is None:
-                skill = self._add(change, user, owner, draft, vector, placed)
-            elif meaning(self._rows.texts([alike])[alike]) == meaning(draft.text):
+            if alike is not None and meaning(self._rows.texts([alike])[alike]) == meaning(draft.text):
                 skill = self._merge(change, alike, draft, placed)
-            elif newest_wins and alike not in placed.added and alike not in placed.updated:
+            elif alike is not None and newest_wins and alike not in placed.added and alike not in placed.updated:
                 skill = self._update(change, user, alike, draft, vector, placed)
             else:
                 skill = self._add(change, user, owner, draft, vector, placed)
