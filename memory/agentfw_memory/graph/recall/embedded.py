@@ -215,7 +215,7 @@ class _Metadata:
         key = json.dumps(where, sort_keys=True, default=repr)
         _, mask = self._masks.pop(key, (where, np.zeros(0, np.bool_)))
         if len(mask) < room:
-            before, mask = len(mask), grown(mask, room)
+            before, mask = len(mask), np.asarray(grown(mask, room), np.bool_)
             mask[before:] = fits({}, where)
             for number, metadata in self._known.items():
                 if before <= number < len(mask):

@@ -29,15 +29,7 @@ from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, rank
 from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows
-from agentfw_memory.graph.stores.store import (
-    Among,
-    Corpus,
-    Delete,
-    Head,
-    Insert,
-    Proposals,
-    Select,
-)
+from agentfw_memory.graph.stores.store import Among, Corpus, Delete, Head, Insert, Proposals, Select
 
 COMMON = 1_000
 """Number of shared skills with a word from which the word is a common one."""
@@ -150,7 +142,8 @@ class DatabaseRecall:
     def prepare(self) -> None:
         """Compute what needs the whole graph, create the indexes, and save it all for every process."""
         settings = self._settings
-        self._search.build(self._dimensions, logger.info)
+        logger.info("indexes are created")
+        self._search.build(self._dimensions)
         membership = Membership(self._rows, settings) if settings.community_weight else None
         if membership is not None:
             logger.info("communities are computed")

@@ -14,15 +14,7 @@ from typing import Any
 
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion, Use
-from agentfw_memory.graph.rows.row_types import (
-    LIVE,
-    EdgeRow,
-    LiveRows,
-    SkillRow,
-    digest,
-    live_rows,
-    told_apart,
-)
+from agentfw_memory.graph.rows.row_types import LIVE, EdgeRow, LiveRows, SkillRow, digest, live_rows, told_apart
 from agentfw_memory.graph.stores.sql import Store
 from agentfw_memory.graph.stores.store import (
     Among,

@@ -26,9 +26,10 @@ from functools import cache
 from pathlib import Path
 
 from agentfw_memory.errors import StoreRefusedError
-from agentfw_memory.graph.stores.sql import Store
+from agentfw_memory.graph.stores.sql import Store, create_statements
+from agentfw_memory.graph.stores.store import TABLES, Insert
 
-__all__ = ["GROUP", "store_class"]
+__all__ = ["GROUP", "TABLES", "Insert", "Store", "create_statements", "store_class"]
 
 GROUP = "agentfw_memory.stores"
 """The group of entry points in which distributions name further stores."""

@@ -183,9 +183,8 @@ class PostgresSearch:
             [Use(*use) for use in self._rows(latest, uses)] if uses else [],
         )
 
-    def build(self, dimensions: int, progress: Callable[[str], object]) -> None:
+    def build(self, dimensions: int) -> None:
         """Create the indexes that aren't there. Takes minutes for a million skills, during which others go on."""
-        progress("indexes are created")
         for name, on in INDEXES.items():
             if name != "vectors" or dimensions <= HALVES:
                 self._create("live", name, on.format(tenant=self._tenant, dimensions=dimensions))

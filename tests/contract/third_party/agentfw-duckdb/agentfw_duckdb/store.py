@@ -20,11 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from agentfw_memory.errors import SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
-from agentfw_memory.files import make_private
-from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.sql import Store, create_statements
-from agentfw_memory.graph.stores.store import TABLES, Insert
+from agentfw_memory import SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
+from agentfw_memory.graph.stores import TABLES, Insert, Store, create_statements
 
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "vector": "BLOB", "bytes": "BLOB"}
 VERSION = 2
@@ -35,7 +32,7 @@ _opening = threading.Lock()
 class DuckdbStore(Store):
     """One tenant of a file."""
 
-    def __init__(self, where: str | Path, *, patience: float = PATIENCE, power_safe: bool = False) -> None:
+    def __init__(self, where: str | Path, *, patience: float = 0.0, power_safe: bool = False) -> None:
         """Open or create a file. Each commit waits for the disk."""
         super().__init__(where)
         self._file = _open_file(where)
@@ -143,8 +140,7 @@ class _File:
         fresh = f"{self.path}.{os.getpid()}.partial"
         with self.lent() as connection:
             connection.execute("CHECKPOINT")
-            make_private(fresh)
-            os.unlink(fresh)  # DuckDB refuses a file that is empty
+            Path(fresh).unlink(missing_ok=True)  # of a process that was killed meanwhile
             name = connection.execute("SELECT current_database()").fetchall()[0][0]
             connection.execute(f"ATTACH '{_escaped(fresh)}' AS fresh")
             connection.execute(f'COPY FROM DATABASE "{name}" TO fresh')
