@@ -53,7 +53,7 @@ def test_what_a_user_says_is_kept_with_its_time_and_conversation(sorting: SkillG
     assert heard.kept == (skill.id,)
     assert (skill.text, skill.valid_from, skill.conversation) == ("I live in Berlin.", NOON, "c1")
     (hit,) = sorting.recall("Where do I live?", user="ana")
-    assert hit.skill.dates == "since 2023-11-14"
+    assert hit.skill.told == "I live in Berlin. (since 2023-11-14)"
     assert sorting.recall("Where do I live?", user="ben") == []
 
 

@@ -99,6 +99,11 @@ class Skill:
         times = {0: "", 1: "; corrected once"}.get(self.corrections, f"; corrected {self.corrections} times")
         return span + times
 
+    @property
+    def told(self) -> str:
+        """The text with its dates, as an agent should read it."""
+        return f"{self.text} ({self.dates})"
+
 
 @dataclass(frozen=True, slots=True)
 class SkillVersion:
