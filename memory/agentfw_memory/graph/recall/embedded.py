@@ -215,7 +215,7 @@ class _Metadata:
         key = json.dumps(where, sort_keys=True, default=repr)
         _, mask = self._masks.pop(key, (where, np.zeros(0, np.bool_)))
         if len(mask) < room:
-            before, mask = len(mask), np.asarray(grown(mask, room), np.bool_)
+            before, mask = len(mask), grown(mask, room)
             mask[before:] = fits({}, where)
             for number, metadata in self._known.items():
                 if before <= number < len(mask):
@@ -223,7 +223,7 @@ class _Metadata:
         self._masks[key] = where, mask  # the last one is the latest
         if len(self._masks) > FILTERS:
             del self._masks[next(iter(self._masks))]
-        return mask
+        return self._masks[key][1]
 
     def _catch_up(self, known: dict[int, dict[str, Any]]) -> None:
         """Take over what was noted, for all filters."""
