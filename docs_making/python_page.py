@@ -60,6 +60,8 @@ MODULES = {
     "agentfw.tracker": "what took time in an episode, for trackers",
     "agentfw.turns.turn_builder": "read the answer of a policy, and record it as a turn",
     "agentfw_memory": "StrategyHub and the skill graph; imports neither agentfw nor torch",
+    "agentfw_memory.graph.stores": "keep a skill graph in another database",
+    "agentfw_memory.testing": "what every store of a skill graph has to do, as tests",
     "agentfw_rewardmodels": "the preference model; imports no agentfw",
     "agentfw_rewardmodels.rubric": "the rubric judge",
     "agentfw_plugins.registration": "make a plugin of folders",

@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from agentfw_memory.errors import BadInputError, StorageError, UnknownSkillError
@@ -42,7 +41,7 @@ from agentfw_memory.graph.stores import store_class
 from agentfw_memory.graph.stores.sql import Store
 from agentfw_memory.graph.stores.store import Among, Answer, Between, Clock, Select
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_skill, check_text
-from agentfw_memory.writing.writer import Said, Writer
+from agentfw_memory.writing.writer import Writer
 
 if TYPE_CHECKING:
     import networkx
@@ -91,7 +90,7 @@ class SkillGraph:
         writer: Writer | None = None,
         clock: Clock = time.time,
     ) -> SkillGraph:
-        """Open or create a tenant's graph, in a file or at an address such as `postgresql://` or `duckdb://`.
+        """Open or create a tenant's graph, in a file or at an address such as `postgresql://`.
 
         The default embedder is the one that made the graph's vectors, or the best one installed for a new graph.
         """
@@ -196,7 +195,9 @@ class SkillGraph:
             known = None if scenario is None else self._rows.find("scenario", scenario)
             if user is None or (known is None and scenario is not None):
                 return []
-            numbers = self._rows.owned(user) if known is None else self._rows.owned_in(user, known)
+            numbers = self._rows.owned(user)
+            if known is not None:
+                numbers = sorted(set(self._rows.skills_of(known)).intersection(numbers))
             return [one for one in self._rows.skills(numbers).values() if fits(one.metadata, where or {})]
 
         return self._call(found)
@@ -309,10 +310,7 @@ class SkillGraph:
         The graph's writer decides what to write down. Without one, what says something lasting is kept as it was said.
         What the user pasted or quoted is left out. What they ask to forget is only returned: `delete` deletes it.
         """
-        saying, hearer = Saying(text, user, conversation, at, id, answer_to), self._hearer
-        if hearer.writer is not None:
-            return self.hear_all([saying])[0]
-        return self._call(lambda: hearer.write(saying, hearer.said(saying)), repeatable=bool(id))
+        return self.hear_all([Saying(text, user, conversation, at, id, answer_to)])[0]
 
     def asked_to_forget(self, text: str, *, user: str) -> list[Skill]:
         """Return the skills of a user that a message of theirs asks to forget. Nothing is deleted or heard."""
@@ -323,34 +321,22 @@ class SkillGraph:
         """Hear messages of an import, oldest first. A writer is asked about several in one request."""
         if self._hearer.writer is not None:
             return asyncio.run(self._heard(sayings))
-        whole = list(sayings)  # without a writer, no event loop is needed
-        return self._written(whole, self._said(whole), (), "")
+        return [self._call(partial(self._hearer.hear, one), repeatable=bool(one.id)) for one in sayings]
 
     async def _heard(self, sayings: Iterable[Saying]) -> list[Heard]:
         """Ask the writer in this event loop, and do the rest in other threads."""
-        whole, heard, writer = list(sayings), list[Heard](), self._hearer.writer
-        size = HEARD_AT_ONCE if writer else 1
-        for some in (whole[start : start + size] for start in range(0, len(whole), size)):
-            said: list[Said | None] = await asyncio.to_thread(self._said, some)
+        whole, heard, hearer = list(sayings), list[Heard](), self._hearer
+        if hearer.writer is None:
+            return await asyncio.to_thread(self.hear_all, whole)
+        for some in (whole[start : start + HEARD_AT_ONCE] for start in range(0, len(whole), HEARD_AT_ONCE)):
+            said = [await asyncio.to_thread(self._call, partial(hearer.said, one)) for one in some]
             asked = [one for one in said if one is not None]
-            answers, problem = await ask(writer, asked) if writer is not None and asked else ((), "")
-            heard += await asyncio.to_thread(self._written, some, said, answers, problem)
+            answers, problem = await ask(hearer.writer, asked) if asked else ((), "")
+            rest = iter(answers)
+            for saying, what in zip(some, said, strict=True):
+                write = partial(hearer.write, saying, what, None if what is None else next(rest, None), problem)
+                heard.append(await asyncio.to_thread(self._call, write, repeatable=bool(saying.id)))
         return heard
-
-    def _said(self, sayings: Sequence[Saying]) -> list[Said | None]:
-        return [self._call(partial(self._hearer.said, one)) for one in sayings]
-
-    def _written(
-        self, sayings: Sequence[Saying], said: Sequence[Said | None], answers: Sequence[object], problem: str
-    ) -> list[Heard]:
-        rest = iter(answers)
-        return [
-            self._call(
-                partial(self._hearer.write, saying, what, None if what is None else next(rest, None), problem),
-                repeatable=bool(saying.id),
-            )
-            for saying, what in zip(sayings, said, strict=True)
-        ]
 
     def standing(self, user: str, *, k: int) -> list[Skill]:
         """Return how a user wants to be called and answered, whatever they ask: the k newest such wishes."""
@@ -465,9 +451,7 @@ class SkillGraph:
     def __enter__(self) -> SkillGraph:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -481,7 +465,7 @@ class Admin:
         """Return counts, and the embedder of the vectors."""
 
         def counted() -> Stats:
-            counts, maker = self._rows.counts(), self._recaller.head.embedder
+            counts, maker = self._rows.counts(), record_of(self._recaller.embedder)
             return Stats(
                 self._rows.store.tenant,
                 counts["nodes"],
@@ -489,9 +473,9 @@ class Admin:
                 counts["skills"]["shared"],
                 counts["skills"]["past"],
                 self._recaller.communities(),
-                "" if maker is None else maker.name,
-                "" if maker is None else maker.version,
-                0 if maker is None else maker.dimensions,
+                maker.name,
+                maker.version,
+                maker.dimensions,
                 self._rows.store.bytes_on_disk(),
             )
 

@@ -24,7 +24,6 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from agentfw_memory.errors import SkillGraphError
@@ -46,6 +45,9 @@ _APPLICATION = 0x48554230  # "HUB0": marks our files
 
 class HubRefusal(ValueError):
     """Raised when an update is refused. The message is written for the agent. Nothing was changed."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem} The hub is unchanged.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +107,7 @@ class StrategyHubs:
     def __enter__(self) -> StrategyHubs:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _execute(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
@@ -150,28 +150,23 @@ class StrategyHub:
 
     def _checked(self, strategies: Sequence[str]) -> tuple[str, ...]:
         if isinstance(strategies, str):
-            raise HubRefusal("strategies must be a list of strings, not a single string. The hub is unchanged.")
+            raise HubRefusal("strategies must be a list of strings, not a single string.")
         capacity, longest = self._hubs.capacity, self._hubs.longest
         if len(strategies) > capacity:
-            raise HubRefusal(
-                f"{len(strategies)} strategies are too many; the maximum is {capacity}. Merge some. "
-                "The hub is unchanged."
-            )
+            raise HubRefusal(f"{len(strategies)} strategies are too many; the maximum is {capacity}. Merge some.")
         taken: list[str] = []
         seen: dict[str, int] = {}
         for place, text in enumerate(strategies, start=1):
             if not isinstance(text, str):
-                raise HubRefusal(f"strategy {place} is not a string. The hub is unchanged.")
+                raise HubRefusal(f"strategy {place} is not a string.")
             tidy = _tidied(text)
             if not tidy:
-                raise HubRefusal(f"strategy {place} is empty; leave it out. The hub is unchanged.")
+                raise HubRefusal(f"strategy {place} is empty; leave it out.")
             if len(tidy) > longest:
-                raise HubRefusal(
-                    f"strategy {place} has {len(tidy)} characters; the maximum is {longest}. The hub is unchanged."
-                )
+                raise HubRefusal(f"strategy {place} has {len(tidy)} characters; the maximum is {longest}.")
             key = tidy.casefold()
             if key in seen:
-                raise HubRefusal(f"strategies {seen[key]} and {place} are the same. The hub is unchanged.")
+                raise HubRefusal(f"strategies {seen[key]} and {place} are the same.")
             seen[key] = place
             taken.append(tidy)
         return tuple(taken)

@@ -30,6 +30,8 @@ from agentfw_memory.graph.stores.store import (
     Update,
 )
 
+__all__ = ["StoreContract"]
+
 NODE = ("number", "kind", "name", "recorded_at")
 OpenStore = Callable[..., Store]
 

@@ -37,7 +37,6 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
 from weakref import WeakValueDictionary
 
 from .errors import BadInputError, FileRefusedError, StorageError
@@ -232,9 +231,7 @@ class JudgementCache:
     def __enter__(self) -> JudgementCache:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _prepare(self, path: str | Path) -> None:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agentfw_memory import GraphSettings, NewSkill, SkillGraph
-from agentfw_memory.graph.recall.calibration import calibrated
-from agentfw_memory.graph.recall.graph_cache import GAP, Timeline
 
 pytest.importorskip("igraph")
-
-MOMENTS = st.dictionaries(
-    st.integers(1, 30), st.tuples(st.integers(0, 40).map(lambda hours: hours * 1200.0), st.integers(0, 2)), max_size=20
-)
 
 
 @pytest.fixture
@@ -34,26 +24,6 @@ def by_words() -> Iterator[SkillGraph]:
     chosen = GraphSettings(query_similarity="words")
     with SkillGraph.open(":memory:", tenant="team", embedder="hash", settings=chosen) as opened:
         yield opened
-
-
-@given(MOMENTS, MOMENTS, st.integers(1, 2))
-def test_neighbours_are_the_nearest_visible_ones_within_the_hour(
-    first: dict[int, tuple[float, int]], later: dict[int, tuple[float, int]], reader: int
-) -> None:
-    timeline = Timeline()
-    for number, (when, part) in [*first.items(), *later.items()]:
-        timeline.put(number, when, part)
-    known = {**first, **later}
-    for number in list(known)[::3]:
-        timeline.remove(number)
-        del known[number]
-
-    for number, (when, _) in known.items():
-        seen = sorted((then, other) for other, (then, part) in known.items() if part in (0, reader) and other != number)
-        before = [other for then, other in seen if (then, other) < (when, number) and when - then <= GAP][-1:]
-        after = [other for then, other in seen if (then, other) > (when, number) and then - when <= GAP][:1]
-        around = timeline.around(np.array([number]), (0, reader))[0]
-        assert around.tolist() == [*(before or [-1]), *(after or [-1])]
 
 
 def test_the_answer_beside_a_question_is_found(by_words: SkillGraph) -> None:
@@ -110,28 +80,6 @@ def test_a_long_text_gains_less_from_its_neighbours_than_a_remark(graph: SkillGr
     gained = {hit.skill.text: hit.why.neighbours for hit in graph.recall("sailed", user="ana", k=10)}
 
     assert gained["in winter"] > 5 * gained[text] > 0.0
-
-
-def test_rewards_make_a_term_trusted_where_texts_alone_do_not(graph: SkillGraph) -> None:
-    # Texts are noise. Two circles of people succeed with the skills of their own circle only.
-    draw = random.Random(5)
-    users = [f"user{place}" for place in range(12)]
-    skills = graph.add_all(
-        NewSkill(user, f"w{draw.randrange(10**9)} w{draw.randrange(10**9)}", visibility="shared", valid_from=9e4 * at)
-        for at, user in enumerate(users * 5, start=1)
-    )
-    graph.recall("anything", user="user1")
-    before = calibrated(graph._recaller.cache, graph.settings)
-    for place in range(240):
-        user, skill = draw.randrange(12), draw.choice(skills)
-        fits = user % 2 == int(skill.owner[4:]) % 2
-        graph.learn({"id": f"t{place}", "user": users[user], "query": "q", "skills": [skill.id]}, 0.9 if fits else 0.1)
-    graph.prepare()
-
-    after = calibrated(graph._recaller.cache, graph.settings)
-
-    assert before.community < 0.4
-    assert after.community > 0.7
 
 
 def test_calibration_can_be_turned_off() -> None:

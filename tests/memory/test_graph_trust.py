@@ -34,7 +34,7 @@ def trust(graph: SkillGraph, users: int) -> dict[str, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_random_rewards_make_no_term_of_the_graph_trusted(graph: SkillGraph, seed: int) -> None:
     draw, users = random.Random(seed), 10
     skills = graph.add_all(
@@ -47,6 +47,22 @@ def test_random_rewards_make_no_term_of_the_graph_trusted(graph: SkillGraph, see
         graph.learn(trip, draw.random())
 
     assert max(trust(graph, users).values()) < 0.1
+
+
+def test_rewards_make_a_term_trusted_where_texts_alone_do_not(graph: SkillGraph) -> None:
+    # Texts are noise. Two circles of people succeed with the skills of their own circle only.
+    draw, users = random.Random(5), 12
+    skills = graph.add_all(
+        NewSkill(f"user{place % users}", f"way {place} of w{draw.randrange(10**9)}", visibility="shared")
+        for place in range(60)
+    )
+    for place in range(240):
+        user, skill = draw.randrange(users), draw.choice(skills)
+        reward = 0.9 if user % 2 == int(skill.owner[4:]) % 2 else 0.1
+        graph.learn({"id": f"t{place}", "user": f"user{user}", "query": "q", "skills": [skill.id]}, reward)
+    graph.prepare()
+
+    assert trust(graph, users)["community"] > 0.7
 
 
 def forum(seed: int) -> list[Any]:
@@ -78,9 +94,8 @@ def forum(seed: int) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_learning_the_earlier_part_of_a_forum_never_finds_less_in_the_later_part(seed: int) -> None:
-    found = importlib.import_module("cases").forum(forum(seed), "hash")
+def test_learning_the_earlier_part_of_a_forum_never_finds_less_in_the_later_part() -> None:
+    found = importlib.import_module("cases").forum(forum(0), "hash")
 
     everybody = found["groups"]["all"]
     assert everybody["questions"] == 60

@@ -34,6 +34,14 @@ def sorting() -> Iterator[SkillGraph]:
         yield opened
 
 
+@pytest.fixture(scope="module", params=["hash", "wordllama"])
+def hearing(request: pytest.FixtureRequest) -> Iterator[SkillGraph]:
+    """A graph with each of these embedders, for tests that each hear a user of their own."""
+    pytest.importorskip("wordllama")
+    with SkillGraph.open(":memory:", tenant="team", embedder=request.param) as opened:
+        yield opened
+
+
 def kept(graph: SkillGraph, user: str = "ana") -> list[str]:
     return [skill.text for skill in graph.skills(owner=user)]
 
@@ -73,13 +81,8 @@ def test_a_message_is_heard_once(graph: SkillGraph) -> None:
         "\n\n",
     ],
 )
-def test_what_is_not_the_users_own_by_its_structure_is_left_out(graph: SkillGraph, message: str) -> None:
-    assert not [one for one in kept_of(graph, message) if one != "Please translate:"]
-
-
-def kept_of(graph: SkillGraph, message: str) -> list[str]:
-    graph.hear(message, user="ana")
-    return kept(graph)
+def test_what_is_not_the_users_own_by_its_structure_is_left_out(message: str) -> None:
+    assert own_words(message) in ([], ["Please translate:"])
 
 
 def test_the_users_own_words_beside_what_is_not_theirs_are_kept() -> None:
@@ -96,11 +99,8 @@ def test_the_users_own_words_beside_what_is_not_theirs_are_kept() -> None:
     "secret",
     [
         "My password is hunter2",
-        "Mein Passwort lautet: sommer",
-        "mot de passe : soleil",
         "my card is 4111 1111 1111 1111",
         "the key is sk-proj-a8Jd02kLs93mdK2x",
-        "AKIAIOSFODNN7EXAMPLE",
         "我的密码是12345",
         "use postgres://ana:pa55@db/x",
         "it is Xq7Lw92mPz04RtYb81Ks",
@@ -144,12 +144,8 @@ def test_secrets_are_never_remembered(graph: SkillGraph, secret: str) -> None:
         ("I'm vegan. What should I cook tonight?", True),
     ],
 )
-@pytest.mark.parametrize("embedder", ["graph", "sorting"])
-def test_lasting_facts_are_told_from_talk_play_and_requests(
-    request: pytest.FixtureRequest, embedder: str, text: str, is_kept: bool
-) -> None:
-    hearing: SkillGraph = request.getfixturevalue(embedder)
-    assert bool(hearing.hear(text, user="ana").kept) == is_kept
+def test_lasting_facts_are_told_from_talk_play_and_requests(hearing: SkillGraph, text: str, is_kept: bool) -> None:
+    assert bool(hearing.hear(text, user=text).kept) == is_kept
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,19 @@ def fill(graph: SkillGraph, count: int, seed: int = 7) -> None:
 
 
 @pytest.mark.slow
-def test_the_database_recalls_what_a_process_in_memory_does(postgres_database: Database) -> None:
-    url = postgres_database()
+def test_the_database_recalls_what_a_process_in_memory_does_in_at_most_nine_queries(
+    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With each query, it waits for a free core of the server, and for the network."""
+    import psycopg
+
+    url, asked, execute = postgres_database(), 0, psycopg.Cursor.execute
+
+    def counted(cursor: psycopg.Cursor[Any], *arguments: Any, **options: Any) -> psycopg.Cursor[Any]:
+        nonlocal asked
+        asked += 1
+        return execute(cursor, *arguments, **options)
+
     draw = random.Random(1)
     with open_graph(url, GraphSettings()) as memory, open_graph(url) as served:
         fill(memory, 200)
@@ -68,29 +79,9 @@ def test_the_database_recalls_what_a_process_in_memory_does(postgres_database: D
             assert there[0].score == pytest.approx(here[0].score, abs=0.05)
         assert same / total > 0.9
         assert served.admin.stats().communities == memory.admin.stats().communities
-
-
-def test_a_recall_asks_the_server_at_most_nine_times(
-    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each time, it waits for a free core of the server, and for the network."""
-    import psycopg
-
-    asked = 0
-    execute = psycopg.Cursor.execute
-
-    def counted(cursor: psycopg.Cursor[Any], *arguments: Any, **options: Any) -> psycopg.Cursor[Any]:
-        nonlocal asked
-        asked += 1
-        return execute(cursor, *arguments, **options)
-
-    with open_graph(postgres_database()) as graph:
-        fill(graph, 200)
-        graph.prepare()
-        graph.recall("Where does user3 want to sit?", user="user3", k=10)
         monkeypatch.setattr(psycopg.Cursor, "execute", counted)
-        assert len(graph.recall("an early train to Lisbon", user="user3", k=10)) == 10
-    assert 0 < asked <= 9
+        assert len(served.recall("an early train to Lisbon", user="user3", k=10)) == 10
+        assert 0 < asked <= 9
 
 
 def test_an_unprepared_graph_is_searched_too_and_says_what_makes_it_fast(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sys
 from pathlib import Path
 
@@ -60,10 +61,24 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "skills.db"
 
 
-def test_people_who_do_the_same_are_together(path: Path) -> None:
-    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
-        grow(graph, 30)
+@pytest.fixture(scope="module")
+def circles(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A prepared graph of two circles, and its skills."""
+    made = tmp_path_factory.mktemp("circles") / "skills.db"
+    with SkillGraph.open(made, tenant="t", embedder="hash") as graph:
+        skills = grow(graph, 30)
         graph.prepare()
+    return made, skills
+
+
+@pytest.fixture
+def grown(circles: tuple[Path, list[str]], path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copy(circles[0], path))
+
+
+def test_people_who_do_the_same_are_together(grown: Path) -> None:
+    with SkillGraph.open(grown, tenant="t") as graph:
         assert circle_of(graph, "red 0") == {"red"}
         assert circle_of(graph, "blue 0") == {"blue"}
         found = communities(graph)
@@ -71,10 +86,8 @@ def test_people_who_do_the_same_are_together(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_who_comes_later_joins_those_they_are_bound_to(path: Path) -> None:
-    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
-        grow(graph, 30)
-        graph.prepare()
+def test_who_comes_later_joins_those_they_are_bound_to(grown: Path) -> None:
+    with SkillGraph.open(grown, tenant="t") as graph:
         before = communities(graph)
         reds = [
             hit.skill.id for hit in graph.recall("red way", user="red 0", k=200, at_least=0) if hit.why.community == 1.0
@@ -137,10 +150,8 @@ def test_what_people_of_two_circles_share_suits_both(path: Path) -> None:
         assert together["vivid"] > together["fresh"] > together["calm"]
 
 
-def test_the_next_process_takes_them_up_where_they_were(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
-        grow(graph, 30)
-        graph.prepare()
+def test_the_next_process_takes_them_up_where_they_were(grown: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SkillGraph.open(grown, tenant="t") as graph:
         graph.add(owner="red 0", text="one more way", tools=["red tool 1"])
         kept = communities(graph)
 
@@ -148,26 +159,23 @@ def test_the_next_process_takes_them_up_where_they_were(path: Path, monkeypatch:
         raise AssertionError("a full pass isn't needed")
 
     monkeypatch.setattr(Membership, "split_all", never)
-    with SkillGraph.open(path, tenant="t") as again:
+    with SkillGraph.open(grown, tenant="t") as again:
         assert communities(again) == kept
 
 
-def test_what_cannot_be_read_is_counted_again(path: Path) -> None:
-    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
-        grow(graph, 30)
-        graph.prepare()
+def test_what_cannot_be_read_is_counted_again(grown: Path) -> None:
+    with SkillGraph.open(grown, tenant="t") as graph:
         store = graph._rows
         with store.writing() as change:
-            store.save_state(change, "communities by leiden", b"PK\x03\x04 cut off")
-    with SkillGraph.open(path, tenant="t") as again:
+            store.save_state(change, "communities by leiden", b'{"nodes": [1, 2')
+    with SkillGraph.open(grown, tenant="t") as again:
         assert circle_of(again, "red 0") == {"red"}
 
 
 @pytest.mark.slow
-def test_who_is_gone_is_in_no_community(path: Path) -> None:
-    with SkillGraph.open(path, tenant="t", embedder="hash") as graph:
-        ids = grow(graph, 30)
-        graph.prepare()
+def test_who_is_gone_is_in_no_community(circles: tuple[Path, list[str]], grown: Path) -> None:
+    ids = circles[1]
+    with SkillGraph.open(grown, tenant="t") as graph:
         for skill in ids[:40]:
             graph.retire(skill)
         graph.recall("way", user="red 0")

@@ -77,7 +77,7 @@ def test_the_ratings_of_a_few_skills_are_found_without_reading_the_uses_of_all(t
     store, steps = SqliteStore.open(tmp_path / "skills.db", tenant="team"), Counter[str]()
     with SkillGraph(store, open_embedder("hash"), GraphSettings()) as graph:
         graph.add(owner="ana", text="lunch at the harbour")
-        for others, uses in (("few", 5), ("many", 300)):
+        for others, uses in (("few", 5), ("many", 120)):
             for use in range(uses):
                 other = graph.add(owner="ana", text=f"{others} {use}").id
                 graph.learn(Trajectory(f"{others} {use}", "ana", "who was it?", skills=(other,)), 1.0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentfw_memory import BadInputError, GraphSettings, SkillGraph
+from agentfw_memory import BadInputError, GraphSettings, SkillGraph, StoreRefusedError
 from agentfw_memory.graph.rows import graph_rows
 from agentfw_memory.testing import StoreContract, Ticks
 
@@ -143,10 +143,7 @@ class TestPostgresStore(GraphContract):
         return postgres_database
 
 
-class TestDuckdbStore(GraphContract):
-    writes_while_read = False
-
-    @pytest.fixture
-    def address(self, tmp_path: Path) -> Callable[[str], str]:
-        pytest.importorskip("duckdb")
-        return lambda place: f"duckdb://{tmp_path}/{place}.duckdb"
+def test_a_scheme_that_no_store_has_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(StoreRefusedError, match="lancedb://") as refusal:
+        SkillGraph.open("lancedb://somewhere", tenant="team")
+    assert "postgresql://" in refusal.value.fix

@@ -1,11 +1,14 @@
-"""Scoring and its measures: the same answers as the plain formulas would give, found faster."""
+"""Scoring and its measures, and what is expected of somebody of whom there is a profile alone."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
 from agentfw_rewardmodels import PreferenceSettings
+from agentfw_rewardmodels.preference.cold_start import fit_cold_start, predict_from_profiles
 from agentfw_rewardmodels.preference.formulas import UserVectors, normalised
 from agentfw_rewardmodels.preference.scoring import Scorer, recall_and_ndcg, top
 
@@ -28,22 +31,6 @@ def user_vectors(count: int) -> UserVectors:
     generator = np.random.default_rng(5)
     one, two, three = (normalised(generator.normal(size=(count, DIMENSIONS)).astype(np.float32)) for _ in range(3))
     return UserVectors(one, two, three, np.full(count, 0.5, np.float32))
-
-
-@pytest.mark.parametrize("items", [3, 10, 1000])
-def test_the_nearest_items_are_those_that_sorting_all_would_find(items: int) -> None:
-    searched, texts = scorer(items)
-    asked = normalised(np.random.default_rng(1).normal(size=(50, TEXT)).astype(np.float32))
-
-    near = searched.nearest(asked)
-
-    alike = asked @ texts.T
-    wanted = np.sort(alike, axis=1)[:, ::-1][:, : min(10, items)]
-    np.testing.assert_allclose(near.similarity, wanted, atol=1e-4)
-    np.testing.assert_allclose(np.take_along_axis(alike, near.items, 1), wanted, atol=2e-4)
-    np.testing.assert_allclose(near.weight.sum(1), 1, atol=1e-5)
-    alone = [searched.nearest(one[None]).items[0] for one in asked]
-    assert (np.array(alone) == near.items).all()
 
 
 def test_interest_beyond_the_average_is_what_the_average_user_does_not_tell() -> None:
@@ -75,3 +62,36 @@ def test_rankings_are_judged_by_hand() -> None:
     recall, ndcg = recall_and_ndcg(top(scores, 2), [{1, 3}, {1}])
     assert recall.tolist() == [0.5, 1.0]
     assert ndcg.tolist() == pytest.approx([1 / (1 + 1 / np.log2(3)), 1 / np.log2(3)])
+
+
+# Somebody of whom there is a profile alone
+
+
+def world(users: int, told: float, seed: int = 3) -> tuple[Any, Any, Any]:
+    """Profiles of three views, where these users stand, and how standing follows from profiles; the rest is chance."""
+    generator = np.random.default_rng(seed)
+    profiles = np.asarray(generator.normal(0.2, 1.0, (users, 12)), np.float32)
+    rule = generator.normal(0.0, 1.0, (12, 4))
+    chance = generator.normal(0.0, 1.0, (users, 4))
+    return profiles, np.asarray(2.0 + told * profiles @ rule + chance, np.float32), told * rule
+
+
+def test_profiles_are_believed_as_far_as_they_told_of_others() -> None:
+    for told in (0.0, 0.1, 1.0):
+        profiles, standing, rule = world(400, told)
+        newcomers, _, _ = world(400, told, seed=4)
+
+        found = predict_from_profiles(newcomers, fit_cold_start(profiles, standing))
+
+        error = ((found - (2.0 + newcomers @ rule)) ** 2).mean()
+        # Everything that chance lets one learn: 12 of 400 degrees of freedom, and never more than was to be told.
+        assert error < min(2 * 13 / 400, 0.02 + (newcomers @ rule).var()), told
+
+
+@pytest.mark.parametrize("alike", [np.zeros((5, 3)), np.ones((5, 3)), np.ones((1, 3))])
+def test_of_profiles_that_are_all_alike_what_everybody_is_like_is_expected(alike: Any) -> None:
+    standing = np.arange(2.0 * len(alike), dtype=np.float32).reshape(-1, 2)
+
+    found = predict_from_profiles(np.ones_like(alike), fit_cold_start(alike, standing))
+
+    assert found == pytest.approx(np.tile(standing.mean(0), (len(alike), 1)))

@@ -233,13 +233,11 @@ def _fields(skill: Skill) -> dict[str, Any]:
 
 
 def _created(skill: Skill) -> float:
-    created: float = skill.metadata.get("created", skill.valid_from)
-    return created
+    return float(skill.metadata.get("created", skill.valid_from))
 
 
 def _value(skill: Skill) -> dict[str, Any]:
-    value: dict[str, Any] = _content(skill).get("value", {"text": skill.text})
-    return value
+    return dict(_content(skill).get("value", {"text": skill.text}))
 
 
 def _content(skill: Skill) -> Mapping[str, Any]:

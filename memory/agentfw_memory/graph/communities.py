@@ -13,10 +13,9 @@ owner, and a new user in those of the users with similar profiles, or of the fir
 
 from __future__ import annotations
 
-import io
+import json
 import random
 import threading
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -27,12 +26,15 @@ import numpy as np
 from agentfw_memory.errors import MissingExtraError
 from agentfw_memory.graph.arrays import Float32Array, Floats, Integers, grown
 from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.records import EdgeKind, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 
 Method = Literal["leiden", "louvain"]
 
 GROWTH = 1.25
 """Growth of the number of edges beyond which the graph is split again."""
+MINIMUM_WEIGHT = 0.05
+"""Minimum reward of a use that connects its user and skill. Modularity needs weights above zero."""
 ITERATIONS = 2
 """Passes of Leiden over the graph. A third one changes modularity only in the fourth digit."""
 MOST_COMPARED = 20_000
@@ -146,26 +148,26 @@ class Membership:
         if len(ended):
             self._labels[ended], self._saved = -1, False
         room = int((GROWTH - 1.0) * self._split_at) + self._split_at - self._edges
-        fresh = list(islice(self._rows.structure(self._row), max(room, 0) + 1))
+        fresh = list(islice(self._connections(self._row), max(room, 0) + 1))
         if len(fresh) > room:
             self.split_all()
             return
-        for row, user, skill, _ in fresh:
-            if not self.of(user):
-                self._put(user, self._newcomers.vote(user, self._labels), self.of(skill))
-            if not self.of(skill):
-                self._put(skill, None, self.of(user))
+        for row, _, use in fresh:
+            if not self.of(use.user):
+                self._put(use.user, self._newcomers.vote(use.user, self._labels), self.of(use.skill))
+            if not self.of(use.skill):
+                self._put(use.skill, None, self.of(use.user))
             self._row, self._edges, self._saved = row, self._edges + 1, False
 
     def split_all(self) -> None:
         """Split the graph in the store."""
         self._newcomers.catch_up()
         ends, weights = [np.zeros((0, 2), np.int64)], [np.zeros(0)]
-        rows = iter(self._rows.structure())
+        rows = self._connections(0)
         while batch := list(islice(rows, 50_000)):
             self._row = batch[-1][0]
-            ends.append(np.array([(user, skill) for _, user, skill, _ in batch], np.int64))
-            weights.append(np.array([weight for *_, weight in batch]))
+            ends.append(np.array([(use.user, use.skill) for *_, use in batch], np.int64))
+            weights.append(np.array([use.reward for *_, use in batch]))
         self._edges = self._split_at = sum(map(len, ends))
         similar = list(self._newcomers.pairs(np.unique(np.concatenate(ends)[:, 0])))
         ends.append(np.array(similar, np.int64).reshape(-1, 2))
@@ -184,25 +186,24 @@ class Membership:
         if self._saved:
             return
         nodes, labels = self.labels()
-        buffer = io.BytesIO()
-        at = np.array([self._row, self._edges, self._split_at])
-        levels = np.array(self._settings.resolutions)
-        np.savez(buffer, allow_pickle=False, nodes=nodes, labels=labels, at=at, levels=levels)
+        state = {"nodes": nodes.tolist(), "labels": labels.tolist(), "levels": self._settings.resolutions}
+        state["at"] = self._row, self._edges, self._split_at
         with self._rows.writing() as change:
-            self._rows.save_state(change, self._state, buffer.getvalue())
+            self._rows.save_state(change, self._state, json.dumps(state).encode())
         self._saved = True
 
     # Helpers
 
+    def _connections(self, after: int) -> Iterator[tuple[int, EdgeKind, Use]]:
+        return self._rows.uses(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT)
+
     def _load(self) -> None:
-        if (kept := self._rows.state(self._state)) is None:
-            return
         try:
-            with np.load(io.BytesIO(kept), allow_pickle=False) as arrays:
-                if arrays["levels"].tolist() == list(self._settings.resolutions):
-                    self._use(arrays["nodes"], arrays["labels"])
-                    self._row, self._edges, self._split_at = arrays["at"].tolist()
-        except (EOFError, LookupError, OSError, TypeError, ValueError, zipfile.BadZipFile):
+            kept = json.loads(self._rows.state(self._state) or b"{}")
+            if kept and kept["levels"] == list(self._settings.resolutions):
+                self._use(np.array(kept["nodes"], np.int64), np.array(kept["labels"], np.int64))
+                self._row, self._edges, self._split_at = kept["at"]
+        except (LookupError, TypeError, ValueError):
             self._row = self._edges = self._split_at = 0  # an unreadable state is computed again
 
     def _use(self, nodes: Integers, labels: Integers) -> None:
@@ -246,11 +247,9 @@ class _Newcomers:
         """Take over new and changed profiles."""
         counter = self._rows.store.head().counter
         if self._neighbours and counter != self._counter:
-            for user in self._rows.profiles_changed(self._counter):
-                profile = self._rows.profile(user)
-                if profile is not None:
-                    self._profiles[user] = profile
-                    self._stacked = None
+            if changed := self._rows.profiles(self._counter):
+                self._profiles |= changed
+                self._stacked = None
             self._counter = counter
 
     def vote(self, user: int, labels: Integers) -> Integers | None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -96,7 +96,7 @@ class Sharing:
         # Not ended but deleted: its text may be of the one who left.
         forget_user(rows, change, number)
         if enough:
-            self._recaller.focus_on(users[0])
+            self._recaller.focus(rows.names(users[:1])[users[0]])
             cache = self._recaller.cache
             texts = rows.texts(rows.owned(users[0]))
             own = np.array([skill for skill, other in texts.items() if meaning(other) == meaning(text)][:1], np.int64)
@@ -170,7 +170,14 @@ class Forgetter:
     def forget(self, user: str) -> Counts:
         """Delete the rows of a user."""
         number = self._rows.find("user", user)
-        return {} if number is None else self._deleted(lambda change: self._forget(change, number))
+        if number is None:
+            return {}
+        with self._recaller.writing() as change:
+            shared = self._sharing.behind(number)
+            counts = forget_user(self._rows, change, number)
+            for owner, copy in shared:
+                self._sharing.delete_unless_shared(change, owner, copy)
+        return counts
 
     def erase(self, skills: Iterable[int], version: int | None = None) -> Counts:
         """Delete the rows of skills, ended ones too, or of this past version of them. What isn't there is ignored."""
@@ -178,50 +185,32 @@ class Forgetter:
         some = Select("version", ("number", "owner"), {"number": Among(list(skills))}, distinct=True)
         for skill, owner in self._rows.store.read(some)[0]:
             owned.setdefault(owner, set()).add(skill)
-        return self._deleted(lambda change: self._erase(change, owned, version)) if owned else {}
-
-    # Helpers
-
-    def _deleted(self, delete: Callable[[Change], Counts]) -> Counts:
-        self._recaller.catch_up()
-        with self._rows.writing() as change:
-            self._recaller.catch_up(change.number - 1)
-            return delete(change)
-
-    def _forget(self, change: Change, user: int) -> Counts:
-        shared = self._sharing.behind(user)
-        counts = forget_user(self._rows, change, user)
-        for owner, copy in shared:
-            self._sharing.delete_unless_shared(change, owner, copy)
-        return counts
-
-    def _erase(self, change: Change, owned: dict[int, set[int]], version: int | None) -> Counts:
-        total: Counts = {}
-        for owner, skills in owned.items():
-            versions, trips = self._rows.store.read(
-                Select("version", ("number", "ordinal", "text", "valid_to"), {"owner": owner}),
-                Select("trajectory", ("number", "query", "outcome"), {"user": owner}),
-            )
-            rows = [(number, ordinal, text, end is not None) for number, ordinal, text, end in versions]
-            meant = [row for row in rows if row[0] in skills and version in (None, row[1])]
-            if version is not None and any(not past for *_, past in meant):
-                raise BadInputError(
-                    f"version {version} is what the skill says now",
-                    fix="update the skill first, retire it, or delete the whole skill",
-                )
-            texts = {text for _, _, text, _ in meant}
-            said = {frozenset(terms(text)) for text in texts}
-            chosen = {(number, ordinal) for number, ordinal, _, _ in meant}
-            same = [
-                (number, ordinal)
-                for number, ordinal, text, past in rows
-                if (number, ordinal) in chosen or (past and frozenset(terms(text)) in said)
-            ]
-            told = [number for number, query, outcome in trips if _tells(f"{query} {outcome}", said)]
-            counts = erase_versions(self._rows, change, same, told)
-            self._sharing.withdraw(change, owner, texts)
-            total = {name: total.get(name, 0) + count for name, count in counts.items()}
+        if not owned:
+            return {}
+        total = Counter[str]()
+        with self._recaller.writing() as change:
+            for owner, its in owned.items():
+                total.update(self._erase(change, owner, its, version))
         return total
+
+    def _erase(self, change: Change, owner: int, skills: set[int], version: int | None) -> Counts:
+        versions, trips = self._rows.store.read(
+            Select("version", ("number", "ordinal", "text", "valid_to"), {"owner": owner}),
+            Select("trajectory", ("number", "query", "outcome"), {"user": owner}),
+        )
+        meant = {row for row in versions if row[0] in skills and version in (None, row[1])}
+        if version is not None and any(end is None for *_, end in meant):
+            raise BadInputError(
+                f"version {version} is what the skill says now",
+                fix="update the skill first, retire it, or delete the whole skill",
+            )
+        texts = {text for _, _, text, _ in meant}
+        said = {frozenset(terms(text)) for text in texts}
+        same = [row for row in versions if row in meant or (row[3] is not None and frozenset(terms(row[2])) in said)]
+        told = [number for number, query, outcome in trips if _tells(f"{query} {outcome}", said)]
+        counts = erase_versions(self._rows, change, [(number, ordinal) for number, ordinal, *_ in same], told)
+        self._sharing.withdraw(change, owner, texts)
+        return counts
 
 
 def _tells(text: str, said: set[frozenset[str]]) -> bool:
@@ -237,32 +226,25 @@ def forget_user(rows: GraphRows, change: Change, user: int) -> Counts:
         Select("trajectory", ("number",), {"user": user}),
     )
     skills, trajectories = ([number for (number,) in some] for some in (versions, trips))
-    gone = [*skills, *trajectories, user]
-    neighbours = _neighbours(rows, gone)
     states = [name for (name,) in store.read(Select("state", ("name",)))[0] if name.startswith("communities")]
-    counts = store.write(
+    counts, neighbours = _delete_nodes(rows, change, skills, [*trajectories, user])
+    versions_gone, profiles, trips_gone, users, *_ = store.write(
         Delete("version", {"number": Among(skills)}),
-        Delete("live", {"number": Among(skills)}),
         Delete("profile", {"user": user}),
-        Delete("edge", {"source": Among(gone)}),
-        Delete("edge", {"target": Among(gone)}),
         Delete("trajectory", {"number": Among(trajectories)}),
-        Delete("node", {"number": Among(trajectories)}),
         Delete("node", {"number": user}),
+        Delete("node", {"number": Among(trajectories)}),
+        Delete("state", {"name": Among(states)}),
     )
-    receipt = {
-        "skills": len(skills),
-        "versions": counts[0],
-        "vectors": counts[1] + counts[2],
-        "edges": counts[3] + counts[4],
-        "trajectories": counts[5],
-        "nodes": counts[7] + _delete_unused(rows, neighbours),
+    rows.recount(change, sorted(neighbours))
+    return {
+        **counts,
+        "versions": versions_gone,
+        "vectors": counts["vectors"] + profiles,
+        "trajectories": trips_gone,
+        "nodes": counts["nodes"] + users,
         "communities": len(states),
     }
-    store.write(Delete("state", {"name": Among(states)}))
-    _note_forgotten(rows, change, [*skills, user])
-    rows.recount(change, sorted(neighbours.difference(gone)))
-    return receipt
 
 
 def erase_versions(
@@ -277,29 +259,31 @@ def erase_versions(
     numbers = sorted({number for number, _ in versions})
     left = store.read(Select("version", ("number",), {"number": Among(numbers)}, distinct=True))[0]
     skills = sorted(set(numbers).difference(number for (number,) in left))
-    neighbours = _neighbours(rows, skills)
-    counts = store.write(
+    counts, _ = _delete_nodes(rows, change, skills, [])
+    (emptied,) = store.write(Update("trajectory", {"number": Among(trajectories)}, {"query": "", "outcome": ""}))
+    return {**counts, "versions": sum(deleted), "trajectories": emptied}
+
+
+def _delete_nodes(rows: GraphRows, change: Change, skills: list[int], others: list[int]) -> tuple[Counts, set[int]]:
+    """Delete what is kept of skills and other nodes beside their own rows, and tell other processes that they are gone.
+
+    Return counts, and the nodes at the other end of their edges.
+    """
+    store, gone = rows.store, [*skills, *others]
+    neighbours = _neighbours(rows, gone)
+    vectors, sources, targets, *_ = store.write(
         Delete("live", {"number": Among(skills)}),
-        Delete("edge", {"source": Among(skills)}),
-        Delete("edge", {"target": Among(skills)}),
-        Update("trajectory", {"number": Among(trajectories)}, {"query": "", "outcome": ""}),
+        Delete("edge", {"source": Among(gone)}),
+        Delete("edge", {"target": Among(gone)}),
+        Delete("staged", {"number": Among(gone)}),
+        Delete("community", {"node": Among(gone)}),
     )
-    _note_forgotten(rows, change, skills)
-    return {
-        "skills": len(skills),
-        "versions": sum(deleted),
-        "vectors": counts[0],
-        "edges": counts[1] + counts[2],
-        "trajectories": counts[3],
-        "nodes": _delete_unused(rows, neighbours),
-    }
-
-
-def _note_forgotten(rows: GraphRows, change: Change, gone: list[int]) -> None:
-    """Delete what is kept beside the rows of nodes, and tell other processes that they are gone."""
-    rows.store.write(Delete("staged", {"number": Among(gone)}), Delete("community", {"node": Among(gone)}))
     rows.note_ended(change, gone)
-    rows.store.set_head(forgotten=change.number)
+    store.set_head(forgotten=change.number)
+    unused = _delete_unused(rows, neighbours)
+    return {"skills": len(skills), "vectors": vectors, "edges": sources + targets, "nodes": unused}, neighbours - {
+        *gone
+    }
 
 
 def _neighbours(rows: GraphRows, numbers: list[int]) -> set[int]:

@@ -88,7 +88,7 @@ _STORE = option(
     default=_served,
     show_default="runs/memory.db, as agentfw serve",
     metavar="PATH|URL",
-    help="Store of the graph: a file, or an address (postgresql://, duckdb://).",
+    help="Store of the graph: a file, or an address such as postgresql://.",
 )
 _TENANT = option("--tenant", default="agentfw", show_default=True, help="Tenant whose graph is used.")
 _EMBEDDER = option(

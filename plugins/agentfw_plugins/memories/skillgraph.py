@@ -90,7 +90,7 @@ _LIBRARY_ONLY = ("resolutions", "longest_text", "power_safe")
 class _StoreSettings(Settings):
     path: str = Field(
         "",
-        description="File or address (postgresql://, duckdb://) of the store. Default: skills.db in the run's folder.",
+        description="File or address (such as postgresql://) of the store. Default: skills.db in the run's folder.",
     )
     tenant: str = Field("agentfw", min_length=1, description="Tenant whose graph is used. Tenants share nothing.")
     embedder: str = Field(
@@ -182,7 +182,7 @@ class SkillGraphMemory(Memory):
         self._writer = None if self.writer_model is None else ModelWriter(self.writer_model, timeout=timeout)
         self._to_forget: dict[tuple[str, str], tuple[str, ...]] = {}
         """What a user has just asked to forget in a conversation. It goes if their next message says yes."""
-        self._met: dict[str, bytes] = {}
+        self._met: dict[str, str] = {}
         """A digest of the profile of each user that was met."""
 
     def open(self, folder: Path) -> None:
@@ -192,13 +192,10 @@ class SkillGraphMemory(Memory):
 
     def introduce(self, user: str, profile: Mapping[str, str]) -> None:
         text = _kept("\n".join(f"{view}: {words}" for view, words in profile.items()), _LONGEST_OUTCOME)
-        digest = blake2b(text.encode(errors="replace"), digest_size=16).digest()
-        if self.settings.one_list:
-            return
-        if text.strip() and self._met.get(user) != digest:
+        if not self.settings.one_list and text.strip() and self._met.get(user) != _digest(text):
             with translated_errors():
                 self.graph.set_profile(user, text)
-            self._met[user] = digest
+            self._met[user] = _digest(text)
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         text = _kept(query.text, _LONGEST_QUERY)
@@ -210,12 +207,14 @@ class SkillGraphMemory(Memory):
         user = self._owner(query.user)
         scenarios = tuple(filter(_is_name, query.scenarios))
         hits = await self._hits(text, user, max(query.limit, self.settings.by_value), scenarios)
+        if self._away:
+            return []
         if self.settings.by_value:
             hits = sorted(hits, key=lambda hit: -hit.skill.utility)[: query.limit]
         known = {hit.skill.id for hit in hits}
-        always = [] if self._away else await self._called(lambda: self.graph.standing(user, k=_ALWAYS_SHOWN))
+        always = await self._called(lambda: self.graph.standing(user, k=_ALWAYS_SHOWN))
         always = [skill for skill in always if skill.id not in known][: query.limit // 2]
-        going = [] if self._away else await self._called(lambda: self.graph.asked_to_forget(query.text, user=user))
+        going = await self._called(lambda: self.graph.asked_to_forget(query.text, user=user))
         about = {skill.id: _TO_FORGET for skill in going}
         shown = await self._cases(query, user)
         found = [
@@ -324,7 +323,7 @@ class SkillGraphMemory(Memory):
 
     async def _cases(self, query: Query, user: str) -> list[Case]:
         settings, most = self.settings, min(self.settings.cases, query.limit)
-        if not most or self._away:
+        if not most:
             return []
         text, tokens = _kept(query.text, _LONGEST_QUERY), settings.case_tokens
         return await self._called(
@@ -373,7 +372,7 @@ class SkillGraphMemory(Memory):
 
     def _trajectory(self, episode: Episode) -> Trajectory:
         user = self._owner(episode.task.user)
-        mark = blake2b(f"{self._run}\0{episode.task.user}".encode(errors="replace"), digest_size=8).hexdigest()
+        mark = _digest(f"{self._run}\0{episode.task.user}")
         observed = [event for event in episode.events if event.kind == "observation"]
         # What is said in a session of a live run was heard, and such a session is about anything.
         heard = any(event.kind == "session" and "run" in event.data for event in episode.events)
@@ -395,7 +394,7 @@ class SkillGraphMemory(Memory):
             tuple(skill.id for skill in recalled if _follows(episode, skill)),
             # What the user thinks of an answer is said of what was recalled for it.
             tuple(skill.id for skill in recalled) if rated else (),
-            *(map(_answer, _case(episode, rated)) if self.settings.cases else ()),
+            *((_kept(text, _LONGEST_QUERY) for text in _case(episode, rated)) if self.settings.cases else ()),
         )
 
     def _recalled(self, episode: Episode) -> list[Skill]:
@@ -426,10 +425,6 @@ def _case(episode: Episode, rated: bool) -> tuple[str, str]:
     place = newest.get("turn")
     turn = episode.turns[place if isinstance(place, int) and place < len(episode.turns) else -1]
     return turn.said or turn.text, str(newest.get("correction") or "")
-
-
-def _answer(text: str) -> str:
-    return _kept(text, _LONGEST_QUERY)
 
 
 def _reasons(why: Why) -> dict[str, object]:

@@ -51,15 +51,15 @@ def train_profiles(
     count, dimensions = views.shape[1:]
     generator = torch.Generator().manual_seed(settings.seed)
     weights = {
-        "views.weight": _initial((dimensions, dimensions), dimensions, generator),
+        "views.weight": uniform((dimensions, dimensions), dimensions, generator),
         "views.bias": torch.zeros(dimensions),
-        "views.asks": _initial((dimensions,), dimensions, generator),
+        "views.asks": uniform((dimensions,), dimensions, generator),
     }
     if count == 1 or len(known) < 2:
         return {name: value.numpy() for name, value in weights.items()}
     for view in range(count):
         for layer, (outside, inside) in {"first": (HIDDEN, dimensions), "second": (dimensions, HIDDEN)}.items():
-            weights[f"{view}.{layer}.weight"] = _initial((outside, inside), inside, generator)
+            weights[f"{view}.{layer}.weight"] = uniform((outside, inside), inside, generator)
             weights[f"{view}.{layer}.bias"] = torch.zeros(outside)
     weights = {name: value.to(device).requires_grad_() for name, value in weights.items()}
     optimizer = torch.optim.Adam(list(weights.values()), lr=LEARNING_RATE)
@@ -95,7 +95,8 @@ def _loss(views: Any, present: Any, weights: Any, settings: PreferenceSettings, 
     return loss
 
 
-def _initial(shape: tuple[int, ...], inside: int, generator: Any) -> Any:
+def uniform(shape: tuple[int, ...], inside: int, generator: Any) -> Any:
+    """Return initial weights of a layer with so many inputs."""
     import torch
 
     return (torch.rand(shape, generator=generator) * 2 - 1) / inside**0.5

@@ -224,6 +224,7 @@ class Dataset:
     """Shape (users, views, text dimensions). Missing views are zeros."""
     view_names: tuple[str, ...]
     facts: Mapping[str, int]
+    """Counts of what isn't a like."""
 
     @classmethod
     def build(
@@ -247,11 +248,9 @@ class Dataset:
             )
         view_names = tuple(sorted({name for views in profiles.values() for name in views}))
         facts = {
-            **counts_of(users, items, likes, texts),
             "dislikes": len(interactions.dislikes),
             "duplicates": interactions.duplicates,
             "contradictions": interactions.contradictions,
-            "users_without_profile": sum(user not in profiles for user in users),
         }
         return cls(
             users,
@@ -275,16 +274,6 @@ class Dataset:
         held = np.zeros(len(by_user), bool)
         held[order[by_user]] = rank < np.repeat(quota, counts)
         return replace(self, likes=self.likes[:, ~held]), self.likes[:, held]
-
-
-def counts_of(users: Sequence[str], items: Sequence[str], likes: Pairs, texts: Mapping[str, str]) -> dict[str, int]:
-    return {
-        "users": len(users),
-        "items": len(items),
-        "likes": likes.shape[1],
-        "items_without_text": sum(item not in texts for item in items),
-        "users_with_one_like": int((np.bincount(likes[0], minlength=len(users)) == 1).sum()),
-    }
 
 
 def places_of(pairs: Sequence[tuple[str, str]], users: Sequence[str], items: Sequence[str]) -> Pairs:

@@ -128,7 +128,7 @@ class PreferenceModel:
     @property
     def facts(self) -> dict[str, int]:
         """Counts of the training tables, such as likes and duplicates."""
-        return dict(self._state.facts)
+        return self._state.counts()
 
     @property
     def history(self) -> list[dict[str, float]]:

@@ -28,7 +28,7 @@ import numpy as np
 from ..errors import BadInputError, FileRefusedError, MissingExtraError, StorageError
 from .cold_start import merged, predict_from_profiles
 from .encoders import Encoder, Float32Array
-from .input_tables import Interactions, Pairs, Profiles, counts_of, encoded_items, encoded_views, places_of
+from .input_tables import Interactions, Pairs, Profiles, encoded_items, encoded_views, places_of
 from .preference_settings import PreferenceSettings
 from .propagation import Adjacency, propagated
 from .scoring import Scorer
@@ -133,6 +133,7 @@ class ModelState:
     weights: Mapping[str, Float32Array]
     """The networks: all weights except the embeddings of users and items."""
     facts: Mapping[str, int]
+    """Counts of what was read and isn't a like."""
     history: tuple[Mapping[str, float], ...]
 
     def embeddings(self) -> tuple[Float32Array, Float32Array]:
@@ -146,6 +147,18 @@ class ModelState:
         after = propagated(before, Adjacency.of(self.likes, users, items), self.settings.layers)
         user_rows, item_rows = after[:users], after[users:]
         return user_rows, self._with_neighbours(item_rows, np.bincount(self.likes[1], minlength=len(self.items)) == 0)
+
+    def counts(self) -> dict[str, int]:
+        """Return how much there is of what a model is made of."""
+        return {
+            "users": len(self.users),
+            "items": len(self.items),
+            "likes": self.likes.shape[1],
+            "items_without_text": sum(item not in self.titles for item in self.items),
+            "users_with_one_like": int((np.bincount(self.likes[0], minlength=len(self.users)) == 1).sum()),
+            **{name: self.facts[name] for name in ("dislikes", "duplicates", "contradictions")},
+            "users_without_profile": int((self.by_profile == 0).all((1, 2)).sum()),
+        }
 
     def with_likes(self) -> Any:
         """Return which users have likes."""
@@ -198,7 +211,6 @@ class ModelState:
         likes, again = np.concatenate([self.likes[:, stays], fresh_pairs[:, fresh]], axis=1), int((~fresh).sum())
         if not likes.size:
             raise BadInputError("no like would be left", fix="leave out some of the dislikes")
-        titles = {**self.titles, **texts}
         by_profile = _padded(self.by_profile, len(users))
         if profiles and encoder is not None:
             place_of = {user: place for place, user in enumerate(users)}
@@ -207,18 +219,16 @@ class ModelState:
             self,
             users=users,
             items=items,
-            titles=titles,
+            titles={**self.titles, **texts},
             likes=likes,
             own_users=_padded(self.own_users, len(users)),
             own_items=_padded(self.own_items, len(items)),
             by_profile=by_profile,
             texts=self._texts_with(texts, items, encoder),
             facts={
-                **counts_of(users, items, likes, titles),
                 "dislikes": self.facts["dislikes"] + len(interactions.dislikes),
                 "duplicates": self.facts["duplicates"] + interactions.duplicates + again,
                 "contradictions": self.facts["contradictions"] + interactions.contradictions,
-                "users_without_profile": int((by_profile == 0).all((1, 2)).sum()),
             },
         )
         untrained = np.arange(len(items)) >= len(self.items)
@@ -232,18 +242,12 @@ class ModelState:
             raise BadInputError("no like would be left", fix="delete the model instead")
         likes = np.stack([likes[0] - (likes[0] > place), likes[1]])
         users = self.users[:place] + self.users[place + 1 :]
-        by_profile = np.delete(self.by_profile, place, axis=0)
         return replace(
             self,
             users=users,
             likes=likes,
             own_users=np.delete(self.own_users, place, axis=0),
-            by_profile=by_profile,
-            facts={
-                **self.facts,
-                **counts_of(users, self.items, likes, self.titles),
-                "users_without_profile": int((by_profile == 0).all((1, 2)).sum()),
-            },
+            by_profile=np.delete(self.by_profile, place, axis=0),
         )
 
     def _texts_with(self, texts: Mapping[str, str], items: tuple[str, ...], encoder: Encoder | None) -> Float32Array:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -93,27 +94,22 @@ def propagate(embeddings: Any, matrix: Any, layers: int) -> Any:
     return _function().apply(embeddings, matrix, layers)
 
 
+@cache
 def _function() -> Any:
     """Return the autograd function. It is defined on first use, because its base class is torch's."""
-    global _FUNCTION
-    if _FUNCTION is None:
-        import torch
+    import torch
 
-        class Propagation(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
-            @staticmethod
-            def forward(context: Any, embeddings: Any, matrix: Any, layers: int) -> Any:
-                context.matrix, context.layers = matrix, layers
-                return _mean(embeddings, matrix, layers)
+    class Propagation(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
+        @staticmethod
+        def forward(context: Any, embeddings: Any, matrix: Any, layers: int) -> Any:
+            context.matrix, context.layers = matrix, layers
+            return _mean(embeddings, matrix, layers)
 
-            @staticmethod
-            def backward(context: Any, *gradients: Any) -> Any:
-                return _mean(gradients[0], context.matrix, context.layers), None, None
+        @staticmethod
+        def backward(context: Any, *gradients: Any) -> Any:
+            return _mean(gradients[0], context.matrix, context.layers), None, None
 
-        _FUNCTION = Propagation
-    return _FUNCTION
-
-
-_FUNCTION: Any = None
+    return Propagation
 
 
 def _mean(embeddings: Any, matrix: Any, layers: int) -> Any:

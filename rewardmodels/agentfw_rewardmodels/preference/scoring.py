@@ -94,7 +94,10 @@ class Scorer:
         step = max(1, BLOCK_SIZE // len(self._texted))
         for begin in range(0, len(vectors), step):
             part = slice(begin, begin + step)
-            found[part], similarity[part] = _highest(vectors[part] @ self._texts.T, count)
+            # Rounded first, because the last digits depend on the batch size.
+            scores = np.rint(vectors[part] @ self._texts.T * RESOLUTION) / RESOLUTION
+            found[part] = top(scores, count)
+            similarity[part] = np.take_along_axis(scores, found[part], 1)
         weight = softmax(similarity / self._settings.nearest_temperature)
         return Neighbours(self._texted[found], similarity, np.asarray(weight, np.float32))
 
@@ -153,20 +156,6 @@ class _Spread:
         """Standardise scores by each user's mean and deviation."""
         variance = np.einsum("nd,nd->n", users @ self.covariance, users)
         return (values - users @ self.mean) / np.maximum(np.sqrt(np.maximum(variance, 0.0)), MINIMUM_DEVIATION)
-
-
-def _highest(scores: Float32Array, count: int) -> tuple[NDArray[np.int64], Float32Array]:
-    """Return the indexes and values of the `count` highest of each row, highest first.
-
-    Values are rounded first, because their last digits depend on the batch size.
-    """
-    scores = _rounded(scores)
-    best = top(scores, count)
-    return best, np.take_along_axis(scores, best, 1)
-
-
-def _rounded(values: Float32Array) -> Float32Array:
-    return np.asarray(np.rint(values * RESOLUTION) / RESOLUTION, np.float32)
 
 
 def by_user(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[set[int]]]:

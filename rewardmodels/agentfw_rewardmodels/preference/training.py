@@ -13,14 +13,14 @@ The held-out likes are evaluated every `look_every` epochs, and the best weights
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadInputError, MissingExtraError
-from .cold_start import fit_cold_start, merged, predict_from_profiles, train_profiles
+from .cold_start import fit_cold_start, merged, predict_from_profiles, train_profiles, uniform
 from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
 from .formulas import Batch, Embeddings, normalised, objective, user_vectors
 from .input_tables import (
@@ -152,7 +152,7 @@ class Trainer:
             return torch.randn(shape, generator=generator) * INITIAL_DEVIATION
         if name.endswith("bias"):
             return torch.zeros(shape)
-        return (torch.rand(shape, generator=generator) * 2 - 1) / shape[-1] ** 0.5
+        return uniform(shape, shape[-1], generator)
 
     def step(self, drawn: Batch) -> float:
         """Do one optimizer step, and return the loss before it."""
@@ -195,24 +195,24 @@ class Trainer:
         self, validation: Pairs, report: Callable[[Progress], None]
     ) -> tuple[dict[str, Float32Array], list[dict[str, float]]]:
         """Train until the last epoch or early stopping. Return the weights and the history."""
-        settings = self.settings
-        state = _State(best=self._copied())
-        while state.epoch < settings.epochs and state.without_improvement < settings.patience:
-            state.epoch += 1
-            steps = [self.step(places) for places in self.drawer.epoch(state.epoch)]
-            loss, metric = float(np.mean(steps)), None
+        settings, history = self.settings, list[dict[str, float]]()
+        best, highest, without_improvement = self._copied(), -1.0, 0
+        for epoch in range(1, settings.epochs + 1):
+            loss, metric = float(np.mean([self.step(places) for places in self.drawer.epoch(epoch)])), None
             if not np.isfinite(loss):
                 raise BadInputError(
-                    f"training diverged in epoch {state.epoch}: the loss is {loss}", fix="lower learning_rate"
+                    f"training diverged in epoch {epoch}: the loss is {loss}", fix="lower learning_rate"
                 )
-            if validation.size and (state.epoch % settings.look_every == 0 or state.epoch == settings.epochs):
+            if validation.size and (epoch % settings.look_every == 0 or epoch == settings.epochs):
                 metric = self.validate(validation)
-                state.without_improvement += 1
-                if metric > state.metric:
-                    state.metric, state.best, state.without_improvement = metric, self._copied(), 0
-            state.history.append({"epoch": state.epoch, "loss": loss, **({} if metric is None else {"metric": metric})})
-            report(Progress("preferences", state.epoch, settings.epochs, loss, metric))
-        return state.best if validation.size else self._copied(), state.history
+                without_improvement += 1
+                if metric > highest:
+                    highest, best, without_improvement = metric, self._copied(), 0
+            history.append({"epoch": epoch, "loss": loss, **({} if metric is None else {"metric": metric})})
+            report(Progress("preferences", epoch, settings.epochs, loss, metric))
+            if without_improvement >= settings.patience:
+                break
+        return best if validation.size else self._copied(), history
 
     def validate(self, validation: Pairs) -> float:
         """Return the NDCG of the held-out likes, by the score that the model ranks by."""
@@ -233,15 +233,6 @@ class Trainer:
 
     def _copied(self) -> dict[str, Float32Array]:
         return {name: value.detach().cpu().numpy().copy() for name, value in self.weights.items()}
-
-
-@dataclass(slots=True)
-class _State:
-    best: dict[str, Float32Array]
-    epoch: int = 0
-    metric: float = -1.0
-    without_improvement: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
 
 
 def shapes_of(users: int, items: int, dimensions: int, text: int) -> dict[str, tuple[int, ...]]:

@@ -263,7 +263,7 @@ def run(folder: Path, new_store: Callable[[], str], examples: int, steps: int) -
 
 @pytest.mark.slow
 def test_on_a_file(tmp_path: Path) -> None:
-    run(tmp_path, lambda: str(Path(tempfile.mkdtemp(dir=tmp_path)) / "skills.db"), examples=8, steps=20)
+    run(tmp_path, lambda: str(Path(tempfile.mkdtemp(dir=tmp_path)) / "skills.db"), examples=6, steps=20)
 
 
 @pytest.mark.slow

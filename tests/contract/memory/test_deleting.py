@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -177,3 +178,47 @@ def test_vectors_that_are_being_made_anew_forget_too(tmp_path: Path, open_graph:
         assert best.skill.id == changed
         assert best.why.query == pytest.approx(1.0, abs=1e-5)
     assert bytes_of("black coffee") not in everything(folder)
+
+
+def fill(graph: SkillGraph) -> None:
+    """A graph of three people; one of them, and all that is hers alone, is called unmistakable."""
+    generator = random.Random(7)
+    for place in range(120):
+        owner = generator.choice(["unmistakable-ana", "ben", "cleo"])
+        mark = "unmistakable" if owner == "unmistakable-ana" else "plain"
+        text = f"{mark}-{place} " + f"{mark} " * generator.choice([1, 5, 30, 200, 1000])
+        visibility: Literal["private", "shared"] = generator.choice(["private", "shared"])
+        skill = graph.add(
+            owner=owner, text=text, tools=[f"{mark}-tool", "calendar"], scenarios=["meeting"], visibility=visibility
+        )
+        if generator.random() < 0.3:
+            graph.update(skill.id, text=f"{mark}-{place} changed {text[:50]}")
+        if generator.random() < 0.1:
+            graph.retire(skill.id)
+        if generator.random() < 0.2:
+            outcome = f"{mark} wants tea with {mark}."
+            graph.learn(Trajectory(f"{mark} trip {place}", owner, f"{mark} query", ("meeting",), (), outcome), 0.9)
+    graph.set_profile("unmistakable-ana", "unmistakable taste")
+    graph.recall("meeting", user="ben")
+
+
+@pytest.mark.slow
+def test_no_byte_is_left_and_the_receipt_says_what_went(tmp_path: Path) -> None:
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:32") as graph:
+        fill(graph)
+        graph.prepare()
+        assert b"unmistakable" in everything(tmp_path)
+        before = graph.admin.stats()
+        receipt = graph.forget("unmistakable-ana")
+        assert b"unmistak" not in everything(tmp_path)
+        after = graph.admin.stats()
+        assert receipt.user == "unmistakable-ana"
+        assert after.nodes["trajectory"] == before.nodes["trajectory"] - receipt.trajectories
+        assert after.nodes["user"] == before.nodes["user"] - 1
+        assert min(receipt.skills, receipt.versions, receipt.vectors, receipt.edges, receipt.trajectories) > 0
+        assert receipt.communities == 1
+        hits = graph.recall("unmistakable", user="ben", k=50)
+        assert {hit.skill.owner for hit in hits} <= {"ben", "cleo"}
+        assert graph.recall("unmistakable", user="unmistakable-ana", at_least=0.0)  # a stranger now: what is shared
+        assert graph.forget("unmistakable-ana").skills == 0
+    assert b"unmistakable" not in everything(tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,22 +73,6 @@ def test_the_papers_score_is_the_weighted_sum_of_its_terms(tmp_path: Path) -> No
         assert hit.score == pytest.approx(terms + weights.community_weight * why.community, abs=1e-6)
 
 
-def test_two_hops_bring_what_likeness_alone_does_not(tmp_path: Path) -> None:
-    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as graph:
-        graph.add(owner="ben", text="alpha beta gamma", visibility="shared")
-        far = graph.add(owner="ben", text="something else altogether", visibility="shared")
-        graph.add_all([NewSkill(f"user{place}", f"alpha beta {place}", visibility="shared") for place in range(12)])
-    query = "alpha beta gamma"
-    pools = {}
-    for siblings in (20, 0):
-        chosen = replace(GraphSettings.ablation("full"), siblings=siblings, user_weight=0.3)
-        with SkillGraph.open(tmp_path / "skills.db", tenant="team", settings=chosen) as graph:
-            hits = graph.recall(query, user="ben", k=10)
-            pools[siblings] = {hit.skill.id: hit.why.path for hit in hits}
-    assert "same owner (ben)" in pools[20][far.id]
-    assert far.id not in pools[0]
-
-
 def test_what_others_keep_private_does_not_take_places(graph: SkillGraph) -> None:
     graph.add_all([NewSkill("ana", f"move my meeting {place}") for place in range(200)])
     graph.add_all([NewSkill("ben", f"meeting room {place}") for place in range(12)])
@@ -123,7 +106,7 @@ def test_a_user_without_a_profile_is_the_mean_of_their_skills(graph: SkillGraph)
     graph.recall("drink", user="ana")  # from here on the mean is kept up to date
     graph.add(owner="ana", text="black coffee")
     graph.update("s2", text="green tea")
-    rows = graph._recaller.embed(["green tea", "black coffee"])
+    rows = graph.embedder.embed(["green tea", "black coffee"])
     mean = rows.sum(0) / np.linalg.norm(rows.sum(0))
     whys = {hit.skill.text: hit.why.user for hit in graph.recall("drink", user="ana")}
     assert whys == {

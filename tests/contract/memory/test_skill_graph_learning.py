@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentfw_memory import BadInputError, GraphSettings, SkillDraft, SkillGraph, Step, Trajectory
+from agentfw_memory import BadInputError, GraphSettings, Learned, SkillDraft, SkillGraph, Step, Trajectory
 
 pytest.importorskip("igraph")
 
@@ -24,9 +24,13 @@ def drafting(*texts: str) -> Any:
     return extract
 
 
-def opened(place: str | Path = ":memory:", *, extractor: Any = None, **settings: Any) -> SkillGraph:
+AS_SAID = None
+"""The graph's own extractor."""
+
+
+def opened(place: str | Path = ":memory:", *, extractor: Any = drafting(), **settings: Any) -> SkillGraph:  # noqa: B008
     chosen = GraphSettings(**settings)
-    return SkillGraph.open(place, tenant="team", embedder="hash", settings=chosen, extractor=extractor or drafting())
+    return SkillGraph.open(place, tenant="team", embedder="hash", settings=chosen, extractor=extractor)
 
 
 def trip(name: str, outcome: str = "", *, user: str = "ana", skills: Sequence[str] = ()) -> Trajectory:
@@ -160,3 +164,54 @@ def test_a_trajectory_that_cannot_be_is_refused_and_nothing_learned(changed: dic
             graph.learn({"id": "t", "user": "ana", "query": "q", "outcome": "offer it", **changed}, reward)
         assert refusal.value.fix
         assert graph.admin.stats().nodes == {"skill": 0}
+
+
+# What users say: also after a failure, and when they say something else later
+
+
+def say(graph: SkillGraph, name: str, words: str, reward: float = 0.9, *, about: str = "dining") -> Learned:
+    return graph.learn(Trajectory(name, "ana", "a table for two", (about,), (), words), reward)
+
+
+def texts(graph: SkillGraph, about: str = "dining") -> set[str]:
+    return {hit.skill.text for hit in graph.recall(about, user="ana", k=20)}
+
+
+def test_what_a_user_says_after_a_failure_is_learned() -> None:
+    with opened(extractor=AS_SAID) as graph:
+        learned = say(graph, "t1", "I prefer quiet tables.", reward=0.2)
+
+        assert texts(graph) == {"For dining: I prefer quiet tables."}
+        assert graph.get(learned.added[0]).uses == 0  # it wasn't tried, so the failure isn't its own
+    with opened(extractor=AS_SAID, wishes_from=0.5) as graph:
+        say(graph, "t1", "I prefer quiet tables.", reward=0.2)
+
+        assert texts(graph) == set()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("prefer quiet tables near the window", "prefer loud tables near the window"),
+        ("prefer jazz with friends at dinner", "prefer rock with friends at dinner"),
+    ],
+)
+def test_the_opposite_in_nearly_the_same_words_becomes_the_newest_version(before: str, after: str) -> None:
+    with opened(extractor=AS_SAID, merge_above=0.5) as graph:
+        first = say(graph, "t1", f"I {before}.")
+        (old,) = texts(graph)
+
+        second = say(graph, "t2", f"I {after}.")
+
+        (new,) = texts(graph)
+        assert new != old
+        assert second.updated == first.added
+        assert [version.text for version in graph.history(first.added[0]).versions] == [old, new]
+
+
+def test_without_newest_wins_both_stay() -> None:
+    with opened(extractor=AS_SAID, merge_above=0.5, newest_wins=False) as graph:
+        say(graph, "t1", "I prefer quiet tables near the window")
+        say(graph, "t2", "I prefer loud tables near the window")
+
+        assert len(texts(graph)) == 2

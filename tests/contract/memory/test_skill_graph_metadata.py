@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -185,3 +186,26 @@ def test_everything_can_be_called_in_an_event_loop(tmp_path: Path) -> None:
     assert asyncio.run(talk()) == ["ask twice"]
     assert methods(AsyncSkillGraph) == methods(SkillGraph) - {"open", "tenants", "reembed"}
     assert len(methods(SkillGraph)) <= 25
+
+
+def test_an_event_loop_goes_on_while_something_is_recalled() -> None:
+    """The embedder waits for the loop. If recall blocked the loop, neither could go on."""
+    loop_went_on = threading.Event()
+    waiting = False
+
+    def embed(texts: Any) -> Any:
+        if waiting and not loop_went_on.wait(timeout=20):
+            raise ValueError("the event loop was blocked")
+        return [[1.0, float(len(text))] for text in texts]
+
+    async def both(graph: SkillGraph) -> list[str]:
+        recalling = asyncio.ensure_future(AsyncSkillGraph(graph).recall("tea", user="ana"))
+        await asyncio.sleep(0.01)
+        loop_went_on.set()
+        return [hit.skill.text for hit in await recalling]
+
+    with SkillGraph.open(":memory:", tenant="t", embedder=embed) as graph:
+        graph.add(owner="ana", text="green tea")
+        waiting = True
+
+        assert asyncio.run(both(graph)) == ["green tea"]

@@ -70,3 +70,30 @@ def test_processes_that_write_at_once_and_are_killed_lose_nothing(tmp_path: Path
         assert len({skill.text for skill in kept}) == len(kept)
         found = {hit.skill.id for hit in graph.recall("knows", user="ana", k=len(kept), at_least=0)}
         assert found == {skill.id for skill in kept}
+
+
+ELSEWHERE = """
+import sys
+from agentfw_memory import SkillGraph
+with SkillGraph.open(sys.argv[1], tenant="t", embedder="hash") as graph:
+    graph.add(owner="ben", text=sys.argv[2])
+    print(graph.admin.stats().nodes["skill"])
+"""
+
+
+def skills_after_adding_elsewhere(path: Path, text: str) -> int:
+    return int(subprocess.run([sys.executable, "-c", ELSEWHERE, path, text], check=True, stdout=subprocess.PIPE).stdout)
+
+
+@pytest.mark.nightly
+def test_what_is_added_is_on_disk_although_the_file_is_opened_twice_here(tmp_path: Path) -> None:
+    """Another process that closes it would remove what SQLite writes to, if this one had lost its locks."""
+    path = tmp_path / "graph.db"
+    with (
+        SkillGraph.open(path, tenant="t", embedder="hash") as first,
+        SkillGraph.open(path, tenant="t", embedder="hash"),
+    ):
+        first.add(owner="ana", text="Likes tea")
+        assert skills_after_adding_elsewhere(path, "Travels by train") == 2
+        first.add(owner="ana", text="Lives in Berlin")
+        assert skills_after_adding_elsewhere(path, "Gets up at six") == 4

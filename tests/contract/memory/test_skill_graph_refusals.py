@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from agentfw_memory import (
     SkillGraph,
     StorageError,
     StoreRefusedError,
+    StrategyHubs,
     UnknownSkillError,
 )
 
@@ -168,20 +170,39 @@ def test_a_file_of_another_program_is_refused_and_untouched(tmp_path: Path, make
     before = path.read_bytes()
     with pytest.raises(StoreRefusedError, match=r"theirs\.db"):
         SkillGraph.open(path, tenant="t", embedder="hash")
+    with pytest.raises(ValueError, match=r"theirs\.db"):
+        StrategyHubs.open(path)
     assert path.read_bytes() == before
 
 
-def test_a_newer_file_is_refused_and_untouched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("opened", [lambda path: SkillGraph.open(path, tenant="t", embedder="hash"), StrategyHubs.open])
+def test_a_newer_file_is_refused_and_untouched(tmp_path: Path, opened: Callable[[Path], Any]) -> None:
     path = tmp_path / "skills.db"
-    SkillGraph.open(path, tenant="t", embedder="hash").close()
+    opened(path).close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.execute("PRAGMA journal_mode = DELETE")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreRefusedError, match="another version"):
-        SkillGraph.open(path, tenant="t", embedder="hash")
+    with pytest.raises((StoreRefusedError, ValueError), match="another version"):
+        opened(path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("sql", "named"),
+    [
+        ("CREATE TRIGGER away AFTER INSERT ON version BEGIN DELETE FROM live; END", "trigger away"),
+        ("CREATE VIEW more AS SELECT * FROM node", "view more"),
+    ],
+)
+def test_a_file_with_triggers_or_views_is_refused(tmp_path: Path, sql: str, named: str) -> None:
+    SkillGraph.open(tmp_path / "graph.db", tenant="t", embedder="hash:16").close()
+    with closing(sqlite3.connect(tmp_path / "graph.db")) as connection:
+        connection.execute(sql)
+
+    with pytest.raises(StoreRefusedError, match=named):
+        SkillGraph.open(tmp_path / "graph.db", tenant="t", embedder="hash:16")
 
 
 def test_a_place_that_is_no_file_is_refused(tmp_path: Path) -> None:

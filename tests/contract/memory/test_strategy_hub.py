@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -95,33 +93,6 @@ def test_who_is_forgotten_leaves_no_byte_in_the_files(tmp_path: Path) -> None:
         left = b"".join(file.read_bytes() for file in tmp_path.iterdir())
         assert b"unmistakable" not in left
         assert hubs.hub("ben").list() == ("stays",)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda path: path.write_bytes(b"PK\x03\x04 this is something else" * 100),
-        lambda path: sqlite3.connect(path).executescript("CREATE TABLE theirs (a)"),
-        lambda path: sqlite3.connect(path).executescript("PRAGMA application_id = 7"),
-    ],
-)
-def test_a_file_of_another_program_is_refused_and_untouched(tmp_path: Path, make: Callable[[Path], object]) -> None:
-    path = tmp_path / "theirs.db"
-    make(path)
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"theirs\.db"):
-        StrategyHubs.open(path)
-    assert path.read_bytes() == before
-
-
-def test_a_newer_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "hubs.db"
-    StrategyHubs.open(path).close()
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(ValueError, match="another version"):
-        StrategyHubs.open(path)
 
 
 _WRITER = """

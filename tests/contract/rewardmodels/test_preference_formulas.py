@@ -10,8 +10,10 @@ docs/reference/preference-model.md lists.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,9 @@ from agentfw_rewardmodels import PreferenceModel, PreferenceSettings, open_encod
 
 pytest.importorskip("torch")
 
+safetensors = pytest.importorskip("safetensors.numpy")
+
 Rows = NDArray[np.float64]
-ViewOf = Callable[[PreferenceModel], Any]
-"""Gives `users` and `items` before the propagation, `likes`, `texts` and `weights` by name, as arrays."""
 
 NOTHING = PreferenceSettings(
     dimensions=6,
@@ -87,6 +89,30 @@ def first_loss(
 # The formulas
 
 
+@dataclass(frozen=True)
+class ModelView:
+    """The parameters of a model before any formula was applied."""
+
+    users: Rows
+    """Embeddings before the propagation, one row a user."""
+    items: Rows
+    likes: NDArray[np.int64]
+    """Two rows: indexes of users, and of the items that they like."""
+    texts: Rows
+    weights: dict[str, Rows]
+
+
+def view_of(model: PreferenceModel) -> ModelView:
+    """Save a model, and read its arrays. The names of the arrays stand here and in no test."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(folder)
+        (file,) = Path(folder).glob("*.safetensors")
+        arrays: dict[str, Any] = safetensors.load_file(file)
+    rows = {name: array.astype(np.float64) for name, array in arrays.items()}
+    weights = {name.removeprefix("weights."): array for name, array in rows.items() if name.startswith("weights.")}
+    return ModelView(rows["own_users"], rows["own_items"], arrays["likes"], rows["texts"], weights)
+
+
 def unit(row: Rows) -> Rows:
     return row / math.sqrt(float(row @ row) + 1e-12)
 
@@ -98,7 +124,7 @@ def log_sigmoid(x: float) -> float:
 class Formulas:
     """The quantities of the objective at the parameters of a model."""
 
-    def __init__(self, view: Any, layers: int = 2) -> None:
+    def __init__(self, view: ModelView, layers: int = 2) -> None:
         self.view = view
         self.pairs = list(zip(view.likes[0].tolist(), view.likes[1].tolist(), strict=True))
         users, items = len(view.users), len(view.items)
@@ -157,8 +183,8 @@ class Formulas:
         return float(np.mean([1.0 - self.position(self.view.texts[one]) @ unit(self.items[one]) for one in batch]))
 
 
-@pytest.fixture
-def art_and_jazz(view_of: ViewOf) -> tuple[PreferenceModel, Formulas]:
+@pytest.fixture(scope="module")
+def art_and_jazz() -> tuple[PreferenceModel, Formulas]:
     model = trained(LIKES)
     return model, Formulas(view_of(model))
 
@@ -166,7 +192,7 @@ def art_and_jazz(view_of: ViewOf) -> tuple[PreferenceModel, Formulas]:
 # The objective, term by term
 
 
-def test_ranking_is_bpr_of_what_is_liked_above_what_is_not(view_of: ViewOf) -> None:
+def test_ranking_is_bpr_of_what_is_liked_above_what_is_not() -> None:
     model = trained(ONE_OF_TWO)
     at = Formulas(view_of(model))
     apart = [float(at.fused(user) @ (at.items[item] - at.items[1 - item])) for user, item in at.pairs]
@@ -177,38 +203,25 @@ def test_ranking_is_bpr_of_what_is_liked_above_what_is_not(view_of: ViewOf) -> N
     assert loss == pytest.approx(-np.mean([log_sigmoid(one) for one in apart]), rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"popularity_weighting": False}, {"temperature": 0.05}, {"popularity": "log"}],
+    ids=["by popularity", "all alike", "at a lower temperature", "by its logarithm"],
+)
 @pytest.mark.parametrize("name", ["interest", "conformity"])
 def test_a_branch_finds_the_liked_items_and_counts_them_by_their_popularity(
-    art_and_jazz: tuple[PreferenceModel, Formulas], name: str
+    art_and_jazz: tuple[PreferenceModel, Formulas], name: str, settings: dict[str, Any]
 ) -> None:
-    model, at = art_and_jazz
-    importance = at.popularity if name == "conformity" else 1.0 - at.popularity
-
-    loss = first_loss(model, LIKES, **{f"{name}_loss": 1.0})
-    unweighted = first_loss(model, LIKES, popularity_weighting=False, **{f"{name}_loss": 1.0})
-
-    assert loss == pytest.approx(at.contrast(name, importance, NOTHING.temperature), rel=1e-4)
-    assert unweighted == pytest.approx(at.contrast(name, np.ones(len(TEXTS)), NOTHING.temperature), rel=1e-4)
-
-
-def test_a_lower_temperature_makes_the_hardest_comparison_count(
-    art_and_jazz: tuple[PreferenceModel, Formulas],
-) -> None:
-    model, at = art_and_jazz
-
-    loss = first_loss(model, LIKES, interest_loss=1.0, temperature=0.05)
-
-    assert loss == pytest.approx(at.contrast("interest", 1.0 - at.popularity, 0.05), rel=1e-4)
-
-
-def test_popularity_by_logarithm_is_that_of_the_likes(art_and_jazz: tuple[PreferenceModel, Formulas]) -> None:
     model, at = art_and_jazz
     counts = np.bincount(at.view.likes[1])
+    popularity = np.log1p(counts) / np.log1p(counts.max()) if "popularity" in settings else at.popularity
+    importance = popularity if name == "conformity" else 1.0 - popularity
+    importance = np.ones(len(TEXTS)) if "popularity_weighting" in settings else importance
 
-    loss = first_loss(model, LIKES, conformity_loss=1.0, popularity="log")
+    loss = first_loss(model, LIKES, **{f"{name}_loss": 1.0}, **settings)
 
-    importance = np.log1p(counts) / np.log1p(counts.max())
-    assert loss == pytest.approx(at.contrast("conformity", importance, NOTHING.temperature), rel=1e-4)
+    temperature = settings.get("temperature", NOTHING.temperature)
+    assert loss == pytest.approx(at.contrast(name, importance, temperature), rel=1e-4)
 
 
 def test_orthogonality_is_the_squared_cosine_of_the_two_branches(
@@ -235,7 +248,7 @@ def test_users_are_told_apart_by_a_softmax_over_the_users_of_the_batch(
     assert loss == pytest.approx(-np.mean(np.log(np.diag(alike) / alike.sum(1))), rel=1e-4)
 
 
-def test_texts_come_near_their_items_and_are_ranked_as_they_are(view_of: ViewOf) -> None:
+def test_texts_come_near_their_items_and_are_ranked_as_they_are() -> None:
     texts = {name: TEXTS[name] for name in ("moma", "blue")}
     model = trained(ONE_OF_TWO, texts)
     at = Formulas(view_of(model))
@@ -247,7 +260,7 @@ def test_texts_come_near_their_items_and_are_ranked_as_they_are(view_of: ViewOf)
     assert loss == pytest.approx(at.texts_apart() - np.mean([log_sigmoid(one) for one in apart]), rel=1e-4)
 
 
-def test_decay_is_half_the_squared_norms_of_what_a_like_touches(view_of: ViewOf) -> None:
+def test_decay_is_half_the_squared_norms_of_what_a_like_touches() -> None:
     model = trained(ONE_OF_TWO)
     view = view_of(model)
     sizes = [
@@ -290,7 +303,7 @@ def test_a_step_lowers_what_is_trained_for() -> None:
 # Scores
 
 
-def test_a_score_is_what_the_formulas_give(view_of: ViewOf) -> None:
+def test_a_score_is_what_the_formulas_give() -> None:
     model = trained(LIKES, TEXTS)
     at, settings = Formulas(view_of(model)), model.settings
     text = "an evening of jazz"

@@ -50,7 +50,8 @@ class Installed:
         self.programs = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
         venv.create(folder / "venv")
         (packages,) = (folder / "venv").glob("**/site-packages")
-        borrow([*project(ROOT)["dependencies"], "pip"], packages)
+        theirs = [one for folder in PLUGINS for one in project(folder)["dependencies"] if "agentfw" not in one]
+        borrow([*project(ROOT)["dependencies"], *theirs, "pip"], packages)
         self.pip("install", "agentfw", *VERSIONS)
 
     def run(self, *command: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
@@ -205,6 +206,17 @@ def test_a_plugin_for_a_newer_agentfw_is_refused_and_the_others_go_on(installed:
     assert told in " ".join(selected.stderr.split())
     assert "pip install --upgrade agentfw" in selected.stderr
     assert installed.only_run()
+
+
+def test_a_store_of_the_skill_graph_is_found_by_its_scheme(installed: Installed) -> None:
+    program = (
+        "from agentfw_memory import SkillGraph\n"
+        "with SkillGraph.open('duckdb://skills.duckdb', tenant='team', embedder='hash') as graph:\n"
+        "    print(graph.add(owner='ana', text='tea at noon').id)"
+    )
+
+    assert installed.run("python", "-c", program).stdout == "s2\n"
+    assert (installed.work / "skills.duckdb").is_file()
 
 
 def test_hooks_are_called_in_every_run_unless_they_are_left_out(installed: Installed) -> None:

@@ -12,6 +12,7 @@ import base64
 import json
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,7 @@ from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import EDGE_ENDS
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import digest, told_apart
-from agentfw_memory.graph.stores.store import Change, EmbedderRecord, Insert
-from agentfw_memory.graph.stores.tables import TABLES
+from agentfw_memory.graph.stores.store import TABLES, Change, EmbedderRecord, Insert
 from agentfw_memory.graph.validation import check_name
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def _dumped(rows: GraphRows) -> Iterator[Record]:
     """Yield all rows, history included, from one snapshot, in the order that an import expects."""
     with rows.store.snapshot():
         head = rows.store.head()
-        maker = [head.embedder.name, head.embedder.version, head.embedder.dimensions] if head.embedder else None
-        yield {"row": "tenant", "next_number": head.next_number, "embedder": maker}
+        assert head.embedder is not None  # a graph sets it when it is opened
+        yield {"row": "tenant", "next_number": head.next_number, "embedder": list(astuple(head.embedder))}
         for table, columns in _COLUMNS.items():
             first = () if columns[0] in TABLES[table].key else TABLES[table].key
             for batch in rows.store.scan(table, (*first, *columns), {}, size=2_000):
@@ -125,7 +125,7 @@ def _load(rows: GraphRows, change: Change, records: Iterable[Record]) -> int:
                 _load_row(rows, change, record, dimensions, texts)
         except (StorageError, StoreBusyError):
             raise
-        except (*_MALFORMED, *getattr(rows.store, "refusals", ())) as error:
+        except (*_MALFORMED, *rows.store.refusals) as error:
             raise ValueError(f"row {count} is invalid: {type(error).__name__}: {error}") from None
     return count
 
@@ -135,13 +135,10 @@ def _load_tenant(rows: GraphRows, record: Record) -> int:
     if record["row"] != "tenant":
         raise ValueError("an export starts with the row of its tenant")
     rows.store.set_head(next_number=int(record["next_number"]))
-    if record["embedder"] is None:
-        return 0
     name, version, dimensions = record["embedder"]
     maker, present = EmbedderRecord(str(name), str(version), int(dimensions)), rows.store.head().embedder
-    if present is not None and present != maker:
+    if present != maker:
         raise ValueError(f"its vectors were made by {maker}, those of this tenant by {present}")
-    rows.store.set_head(embedder=maker)
     return maker.dimensions
 
 

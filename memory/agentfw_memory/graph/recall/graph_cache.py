@@ -165,7 +165,9 @@ class GraphCache:
     def siblings(self, owner: int, reader: int | None) -> Integers:
         """Return an owner's skills that a reader may see: the most useful first, then the newest."""
         own = np.fromiter(self.owned.get(owner, ()), np.int64)
-        return self._best_siblings(own[self.visible_to(reader, own)])
+        seen = own[self.visible_to(reader, own)]
+        utility = self.rewards[seen] / np.maximum(self.used[seen], 1)
+        return seen[np.lexsort((-seen, -utility))[: self._settings.siblings]]
 
     def around(self, numbers: Integers, reader: int | None) -> Integers:
         """Return the skills just before and after each of these, of those that a reader may see, or -1 for none."""
@@ -240,13 +242,9 @@ class GraphCache:
                     names.pop(owner, None)
         self._drop_relations(numbers.tolist())
 
-    def _best_siblings(self, numbers: Integers) -> Integers:
-        utility = self.rewards[numbers] / np.maximum(self.used[numbers], 1)
-        return numbers[np.lexsort((-numbers, -utility))[: self._settings.siblings]]
-
     def _take_uses(self, latest: int) -> None:
         # Most edges aren't uses, and those before the latest one needn't be looked at again.
-        for row, kind, use in self._rows.uses(self._row):
+        for row, kind, use in self._rows.uses(self._row, ("EXECUTED", "SHOWN")):
             latest = max(latest, row)
             if kind == "SHOWN":
                 self.rated.add(use.skill)

@@ -13,7 +13,6 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -26,19 +25,11 @@ from agentfw_memory.graph.metadata_filter import fits
 from agentfw_memory.graph.recall.calibration import SAMPLE, TRUSTED, Together, Trust, calibrated, terms_before
 from agentfw_memory.graph.recall.embedded import NAMED
 from agentfw_memory.graph.recall.graph_cache import BACKGROUND, GAP, SAMPLED, GraphCache, drawn
-from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, chosen, rank
+from agentfw_memory.graph.recall.ranking import Asked, Ranked, Similarity, rank
 from agentfw_memory.graph.records import Skill, Use
 from agentfw_memory.graph.rows.graph_rows import GraphRows
 from agentfw_memory.graph.rows.row_types import LIVE, live_rows
-from agentfw_memory.graph.stores.store import (
-    Among,
-    Corpus,
-    Delete,
-    Head,
-    Insert,
-    Proposals,
-    Select,
-)
+from agentfw_memory.graph.stores.store import Among, Corpus, Delete, Head, Insert, Proposals, Select
 
 COMMON = 1_000
 """Number of shared skills with a word from which the word is a common one."""
@@ -57,7 +48,6 @@ class Prepared:
     counter: int
     corpus: Corpus
     trust: Trust
-    sample: tuple[int, ...]
     communities: tuple[int, ...]
     common: dict[str, int]
     background: Float32Array
@@ -93,17 +83,16 @@ class DatabaseRecall:
         most = max(settings.candidates, asked.k)
         found = self._search.propose(question.sought(asked.vector, most, asked.where, settings.query_similarity))
         similarity = self._similarity(asked, question, found, prepared)
-        candidates = chosen(similarity, settings, asked)
+        candidates = similarity.best(most)
         if asked.scenarios and asked.vector is not None and settings.context_weight:
             near = self._search.similar_in(asked.scenarios, asked.vector, NAMED, asked.reader)
             candidates = np.fromiter(dict.fromkeys([*candidates.tolist(), *near]), np.int64)
-        if asked.where:
-            metadata = self._rows.metadata(candidates.tolist())
-            some = [one for one in candidates.tolist() if fits(metadata.get(one, {}), asked.where)]
-            candidates = np.array(some, np.int64)
         around = self._around(candidates.tolist(), asked, question)
         if asked.reader is not None:
             around.cache.know_user(asked.reader, found.person, described=found.described)
+        numbers = around.numbers.tolist()
+        of = self._rows.in_context(asked.scenarios, asked.tools, numbers) if settings.context_weight else {}
+        context = {place: of[number] for place, number in enumerate(numbers) if number in of}
         ranked = rank(
             around.cache,
             around.communities,
@@ -113,7 +102,7 @@ class DatabaseRecall:
             asked,
             prepared.trust if settings.calibrate else TRUSTED,
             around.allowed,
-            self._context(asked, around.numbers) if settings.context_weight else None,
+            context,
         )
         return [around.as_stored(one) for one in ranked]
 
@@ -153,13 +142,16 @@ class DatabaseRecall:
     def prepare(self) -> None:
         """Compute what needs the whole graph, create the indexes, and save it all for every process."""
         settings = self._settings
-        self._search.build(self._dimensions, logger.info)
+        logger.info("indexes are created")
+        self._search.build(self._dimensions)
         membership = Membership(self._rows, settings) if settings.community_weight else None
         if membership is not None:
             logger.info("communities are computed")
             membership.split_all()
         summary = self._search.summary(common=COMMON, sample=max(SAMPLE, BACKGROUND), uses=SAMPLED)
-        cache = self._calibration_cache(summary.sample, summary.uses)
+        near, _ = self._search.connected(summary.sample, None, seconds=GAP, siblings=0)
+        cache = self._filled({*summary.sample, *near, *(use.skill for use in summary.uses)})
+        cache.uses.extend(summary.uses)
         known = [number for number in summary.sample if number < len(cache.live) and cache.live[number]]
         trust = calibrated(cache, settings, np.array(sorted(known)[:SAMPLE], np.int64))
         with self._rows.writing() as change:
@@ -179,6 +171,9 @@ class DatabaseRecall:
             self._rows.save_state(change, HEAD, json.dumps(found).encode())
             self._rows.save_state(change, WORDS, json.dumps(summary.common, ensure_ascii=False).encode())
 
+    def save(self) -> None:
+        """Do nothing: the database holds everything."""
+
     def prepared(self, head: bytes | None = None) -> Prepared:
         """Return what was found out last. `head` says whether something else was found out since."""
         saved = json.loads(head) if head else None
@@ -196,15 +191,14 @@ class DatabaseRecall:
                 saved["corpus"] = asdict(summary.corpus)
             else:
                 common = json.loads(self._rows.state(WORDS) or b"{}")
-            sample = self._rows.store.read(Select("live", LIVE, {"number": Among(saved["sample"])}))[0]
+            vectors = [rows.vectors for rows in self._rows.live(saved["sample"])]
             self._prepared = Prepared(
                 saved["counter"],
                 Corpus(**saved["corpus"]),
                 Trust(**saved["trust"]),
-                tuple(saved["sample"]),
                 tuple(saved["communities"]),
                 common,
-                _vectors(self._rows, sample, self._dimensions),
+                np.concatenate([np.zeros((0, self._dimensions), np.float32), *vectors]),
             )
         return self._prepared
 
@@ -215,9 +209,7 @@ class DatabaseRecall:
 
     def _filled(self, numbers: Iterable[int]) -> GraphCache:
         cache, wanted = self._small_cache(), sorted(numbers)
-        found = self._rows.store.read(Select("live", LIVE, {"number": Among(wanted)}))[0]
-        if found:
-            rows = live_rows(self._rows.store, sorted(found, key=lambda row: row[0]))
+        for rows in self._rows.live(wanted):
             cache.know(rows, self._rows.relations(wanted))
         return cache
 
@@ -245,7 +237,7 @@ class DatabaseRecall:
         place = {number: place for place, number in enumerate(wanted)}
         edges = [*sources, *targets]
         if live:
-            rows = live_rows(self._rows.store, sorted(live, key=lambda row: row[0]))
+            rows = live_rows(self._rows.store, live)
             relations = [
                 (kind, place[one], place[other])
                 for kind, one, other in edges
@@ -253,8 +245,6 @@ class DatabaseRecall:
             ]
             cache.know(replace(rows, numbers=np.array([place[one] for one in rows.numbers.tolist()])), relations)
         every, there = np.array(wanted, np.int64), {row[0] for row in live}
-        # Another process may just have ended some of them.
-        candidates = np.array([place[number] for number in numbers if number in there], np.int64)
         communities: Together | None = None
         if settings.community_weight and reader is not None:
             owners = sorted((target, source) for kind, source, target in edges if kind == "OWNS")
@@ -264,14 +254,10 @@ class DatabaseRecall:
         if asked.where:
             about = {number: json.loads(metadata) if metadata else {} for number, _, metadata in texts}
             allowed = np.array([one in about and fits(about[one], asked.where) for one in wanted], np.bool_)
+        # Another process may just have ended some of them.
+        first = [place[number] for number in numbers if number in there]
+        candidates = np.array([one for one in first if allowed is None or allowed[one]], np.int64)
         return _Around(cache, candidates, every, communities, allowed)
-
-    def _context(self, asked: Asked, numbers: Integers) -> dict[int, float] | None:
-        """Return the share of the named scenario and tools that skills are connected to, by their places."""
-        if not (asked.scenarios or asked.tools):
-            return None
-        shares = self._rows.in_context(asked.scenarios, asked.tools, numbers.tolist())
-        return {place: shares[number] for place, number in enumerate(numbers.tolist()) if number in shares}
 
     def _similarity(self, asked: Asked, question: DatabaseQuestion, found: Proposals, prepared: Prepared) -> Similarity:
         def nearest(k: int) -> Integers:
@@ -291,12 +277,6 @@ class DatabaseRecall:
         count = len(found.shared[0]) + len(found.own[0]) if all_found else question.count
         return Similarity(asked.vector, nearest, question, cosines, count, self._settings.vector_weight)
 
-    def _calibration_cache(self, sample: list[int], uses: Sequence[Use]) -> GraphCache:
-        near, _ = self._search.connected(sample, None, seconds=GAP, siblings=0)
-        cache = self._filled({*sample, *near, *(use.skill for use in uses)})
-        cache.uses.extend(uses)
-        return cache
-
 
 class _SavedCommunities:
     """The communities that `prepare` saved, of some skills and their owners. A later skill is in those of its owner."""
@@ -304,26 +284,24 @@ class _SavedCommunities:
     def __init__(
         self, numbers: Integers, owners: Iterable[tuple[int, int]], labels: Mapping[int, tuple[int, ...]], levels: int
     ) -> None:
-        self._numbers, self._owners, self._labels, self._nowhere = numbers, owners, labels, (-1,) * levels
+        self._numbers, self._labels, self._nowhere = numbers, dict(labels), (-1,) * levels
+        self._behind: dict[int, list[int]] = {}
+        """By skill: the users who have it."""
+        for skill, owner in owners:
+            self._behind.setdefault(skill, []).append(owner)
+        for skill, users in self._behind.items():
+            self._labels.setdefault(skill, self._labels.get(users[0], self._nowhere))
 
     def together(self, user: int, places: Integers) -> Floats:
+        if user not in self._labels:
+            return np.zeros(len(places))
         skills = self._numbers[places]
-        owners: dict[int, list[int]] = {number: [] for number in skills.tolist()}
-        for skill, owner in self._owners:
-            if skill in owners:
-                owners[skill].append(owner)
-        known = dict(self._labels)
-        if user not in known:
-            return np.zeros(len(skills))
-        for skill, users in owners.items():
-            if skill not in known and users:
-                known[skill] = known.get(users[0], self._nowhere)
+        behind = ((place, self._behind.get(skill, ())) for place, skill in enumerate(skills.tolist()))
+        several = {place: np.array(users) for place, users in behind if len(users) > 1}
+        return shares(np.array(self._labels[user], np.int64), skills, several, self._labels_of)
 
-        def labels(nodes: Integers) -> Integers:
-            return np.array([known.get(node, self._nowhere) for node in nodes.tolist()], np.int64)
-
-        several = {place: np.array(users) for place, users in enumerate(owners.values()) if len(users) > 1}
-        return shares(np.array(known[user], np.int64), skills, several, labels)
+    def _labels_of(self, nodes: Integers) -> Integers:
+        return np.array([self._labels.get(node, self._nowhere) for node in nodes.tolist()], np.int64)
 
 
 @dataclass(frozen=True)
@@ -344,9 +322,3 @@ class _Around:
     def as_stored(self, one: Ranked) -> Ranked:
         found = one.found and replace(one.found, candidate=int(self.numbers[one.found.candidate]))
         return replace(one, number=int(self.numbers[one.number]), found=found)
-
-
-def _vectors(rows: GraphRows, found: Sequence[Any], dimensions: int) -> Float32Array:
-    if not found:
-        return np.zeros((0, dimensions), np.float32)
-    return live_rows(rows.store, sorted(found, key=lambda row: row[0])).vectors

@@ -209,13 +209,6 @@ def connected(
     return found if allowed is None else {one: how for one, how in found.items() if allowed[one]}
 
 
-def chosen(similarity: Similarity, settings: GraphSettings, asked: Asked) -> Integers:
-    """Return the candidates that recalling begins with: the most similar skills."""
-    if not settings.candidates:
-        return np.zeros(0, np.int64)
-    return similarity.best(max(settings.candidates, asked.k))
-
-
 def rank(
     cache: GraphCache,
     membership: Together | None,

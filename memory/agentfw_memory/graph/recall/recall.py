@@ -15,7 +15,7 @@ returned skill is checked once more for whether this user may see it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -90,7 +90,17 @@ class Recaller:
     def check_embedder(self, present: EmbedderRecord | None) -> None:
         """Raise StoreRefusedError if another process has re-embedded the tenant."""
         if present != self._maker:
-            raise _wrong_embedder(self._rows.store.tenant, present, self._maker)
+
+            def shown(one: EmbedderRecord | None) -> str:
+                return (
+                    f"{one.name} (version {one.version or 'unknown'}, {one.dimensions} dimensions)" if one else "nobody"
+                )
+
+            raise StoreRefusedError(
+                f'the vectors of tenant "{self._rows.store.tenant}" were made by {shown(present)}, '
+                f"not by {shown(self._maker)}",
+                fix="open it with that embedder, or re-embed it: SkillGraph.reembed(path, tenant=..., embedder=...)",
+            )
 
     def catch_up(self, upto: int | None = None, *, head: Head | None = None) -> None:
         """Take over all changes of the store, or those up to the change `upto`."""
@@ -119,8 +129,11 @@ class Recaller:
         Cases are recalled only where `where` asks for them.
         """
         settings = self._settings
-        if "case" not in (where or {}) and self.has_cases():
-            where = {**(where or {}), **NO_CASES}
+        if not settings.candidates:
+            return []
+        if "case" not in (where or {}):
+            self._has_cases = self._has_cases or self._rows.find("case", CASES) is not None
+            where = {**(where or {}), **NO_CASES} if self._has_cases else where
         vector = None if settings.query_similarity == "words" else self.embed([query], query=True)[0]
         self.catch_up(head=self.head)
         about = tuple(one for one in (self._rows.find("scenario", name) for name in scenarios) if one is not None)
@@ -233,10 +246,6 @@ class Recaller:
             )
         return sorted(rated, key=lambda one: -one.score)
 
-    def has_cases(self) -> bool:
-        self._has_cases = self._has_cases or self._rows.find("case", CASES) is not None
-        return self._has_cases
-
     def note_cases(self, change: Change) -> None:
         """Note that there are cases from now on, which other recalls have to leave out."""
         self._rows.nodes(change, "case", [CASES])
@@ -245,22 +254,20 @@ class Recaller:
         """Return what a trajectory used, with the terms of these skills as they are before it is learned."""
         return self._by.uses(trajectory, user, skills, reward) if skills else []
 
+    @contextlib.contextmanager
+    def writing(self, *, waits: bool = True) -> Iterator[Change]:
+        """Open a write transaction, of which everything here is as of the change before."""
+        self.catch_up(head=self.head)  # the slow part, before the write lock is taken
+        with self._rows.writing(waits=waits) as change:
+            self.catch_up(change.number - 1)
+            yield change
+
     def focus(self, owner: str, scenarios: Sequence[str] = (), vectors: Iterable[Float32Array] = ()) -> None:
         """Have a user's skills at hand, and those of these scenarios that are most similar to some vectors."""
-        if isinstance(self._by, EmbeddedRecall):
-            return  # everything is
-        user = self._rows.find("user", owner)
-        known = [self._rows.find("scenario", name) for name in scenarios]
-        self.focus_on(NOBODY if user is None else user, [one for one in known if one is not None], vectors)
-
-    def focus_on(self, user: int, scenarios: Sequence[int] = (), vectors: Iterable[Float32Array] = ()) -> None:
-        self._by.focus(user, scenarios, vectors)
-
-    def save(self) -> None:
-        """Save the communities for the next process."""
-        self.catch_up()
-        if isinstance(self._by, EmbeddedRecall):  # otherwise the database holds everything
-            self._by.save()
+        if isinstance(self._by, DatabaseRecall):  # otherwise everything is
+            known = [self._rows.find("scenario", name) for name in scenarios]
+            about = [one for one in known if one is not None]
+            self._by.focus(self._rows.find("user", owner) or NOBODY, about, vectors)
 
     def prepare(self) -> None:
         """Do what may take long: load everything and run a full pass over the communities."""
@@ -279,24 +286,18 @@ class Recaller:
         self.catch_up()
 
     def close(self) -> None:
-        """Save, if anything was loaded, no other process has changed the embedder, and the store can be reached."""
-        if self._by.cache.counter:
+        """Save the communities for the next process, if anything was loaded.
+
+        If another process has changed the embedder, or the store can't be reached, nothing is saved.
+        """
+        if self.cache.counter:
             with contextlib.suppress(StoreRefusedError, StorageError):
-                self.save()
+                self.catch_up()
+                self._by.save()
 
 
 def record_of(embedder: Embedder) -> EmbedderRecord:
     return EmbedderRecord(embedder.name, embedder.version, int(embedder.dimensions))
-
-
-def _wrong_embedder(tenant: str, present: EmbedderRecord | None, given: EmbedderRecord) -> StoreRefusedError:
-    def shown(one: EmbedderRecord | None) -> str:
-        return f"{one.name} (version {one.version or 'unknown'}, {one.dimensions} dimensions)" if one else "nobody"
-
-    return StoreRefusedError(
-        f'the vectors of tenant "{tenant}" were made by {shown(present)}, not by {shown(given)}',
-        fix="open it with that embedder, or re-embed it: SkillGraph.reembed(path, tenant=..., embedder=...)",
-    )
 
 
 def _hit(one: Ranked, skill: Skill) -> Hit:

@@ -14,16 +14,7 @@ from typing import Any
 
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import Edge, EdgeKind, NodeKind, Skill, SkillHistory, SkillVersion, Use
-from agentfw_memory.graph.rows.row_types import (
-    LIVE,
-    EdgeRow,
-    LiveRows,
-    SkillRow,
-    TrajectoryRow,
-    digest,
-    live_rows,
-    told_apart,
-)
+from agentfw_memory.graph.rows.row_types import LIVE, EdgeRow, LiveRows, SkillRow, digest, live_rows, told_apart
 from agentfw_memory.graph.stores.sql import Store
 from agentfw_memory.graph.stores.store import (
     Among,
@@ -39,8 +30,6 @@ from agentfw_memory.graph.stores.store import (
     Where,
 )
 
-MINIMUM_WEIGHT = 0.05
-"""Minimum reward of a use that counts towards communities. Modularity needs weights above zero."""
 EMBEDDED_AT_ONCE = 500
 """Number of texts that are embedded between two commits."""
 MAXIMUM_CACHED_NAMES = 100_000
@@ -108,9 +97,10 @@ class GraphRows:
         found = self._column(Select("profile", ("vector",), {"user": user}))
         return self.store.vectors(found)[0] if found else None
 
-    def profiles_changed(self, since: int) -> list[int]:
-        """Return the users whose profile changed after `since`."""
-        return self._column(Select("profile", ("user",), {"changed": Between(above=since)}))
+    def profiles(self, since: int) -> dict[int, Float32Array]:
+        """Return the vectors of the profiles that changed after `since`, by user."""
+        found = self._read(Select("profile", ("user", "vector"), {"changed": Between(above=since)}))[0]
+        return {user: self.store.vectors([vector])[0] for user, vector in found}
 
     # Skills
 
@@ -181,13 +171,12 @@ class GraphRows:
     def live(self, numbers: Sequence[int] | None = None, rows: int = 20_000) -> Iterator[LiveRows]:
         """Yield the valid ones of these skills, or of all, by number, in batches of up to `rows`."""
         if numbers is None:
-            for batch in self.store.scan("live", LIVE, {}, size=rows):
-                yield live_rows(self.store, batch)
-            return
-        for start in range(0, len(numbers), rows):
-            asked = Among(numbers[start : start + rows])
-            if batch := sorted(self._read(Select("live", LIVE, {"number": asked}))[0], key=lambda row: row[0]):
-                yield live_rows(self.store, batch)
+            batches = self.store.scan("live", LIVE, {}, size=rows)
+        else:
+            starts = range(0, len(numbers), rows)
+            asked = (Select("live", LIVE, {"number": Among(numbers[start : start + rows])}) for start in starts)
+            batches = (self._read(one)[0] for one in asked)
+        yield from (live_rows(self.store, batch) for batch in batches if batch)
 
     def changes(self, since: int) -> tuple[list[int], list[int], list[int]]:
         """Return what is gone since a change, the skills that changed, and the users whose profile did.
@@ -270,10 +259,6 @@ class GraphRows:
         """Return the valid skills of a user, sorted."""
         return sorted(self._column(Select("live", ("number",), {"owner": user})))
 
-    def owned_in(self, user: int, scenario: int) -> list[int]:
-        """Return the valid skills of a user that apply to a scenario or are triggered by it, sorted."""
-        return sorted(set(self.skills_of(scenario)).intersection(self.owned(user)))
-
     def skills_of(self, scenario: int) -> list[int]:
         """Return the valid skills that apply to a scenario or are triggered by it."""
         applies, triggers = self._read(
@@ -352,12 +337,11 @@ class GraphRows:
         wheres = [{"source": row.source, "kind": row.kind, "target": row.target, "valid_to": None} for row in rows]
         return sum(self.store.write(*(Update("edge", where, ended) for where in wheres)))
 
-    def add_trajectory(self, change: Change, row: TrajectoryRow) -> int:
-        """Add a trajectory and return its number."""
-        (number,) = self._new_nodes(change, "trajectory", [row.id])
+    def add_trajectory(self, change: Change, name: str, user: int, query: str, outcome: str, reward: float) -> int:
+        """Add a trajectory and return its number. Its steps and messages are not kept."""
+        (number,) = self._new_nodes(change, "trajectory", [name])
         columns = ("number", "user", "query", "outcome", "reward")
-        values = (number, row.user, row.query, row.outcome, row.reward)
-        self.store.write(Insert("trajectory", columns, [values]))
+        self.store.write(Insert("trajectory", columns, [(number, user, query, outcome, reward)]))
         return number
 
     def edge_rows(self, number: int) -> list[EdgeRow]:
@@ -390,22 +374,26 @@ class GraphRows:
         """Return (name of the fact, skill) for what these skills state now."""
         stated = {"kind": "STATES", "valid_to": None, "source": Among(numbers)}
         edges = self._read(Select("edge", ("source", "target"), stated))[0]
-        targets = {target for _, target in edges}
-        names = dict(self._read(Select("node", ("number", "name"), {"number": Among(targets)}))[0]) if edges else {}
+        names = self.names({target for _, target in edges})
         return sorted((names[target], source) for source, target in edges)
 
-    def structure(self, after: int = 0) -> Iterator[tuple[int, int, int, float]]:
-        """Yield the edges that communities are found in: (row, user, skill, weight), oldest first, after a row.
+    def uses(
+        self, after: int, kinds: tuple[EdgeKind, ...], least: float | None = None
+    ) -> Iterator[tuple[int, EdgeKind, Use]]:
+        """Yield (row, kind, use) for the valid edges of these kinds after a row, oldest first.
 
-        A user is connected to their own skills (OWNS), and to skills that their trajectories used (EXECUTED). The
-        weight of a use is its reward. Uses below `MINIMUM_WEIGHT` are left out.
+        They are EXECUTED and SHOWN, with the user of the trajectory, and OWNS, where a user's own skill counts as used
+        by nothing else. The reward of a use is the weight of its edge, and at least `least`.
         """
-        for row, _, use in self._with_users(after, ("OWNS", "EXECUTED"), MINIMUM_WEIGHT):
-            yield row, use.user, use.skill, use.reward
-
-    def uses(self, after: int = 0) -> Iterator[tuple[int, EdgeKind, Use]]:
-        """Yield (row, kind, use) for the valid EXECUTED and SHOWN edges after a row, oldest first."""
-        return self._with_users(after, ("EXECUTED", "SHOWN"), None)
+        where = {"valid_to": None, "kind": kinds, **({} if least is None else {"weight": Between(least)})}
+        columns = ("row", "kind", "source", "target", "weight", *TERMS)
+        for batch in self.store.scan("edge", columns, where, after=after):
+            trips = {source for _, kind, source, *_ in batch if kind != "OWNS"}
+            who = {"number": Among(trips)}
+            users = dict(self._read(Select("trajectory", ("number", "user"), who))[0]) if trips else {}
+            for row, kind, source, *use in batch:
+                if kind == "OWNS" or source in users:
+                    yield row, kind, Use(source, users.get(source, source), *use)
 
     def co_uses(self, numbers: Sequence[int], reward: float) -> dict[tuple[int, int], int]:
         """Count the trajectories of at least this reward that used both skills of a pair, smaller number first."""
@@ -500,22 +488,6 @@ class GraphRows:
         for number, end in ends:
             self.store.write(Update("version", {"number": number, "valid_to": None}, {"valid_to": end}))
         self.store.write(Update("version", valid, {"valid_to": when}))
-
-    def _with_users(
-        self, after: int, kinds: tuple[EdgeKind, ...], least: float | None
-    ) -> Iterator[tuple[int, EdgeKind, Use]]:
-        """Yield (row, kind, use) of valid edges, oldest first. What a user owns counts as used by nothing else."""
-        where: dict[str, Any] = {"valid_to": None, "kind": kinds}
-        if least is not None:
-            where["weight"] = Between(least)
-        columns = ("row", "kind", "source", "target", "weight", *TERMS)
-        for batch in self.store.scan("edge", columns, where, after=after):
-            trips = {source for _, kind, source, *_ in batch if kind != "OWNS"}
-            who = {"number": Among(trips)}
-            users = dict(self._read(Select("trajectory", ("number", "user"), who))[0]) if trips else {}
-            for row, kind, source, *use in batch:
-                if kind == "OWNS" or source in users:
-                    yield row, kind, Use(source, users.get(source, source), *use)
 
 
 def _searched(row: SkillRow) -> dict[str, Any]:

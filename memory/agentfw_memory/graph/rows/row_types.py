@@ -1,4 +1,4 @@
-"""Rows of a graph as values: what is written of a skill, an edge or a trajectory, and what is read of many skills."""
+"""Rows of a graph as values: what is written of a skill or an edge, and what is read of many skills."""
 
 from __future__ import annotations
 
@@ -60,20 +60,10 @@ class EdgeRow:
     """Of a use: the share of communities that user and skill had in common before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrajectoryRow:
-    """What is kept of a trajectory. Its steps and messages are not."""
-
-    id: str
-    user: int
-    query: str
-    outcome: str
-    reward: float
-
-
 def live_rows(store: Store, batch: Sequence[tuple[Any, ...]]) -> LiveRows:
-    """Return rows of the columns `LIVE` as arrays."""
-    numbers, owners, shared, vectors, uses, rewards, valid_from = zip(*batch, strict=True)
+    """Return one or more rows of the columns `LIVE` as arrays, in the order of their numbers."""
+    ordered = sorted(batch, key=lambda row: row[0])
+    numbers, owners, shared, vectors, uses, rewards, valid_from = zip(*ordered, strict=True)
     return LiveRows(
         np.array(numbers, np.int64),
         np.array(owners, np.int64),

@@ -4,17 +4,16 @@ A path, `sqlite://` and `postgresql://` are known here. A further store is a cla
 named by its distribution in the entry-point group `agentfw_memory.stores`, with its scheme as the name:
 
     [project.entry-points."agentfw_memory.stores"]
-    duckdb = "agentfw_memory.graph.stores.duckdb:DuckdbStore"
+    mystore = "my_package.store:MyStore"
 
 Installed metadata is read only for a scheme that isn't known here. `agentfw_memory.testing` has what every store
 has to do, as tests that a further one can run.
 
 | module | what it holds |
 | --- | --- |
-| store.py | what is read and written, and what a database that can search is asked |
-| tables.py | the tables and their columns |
+| store.py | the tables, what is read and written, and what a database that can search is asked |
 | sql.py | `Store`: the rows of a tenant in a database, without its dialect |
-| sqlite.py, duckdb.py, postgres.py | the stores |
+| sqlite.py, postgres.py | the stores |
 | postgres_server.py, postgres_search.py | PostgreSQL's connections and search |
 """
 
@@ -27,9 +26,10 @@ from functools import cache
 from pathlib import Path
 
 from agentfw_memory.errors import StoreRefusedError
-from agentfw_memory.graph.stores.sql import Store
+from agentfw_memory.graph.stores.sql import Store, create_statements
+from agentfw_memory.graph.stores.store import TABLES, Insert
 
-__all__ = ["GROUP", "store_class"]
+__all__ = ["GROUP", "TABLES", "Insert", "Store", "create_statements", "store_class"]
 
 GROUP = "agentfw_memory.stores"
 """The group of entry points in which distributions name further stores."""

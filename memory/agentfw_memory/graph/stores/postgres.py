@@ -12,8 +12,6 @@ costs the server and this process more time than the row itself.
 from __future__ import annotations
 
 import struct
-import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
@@ -24,10 +22,9 @@ import numpy as np
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.postgres_search import PostgresSearch, array_as_sent, words_of
-from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, Server, answers_of, open_server, server_errors
+from agentfw_memory.graph.stores.postgres_server import LOCK_TIMEOUT, answers_of, open_server, server_errors
 from agentfw_memory.graph.stores.sql import Store
-from agentfw_memory.graph.stores.store import Answer, Change, Clock, Insert, Reading, Select
-from agentfw_memory.graph.stores.tables import TABLES
+from agentfw_memory.graph.stores.store import TABLES, Answer, Change, Insert, Reading, Select
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,57 +43,12 @@ class PostgresStore(Store):
     prefix = "skillgraph."
     searched = True
 
-    def __init__(self, server: Server, tenant: str, number: int, clock: Clock, patience: float) -> None:
-        super().__init__(tenant, number, clock)
-        self._server, self._patience = server, patience
+    def __init__(self, where: str | Path, *, patience: float = PATIENCE, power_safe: bool = False) -> None:
+        super().__init__(where)
+        self._server, self._patience = open_server(str(where)), patience
         self._waiting = f"SET LOCAL lock_timeout = {max(1, round(1000 * patience))}"
         self._open: Connection | None = None
         """The connection of the transaction that is open."""
-
-    @classmethod
-    def open(
-        cls,
-        where: str | Path,
-        *,
-        tenant: str,
-        clock: Clock = time.time,
-        patience: float = PATIENCE,
-        power_safe: bool = False,
-    ) -> PostgresStore:
-        """Connect, and create the tenant if it is new."""
-
-        def number() -> int:
-            find = b"SELECT tenant FROM skillgraph.tenant WHERE name = %s"
-            with server.connection(patience) as connection:
-                row = connection.execute(find, (tenant,)).fetchone()
-                if row is None:
-                    connection.execute(
-                        "INSERT INTO skillgraph.tenant (name, identity) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                        (tenant, uuid.uuid4().hex),
-                    )
-                    row = connection.execute(find, (tenant,)).fetchone()
-            assert row is not None
-            return int(row[0])
-
-        server = open_server(str(where))
-        try:
-            return cls(server, tenant, server.retried(number, patience), clock, patience)
-        except BaseException:
-            server.release()
-            raise
-
-    @classmethod
-    def tenants(cls, where: str | Path) -> list[str]:
-        def names() -> list[str]:
-            with server.connection(PATIENCE) as connection:
-                rows = connection.execute("SELECT name FROM skillgraph.tenant ORDER BY name").fetchall()
-            return [name for (name,) in rows]
-
-        server = open_server(str(where))
-        try:
-            return server.retried(names, PATIENCE)
-        finally:
-            server.release()
 
     def close(self) -> None:
         self._server.release()

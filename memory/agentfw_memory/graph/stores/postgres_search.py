@@ -19,8 +19,7 @@ import numpy as np
 
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.records import Use
-from agentfw_memory.graph.stores.store import NOTHING, Corpus, Nearest, Proposals, Sought, Summary
-from agentfw_memory.graph.stores.tables import TABLES
+from agentfw_memory.graph.stores.store import NOTHING, TABLES, Corpus, Nearest, Proposals, Sought, Summary
 from agentfw_memory.graph.text.words import terms
 
 Query = tuple[Any, ...]
@@ -184,9 +183,8 @@ class PostgresSearch:
             [Use(*use) for use in self._rows(latest, uses)] if uses else [],
         )
 
-    def build(self, dimensions: int, progress: Callable[[str], object]) -> None:
+    def build(self, dimensions: int) -> None:
         """Create the indexes that aren't there. Takes minutes for a million skills, during which others go on."""
-        progress("indexes are created")
         for name, on in INDEXES.items():
             if name != "vectors" or dimensions <= HALVES:
                 self._create("live", name, on.format(tenant=self._tenant, dimensions=dimensions))

@@ -12,9 +12,12 @@ the few things are written in which databases differ.
 
 from __future__ import annotations
 
+import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -23,6 +26,7 @@ import numpy as np
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.store import (
+    TABLES,
     Among,
     Answer,
     Between,
@@ -32,6 +36,7 @@ from agentfw_memory.graph.stores.store import (
     Delete,
     EmbedderRecord,
     Head,
+    Index,
     Insert,
     Not,
     Reading,
@@ -40,7 +45,6 @@ from agentfw_memory.graph.stores.store import (
     Where,
     Writing,
 )
-from agentfw_memory.graph.stores.tables import TABLES, Index
 
 if TYPE_CHECKING:
     from agentfw_memory.graph.stores.postgres_search import PostgresSearch
@@ -51,8 +55,6 @@ Statement = tuple[str, list[Any]]
 class Store(ABC):
     """The rows of one tenant in one database."""
 
-    tenant: str
-
     refusals: ClassVar[tuple[type[Exception], ...]] = ()
     """Exceptions that the database driver raises for an invalid row."""
     prefix: ClassVar[str] = ""
@@ -61,33 +63,44 @@ class Store(ABC):
     """Whether the store has the columns of kind "words"."""
     in_order: ClassVar[Mapping[str, str]] = {}
     """By table: a hint where the planner needs one to read it in the order of its key."""
-    by_bytes: ClassVar[str] = ""
-    """Makes a comparison go by bytes, where the database compares in the order of a language."""
 
-    def __init__(self, tenant: str, number: int, clock: Clock) -> None:
-        self.tenant, self._tenant, self._clock = tenant, number, clock
+    def __init__(self, where: str | Path, *, patience: float = PATIENCE, power_safe: bool = False) -> None:
+        """Connect to a database, or create it. `where` is a path, or an address with the store's scheme.
+
+        Calls wait up to `patience` seconds for a server. With `power_safe`, each commit waits for the disk.
+        """
+        self.tenant, self._tenant, self._clock = "", 0, time.time
         self._inserts: dict[tuple[str, ...], str] = {}
 
     @classmethod
-    @abstractmethod
     def open(
         cls,
         where: str | Path,
         *,
         tenant: str,
-        clock: Clock,
+        clock: Clock = time.time,
         patience: float = PATIENCE,
         power_safe: bool = False,
     ) -> Self:
-        """Open or create a database and the tenant in it. `where` is a path, or an address with the store's scheme.
-
-        Calls wait up to `patience` seconds for a server. With `power_safe`, each commit waits for the disk.
-        """
+        """Open or create a database and the tenant in it."""
+        store = cls(where, patience=patience, power_safe=power_safe)
+        store.tenant, store._clock = tenant, clock
+        try:
+            store._tenant = store.retried(store._number, repeatable=True)
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     @classmethod
-    @abstractmethod
     def tenants(cls, where: str | Path) -> list[str]:
         """Return the names of the tenants in a database."""
+        store = cls(where)
+        sql = f"SELECT name FROM {cls.prefix}tenant ORDER BY name"
+        try:
+            return [name for (name,) in store.retried(lambda: store._rows(sql, []), repeatable=True)]
+        finally:
+            store.close()
 
     @abstractmethod
     def close(self) -> None: ...
@@ -183,20 +196,14 @@ class Store(ABC):
         end = int(self._rows(sql, [count, self._tenant])[0][0])
         return range(end - count, end)
 
-    def set_head(
-        self, *, embedder: EmbedderRecord | None = None, forgotten: int | None = None, next_number: int | None = None
-    ) -> None:
-        """Change what is known of the tenant as a whole, inside a transaction."""
-        values: dict[str, Any] = {"forgotten": forgotten, "next_number": next_number}
+    def set_head(self, *, embedder: EmbedderRecord | None = None, **numbers: int) -> None:
+        """Change what is known of the tenant as a whole, inside a transaction: fields of `Head`."""
+        values: dict[str, Any] = dict(numbers)
         if embedder is not None:
-            values |= {
-                "embedder": embedder.name,
-                "embedder_version": embedder.version,
-                "dimensions": embedder.dimensions,
-            }
-        given = {name: value for name, value in values.items() if value is not None}
-        sql = f"UPDATE {self.prefix}tenant SET {', '.join(f'{name} = ?' for name in given)} WHERE tenant = ?"
-        self._run(sql, [*given.values(), self._tenant])
+            name, version, dimensions = astuple(embedder)
+            values |= {"embedder": name, "embedder_version": version, "dimensions": dimensions}
+        sql = f"UPDATE {self.prefix}tenant SET {', '.join(f'{name} = ?' for name in values)} WHERE tenant = ?"
+        self._run(sql, [*values.values(), self._tenant])
 
     def take_staged(self, change: Change) -> None:
         """Replace the vectors of skills and profiles by the staged ones, inside a transaction."""
@@ -210,6 +217,16 @@ class Store(ABC):
         self._change(Delete("staged", {}))
 
     # Statements
+
+    def _number(self) -> int:
+        """Return the number of the tenant, which is added if it is new. Several processes may do so at once."""
+        find = f"SELECT tenant FROM {self.prefix}tenant WHERE name = ?"
+        if not (rows := self._rows(find, [self.tenant])):
+            with self._transaction():
+                sql = f"INSERT INTO {self.prefix}tenant (name, identity) VALUES (?, ?) ON CONFLICT DO NOTHING"
+                self._run(sql, [self.tenant, uuid.uuid4().hex])
+                rows = self._rows(find, [self.tenant])
+        return int(rows[0][0])
 
     def _reading(self, one: Reading) -> Statement:
         conditions, values = self._where(one.table, one.where)
@@ -252,10 +269,9 @@ class Store(ABC):
                 return (f"{column} = ?", some) if some else ("1 = 0", [])
             return self._among(column, some)
         if isinstance(wanted, Between):
-            left = f"{column}{self.by_bytes}" if isinstance(wanted.low, str) else column
             ends = {">=": wanted.low, ">": wanted.above, "<=": wanted.high}
             given = {sign: value for sign, value in ends.items() if value is not None}
-            return " AND ".join(f"{left} {sign} ?" for sign in given), list(given.values())
+            return " AND ".join(f"{column} {sign} ?" for sign in given), list(given.values())
         assert isinstance(wanted, Not)
         if isinstance(wanted.value, (int, float, str)):
             return f"{column} <> ?", [wanted.value]

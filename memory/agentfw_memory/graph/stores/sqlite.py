@@ -12,7 +12,6 @@ import json
 import os
 import sqlite3
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,7 +21,7 @@ from agentfw_memory.errors import StoreBusyError
 from agentfw_memory.files import LOCK_TIMEOUT, disk_error, is_locked, open_sqlite, transaction, waited_for
 from agentfw_memory.graph.graph_settings import PATIENCE
 from agentfw_memory.graph.stores.sql import Store, create_statements
-from agentfw_memory.graph.stores.store import Answer, Clock
+from agentfw_memory.graph.stores.store import Answer
 
 VERSION = 4
 APPLICATION = 0x534B4730  # "SKG0": marks our files
@@ -35,48 +34,19 @@ class SqliteStore(Store):
     in_order: ClassVar[Mapping[str, str]] = {"edge": "INDEXED BY edge_row"}
     refusals = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, OverflowError)
 
-    def __init__(self, connection: sqlite3.Connection, path: str, tenant: str, number: int, clock: Clock) -> None:
-        super().__init__(tenant, number, clock)
-        self._connection, self._execute, self.path = connection, connection.execute, path
-
-    @classmethod
-    def open(
-        cls,
-        where: str | Path,
-        *,
-        tenant: str,
-        clock: Clock = time.time,
-        patience: float = PATIENCE,
-        power_safe: bool = False,
-    ) -> SqliteStore:
-        """Open or create a file and the tenant in it. `:memory:` lives only as long as this store."""
-        store = cls(_connection(where), _path(where), tenant, 0, clock)
-        connection = store._connection
-        find = "SELECT tenant FROM tenant WHERE name = ?"
-        try:
-            connection.execute(f"PRAGMA synchronous = {'FULL' if power_safe else 'NORMAL'}")
-            connection.execute("PRAGMA temp_store = MEMORY")  # forgotten data must not stay in a temporary file
-            connection.execute("PRAGMA cache_size = -16000")
-            # Checkpoint the log at 32 MB. Each checkpoint waits for the disk, so a few large ones are faster.
-            connection.execute("PRAGMA wal_autocheckpoint = 8000")
-            if not (rows := store._rows(find, [tenant])):
-                with store._transaction():
-                    sql = "INSERT INTO tenant (name, identity) VALUES (?, ?) ON CONFLICT DO NOTHING"
-                    store._run(sql, [tenant, uuid.uuid4().hex])
-                    rows = store._rows(find, [tenant])
-        except BaseException:
-            store.close()
-            raise
-        store._tenant = int(rows[0][0])
-        return store
-
-    @classmethod
-    def tenants(cls, where: str | Path) -> list[str]:
-        store = cls(_connection(where), _path(where), "", 0, time.time)
-        try:
-            return [name for (name,) in store._rows("SELECT name FROM tenant ORDER BY name", [])]
-        finally:
-            store.close()
+    def __init__(self, where: str | Path, *, patience: float = PATIENCE, power_safe: bool = False) -> None:
+        """Open or create a file. `:memory:` lives only as long as this store."""
+        super().__init__(where)
+        self.path = str(where).removeprefix("sqlite://")
+        self._connection = open_sqlite(
+            self.path, what="skill graphs", application=APPLICATION, version=VERSION, tables=_tables
+        )
+        self._execute = self._connection.execute
+        self._execute(f"PRAGMA synchronous = {'FULL' if power_safe else 'NORMAL'}")
+        self._execute("PRAGMA temp_store = MEMORY")  # forgotten data must not stay in a temporary file
+        self._execute("PRAGMA cache_size = -16000")
+        # Checkpoint the log at 32 MB. Each checkpoint waits for the disk, so a few large ones are faster.
+        self._execute("PRAGMA wal_autocheckpoint = 8000")
 
     def close(self) -> None:
         self._connection.close()
@@ -136,13 +106,6 @@ class SqliteStore(Store):
         return transaction(self._connection)
 
 
-def _path(where: str | Path) -> str:
-    return str(where).removeprefix("sqlite://")
-
-
-def _connection(where: str | Path) -> sqlite3.Connection:
-    def tables() -> Iterator[str]:
-        numbered = "INTEGER PRIMARY KEY AUTOINCREMENT"
-        yield from create_statements(TYPES, numbered=numbered, ends=("STRICT", "STRICT, WITHOUT ROWID"))
-
-    return open_sqlite(_path(where), what="skill graphs", application=APPLICATION, version=VERSION, tables=tables)
+def _tables() -> Iterator[str]:
+    numbered = "INTEGER PRIMARY KEY AUTOINCREMENT"
+    return create_statements(TYPES, numbered=numbered, ends=("STRICT", "STRICT, WITHOUT ROWID"))

@@ -14,22 +14,14 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agentfw_memory.errors import MissingExtraError, SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
-from agentfw_memory.files import make_private
-from agentfw_memory.graph.graph_settings import PATIENCE
-from agentfw_memory.graph.stores.sql import Store, create_statements
-from agentfw_memory.graph.stores.store import Clock, Insert
-from agentfw_memory.graph.stores.tables import TABLES
-
-if TYPE_CHECKING:
-    import duckdb
+import duckdb
+from agentfw_memory import SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
+from agentfw_memory.graph.stores import TABLES, Insert, Store, create_statements
 
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "vector": "BLOB", "bytes": "BLOB"}
 VERSION = 2
@@ -40,43 +32,10 @@ _opening = threading.Lock()
 class DuckdbStore(Store):
     """One tenant of a file."""
 
-    def __init__(self, file: _File, tenant: str, number: int, clock: Clock) -> None:
-        super().__init__(tenant, number, clock)
-        self._file = file
-
-    @classmethod
-    def open(
-        cls,
-        where: str | Path,
-        *,
-        tenant: str,
-        clock: Clock = time.time,
-        patience: float = PATIENCE,
-        power_safe: bool = False,
-    ) -> DuckdbStore:
-        """Open or create a file and the tenant in it. Each commit waits for the disk."""
-        file = _open_file(where)
-        try:
-            with file.transaction() as connection:
-                find = "SELECT tenant FROM tenant WHERE name = ?"
-                rows = connection.execute(find, [tenant]).fetchall()
-                if not rows:
-                    values = [tenant, uuid.uuid4().hex]
-                    connection.execute("INSERT INTO tenant (name, identity) VALUES (?, ?)", values)
-                    rows = connection.execute(find, [tenant]).fetchall()
-        except BaseException:
-            file.release()
-            raise
-        return cls(file, tenant, int(rows[0][0]), clock)
-
-    @classmethod
-    def tenants(cls, where: str | Path) -> list[str]:
-        file = _open_file(where)
-        try:
-            with file.lent() as connection:
-                return sorted(name for (name,) in connection.execute("SELECT name FROM tenant").fetchall())
-        finally:
-            file.release()
+    def __init__(self, where: str | Path, *, patience: float = 0.0, power_safe: bool = False) -> None:
+        """Open or create a file. Each commit waits for the disk."""
+        super().__init__(where)
+        self._file = _open_file(where)
 
     def close(self) -> None:
         self._file.release()
@@ -152,8 +111,6 @@ class _File:
     @contextmanager
     def lent(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Lend the connection, and raise errors of the database as ours."""
-        import duckdb
-
         with self._lock:
             try:
                 yield self._connection
@@ -183,8 +140,7 @@ class _File:
         fresh = f"{self.path}.{os.getpid()}.partial"
         with self.lent() as connection:
             connection.execute("CHECKPOINT")
-            make_private(fresh)
-            os.unlink(fresh)  # DuckDB refuses a file that is empty
+            Path(fresh).unlink(missing_ok=True)  # of a process that was killed meanwhile
             name = connection.execute("SELECT current_database()").fetchall()[0][0]
             connection.execute(f"ATTACH '{_escaped(fresh)}' AS fresh")
             connection.execute(f'COPY FROM DATABASE "{name}" TO fresh')
@@ -207,8 +163,6 @@ class _File:
         return self.path, f"{self.path}.wal"
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        import duckdb
-
         new = not os.path.exists(self.path)
         try:
             connection = duckdb.connect(self.path)
@@ -247,10 +201,6 @@ def _create_tables(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _open_file(where: str | Path) -> _File:
-    try:
-        import duckdb  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("a graph in a DuckDB file", "duckdb", module="duckdb") from None
     path = str(where).removeprefix("duckdb://")
     path = path if path == ":memory:" else os.path.realpath(path)
     with _opening:

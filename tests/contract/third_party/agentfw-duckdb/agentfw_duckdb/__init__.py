@@ -1,0 +1,1 @@
+"""A store of the skill graph in a DuckDB file."""
