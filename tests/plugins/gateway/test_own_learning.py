@@ -19,7 +19,8 @@ from agentfw import Message, Request, Task
 from agentfw.runs import LiveRun, read_sessions
 from agentfw_plugins.gateway.learning.comparison import compare
 from agentfw_plugins.gateway.learning.learning import Learning
-from agentfw_plugins.gateway.learning.own_versions import AT_ONCE, Look, can_show, chosen, mark_better
+from agentfw_plugins.gateway.learning.making import Look
+from agentfw_plugins.gateway.learning.own_versions import AT_ONCE, can_show, chosen, mark_better
 from agentfw_plugins.gateway.learning.ratings import Rating, comparable
 from agentfw_plugins.gateway.learning.served_versions import ServedVersions
 from agentfw_plugins.gateway.learning.trainer import attempt
@@ -83,7 +84,7 @@ def test_thumbs_that_say_nothing_give_any_of_eight_users_a_version_no_more_often
         liked = [place % 3 == 0 for place in range(30)]
         changed = [draw.gauss(-0.5, 1.0) for _ in liked]
         logprobs = {"v0": [0.0] * 30, "new": changed}
-        found = Look(f"u{number}", [], None, trains=True)
+        found = Look([], f"u{number}")
         found.comparison = compare(logprobs, "new", "v0", ["v0"] * 30, liked, seed=draw.randrange(10**6))
         return found
 
