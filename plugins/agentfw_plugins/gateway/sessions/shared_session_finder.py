@@ -31,7 +31,17 @@ from ...view.index import Index
 from ..callers import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, SharedKeys, UnreachableError
-from .session_finder import CLOSED, IDLE, LiveSessionFinder, digests_of, has_ended, no_such_session
+from .session_finder import (
+    CLOSED,
+    IDLE,
+    UNNAMED,
+    LiveSessionFinder,
+    answer_of,
+    answers_in,
+    digests_of,
+    has_ended,
+    no_such_session,
+)
 from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 
 logger = logging.getLogger(__name__)
@@ -116,11 +126,8 @@ class SharedSessionFinder(LiveSessionFinder):
         self._threads = ThreadPoolExecutor(_THREADS, "agentfw-sessions")
 
     async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
-        if not name:
-            given = zip(messages, digests_of(messages), strict=True)
-            digests = [_key(caller.space, caller.user, one) for said, one in given if said.role == "assistant"]
-            found = await self._ask(self.store.session_of, digests) if digests else ""
-            name = found.removeprefix(caller.space)
+        if not name and (answers := answers_in(caller, messages)):
+            name = (await self._ask(self.store.session_of, answers)).removeprefix(caller.space)
         first = caller.space + name if name else self._new_name(caller, "")
         return await self._hold(caller, first, lambda: self._new_name(caller, name) if name else first)
 
@@ -185,11 +192,10 @@ class SharedSessionFinder(LiveSessionFinder):
         return session
 
     async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
-        first = _first(session)
         answers = []
-        if reply is not None and first.rpartition(":")[2].startswith("auto-"):
-            space = first.rpartition("auto-")[0]
-            answers = [_key(space, session.episode.task.user, digests_of([*messages, reply.message])[-1])]
+        if reply is not None and session.name.rpartition(":")[2].startswith(UNNAMED):
+            *_, digest = digests_of([*messages, reply.message])
+            answers = [answer_of(session, digest)]
         number, user = session.episode.task.index, session.episode.task.user
         version = await self._commit(session, answers=answers)
         await self.live.keep(session)
@@ -455,8 +461,3 @@ class SharedIndex(Index):
 def _first(session: Session) -> str:
     """The name that stands for a session and for those that were begun under it before."""
     return session.name.partition("~")[0]
-
-
-def _key(space: str, user: str, digest: bytes) -> str:
-    """What the store calls a conversation up to an answer."""
-    return f"{space}{user}:{digest.hex()}"
