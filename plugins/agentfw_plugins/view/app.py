@@ -139,9 +139,8 @@ class Viewer:
                 run, place = self.index.run_of(row)
                 row["marks"] = read_annotations(run).get((place, row["episode"], None))
             saved = saved_filters(self.index.root)
-            page = pages.episodes(
-                wanted, found, runs, choices(rows), seen=seen, saved=saved, most=len(runs) if everything else _RUNS
-            )
+            values = {"found": found, "runs": runs, "choices": choices(rows), "saved": saved, "seen": seen}
+            page = pages.filled("episodes.html", wanted=wanted, most=len(runs) if everything else _RUNS, **values)
         return self._html(page)
 
     def _episode(self, request: Request, pages: Pages) -> Response:
@@ -214,8 +213,8 @@ class Viewer:
                 view = EpisodeView.read(self.index, episode_at(rows, name), rows)
                 turn = int(number) if number.isdecimal() and int(number) < len(view.turns) else 0
             done = rated_runs(self.index, rows, wanted.run)
-        page = pages.rate(view, turn, wanted, at=at, before=asked("before", ""), rated=done, seen=seen)
-        return self._html(page)
+        values = {"turn": turn, "wanted": wanted, "at": at, "before": asked("before", ""), "rated": done, "seen": seen}
+        return self._html(pages.filled("rate.html", view=view, **values))
 
     def _annotate(self, request: Request, pages: Pages) -> Response:
         """Write what somebody thinks of an episode or one of its turns, and go on with the page that `back` names."""
