@@ -75,8 +75,7 @@ class Reading:
         if found is None:
             raise BadRequest("there is no such session", 404, code="no_such_session")
         episode, reward = found
-        if not caller.may_see(episode.task.user):
-            raise BadRequest("this session belongs to another user", 403, code="another_user")
+        caller.check(episode.task.user)
         row = listed(episode, reward)
         if self.learning is not None:
             metric = self.learning.metric
