@@ -20,7 +20,6 @@ from agentfw.errors import SettingsError, UsageError
 from agentfw.printing.out import shown_path
 from agentfw.runs import (
     Again,
-    Assembly,
     LiveRun,
     SpecValues,
     apply_assignments,
@@ -159,18 +158,12 @@ def limits_of(live: LiveRun, limits: Limits, names: Sequence[str], at_once: int 
         names = ("agentfw", policy.name, Path(model).name)
         if served_models(live, ()).own.forwards and not model:
             names = ()
+    # A policy in this process may set how much it answers at once.
+    usual = _PASSED_ON if live.assembly.policy.forwards else getattr(policy.checked, "concurrency", limits.concurrency)
     return limits._replace(
         models=() if "any" in names else tuple(dict.fromkeys(name for name in names if name)),
-        concurrency=at_once or answers_at_once(live.assembly),
+        concurrency=at_once or int(usual),
     )
-
-
-def answers_at_once(assembly: Assembly) -> int:
-    """The usual maximum number of answers at once: what a policy in this process sets, if it does."""
-    usual = Limits().concurrency
-    if assembly.policy.forwards:
-        return _PASSED_ON
-    return int(getattr(assembly.spec.policy.checked, "concurrency", usual))
 
 
 def _model(text: str, host: Host, runs: Path) -> dict[str, Any]:
