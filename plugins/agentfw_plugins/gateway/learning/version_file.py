@@ -322,15 +322,6 @@ class VersionFile:
             ) from error
 
 
-def versions_at(run: Path, address: str = "", **told: Any) -> VersionFile:
-    """The versions of a run's gateway or, with an address, those of the gateways that share sessions there."""
-    if not address:
-        return VersionFile(run)
-    from .shared_versions import SharedVersionFile
-
-    return SharedVersionFile(run, address, **told)
-
-
 def written(state: State) -> str:
     return json.dumps(asdict(state))
 
