@@ -220,13 +220,12 @@ class Index:
         if before is None or before["changed"] != changed:
             about = record_of(content_of(run / "run.json")) or {}
             with _writing(rows):
-                rows.execute(
+                before = rows.execute(
                     "INSERT INTO runs (folder, name, began, changed, about) VALUES (?, ?, ?, ?, ?)"
                     " ON CONFLICT (folder) DO UPDATE SET began = excluded.began, changed = excluded.changed,"
-                    " about = excluded.about",
+                    " about = excluded.about RETURNING id, about",
                     (folder, run.name, str(about.get("created", "")), changed, json.dumps(about)),
-                )
-            before = rows.execute("SELECT id, changed, about FROM runs WHERE folder = ?", (folder,)).fetchone()
+                ).fetchone()
             self.generation += 1
         if self._updates.get(folder) != (updates := _status(run, "updates")):
             self._updates[folder] = updates
