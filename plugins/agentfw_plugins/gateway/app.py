@@ -125,7 +125,6 @@ class Gateway:
             for method, path, handled in page.views:
                 serve(path, [path], handled, method, admits=False)
         if health is not None:
-            routes.append(Route("/healthz", health.alive, methods=["GET"]))
             serve("readyz", ["/readyz"], health.ready, "GET", admits=False)
             serve("metrics", ["/metrics"], health.metrics, "GET")
         self.app: ASGIApp = Starlette(routes=routes, exception_handlers={404: _no_such_path, 405: _no_such_path})

@@ -47,11 +47,11 @@ class Front:
     app: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.app is not None:
+        if scope["type"] == "http" and scope["path"] == "/healthz":
+            answer = json_answer({"status": "alive"})
+        elif self.app is not None:
             await self.app(scope, receive, send)
             return
-        if scope["path"] == "/healthz":
-            answer = json_answer({"status": "alive"})
         else:
             words, headers = "this gateway takes no requests yet: it is reading its record", {"retry-after": "1"}
             problem = BadRequest(words, 503, code="not_ready", headers=headers)
@@ -97,9 +97,6 @@ class Health:
         if self.is_stopping:
             return "it is being stopped"
         return "" if self.live.failure is None else self.live.failure.message
-
-    async def alive(self, request: Request) -> Response:
-        return json_answer({"status": "alive"})
 
     async def ready(self, request: Request) -> Response:
         if self.hindrance:

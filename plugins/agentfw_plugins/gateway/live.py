@@ -43,7 +43,7 @@ from .page import Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
 from .spans import Spans
 from .variants import FILE as VARIANTS
-from .variants import VariantFile, decide_when_clear
+from .variants import VariantFile
 
 _COUNTS = "budget"
 """The hook that every gateway has, limits or not."""
@@ -205,8 +205,13 @@ async def serve_until(
         serving(front, host, port, drain=limits.drain, hurry=stop.hurry) as url,
     ):
         await reading.enter_async_context(live)
+
+        async def end_sessions() -> None:
+            for session in [] if stop.keeps_sessions else list(live.sessions.values()):
+                await live.conclude(session, CLOSED)
+
         if live.keeps:
-            reading.push_async_callback(_end_sessions, live, stop)
+            reading.push_async_callback(end_sessions)
         gateway, health, caring = await reading.enter_async_context(gateway_of(live, limits, learning))
         front.app = gateway.app
         ready(url)
@@ -216,11 +221,6 @@ async def serve_until(
         waiting.cancel()
         if caring.done():
             caring.result()
-
-
-async def _end_sessions(live: LiveRun, stop: Stop) -> None:
-    for session in [] if stop.keeps_sessions else list(live.sessions.values()):
-        await live.conclude(session, CLOSED)
 
 
 @asynccontextmanager
@@ -252,7 +252,7 @@ async def gateway_of(
     )
 
     async def care() -> None:
-        looking = decide_when_clear(variants, finder.reading)
+        looking = finder.reading.decide(variants)
         await asyncio.gather(finder.care(), looking, *([] if learning is None else [learning.run()]))
 
     caring = asyncio.create_task(care())
