@@ -29,7 +29,7 @@ import httpx
 
 from agentfw_benchmarks import TESTS, Options, print_markdown, tell
 
-sys.path.insert(0, str(TESTS / "plugins" / "gateway"))
+sys.path.extend([str(TESTS), str(TESTS / "plugins" / "gateway")])
 
 from counting_provider import MODELS, Charge, Provider, counting  # type: ignore[import-not-found]
 

@@ -152,7 +152,7 @@ def pages(episodes: int) -> dict[str, Any]:
         index, began = Index(runs), time.process_time()
         index.refresh()
         cost = time.process_time() - began
-        size = sum(file.stat().st_size for file in runs.glob(f"{index.file}*"))
+        size = sum(file.stat().st_size for file in runs.glob(f"{index.path.name}*"))
         host = fresh_host(builtins=True)
         rows = {}
         with TestClient(Viewer(index, host).app, base_url="http://127.0.0.1") as client:

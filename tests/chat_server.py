@@ -91,6 +91,37 @@ class Server:
         return reply
 
 
+class Handler(BaseHTTPRequestHandler):
+    """Keeps connections open, and says nothing on stderr."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+@contextmanager
+def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Answer requests like this until the block ends. Gives the base URL."""
+
+    class Listener(ThreadingHTTPServer):
+        request_queue_size = 512
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            pass  # a client that hung up
+
+    listener = Listener(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.server_address[1]}/v1"
+    finally:
+        listener.shutdown()
+        listener.server_close()
+        thread.join()
+
+
 @contextmanager
 def serving(
     *script: Script, models: tuple[str, ...] = ("served", "other"), apis: tuple[str, ...] = (), owner: str = "us"
@@ -101,9 +132,7 @@ def serving(
     """
     server = Server(script, models, owner)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Chatting(Handler):
         def do_GET(self) -> None:
             server.asked_for_models += 1
             self._send(
@@ -142,22 +171,5 @@ def serving(
             except OSError:
                 pass  # the client gave up
 
-        def log_message(self, format: str, *arguments: Any) -> None:
-            pass
-
-    class Listener(ThreadingHTTPServer):
-        request_queue_size = 512
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            pass  # a client that hung up
-
-    listener = Listener(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.server_address[1]}/v1", server
-    finally:
-        listener.shutdown()
-        listener.server_close()
-        thread.join()
+    with listening(Chatting) as address:
+        yield address, server

@@ -91,7 +91,7 @@ class Gateway:
         self.variants, self._noted = variants, dict[str, tuple[float, str]]()
         self.finder, self.models = finder, models or Models()
         self.callers, self.health, self.learning = callers or Callers(), health, learning
-        count = None if health is None else health.figures.answer
+        count = None if health is None else health.count_answer
         self._attending = set[asyncio.Task[None]]()
         self.answers = AnswersInProgress(finder, line or Line(at_once=sys.maxsize), count)
         endpoints = Endpoints(self.models, self.callers, self.answers.line)
@@ -125,7 +125,6 @@ class Gateway:
             for method, path, handled in page.views:
                 serve(path, [path], handled, method, admits=False)
         if health is not None:
-            routes.append(Route("/healthz", health.alive, methods=["GET"]))
             serve("readyz", ["/readyz"], health.ready, "GET", admits=False)
             serve("metrics", ["/metrics"], health.metrics, "GET")
         self.app: ASGIApp = Starlette(routes=routes, exception_handlers={404: _no_such_path, 405: _no_such_path})
@@ -174,7 +173,7 @@ class Gateway:
 
     def _count(self, request: Request, what: str, status: int, seconds: float) -> None:
         if self.health is not None:
-            self.health.figures.request(what, status, seconds)
+            self.health.count_request(what, status, seconds)
         if logger.isEnabledFor(logging.INFO):
             caller = getattr(request.state, "caller", None)
             figures = {
@@ -226,7 +225,7 @@ class Gateway:
         asked = route.asked
         told = told_by(Sent(request.headers, given.values, asked))
         if self.health is not None:
-            self.health.figures.masked(told.masked)
+            self.health.count_masked(told.masked)
         # A field that programs are known to put a session's id into is no user.
         caller = caller_of(request, body, "" if told.program else asked.user)
         if route.spoken is protocol and caller.key is not None:

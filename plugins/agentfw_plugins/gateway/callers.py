@@ -52,6 +52,11 @@ class Caller:
         """Whether a session of this user is the caller's. The operator who names no user sees all."""
         return user in ("", self.user) or (self.key is None and not self.user)
 
+    def check(self, user: str) -> None:
+        """Raise BadRequest (403) if a session of this user is none of the caller's."""
+        if not self.may_see(user):
+            raise BadRequest("this session belongs to another user", 403, code="another_user")
+
 
 class Callers:
     """Lets requests in."""

@@ -31,6 +31,7 @@ from agentfw.printing.out import Out, counted
 from agentfw.runs import LiveRun, RunFolder, drop_records, find_run, list_runs, read_journal
 
 from ..command_options import confirm, gateway_options, show, yes_option
+from .learning import versions_at
 from .learning.version_file import Removal, VersionFile
 
 
@@ -122,11 +123,10 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
 
 
 def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
-    from .learning.shared_versions import SharedVersionFile
     from .sessions.session_store import Chosen, SessionJournal
 
     here = tempfile.TemporaryDirectory(prefix="agentfw-forget-")
-    with here as folder, closing(SharedVersionFile(Path(folder), shared)) as versions:
+    with here as folder, closing(versions_at(Path(folder), shared)) as versions:
         told.withdrawn += _withdraw(user, versions)
     with closing(SessionJournal(shared)) as journal:
         told.sessions, in_use = journal.delete(Chosen(user))

@@ -23,7 +23,6 @@ from .usage import SpentFigures, ledger_of
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
     from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-    from prometheus_client.registry import Collector
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -48,11 +47,11 @@ class Front:
     app: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.app is not None:
+        if scope["type"] == "http" and scope["path"] == "/healthz":
+            answer = json_answer({"status": "alive"})
+        elif self.app is not None:
             await self.app(scope, receive, send)
             return
-        if scope["path"] == "/healthz":
-            answer = json_answer({"status": "alive"})
         else:
             words, headers = "this gateway takes no requests yet: it is reading its record", {"retry-after": "1"}
             problem = BadRequest(words, 503, code="not_ready", headers=headers)
@@ -61,44 +60,13 @@ class Front:
 
 
 class Health:
-    """The health of a gateway in front of a live run."""
+    """The health of a gateway in front of a live run, and its figures."""
 
     def __init__(self, live: LiveRun, line: Line) -> None:
-        self.live, self.figures, self.is_stopping = live, Figures(), False
-        self.figures.show("sessions", "Sessions in progress", lambda: len(live.sessions))
-        self.figures.show("answers_in_progress", "Answers that the policy is giving", line.served.total)
-        self.figures.show("places", "Maximum number of answers at once", lambda: line.at_once)
-        self.figures.show("requests_waiting", "Requests that wait for the policy", lambda: line.length)
-        self.figures.show("sayings_waiting", "Messages of users that no memory has heard yet", live.hearing.waiting)
-        self.figures.add(SpentFigures(ledger_of(live)))
-        self.figures.show("ready", "1 if the gateway takes requests", lambda: not self.hindrance)
+        self.live, self.is_stopping, self._all = live, False, CollectorRegistry()
 
-    @property
-    def hindrance(self) -> str:
-        """Why no request is taken, if so."""
-        if self.is_stopping:
-            return "it is being stopped"
-        return "" if self.live.failure is None else self.live.failure.message
-
-    async def alive(self, request: Request) -> Response:
-        return json_answer({"status": "alive"})
-
-    async def ready(self, request: Request) -> Response:
-        if self.hindrance:
-            raise BadRequest(f"this gateway takes no requests: {self.hindrance}", 503, code="not_ready")
-        return json_answer({"status": "ready"})
-
-    async def metrics(self, request: Request) -> Response:
-        if request.state.caller.key is not None:
-            raise BadRequest("only the operator's key may read this", 403, code="operators_only")
-        return Response(self.figures.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
-
-
-class Figures:
-    """The figures of one gateway."""
-
-    def __init__(self) -> None:
-        self._all = CollectorRegistry()
+        def gauge(name: str, words: str, value: Callable[[], float]) -> None:
+            Gauge(f"agentfw_{name}", words, registry=self._all).set_function(value)
 
         def counter(name: str, words: str, *labels: str) -> Counter:
             return Counter(f"agentfw_{name}", words, labels, registry=self._all)
@@ -106,6 +74,13 @@ class Figures:
         def histogram(name: str, words: str, *labels: str) -> Histogram:
             return Histogram(f"agentfw_{name}_seconds", words, labels, buckets=_SECONDS, registry=self._all)
 
+        gauge("sessions", "Sessions in progress", lambda: len(live.sessions))
+        gauge("answers_in_progress", "Answers that the policy is giving", line.served.total)
+        gauge("places", "Maximum number of answers at once", lambda: line.at_once)
+        gauge("requests_waiting", "Requests that wait for the policy", lambda: line.length)
+        gauge("sayings_waiting", "Messages of users that no memory has heard yet", live.hearing.waiting)
+        gauge("ready", "1 if the gateway takes requests", lambda: not self.hindrance)
+        self._all.register(SpentFigures(ledger_of(live)))
         self._requests = counter(
             "requests", "Requests, by what was asked and the status of the answer", "what", "status"
         )
@@ -116,24 +91,33 @@ class Figures:
         self._masked = counter("masked", "Secrets in what users typed, which no memory hears, by kind", "kind")
         self._tokens = counter("tokens", "Tokens of complete answers, where the policy tells their number", "kind")
 
-    def show(self, name: str, words: str, value: Callable[[], float]) -> None:
-        """Show a value as it is whenever somebody looks."""
-        Gauge(f"agentfw_{name}", words, registry=self._all).set_function(value)
+    @property
+    def hindrance(self) -> str:
+        """Why no request is taken, if so."""
+        if self.is_stopping:
+            return "it is being stopped"
+        return "" if self.live.failure is None else self.live.failure.message
 
-    def add(self, collector: Collector) -> None:
-        """Show the figures of a collector."""
-        self._all.register(collector)
+    async def ready(self, request: Request) -> Response:
+        if self.hindrance:
+            raise BadRequest(f"this gateway takes no requests: {self.hindrance}", 503, code="not_ready")
+        return json_answer({"status": "ready"})
 
-    def masked(self, counts: Mapping[str, int]) -> None:
+    async def metrics(self, request: Request) -> Response:
+        if request.state.caller.key is not None:
+            raise BadRequest("only the operator's key may read this", 403, code="operators_only")
+        return Response(generate_latest(self._all), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    def count_masked(self, counts: Mapping[str, int]) -> None:
         """Count the secrets in what users typed."""
         for kind, count in counts.items():
             self._masked.labels(kind).inc(count)
 
-    def request(self, what: str, status: int, seconds: float) -> None:
+    def count_request(self, what: str, status: int, seconds: float) -> None:
         self._requests.labels(what, str(status)).inc()
         self._until.labels(what).observe(seconds)
 
-    def answer(self, answer: AnswerInProgress) -> None:
+    def count_answer(self, answer: AnswerInProgress) -> None:
         """Count an answer that is over."""
         if answer.seconds_to_first is not None:
             self._first.observe(answer.seconds_to_first)
@@ -148,10 +132,6 @@ class Figures:
             self._tokens.labels("prompt").inc(usage.prompt or 0)
             self._tokens.labels("cached").inc(usage.cached or 0)
             self._tokens.labels("sampled").inc(count if usage.sampled is None else usage.sampled)
-
-    def text(self) -> bytes:
-        """All figures in Prometheus' format."""
-        return generate_latest(self._all)
 
 
 class _Lines(logging.Formatter):

@@ -20,7 +20,6 @@ from agentfw.errors import SettingsError, UsageError
 from agentfw.printing.out import shown_path
 from agentfw.runs import (
     Again,
-    Assembly,
     LiveRun,
     SpecValues,
     apply_assignments,
@@ -44,7 +43,7 @@ from .page import Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
 from .spans import Spans
 from .variants import FILE as VARIANTS
-from .variants import VariantFile, decide_when_clear
+from .variants import VariantFile
 
 _COUNTS = "budget"
 """The hook that every gateway has, limits or not."""
@@ -159,18 +158,12 @@ def limits_of(live: LiveRun, limits: Limits, names: Sequence[str], at_once: int 
         names = ("agentfw", policy.name, Path(model).name)
         if served_models(live, ()).own.forwards and not model:
             names = ()
+    # A policy in this process may set how much it answers at once.
+    usual = _PASSED_ON if live.assembly.policy.forwards else getattr(policy.checked, "concurrency", limits.concurrency)
     return limits._replace(
         models=() if "any" in names else tuple(dict.fromkeys(name for name in names if name)),
-        concurrency=at_once or answers_at_once(live.assembly),
+        concurrency=at_once or int(usual),
     )
-
-
-def answers_at_once(assembly: Assembly) -> int:
-    """The usual maximum number of answers at once: what a policy in this process sets, if it does."""
-    usual = Limits().concurrency
-    if assembly.policy.forwards:
-        return _PASSED_ON
-    return int(getattr(assembly.spec.policy.checked, "concurrency", usual))
 
 
 def _model(text: str, host: Host, runs: Path) -> dict[str, Any]:
@@ -212,8 +205,13 @@ async def serve_until(
         serving(front, host, port, drain=limits.drain, hurry=stop.hurry) as url,
     ):
         await reading.enter_async_context(live)
+
+        async def end_sessions() -> None:
+            for session in [] if stop.keeps_sessions else list(live.sessions.values()):
+                await live.conclude(session, CLOSED)
+
         if live.keeps:
-            reading.push_async_callback(_end_sessions, live, stop)
+            reading.push_async_callback(end_sessions)
         gateway, health, caring = await reading.enter_async_context(gateway_of(live, limits, learning))
         front.app = gateway.app
         ready(url)
@@ -223,11 +221,6 @@ async def serve_until(
         waiting.cancel()
         if caring.done():
             caring.result()
-
-
-async def _end_sessions(live: LiveRun, stop: Stop) -> None:
-    for session in [] if stop.keeps_sessions else list(live.sessions.values()):
-        await live.conclude(session, CLOSED)
 
 
 @asynccontextmanager
@@ -259,7 +252,7 @@ async def gateway_of(
     )
 
     async def care() -> None:
-        looking = decide_when_clear(variants, finder.reading)
+        looking = finder.reading.decide(variants)
         await asyncio.gather(finder.care(), looking, *([] if learning is None else [learning.run()]))
 
     caring = asyncio.create_task(care())

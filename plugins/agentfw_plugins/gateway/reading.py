@@ -13,10 +13,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from agentfw import Episode, Turn
 from agentfw.episode import Call
+from agentfw.errors import StorageError
 from agentfw.runs import LiveRun, read_sessions
 
 from ..protocols import BadRequest
@@ -26,13 +28,14 @@ from ..view.index_rows import PART_OF
 from ..view.pages import because
 from .callers import Caller
 from .learning.ratings import why_ignored
-from .variants import sessions_below
+from .variants import Comparison, VariantFile, decisions, rated_sessions, results, sessions_below
 
 if TYPE_CHECKING:
     from .learning.learning import Learning
 
 PAGE = 100
 _BEGINNING = 120
+_LOOK = 2.0  # seconds between two looks at what was rated
 
 
 class Reading:
@@ -75,8 +78,7 @@ class Reading:
         if found is None:
             raise BadRequest("there is no such session", 404, code="no_such_session")
         episode, reward = found
-        if not caller.may_see(episode.task.user):
-            raise BadRequest("this session belongs to another user", 403, code="another_user")
+        caller.check(episode.task.user)
         row = listed(episode, reward)
         if self.learning is not None:
             metric = self.learning.metric
@@ -91,6 +93,25 @@ class Reading:
     def rated(self, since: float) -> Iterable[Episode]:
         """The sessions that were used since then. Those without a rating may be missing."""
         return sessions_below(self.live.folder.path.parent, since)
+
+    async def decide(self, file: VariantFile) -> None:
+        """Look at the comparison of variants again and again, and end it when it is clear, for ever."""
+        seen: tuple[object, ...] = ()
+        while True:
+            await asyncio.sleep(_LOOK)
+            with suppress(StorageError):  # what can't be read or written now may be at the next look
+                if (comparison := file.read()) is None:
+                    continue
+                news = (comparison.began, await asyncio.to_thread(self.rated_so_far))
+                if news != seen:
+                    await asyncio.to_thread(self._decide, file, comparison)
+                    seen = news
+
+    def _decide(self, file: VariantFile, comparison: Comparison) -> None:
+        rated = list(rated_sessions(self.rated(comparison.began), comparison))
+        if decided := decisions(results(rated, comparison), comparison):
+            comparison.decided |= decided
+            file.write(comparison)
 
     def index(self) -> Index:
         """What the pages of recorded episodes show: all runs of the directory."""

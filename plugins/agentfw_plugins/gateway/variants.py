@@ -20,17 +20,16 @@ compared with `control`, at the level divided by their number; with `per_team`, 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import click
 
@@ -45,7 +44,6 @@ from ..rewards.measured import Metric, is_feedback
 CONTROL, FILE, LEVEL = "control", "variants.json", 0.05
 NOTE = "variant"
 """The event of a session that says which variant it gets."""
-_LOOK = 2.0  # seconds between two looks at what was rated
 _LEAST_USERS = 3.0
 """Of each variant. With fewer, nobody knows how much users differ."""
 
@@ -289,34 +287,6 @@ def decisions(found: Sequence[Result], comparison: Comparison) -> Mapping[str, s
         elif done or all(one.clear for one in others):
             decided[team] = CONTROL
     return decided
-
-
-class RatedSessions(Protocol):
-    """What people have rated."""
-
-    def rated_so_far(self) -> object: ...
-    def rated(self, since: float) -> Iterable[Episode]: ...
-
-
-async def decide_when_clear(file: VariantFile, reading: RatedSessions) -> None:
-    """Look at the comparison again and again, and end it when it is clear, for ever."""
-    seen: tuple[object, ...] = ()
-    while True:
-        await asyncio.sleep(_LOOK)
-        with suppress(StorageError):  # what can't be read or written now may be at the next look
-            if (comparison := file.read()) is None:
-                continue
-            news = (comparison.began, await asyncio.to_thread(reading.rated_so_far))
-            if news != seen:
-                await asyncio.to_thread(_decide, file, comparison, reading)
-                seen = news
-
-
-def _decide(file: VariantFile, comparison: Comparison, reading: RatedSessions) -> None:
-    rated = list(rated_sessions(reading.rated(comparison.began), comparison))
-    if decided := decisions(results(rated, comparison), comparison):
-        comparison.decided |= decided
-        file.write(comparison)
 
 
 def _compared(file: VariantFile) -> Comparison:

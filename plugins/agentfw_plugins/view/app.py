@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -139,9 +139,8 @@ class Viewer:
                 run, place = self.index.run_of(row)
                 row["marks"] = read_annotations(run).get((place, row["episode"], None))
             saved = saved_filters(self.index.root)
-            page = pages.episodes(
-                wanted, found, runs, choices(rows), seen=seen, saved=saved, most=len(runs) if everything else _RUNS
-            )
+            values = {"found": found, "runs": runs, "choices": choices(rows), "saved": saved, "seen": seen}
+            page = pages.filled("episodes.html", wanted=wanted, most=len(runs) if everything else _RUNS, **values)
         return self._html(page)
 
     def _episode(self, request: Request, pages: Pages) -> Response:
@@ -184,11 +183,11 @@ class Viewer:
     def _runs(self, request: Request, pages: Pages) -> Response:
         seen = self.index.look()
         with self.index.reading() as rows:
-            names = _sides(rows)
+            known = _sides(rows)
             chosen = [request.query_params.get(name, "") for name in ("left", "right")]
             if not all(chosen):
-                chosen = _suggested(rows, names, chosen)
-            sides = [_side(self.index, rows, name, names) for name in chosen]
+                chosen = _suggested(rows, known, chosen[1] or chosen[0])
+            sides = [_side(self.index, rows, name, known) for name in chosen]
         table, pairs, problem = list[ComparedFigure](), list[Pair](), ""
         figure = request.query_params.get("figure", "")
         if sides:
@@ -199,7 +198,7 @@ class Viewer:
             figures = [row.figure for row in table if " after " not in row.figure] or ["reward"]
             figure = figure if figure in figures else figures[0]
             pairs = pairs_of(sides[0], sides[1], figure)
-        page = pages.runs(sides, table, pairs, figure=figure, problem=problem, choices=names, seen=seen)
+        page = pages.runs(sides, table, pairs, figure=figure, problem=problem, choices=known, seen=seen)
         return self._html(page)
 
     def _rate(self, request: Request, pages: Pages) -> Response:
@@ -214,8 +213,8 @@ class Viewer:
                 view = EpisodeView.read(self.index, episode_at(rows, name), rows)
                 turn = int(number) if number.isdecimal() and int(number) < len(view.turns) else 0
             done = rated_runs(self.index, rows, wanted.run)
-        page = pages.rate(view, turn, wanted, at=at, before=asked("before", ""), rated=done, seen=seen)
-        return self._html(page)
+        values = {"turn": turn, "wanted": wanted, "at": at, "before": asked("before", ""), "rated": done, "seen": seen}
+        return self._html(pages.filled("rate.html", view=view, **values))
 
     def _annotate(self, request: Request, pages: Pages) -> Response:
         """Write what somebody thinks of an episode or one of its turns, and go on with the page that `back` names."""
@@ -284,50 +283,51 @@ def _is_ours(request: Request) -> bool:
     return urlsplit(origin).netloc == request.headers.get("host")
 
 
-def _sides(rows: sqlite3.Connection) -> list[str]:
-    """What can be compared: runs, and evaluations of trainings, the newest first."""
+_Sides = Mapping[str, tuple[str, str, int]]
+"""What can be compared, by its name: a run, and the stage and the number of an evaluation. A run as such has none."""
+
+
+def _sides(rows: sqlite3.Connection) -> _Sides:
+    """All that can be compared, the newest first."""
     found = rows.execute(
         "SELECT r.name, p.stage, p.number FROM places p JOIN runs r ON r.id = p.run"
         " WHERE EXISTS (SELECT 1 FROM episodes e WHERE e.place = p.id) AND p.stage != 'rollout'"
         " ORDER BY r.began DESC, p.number DESC"
     )
-    return [f"{name}, {stage} {number}" if stage else name for name, stage, number in found]
+    return {f"{run}, {stage} {number}" if stage else run: (run, stage, number) for run, stage, number in found}
 
 
-def _suggested(rows: sqlite3.Connection, names: list[str], chosen: list[str]) -> list[str]:
-    """The two newest that have played a task in common, with the one that was chosen if one was.
+def _suggested(rows: sqlite3.Connection, known: _Sides, wanted: str) -> list[str]:
+    """The two newest that have played a task in common, with the one that is wanted if one is.
 
     Of a training, these are the first evaluation and the last.
     """
-    wanted = chosen[1] or chosen[0]
-    if wanted and wanted not in names:
+    names = list(known)
+    if wanted and wanted not in known:
         return []
     since = names.index(wanted) if wanted else 0
-    near = [(name, _tasks(rows, name)) for name in names[since : since + _SUGGESTED]]
+    near = [(name, _tasks(rows, *known[name])) for name in names[since : since + _SUGGESTED]]
     for place, (right, played) in enumerate(near[:1] if wanted else near):
-        older, run = near[place + 1 :], right.partition(", ")[0]
-        for left, tasks in [*(one for one in reversed(older) if one[0].startswith(f"{run}, ")), *older]:
+        older, (run, *_) = near[place + 1 :], known[right]
+        of_run = [one for one in reversed(older) if known[one[0]][0] == run and known[one[0]][1]]
+        for left, tasks in [*of_run, *older]:
             if played & tasks:
                 return [left, right]
     return []
 
 
-def _tasks(rows: sqlite3.Connection, name: str) -> set[tuple[str, str]]:
-    run, _, stage = name.partition(", ")
-    stage, _, number = stage.partition(" ")
+def _tasks(rows: sqlite3.Connection, run: str, stage: str, number: int) -> set[tuple[str, str]]:
     found = rows.execute(
         "SELECT DISTINCT e.environment, e.task FROM episodes e JOIN places p ON p.id = e.place"
-        " JOIN runs r ON r.id = e.run WHERE r.name = ? AND p.stage = ? AND (? = '' OR p.number = ?)"
-        " AND e.task IS NOT NULL",
-        (run, stage, number, number),
+        " JOIN runs r ON r.id = e.run WHERE r.name = ? AND p.stage = ? AND p.number = ? AND e.task IS NOT NULL",
+        (run, stage, number),
     )
     return {(environment, task) for environment, task in found}
 
 
-def _side(index: Index, rows: sqlite3.Connection, name: str, names: list[str]) -> Side:
-    if name not in names:
-        raise UnknownNameError("run", name, names, fix="choose one of the list")
-    run, _, stage = name.partition(", ")
-    found = select(rows, Filter(run=run, stage=stage or "run"))
-    update = int(stage.removeprefix("evaluation ")) if stage else None
-    return Side(name, RunFolder.open(index.root / found[0]["run_folder"]), update, found)
+def _side(index: Index, rows: sqlite3.Connection, name: str, known: _Sides) -> Side:
+    if name not in known:
+        raise UnknownNameError("run", name, list(known), fix="choose one of the list")
+    run, stage, number = known[name]
+    found = select(rows, Filter(run=run, stage=f"{stage} {number}" if stage else "run"))
+    return Side(name, RunFolder.open(index.root / found[0]["run_folder"]), number if stage else None, found)

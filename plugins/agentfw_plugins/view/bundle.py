@@ -86,7 +86,7 @@ def write_bundle(
             steps = steps_of(index, view, rows, links.episode, there)
             _write(folder / f"{_name(row)}.html", pages.episode(view, tasks[task], steps))
             _write(folder / f"{_name(row)}.jsonl", view.raw)
-        _write(folder / "index.html", pages.contents(found))
+        _write(folder / "index.html", pages.filled("contents.html", rows=found))
     return len(found)
 
 

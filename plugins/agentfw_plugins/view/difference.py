@@ -27,7 +27,7 @@ class Part(NamedTuple):
     differs: bool
 
 
-@dataclass(frozen=True)
+@dataclass
 class TurnPair:
     """The same turn of two episodes."""
 
@@ -35,7 +35,7 @@ class TurnPair:
     right: ShownTurn | None
     read: tuple[list[Part], list[Part]]
     said: tuple[list[Part], list[Part]]
-    is_first: bool
+    is_first: bool = False
     """Whether it is the first one that differs."""
 
     @property
@@ -74,13 +74,12 @@ class Pair:
 
 def turn_pairs(left: EpisodeView, right: EpisodeView) -> list[TurnPair]:
     """The turns of two episodes, the first with the first."""
-    found, differed = [], False
-    for one, other in zip_longest(left.turns, right.turns):
-        read = marked(_read(one), _read(other))
-        said = marked(_done(one), _done(other))
-        differs = any(part.differs for side in (*read, *said) for part in side)
-        found.append(TurnPair(one, other, read, said, differs and not differed))
-        differed = differed or differs
+    found = [
+        TurnPair(one, other, marked(_read(one), _read(other)), marked(_done(one), _done(other)))
+        for one, other in zip_longest(left.turns, right.turns)
+    ]
+    for first in [pair for pair in found if pair.differs][:1]:
+        first.is_first = True
     return found
 
 
@@ -136,12 +135,11 @@ def _key(row: Row) -> tuple[object, ...]:
 
 
 def _read(shown: ShownTurn | None) -> str:
-    return "" if shown is None else "\n".join(one.content for _, one in shown.new if one.role != "assistant")
+    return "" if shown is None else "\n".join(message.content for message in shown.read)
 
 
 def _done(shown: ShownTurn | None) -> str:
     """What was said, and the calls with their arguments, one a line."""
     if shown is None:
         return ""
-    calls = [f"{one.name}({', '.join(f'{each.name}={each.value}' for each in one.arguments)})" for one in shown.calls]
-    return "\n".join([*([shown.said] if shown.said.strip() else []), *calls])
+    return "\n".join([*([shown.said] if shown.said.strip() else []), *map(str, shown.calls)])

@@ -52,6 +52,9 @@ class ShownCall:
     answer: str | None
     id: str
 
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{one.name}={one.value}' for one in self.arguments)})"
+
 
 @dataclass(frozen=True)
 class ShownScore:
@@ -88,6 +91,11 @@ class ShownTurn:
     advantage: float | None = None
     failed: list[Event] = field(default_factory=list)
     """The requests before it that weren't answered."""
+
+    @property
+    def read(self) -> list[Message]:
+        """What was new to the policy, without its own answers."""
+        return [message for _, message in self.new if message.role != "assistant"]
 
     @property
     def is_failed(self) -> bool:

@@ -26,7 +26,8 @@ from agentfw.runs import make_private
 
 from .annotations import marked_in
 from .index_rows import (
-    COLUMNS,
+    COUNTS,
+    SPENT,
     Line,
     Place,
     Rows,
@@ -54,7 +55,22 @@ _TABLES = f"""
 CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, name TEXT, began TEXT, changed INTEGER, about TEXT);
 CREATE TABLE places (id INTEGER PRIMARY KEY, run INTEGER, folder TEXT UNIQUE, stage TEXT, number INTEGER);
 CREATE TABLE journals (place INTEGER, name TEXT, file INTEGER, read INTEGER, PRIMARY KEY (place, name));
-CREATE TABLE episodes (id INTEGER PRIMARY KEY, place INTEGER, run INTEGER, episode TEXT, {COLUMNS.sql},
+CREATE TABLE episodes (
+    id INTEGER PRIMARY KEY, place INTEGER, run INTEGER, episode TEXT, environment TEXT, user TEXT,
+    task TEXT, -- the same in every run that plays it
+    sample INTEGER, query TEXT,
+    parent TEXT, -- the session of the agent that this one, a sub-agent's, works for
+    began TEXT, -- when its first request came, or else its run began
+    state TEXT, -- ended, in progress, left out, or damaged
+    begins TEXT, finish TEXT, reward REAL, headline REAL,
+    figures TEXT, -- all that are declared, and the outcome
+    tools TEXT, version TEXT, problem TEXT,
+    {" INTEGER DEFAULT 0, ".join(COUNTS)} INTEGER DEFAULT 0, {" REAL, ".join(SPENT)} REAL,
+    failures INTEGER GENERATED ALWAYS AS
+        (failed + not_understood + refused + cut_off + empty + (problem IS NOT NULL)) STORED,
+    broken INTEGER GENERATED ALWAYS AS (failed > 0 OR problem IS NOT NULL) STORED,
+    at INTEGER, size INTEGER, -- the line in episodes.jsonl
+    metrics_at INTEGER, metrics_size INTEGER, -- the line in metrics.jsonl
     UNIQUE (place, episode));
 CREATE TABLE pieces (episode INTEGER, at INTEGER, size INTEGER);
 CREATE TABLE tools (name TEXT PRIMARY KEY);
@@ -204,13 +220,12 @@ class Index:
         if before is None or before["changed"] != changed:
             about = record_of(content_of(run / "run.json")) or {}
             with _writing(rows):
-                rows.execute(
+                before = rows.execute(
                     "INSERT INTO runs (folder, name, began, changed, about) VALUES (?, ?, ?, ?, ?)"
                     " ON CONFLICT (folder) DO UPDATE SET began = excluded.began, changed = excluded.changed,"
-                    " about = excluded.about",
+                    " about = excluded.about RETURNING id, about",
                     (folder, run.name, str(about.get("created", "")), changed, json.dumps(about)),
-                )
-            before = rows.execute("SELECT id, changed, about FROM runs WHERE folder = ?", (folder,)).fetchone()
+                ).fetchone()
             self.generation += 1
         if self._updates.get(folder) != (updates := _status(run, "updates")):
             self._updates[folder] = updates

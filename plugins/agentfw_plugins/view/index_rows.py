@@ -122,43 +122,10 @@ _in_json = json.JSONEncoder(ensure_ascii=False).encode
 """As `json.dumps`, which makes an encoder for each call."""
 
 
-class _Columns(dict[str, str]):
-    @property
-    def sql(self) -> str:
-        return ", ".join(f"{name} {kind}" for name, kind in self.items())
-
-
 _FIXED = ("place", "run", "episode", "began")
-_COUNTS = ("turns", "tokens", "calls", "not_understood", "refused", "cut_off", "failed", "empty", "rated")
-_SPENT = ("prompt_tokens", "cached_tokens", "cost", "seconds")
+COUNTS = ("turns", "tokens", "calls", "not_understood", "refused", "cut_off", "failed", "empty", "rated")
+SPENT = ("prompt_tokens", "cached_tokens", "cost", "seconds")
 """Sums of the turns. None where no turn has the number."""
-COLUMNS = _Columns(
-    environment="TEXT",
-    user="TEXT",
-    task="TEXT",  # the same in every run that plays it
-    sample="INTEGER",
-    query="TEXT",
-    parent="TEXT",  # the session of the agent that this one, a sub-agent's, works for
-    began="TEXT",  # when its first request came, or else its run began
-    state="TEXT",  # ended, in progress, left out, or damaged
-    begins="TEXT",
-    finish="TEXT",
-    reward="REAL",
-    headline="REAL",
-    figures="TEXT",  # all that are declared, and the outcome
-    tools="TEXT",
-    version="TEXT",
-    problem="TEXT",
-    **dict.fromkeys(_COUNTS, "INTEGER DEFAULT 0"),
-    **dict.fromkeys(_SPENT, "REAL"),
-    failures="INTEGER GENERATED ALWAYS AS (failed + not_understood + refused + cut_off + empty"
-    " + (problem IS NOT NULL)) STORED",
-    broken="INTEGER GENERATED ALWAYS AS (failed > 0 OR problem IS NOT NULL) STORED",
-    at="INTEGER",  # the line in episodes.jsonl
-    size="INTEGER",
-    metrics_at="INTEGER",  # the line in metrics.jsonl
-    metrics_size="INTEGER",
-)
 
 
 class Rows:
@@ -203,8 +170,8 @@ class Rows:
             "SELECT * FROM episodes WHERE place = ? AND episode = ?", (self.number, name)
         ).fetchone()
         if before is not None:
-            row |= {count: row[count] + before[count] for count in _COUNTS}
-            row |= {name: _sum([before[name], row[name]]) for name in _SPENT}
+            row |= {count: row[count] + before[count] for count in COUNTS}
+            row |= {name: _sum([before[name], row[name]]) for name in SPENT}
             row["begins"] = before["begins"] or row["begins"]
             row["parent"] = before["parent"] or row["parent"]
             row["version"] = row["version"] or before["version"]

@@ -36,7 +36,7 @@ from .difference import Pair, Side, remarkable, turn_pairs
 from .episode_view import EpisodeView
 from .index import Seen
 from .rating_queue import Command
-from .search import FAILURES, Filter, Found, Row, address, listed_figures
+from .search import FAILURES, Filter, Row, address, listed_figures
 from .waterfall import Step
 
 
@@ -103,7 +103,7 @@ def _value(value: object) -> str:
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup, escape
+    from markupsafe import Markup
 except ImportError as error:
     raise MissingExtraError("agentfw view", "web", module=error.name or "") from None
 
@@ -209,9 +209,7 @@ class Pages:
             "page": self,
             "longest": _LONGEST,
             "failures": FAILURES,
-            "long": _long,
-            "more_of": _more_of,
-            "bar": _bar,
+            "most_moments": _EVENTS,
             "listed": listed_figures,
             "address": address,
         }
@@ -230,9 +228,6 @@ class Pages:
         rule = ("" if label == component else label, self.rules.get(names.get(label, ""), ""))
         return ": ".join(filter(None, rule))
 
-    def episodes(self, wanted: Filter, found: Found, runs: list[dict[str, Any]], choices: Any, **more: Any) -> str:
-        return self._filled("episodes.html", wanted=wanted, found=found, runs=runs, choices=choices, **more)
-
     def episode(
         self,
         view: EpisodeView,
@@ -247,7 +242,7 @@ class Pages:
         group = [one for one in others if one["place"] == view.row["place"]]
         here = next((at for at, one in enumerate(others) if one["id"] == view.row["id"]), 0)
         near = others[max(0, here - _NEAR) : here + _NEAR]
-        return self._filled(
+        return self.filled(
             "episode.html",
             seen=seen,
             trainings=trainings,
@@ -275,30 +270,23 @@ class Pages:
         except (AttributeError, KeyError, TypeError, ValueError) as error:  # another version has written other values
             problem = f"{type(error).__name__}: {error}"
         values |= {"about": folder.about, "fell": _largest_fall(stages), "parts": parts, "results": results}
-        return self._filled("run.html", run=run, folder=folder, stages=stages, problem=problem, **values)
-
-    def rate(self, view: EpisodeView | None, turn: int | None, wanted: Filter, **values: Any) -> str:
-        """An answer to rate, with what was said before it."""
-        return self._filled("rate.html", view=view, turn=turn, wanted=wanted, longest=_LONGEST, **values)
+        return self.filled("run.html", run=run, folder=folder, stages=stages, problem=problem, **values)
 
     def pair(self, left: EpisodeView, right: EpisodeView) -> str:
-        return self._filled("pair.html", left=left, right=right, pairs=turn_pairs(left, right))
+        return self.filled("pair.html", left=left, right=right, pairs=turn_pairs(left, right))
 
     def runs(self, sides: Sequence[Side], table: Sequence[ComparedFigure], pairs: Sequence[Pair], **values: Any) -> str:
         """Two runs side by side, with their figures. Their tasks are compared by one of them, `figure`."""
         better = next((row.better for row in table if row.figure == values["figure"]), "")
         values |= {"table": table, "pairs": pairs, "better": better, "first": remarkable(pairs, better)}
         titles = {row.figure: figure_title(row.figure, sides[0].folder) for row in table}
-        return self._filled("runs.html", sides=sides, titles=titles, **values)
-
-    def contents(self, rows: list[Row]) -> str:
-        """The first page of a folder of pages."""
-        return self._filled("contents.html", rows=rows)
+        return self.filled("runs.html", sides=sides, titles=titles, **values)
 
     def problem(self, message: str, fix: str, seen: Seen) -> str:
-        return self._filled("problem.html", message=message, fix=fix, seen=seen)
+        return self.filled("problem.html", message=message, fix=fix, seen=seen)
 
-    def _filled(self, template: str, **values: Any) -> str:
+    def filled(self, template: str, **values: Any) -> str:
+        """A page that shows these values as they are."""
         filled: str = self._environment.get_template(template).render(links=self.links, **values)
         return filled
 
@@ -353,28 +341,6 @@ def before(row: Row, others: list[Row]) -> Row | None:
         if other["sample"] == row["sample"] or found is None:
             found = other
     return found
-
-
-def _long(text: str, limit: int, more: str) -> Markup:
-    """As much of a text as is shown, with a link to the whole."""
-    shown = escape(_shown(text[:limit]))
-    return shown + _more_of(text, limit, more) if len(text) > limit else shown
-
-
-def _more_of(text: str, limit: int, more: str) -> Markup:
-    if len(text) <= limit:
-        return Markup("")
-    return Markup('<a class="more" href="{}">… {:,} more characters</a>').format(more, len(text) - limit)
-
-
-def _bar(step: Step, span: tuple[float, float]) -> Markup:
-    """When a step was, as a part of the whole time, or each moment of it."""
-    scale = 1000 / (span[1] - span[0])
-    parts = [(at, 3.0) for at in step.moments[:_EVENTS]] or [(step.start, max(step.seconds * scale, 3.0))]
-    path = "".join(f"M{(at - span[0]) * scale:.1f} 0v10h{width:.1f}v-10z" for at, width in parts)
-    name = step.kind.replace(" ", "-")
-    svg = '<svg class="bar {}" viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true"><path d="{}"/></svg>'
-    return Markup(svg).format(name, path)
 
 
 def _shown(value: object) -> object:

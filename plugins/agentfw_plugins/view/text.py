@@ -102,10 +102,9 @@ def _of_episode(view: EpisodeView, here: str, budget: int) -> dict[str, Any]:
         "failures": [str(event.data.get("error")) for event in view.failed],
     }
     for shown in everything:
-        asked = next((one.content for _, one in reversed(shown.new) if one.role != "assistant"), "")
         line = {
             "address": f"{here}:{shown.turn.index + 1}",
-            "asked": _short(asked),
+            "asked": _short(shown.read[-1].content if shown.read else ""),
             "said": _short(shown.said),
             "calls": [_call(call, _LINE) for call in shown.calls],
             "failures": [*shown.turn.failures, *(str(event.data.get("error")) for event in shown.failed)],
@@ -119,10 +118,8 @@ def _of_episode(view: EpisodeView, here: str, budget: int) -> dict[str, Any]:
 
 def _of_turn(view: EpisodeView, shown: ShownTurn, here: str, budget: int) -> dict[str, Any]:
     turn, marks = shown.turn, view.marks(shown.turn.index)
-    texts = [one.content for _, one in shown.new if one.role != "assistant"]
+    texts = [one.content for one in shown.read]
     cut = _fair([*texts, shown.said, *(call.answer or "" for call in shown.calls)], budget)
-    others = (one for _, one in shown.new if one.role != "assistant")
-    read = [{"role": one.role, "content": _cut(one.content, cut)} for one in others]
     return {
         "turn": here,
         "version": turn.version,
@@ -130,7 +127,7 @@ def _of_turn(view: EpisodeView, shown: ShownTurn, here: str, budget: int) -> dic
         "seconds": None if turn.at is None else turn.ended - turn.started,
         "tokens": {"in": turn.usage.prompt, "cached": turn.usage.cached, "out": turn.count},
         "recalled": [str(one.get("text", "")) for one in shown.recalled],
-        "read": read,
+        "read": [{"role": one.role, "content": _cut(one.content, cut)} for one in shown.read],
         "said": _cut(shown.said, cut),
         "calls": [_call(call, cut) for call in shown.calls],
         "failures": list(turn.failures),
@@ -168,8 +165,7 @@ def _fair(texts: Sequence[str], budget: int) -> int:
 
 
 def _call(call: ShownCall, limit: int) -> dict[str, Any]:
-    said = ", ".join(f"{one.name}={one.value}" for one in call.arguments)
-    found = {"call": _cut(f"{call.name}({said})", limit), "problem": call.problem, "answer": call.answer or ""}
+    found = {"call": _cut(str(call), limit), "problem": call.problem, "answer": call.answer or ""}
     return {name: _cut(value, limit) for name, value in found.items() if value}
 
 

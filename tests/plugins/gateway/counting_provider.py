@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
+
+from chat_server import Handler, listening
 
 MODELS = {"chat": "gpt-5", "responses": "gpt-5", "messages": "claude-sonnet-4-5", "google": "gemini-2.5-pro"}
 PRICES = {
@@ -81,12 +82,7 @@ def counting(
     """`seconds` are what an answer takes."""
     provider = Provider(seed, draw, seconds)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *words: object) -> None:
-            pass
-
+    class Counting(Handler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             path = self.path.partition("?")[0]
@@ -117,17 +113,8 @@ def counting(
             self.end_headers()
             self.wfile.write(content)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    provider.url = f"http://127.0.0.1:{server.server_port}/v1"
-    try:
+    with listening(Counting) as provider.url:
         yield provider
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 Lies = Callable[[dict[str, Any]], Any]

@@ -11,7 +11,8 @@ import select
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from chat_server import Handler, listening
 
 
 class Upstream:
@@ -26,9 +27,7 @@ class Upstream:
 def endless() -> Iterator[Upstream]:
     upstream = Upstream()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Endless(Handler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             if body["messages"][-1]["content"] == "now":
@@ -74,24 +73,11 @@ def endless() -> Iterator[Upstream]:
             except OSError:
                 pass
 
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    class Listener(ThreadingHTTPServer):
-        request_queue_size = 512
-        daemon_threads = True
-
-    listener = Listener(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-    thread.start()
-    upstream.url = f"http://127.0.0.1:{listener.server_address[1]}/v1"
-    try:
-        yield upstream
-    finally:
-        upstream.stopping.set()
-        listener.shutdown()
-        listener.server_close()
-        thread.join()
+    with listening(Endless) as upstream.url:
+        try:
+            yield upstream
+        finally:
+            upstream.stopping.set()
 
 
 def _choice(key: str, text: str) -> dict[str, object]:

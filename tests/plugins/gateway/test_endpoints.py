@@ -18,17 +18,10 @@ from agentfw_plugins.models.locate import locate
 from agentfw_plugins.models.small_model import SmallChat
 
 from .conftest import Serve, Served
+from .native_features import COMPLETION, EMBEDDED
 from .upstream import Start
 
 TINY = ("policy.model=tiny", "policy.temperature=0")
-CONTINUED = {
-    "id": "cmpl-1",
-    "object": "text_completion",
-    "created": 3,
-    "model": "served",
-    "choices": [{"text": " there was", "index": 0, "finish_reason": "length", "logprobs": {"tokens": [" there"]}}],
-    "usage": {"prompt_tokens": 4, "completion_tokens": 2, "total_tokens": 6},
-}
 
 
 def client(gateway: Served, session: str = "tea") -> openai.OpenAI:
@@ -43,7 +36,7 @@ def claude(gateway: Served) -> anthropic.Anthropic:
 
 
 def test_a_completion_is_passed_on_as_it_is_and_recorded(upstream: Start) -> None:
-    gateway = upstream(Reply(CONTINUED, headers={"x-request-id": "r-1"}), assignments=('policy.model=""',))
+    gateway = upstream(Reply(COMPLETION, headers={"x-request-id": "r-1"}), assignments=('policy.model=""',))
 
     answer = client(gateway).completions.with_raw_response.create(
         model="served", prompt="Once upon a time", echo=False, suffix="!", extra_body={"top_k": 3}
@@ -53,7 +46,7 @@ def test_a_completion_is_passed_on_as_it_is_and_recorded(upstream: Start) -> Non
     assert gateway.server.bodies == [
         {"model": "served", "prompt": "Once upon a time", "echo": False, "suffix": "!", "top_k": 3}
     ]
-    assert answer.content == json.dumps(CONTINUED).encode()
+    assert answer.content == json.dumps(COMPLETION).encode()
     assert answer.headers["x-request-id"] == "r-1"
     episode = gateway.live.sessions["tea"].episode
     [turn] = episode.turns
@@ -62,7 +55,7 @@ def test_a_completion_is_passed_on_as_it_is_and_recorded(upstream: Start) -> Non
 
 
 def test_a_streamed_completion_is_passed_on_line_by_line(upstream: Start) -> None:
-    pieces = [{**CONTINUED, "choices": [{"text": text, "index": 0, "finish_reason": None}]} for text in (" a", " b")]
+    pieces = [{**COMPLETION, "choices": [{"text": text, "index": 0, "finish_reason": None}]} for text in (" a", " b")]
     reply = chunks(*pieces)
     gateway = upstream(reply)
 
@@ -130,8 +123,7 @@ def test_a_policy_that_only_chats_refuses_completions(serve: Serve) -> None:
 
 
 def test_embeddings_are_passed_on_with_the_model_that_was_asked_for(upstream: Start) -> None:
-    rows = {"object": "list", "model": "e5", "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]}
-    gateway = upstream(Reply({**rows, "usage": {"prompt_tokens": 2, "total_tokens": 2}}))
+    gateway = upstream(Reply(EMBEDDED))
 
     found = client(gateway).embeddings.create(model="e5", input="tea", encoding_format="float", dimensions=2)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
+from command_line import Agentfw
 from waiting import until
 
 from agentfw.runs import RunFolder, read_sessions
@@ -20,7 +19,7 @@ pytest.importorskip("uvicorn")
 
 
 @pytest.mark.slow
-def test_nothing_that_was_answered_is_lost_and_sessions_go_on(tmp_path: Path) -> None:
+def test_nothing_that_was_answered_is_lost_and_sessions_go_on(tmp_path: Path, agentfw: Agentfw) -> None:
     run, answered = kill_under_load(tmp_path, answers=40)
 
     assert len(answered) >= 40
@@ -29,23 +28,18 @@ def test_nothing_that_was_answered_is_lost_and_sessions_go_on(tmp_path: Path) ->
     name = answered[0][0]
     body = {"model": "scripted", "messages": [{"role": "user", "content": "still there?"}]}
     answer = httpx.post(f"{url}/s/{name}/v1/chat/completions", json=body)
-    rated = subprocess.run(
-        [sys.executable, "-m", "agentfw", "feedback", name, "good", "--end", "--url", url],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    rated = agentfw("feedback", name, "good", "--end", "--url", url)
     process.send_signal(signal.SIGINT)
     assert process.wait(300) == 0
     assert answer.status_code == 200
-    assert "reward 1.0" in rated.stdout
+    assert "reward 1.0" in rated.out
     folder = RunFolder.open(run)
     assert [episode.task.query for episode in folder.episodes()] == [name]
     assert {name for name, _ in answered} <= {one.task.query for one in read_sessions(run)}
 
 
 @pytest.mark.slow
-def test_a_deploy_lets_answers_end_and_keeps_sessions(tmp_path: Path) -> None:
+def test_a_deploy_lets_answers_end_cuts_off_what_takes_longer_than_the_drain_and_keeps_sessions(tmp_path: Path) -> None:
     with endless() as upstream:
         settings = {"base_url": upstream.url, "model": "served", "token_ids": "off"}
         options = ["--policy", "openai", *(f"--set=policy.{name}={value}" for name, value in settings.items())]
@@ -59,15 +53,22 @@ def test_a_deploy_lets_answers_end_and_keeps_sessions(tmp_path: Path) -> None:
                 until(lambda: "word" in next(said))
                 process.send_signal(signal.SIGTERM)
                 until(lambda: _refused(url))
-                following = begun(tmp_path, *options)
+                following = begun(tmp_path, *options, "--drain", "1")
                 upstream.stopping.set()
                 rest = "".join(said)
             assert process.wait(300) == 0
         again, same = told(following)
         rated = httpx.post(f"{again}/s/tea/feedback", json={"value": 1})
         goes_on = httpx.post(f"{again}/s/tale/v1/chat/completions", json=short)
-        following.send_signal(signal.SIGTERM)
-        assert following.wait(300) == 0
+        upstream.stopping.clear()
+        with (
+            httpx.Client(timeout=120) as client,
+            client.stream("POST", f"{again}/s/long/v1/chat/completions", json={**asked, "stream": True}) as answer,
+        ):
+            said = answer.iter_text()
+            until(lambda: "word" in next(said))
+            following.send_signal(signal.SIGTERM)
+            assert following.wait(300) == 0
 
     assert rest.rstrip().endswith("data: [DONE]")
     assert same == run
@@ -76,30 +77,10 @@ def test_a_deploy_lets_answers_end_and_keeps_sessions(tmp_path: Path) -> None:
     kept = {episode.task.query: episode for episode in read_sessions(run)}
     assert kept["tale"].turns[0].text.startswith("word ")
     assert len(kept["tale"].turns) == 2
+    [cut] = [event.data for event in kept["long"].events if event.name == "cut_off"]
+    assert cut["text"].startswith("word ")
     assert not any(episode.finish for episode in kept.values())
     assert RunFolder.open(run).state == "stopped"
-
-
-@pytest.mark.slow
-def test_what_takes_longer_than_the_drain_is_cut_off_and_says_so(tmp_path: Path) -> None:
-    with endless() as upstream:
-        settings = {"base_url": upstream.url, "model": "served", "token_ids": "off"}
-        options = [f"--set=policy.{name}={value}" for name, value in settings.items()]
-        process, url, run = start(tmp_path, "--policy", "openai", "--drain", "1", *options)
-        asked = {"model": "served", "messages": [{"role": "user", "content": "Tell me a story."}], "stream": True}
-        with (
-            httpx.Client(timeout=120) as client,
-            client.stream("POST", f"{url}/s/tale/v1/chat/completions", json=asked) as answer,
-        ):
-            said = answer.iter_text()
-            until(lambda: "word" in next(said))
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(300) == 0
-
-    [episode] = read_sessions(run)
-    [cut] = [event.data for event in episode.events if event.name == "cut_off"]
-    assert cut["text"].startswith("word ")
-    assert not episode.finish
 
 
 def _refused(url: str) -> bool:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +52,16 @@ def compared(new: list[float], liked: list[bool], seed: int = 7) -> Comparison:
     return compare({"v0": [0.0] * len(new), "new": new}, "new", "v0", ["v0"] * len(new), liked, seed)
 
 
-def test_thumbs_that_say_nothing_make_a_version_better_no_more_often_than_the_level() -> None:
-    draw = random.Random(7)
-    found = [
-        compared([draw.gauss(-0.5, 1) for _ in range(30)], [number % 3 == 0 for number in range(30)], seed)
-        for seed in range(200)
-    ]
+@cache
+def by_nothing() -> list[Comparison]:
+    """Comparisons by thumbs that say nothing."""
+    draw, likes = random.Random(7), [number % 3 == 0 for number in range(30)]
+    return [compared([draw.gauss(-0.5, 1) for _ in likes], likes, seed) for seed in range(240)]
 
-    # 10 of 200 are expected at the level of 0.05; more than 21 would be seen in one of a thousand cases.
-    assert sum(one.is_better() for one in found) <= 21
+
+def test_thumbs_that_say_nothing_make_a_version_better_no_more_often_than_the_level() -> None:
+    # 12 of 240 are expected at the level of 0.05; more than 23 would be seen in one of a thousand cases.
+    assert sum(one.is_better() for one in by_nothing()) <= 23
 
 
 def test_a_version_is_better_if_it_gives_liked_answers_more_often_than_before() -> None:
@@ -94,13 +96,13 @@ def test_the_share_of_liked_answers_is_estimated_from_what_two_other_versions_sa
         "new": (0.7, 0.2999, 0.0001),
     }
     draw = random.Random(7)
-    given_by = ["v0", "v1"] * 1000
+    given_by = ["v0", "v1"] * 400
     said = [draw.choices(range(3), shares[version])[0] for version in given_by]
     logprobs = {version: [math.log(shares[version][one]) for one in said] for version in shares}
     same, better = (compare(logprobs, name, "v1", given_by, [one == 0 for one in said]) for name in ("same", "new"))
 
-    assert [same.before, same.liked] == pytest.approx([0.5, 0.5], abs=0.04)
-    assert better.liked == pytest.approx(0.7, abs=0.04)
+    assert [same.before, same.liked] == pytest.approx([0.5, 0.5], abs=0.06)
+    assert better.liked == pytest.approx(0.7, abs=0.06)
     assert better.is_better()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import subprocess
 import sys
 import time
@@ -17,9 +16,9 @@ from command_line import Agentfw
 
 from agentfw import Message, Request, Task
 from agentfw.runs import LiveRun, read_sessions
-from agentfw_plugins.gateway.learning.comparison import compare
 from agentfw_plugins.gateway.learning.learning import Learning
-from agentfw_plugins.gateway.learning.own_versions import AT_ONCE, Look, can_show, chosen, mark_better
+from agentfw_plugins.gateway.learning.making import Look
+from agentfw_plugins.gateway.learning.own_versions import AT_ONCE, can_show, chosen, mark_better
 from agentfw_plugins.gateway.learning.ratings import Rating, comparable
 from agentfw_plugins.gateway.learning.served_versions import ServedVersions
 from agentfw_plugins.gateway.learning.trainer import attempt
@@ -28,6 +27,7 @@ from agentfw_plugins.gateway.live import opened
 
 from . import killing
 from .tasting import Tasting
+from .test_learning import by_nothing
 
 TASTING = Path(__file__).with_name("tasting.py")
 SPEC = f"""
@@ -77,19 +77,9 @@ def test_answers_of_versions_that_were_forgotten_are_not_taken_for_those_of_othe
 
 
 def test_thumbs_that_say_nothing_give_any_of_eight_users_a_version_no_more_often_than_the_level() -> None:
-    draw = random.Random(7)
-
-    def look(number: int) -> Look:
-        liked = [place % 3 == 0 for place in range(30)]
-        changed = [draw.gauss(-0.5, 1.0) for _ in liked]
-        logprobs = {"v0": [0.0] * 30, "new": changed}
-        found = Look(f"u{number}", [], None, trains=True)
-        found.comparison = compare(logprobs, "new", "v0", ["v0"] * 30, liked, seed=draw.randrange(10**6))
-        return found
-
-    lucky = 0
-    for _ in range(30):
-        looks = [look(number) for number in range(AT_ONCE)]
+    lucky, found = 0, [Look([], f"u{number}", comparison=one) for number, one in enumerate(by_nothing())]
+    for start in range(0, len(found), AT_ONCE):
+        looks = found[start : start + AT_ONCE]
         mark_better(looks)
         lucky += any(one.is_better for one in looks)
 

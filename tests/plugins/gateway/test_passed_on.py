@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 import zlib
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
 import httpx
 import openai
 import pytest
-from chat_server import completion
+from chat_server import Handler, completion, listening
 
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
@@ -41,9 +39,7 @@ def provider() -> Iterator[Provider]:
     """A provider with files, audio and stored responses."""
     provider = Provider()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Providing(Handler):
         def _any(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             path = self.path.removeprefix("/v1/")
@@ -64,15 +60,8 @@ def provider() -> Iterator[Provider]:
 
         do_GET = do_POST = do_DELETE = _any
 
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
-    provider.url = f"http://127.0.0.1:{listener.server_address[1]}/v1"
-    yield provider
-    listener.shutdown()
-    listener.server_close()
+    with listening(Providing) as provider.url:
+        yield provider
 
 
 def in_front_of(provider: Provider, serve: Serve, limits: Limits | None = None) -> Served:

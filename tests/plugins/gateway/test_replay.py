@@ -41,7 +41,9 @@ def test_questions_are_asked_again_with_the_recorded_conversation(tmp_path: Path
     [episode] = read_sessions(Path(told.json["folder"]))
     assert (episode.task.query, episode.task.user) == ("tea", "ada")
     assert [turn.text for turn in episode.turns] == ["Green.", "Four."]
-    with TestClient(Viewer(Index(tmp_path / "runs"), Host.load()).app, base_url="http://127.0.0.1") as view:
+    index = Index(tmp_path / "runs")
+    index.refresh()
+    with TestClient(Viewer(index, Host.load()).app, base_url="http://127.0.0.1") as view:
         page = view.get(told.json["compare"].partition("8766")[2])
     assert page.status_code == 200
     assert "tea" in page.text

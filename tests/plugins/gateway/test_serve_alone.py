@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -97,7 +98,12 @@ def refused(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> Refused:
     return start
 
 
-def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers(tmp_path: Path) -> None:
+CARD = [{"role": "user", "content": "My card is 4111 1111 1111 1111. I live in Ghent."}]
+
+
+def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers_and_masks_if_it_is_told_to(
+    tmp_path: Path,
+) -> None:
     with serving(completion("Noted.")) as (address, server):
         environment = {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "sk-provider"}
         with started(tmp_path, **environment) as gateway:
@@ -112,18 +118,33 @@ def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers(t
             second = client.chat.completions.with_raw_response.create(model="served", messages=said)
             client.chat.completions.create(model="served", messages=[{"role": "user", "content": "Where do I live?"}])
             again = gateway.told
-        with started(tmp_path, "--new", **environment) as gateway:
+        shown = str(server.bodies[-1]["messages"][0])
+        with started(tmp_path, "--new", "--mask", **environment) as gateway:
             anew = gateway.told
+            client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
+            client.chat.completions.create(model="served", messages=CARD)
+            kept = gateway.remembered("you")
+            figures = httpx.get(f"{gateway.url}/metrics").text
+            gateway.process.send_signal(signal.SIGINT)
+            code = gateway.process.wait(PATIENCE)
 
     assert "2 models (served, other)" in line
     assert 'otherwise "you"' in begun
     assert "memory: 1 user, 1 item" in again
     assert "record: 1 session," in again
     assert first.headers["x-agentfw-session"] == second.headers["x-agentfw-session"]
-    assert "I live in Rome" in str(server.bodies[-1]["messages"][0]), "a new conversation is told what is remembered"
+    assert "I live in Rome" in shown, "a new conversation is told what is remembered"
     assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-provider"}
     assert "memory: 1 user, 1 item" in anew
     assert "record: 0 sessions," in anew
+    assert (code, "1 session kept in runs/" in gateway.told) == (0, True)
+    assert server.bodies[-1]["messages"][-1] == CARD[0], "the model reads it"
+    assert "I live in Ghent." in kept
+    assert not any("4111" in text for text in kept)
+    assert 'agentfw_masked_total{kind="card"} 1.0' in figures
+    files = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
+    assert [file.name for file in files if b"4111 1111" in file.read_bytes()] == []
+    assert any(re.search(rb'"did": ?"masked"', file.read_bytes()) for file in files)
 
 
 def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(agentfw: Agentfw, tmp_path: Path) -> None:
@@ -322,25 +343,3 @@ def test_a_model_writes_only_where_there_is_one_that_can(refused: Refused) -> No
 
     assert "needs the memory skillgraph, and a provider with OpenAI's API" in without
     assert "writer_url" in other
-
-
-def test_with_mask_no_secret_is_recorded_and_the_model_reads_it_and_the_end_says_what_was_kept(tmp_path: Path) -> None:
-    said = [{"role": "user", "content": "My card is 4111 1111 1111 1111. I live in Ghent."}]
-    with (
-        serving(completion("Noted.")) as (address, server),
-        started(tmp_path, "--mask", OPENAI_BASE_URL=address, OPENAI_API_KEY="sk-none") as alone,
-    ):
-        client = openai.OpenAI(base_url=alone.base_url, api_key="none")
-        client.chat.completions.create(model="served", messages=said)
-        kept = alone.remembered("you")
-        figures = httpx.get(f"{alone.url}/metrics").text
-        alone.process.send_signal(signal.SIGINT)
-        code = alone.process.wait(PATIENCE)
-
-    assert (code, "1 session kept in runs/" in alone.told) == (0, True)
-    assert server.bodies[-1]["messages"][-1]["content"] == said[0]["content"]
-    assert kept == ["I live in Ghent."]
-    assert 'agentfw_masked_total{kind="card"} 1.0' in figures
-    files = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
-    assert [file.name for file in files if b"4111 1111" in file.read_bytes()] == []
-    assert any(b'"did": "masked"' in file.read_bytes() or b'"did":"masked"' in file.read_bytes() for file in files)

@@ -48,28 +48,26 @@ def run(recorded: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def scan(run: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "agentfw", "view", "scan", run.name, "--runs", str(run.parent), *words, "--json"]
-    where = run.parent.parent
-    return subprocess.run(command, cwd=where, env={**os.environ, **variables}, capture_output=True, text=True)
-
-
 def findings(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "findings.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.slow
-def test_a_scan_that_was_killed_half_way_goes_on_and_scans_nothing_twice(run: Path) -> None:
+def test_a_scan_that_was_killed_half_way_goes_on_and_scans_nothing_twice(
+    run: Path, agentfw: Agentfw, tmp_path: Path
+) -> None:
     before = (run / "episodes.jsonl").read_bytes()
+    words = ("view", "scan", run.name, "--with", "checks.py:apologised", "--json")
 
-    killed = scan(run, "--with", "checks.py:apologised", KILLED_AT=str(EPISODES // 2))
+    killing = {**os.environ, "KILLED_AT": str(EPISODES // 2)}
+    killed = subprocess.run([sys.executable, "-m", "agentfw", *words], cwd=tmp_path, env=killing)
     half = findings(run)
-    whole = scan(run, "--with", "checks.py:apologised")
+    whole = agentfw(*words)
 
     assert killed.returncode == -signal.SIGKILL
     assert len(half) == EPISODES // 2 - 1
-    assert whole.returncode == 0, whole.stderr
-    assert len(json.loads(whole.stdout)["found"]) == EPISODES // 100
+    assert whole.code == 0, whole.err
+    assert len(whole.json["found"]) == EPISODES // 100
     lines = findings(run)
     assert len(lines) == len({line["episode"] for line in lines}) == EPISODES
     assert lines[: len(half)] == half

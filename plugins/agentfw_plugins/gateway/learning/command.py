@@ -24,6 +24,7 @@ from agentfw.printing.out import Out, counted
 from agentfw.runs import LiveRun, find_run
 
 from ...command_options import gateway_options, show
+from . import versions_at
 from .ratings import fresh, left_out, read_ratings
 from .version_file import Removal, VersionFile, Wished, named
 
@@ -81,22 +82,14 @@ def learning_of(
     """What makes a gateway learn. One that learned earlier goes on serving what it learned, also without --learn."""
     from .learning import Learning
 
-    learning = Learning(live, tell, _versions_of(live, shared))
+    policy = json.dumps(live.folder.about["spec"]["policy"], sort_keys=True)
+    learning = Learning(live, tell, versions_at(live.folder.path, shared, policy=policy))
     if not (wished or learning.file.exists):
         learning.file.close()
         return None
     if wished:
         learning.start(wished, spec)
     return learning
-
-
-def _versions_of(live: LiveRun, shared: str) -> VersionFile:
-    if not shared:
-        return VersionFile(live.folder.path)
-    from .shared_versions import SharedVersionFile
-
-    policy = json.dumps(live.folder.about["spec"]["policy"], sort_keys=True)
-    return SharedVersionFile(live.folder.path, shared, policy=policy)
 
 
 def _of_run(command: Command) -> Command:
@@ -107,23 +100,15 @@ def _of_run(command: Command) -> Command:
 
 def _file(run: str | None, runs: Path, shared: str) -> VersionFile:
     if shared:
-        from .shared_versions import SharedVersionFile
-
-        together = SharedVersionFile(Path(), shared)
-        if together.exists:
-            return together
-        raise UsageError(
-            "no gateway that shares these sessions learns", fix="start one that does: agentfw serve --learn"
-        )
-    if run:
-        files = [VersionFile(find_run(runs, run).path)]
+        files, words = [versions_at(Path(), shared)], "no gateway that shares these sessions learns"
     else:
         begun = sorted(runs.glob("*/run.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-        files = [VersionFile(path.parent) for path in begun]
+        folders = [find_run(runs, run).path] if run else [path.parent for path in begun]
+        files, words = [versions_at(folder) for folder in folders], f"no gateway in {runs} has learned anything"
     for file in files:
         if file.exists:
             return file
-    raise UsageError(f"no gateway in {runs} has learned anything", fix="start one that does: agentfw serve --learn")
+    raise UsageError(words, fix="start one that does: agentfw serve --learn")
 
 
 @click.command()

@@ -1,9 +1,10 @@
-"""Trains versions of a gateway's policy, and asks each how likely it is to give the answers that were rated.
+"""Trains versions of a gateway's policy, and compares them with the served one by the answers that were held out.
 
-    making = Making(file, state, spec)
+    making, look = Making(file, state, spec), Look(ratings)
     with making.room() as room:
-        adapter = await making.trained(ratings, start=3, room=room)
-        logprobs = await making.logprobs({"v3": old, "new": adapter}, {"v3": answers, "new": answers})
+        await making.train(look, making.values(look.taught, room), room)
+        await making.compare([look])
+        look.comparison.is_better()
 
 A training is that of `agentfw train --from RUN`. The copies of conversations that it needs are deleted with its room.
 """
@@ -14,9 +15,10 @@ import json
 import math
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,37 @@ from .version_file import REJECTED, State, Version, VersionFile, named
 
 Choice = str | dict[str, Any]
 """A component in a spec: its name, or its name and its settings."""
+
+
+@dataclass(slots=True)
+class Look:
+    """What is found out about a version: everybody's, or that of a single user."""
+
+    ratings: Sequence[Rating]
+    user: str = ""
+    has: Version | None = None
+    """The version of their own that a user is served."""
+    trains: bool = True
+    """Whether one is trained. Else the one that the user has is tested."""
+    adapter: Path | None = None
+    start: int = 0
+    """The version that its training went on from."""
+    comparison: Comparison | None = None
+    """With what everybody is served. None: it can't be better."""
+    is_better: bool = False
+
+    @property
+    def held_out(self) -> list[Rating]:
+        return [one for one in self.ratings if one.held_out]
+
+    @property
+    def taught(self) -> list[Rating]:
+        return [one for one in self.ratings if one.whole and not one.held_out]
+
+    @property
+    def name(self) -> str:
+        """What a comparison calls the version that it is about."""
+        return self.has.name if self.has is not None and not self.trains else f"of {self.user}"
 
 
 class Making:
@@ -69,9 +102,10 @@ class Making:
         models = [self.host.settings_model(kind, name) for kind, name in kinds]
         return not self.trains_all(values) and all(model and "adapter" in model.model_fields for model in models)
 
-    async def trained(self, values: dict[str, Any], taught: Sequence[Rating], start: Path | None, room: Path) -> Path:
-        """`agentfw train --from`, for at least one look at each rating. Returns the adapter."""
+    async def train(self, look: Look, values: dict[str, Any], room: Path) -> None:
+        """`agentfw train --from`, for at least one look at each rating, from the served version on if that can be."""
         # A tenth of the liked answers each is for validation and test; what is left must be enough for one update.
+        taught, served = look.taught, named(self.state.served)
         likes = sum(one.liked for one in taught)
         learns_from_bad = values["environment"].get("settings", {}).get("answers") == "rated"
         usable = likes * 6 // 10 + (len(taught) - likes if learns_from_bad else 0)
@@ -81,24 +115,43 @@ class Making:
         # update is proven on them: a single one that is certain says the same before and after.
         evaluation = {"every": updates, "tasks": 1, "sampling": {"temperature": 0.0, "max_tokens": 16}}
         policy = self.policy
-        if start is not None:
+        if (start := self.adapters({served})[served]) is not None and self.goes_on(values):
             name, settings = _parts(policy)
             policy = {"name": name, "settings": {**settings, "adapter": str(start)}}
+            look.start = self.state.served
         values |= {"policy": policy, "tasks": tasks, "updates": updates, "evaluation": evaluation}
         run = Run.create(parse_spec(values), self.host, room / "runs")
         await run.execute()
-        return newest_version(run.folder)
+        look.adapter = newest_version(run.folder)
 
-    def version(self, number: int, taught: Sequence[Rating], start: int, test: Comparison, user: str = "") -> Version:
-        """What there is to say of a version that isn't served yet."""
-        sessions, before = sorted({one.session for one in taught}), self.state.served
-        made = Version(number, time.time(), REJECTED, before, sessions=sessions, ratings=len(taught))
-        return replace(made, test=test.figures, why=str(test), start=start, user=user)
+    async def compare(self, looks: Sequence[Look]) -> None:
+        """Compare what was trained, or what users have, with what everybody is served."""
+        served, has = named(self.state.served), {one.user: one.has.name for one in looks if one.has is not None}
+        adapters = self.adapters({served, *has.values(), *(each.version for one in looks for each in one.held_out)})
+        adapters |= {one.name: one.adapter for one in looks if one.adapter is not None}
+        asked = defaultdict[str, list[Rating]](list)
+        for one in looks:
+            for version in {served, one.name, has.get(one.user, served), *givers(one.held_out, adapters)}:
+                asked[version] += one.held_out
+        logprobs = await self.logprobs(adapters, asked) if looks else {}
+        for one in looks:
+            one.comparison = comparison_of(logprobs, one.name, served, one.held_out)
+            if one.trains and one.user in has:
+                against = comparison_of(logprobs, one.name, has[one.user], one.held_out)
+                if against.liked < against.before:
+                    one.comparison = None
 
-    def keep(self, version: Version, adapter: Path, outcome: str) -> None:
-        """Put the adapter of a version that is to be served in its place."""
-        version.adapter, version.outcome = f"{version.number:05d}/{adapter.name}", outcome
-        self.file.keep(version, adapter)
+    def version(self, number: int, look: Look, outcome: str) -> Version:
+        """The version that was looked at. The adapter of one that is to be served is put in its place."""
+        assert look.adapter is not None
+        assert look.comparison is not None
+        sessions, test = sorted({one.session for one in look.taught}), look.comparison
+        made = Version(number, time.time(), outcome, self.state.served, sessions=sessions, ratings=len(look.taught))
+        made.test, made.why, made.start, made.user = test.figures, str(test), look.start, look.user
+        if outcome != REJECTED:
+            made.adapter = f"{number:05d}/{look.adapter.name}"
+            self.file.keep(made, look.adapter)
+        return made
 
     def adapters(self, names: Collection[str]) -> dict[str, Path | None]:
         """The adapters of these versions, and of the policy as it came, which has none."""

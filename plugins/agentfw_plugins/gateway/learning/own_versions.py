@@ -22,17 +22,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import comb
 from pathlib import Path
 
 from agentfw.errors import AgentfwError
 from agentfw.printing.out import counted
 
-from .comparison import LEAST, LEVEL, Comparison
-from .making import Making, comparison_of, givers
+from .comparison import LEAST, LEVEL
+from .making import Look, Making
 from .ratings import MOST, Rating, comparable, fresh
-from .version_file import DROPPED, REPLACED, SERVED, State, Version, VersionFile, named
+from .version_file import DROPPED, REPLACED, SERVED, State, Version, VersionFile
 
 AT_ONCE = 8
 """Maximum number of users that an attempt looks at: those with the most ratings. The next attempt takes the others."""
@@ -40,37 +39,6 @@ WORTH = 0.05
 """How much larger the share of liked answers must be. A smaller gain can be significant, but nobody would notice it."""
 _NEW = 0.5
 """Share of a user's ratings that must be new before they are looked at again."""
-
-
-@dataclass(slots=True)
-class Look:
-    """What is found out about one user."""
-
-    user: str
-    ratings: list[Rating]
-    has: Version | None
-    """The version of their own that they are served."""
-    trains: bool
-    """Whether one is trained. Else the one that they have is tested."""
-    adapter: Path | None = None
-    start: int = 0
-    """The version that its training went on from."""
-    comparison: Comparison | None = None
-    """With what everybody is served. None: it can't be better."""
-    is_better: bool = False
-
-    @property
-    def held_out(self) -> list[Rating]:
-        return [one for one in self.ratings if one.held_out]
-
-    @property
-    def taught(self) -> list[Rating]:
-        return [one for one in self.ratings if one.whole and not one.held_out]
-
-    @property
-    def name(self) -> str:
-        """What a comparison calls the version that it is about."""
-        return self.has.name if self.has is not None and not self.trains else f"of {self.user}"
 
 
 def can_show(held_out: Sequence[Rating]) -> bool:
@@ -87,9 +55,9 @@ def chosen(state: State, ratings: Sequence[Rating]) -> list[Look]:
     has = state.own
     for user, version in has.items():
         if version.before != state.served:
-            tests.append(Look(user, by_user.pop(user, [])[-MOST:], version, trains=False))
+            tests.append(Look(by_user.pop(user, [])[-MOST:], user, version, trains=False))
     for user, theirs in by_user.items() if state.owns else ():
-        look = Look(user, theirs[-MOST:], has.get(user), trains=True)
+        look = Look(theirs[-MOST:], user, has.get(user))
         is_due = fresh(look.ratings, state.tried.get(user, 0.0)) >= _NEW * len(look.ratings)
         if user and is_due and can_show(look.held_out):
             trains.append(look)
@@ -104,18 +72,16 @@ async def for_single_users(file: VersionFile, state: State, ratings: Sequence[Ra
     with making.room() as room:
         try:
             troubles = await _train(making, [one for one in looks if one.trains], room)
-            await _compare(making, looks)
+            tested = [one for one in looks if one.adapter is not None or not one.trains]
+            await making.compare([one for one in tested if can_show(one.held_out)])
         except AgentfwError as error:
             with file.change() as now:
                 now.due, now.said = False, f"no version of a single user: {error.message}"
             return
         mark_better(looks)
         for one in looks:
-            if one.is_better and one.adapter is not None and one.comparison is not None:
-                number = state.next_number + len(made)
-                version = making.version(number, one.taught, one.start, one.comparison, one.user)
-                making.keep(version, one.adapter, SERVED)
-                made[one.user] = version
+            if one.is_better and one.trains:
+                made[one.user] = making.version(state.next_number + len(made), one, SERVED)
     with file.change() as now:
         if now.removals != state.removals or now.served != state.served:
             now.look_at_own()  # what these were made from, or compared with, isn't so any more
@@ -129,38 +95,16 @@ async def for_single_users(file: VersionFile, state: State, ratings: Sequence[Ra
 
 async def _train(making: Making, looks: Sequence[Look], room: Path) -> list[str]:
     """Train a version for each. Returns what went wrong."""
-    served = named(making.state.served)
-    start, troubles = making.adapters({served})[served], list[str]()
+    troubles = list[str]()
     for place, one in enumerate(looks):
         try:
             values = making.values(one.taught, room / str(place))
             if making.trains_all(values):
                 return ["a version of a single user has to be an adapter, and this training is one of all weights"]
-            one.start = making.state.served if start is not None and making.goes_on(values) else 0
-            one.adapter = await making.trained(values, one.taught, start if one.start else None, room / str(place))
+            await making.train(one, values, room / str(place))
         except AgentfwError as error:  # the others are not concerned
             troubles.append(f"{one.user}: {error.message}")
     return troubles
-
-
-async def _compare(making: Making, looks: Sequence[Look]) -> None:
-    """Test what was trained, or what users have, against what everybody is served."""
-    served = named(making.state.served)
-    tested = [one for one in looks if can_show(one.held_out) and (one.adapter is not None or not one.trains)]
-    has = {one.user: one.has.name for one in tested if one.has is not None}
-    adapters = making.adapters({served, *has.values(), *(each.version for one in tested for each in one.held_out)})
-    adapters |= {one.name: one.adapter for one in tested if one.adapter is not None}
-    asked = defaultdict[str, list[Rating]](list)
-    for one in tested:
-        for version in {served, one.name, has.get(one.user, served), *givers(one.held_out, adapters)}:
-            asked[version] += one.held_out
-    logprobs = await making.logprobs(adapters, asked) if tested else {}
-    for one in tested:
-        one.comparison = comparison_of(logprobs, one.name, served, one.held_out)
-        if one.trains and one.user in has:
-            against = comparison_of(logprobs, one.name, has[one.user], one.held_out)
-            if against.liked < against.before:
-                one.comparison = None
 
 
 def mark_better(looks: Sequence[Look]) -> None:

@@ -25,11 +25,12 @@ import numpy as np
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import counted
 
+from . import versions_at
 from .comparison import LEAST, shuffled
-from .making import Making, comparison_of
+from .making import Look, Making
 from .own_versions import for_single_users
 from .ratings import MOST, Rating, comparable, fresh, read_ratings
-from .version_file import CANARY, SERVED, TRAINER, State, Version, VersionFile, named
+from .version_file import CANARY, REJECTED, SERVED, TRAINER, State, Version, VersionFile, named
 
 BUSY = 75
 """Exit code: another trainer is at work."""
@@ -39,20 +40,11 @@ def main() -> None:
     run, spec = Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None
     os.nice(19)
     threading.Thread(target=_end_with_the_gateway, daemon=True).start()
-    file = _versions_of(run)
+    file = versions_at(run, **json.loads(os.environ.get(TRAINER, "{}")))
     with file.alone() as is_alone:
         if not is_alone:
             sys.exit(BUSY)
         attempt(file, spec)
-
-
-def _versions_of(run: Path) -> VersionFile:
-    told = json.loads(os.environ.get(TRAINER, "{}"))
-    if not told:
-        return VersionFile(run)
-    from .shared_versions import SharedVersionFile
-
-    return SharedVersionFile(run, **told)
 
 
 def _end_with_the_gateway() -> None:
@@ -127,26 +119,18 @@ def judge(file: VersionFile, ratings: Sequence[Rating]) -> None:
 
 
 async def _made(file: VersionFile, state: State, ratings: Sequence[Rating], spec: Path | None) -> Version:
-    held_out = [one for one in ratings if one.held_out]
-    taught = [one for one in ratings if one.whole and not one.held_out]
-    likes = sum(one.liked for one in held_out)
-    for count, kind in ((likes, "liked"), (len(held_out) - likes, "disliked")):
+    look = Look(ratings)
+    likes = sum(one.liked for one in look.held_out)
+    for count, kind in ((likes, "liked"), (len(look.held_out) - likes, "disliked")):
         if count < LEAST:
             raise UsageError(f"{counted(count, f'{kind} answer')} held out, and {LEAST} are needed to compare versions")
     making = Making(file, state, spec)
-    served = named(state.served)
-    adapters = making.adapters({served, *(one.version for one in held_out)})
     with making.room() as room:
-        values = making.values(taught, room)
-        goes_on = adapters[served] is not None and making.goes_on(values)
-        adapter = await making.trained(values, taught, adapters[served] if goes_on else None, room)
-        adapters["new"] = adapter
-        logprobs = await making.logprobs(adapters, dict.fromkeys(adapters, held_out))
-        comparison = comparison_of(logprobs, "new", served, held_out)
-        version = making.version(state.next_number, taught, state.served if goes_on else 0, comparison)
-        if comparison.is_better():
-            making.keep(version, adapter, CANARY if state.share else SERVED)
-        return version
+        await making.train(look, making.values(look.taught, room), room)
+        await making.compare([look])
+        is_better = look.comparison is not None and look.comparison.is_better()
+        outcome = REJECTED if not is_better else CANARY if state.share else SERVED
+        return making.version(state.next_number, look, outcome)
 
 
 if __name__ == "__main__":

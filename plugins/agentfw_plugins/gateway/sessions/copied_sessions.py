@@ -29,7 +29,8 @@ def copied(address: str, host: Host, root: Path) -> list[Path]:
     with closing(SessionJournal(address)) as journal:
         if not journal.rated_so_far():
             raise UsageError(
-                f"there is no feedback in the sessions at {journal.where}", fix="rate answers: agentfw feedback SESSION"
+                f"there is no feedback in the sessions at {journal.database.where}",
+                fix="rate answers: agentfw feedback SESSION",
             )
         live = LiveRun.create(parse_spec(_SPEC), host, root)
         live.assembly.engine.close()

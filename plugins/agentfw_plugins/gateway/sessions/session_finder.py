@@ -15,11 +15,10 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
-from typing import NamedTuple
 
 from agentfw import Message, Session
 from agentfw.errors import StorageError
@@ -37,14 +36,6 @@ _ANSWERED = "answered"
 """Notes where a conversation without a name can go on from, so that it does in the next process, too."""
 _UNNAMED = "auto-"
 SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-class _Answer(NamedTuple):
-    """An answer that a conversation can go on from."""
-
-    space: str
-    user: str
-    digest: bytes
 
 
 class SessionFinder:
@@ -80,9 +71,8 @@ class LiveSessionFinder(SessionFinder):
         """`default_user` asks where a request names nobody, unless its session is another user's."""
         self.live, self.most, self.idle, self.default_user = live, most, idle, default_user
         self.reading = Reading(live)
-        self._answers: dict[_Answer, str] = {}
-        """The session of each conversation up to an answer; of sessions without a name. The record has them, too."""
-        self._conversations: dict[str, list[_Answer]] = {}
+        self._answers: dict[str, str] = {}
+        """The session that goes on from each answer, of those without a name. The record has them, too."""
         self._in_use = Counter[str]()
         """Number of requests of each session, with those that wait to be answered."""
         self._newest: dict[str, str] = {}
@@ -92,11 +82,7 @@ class LiveSessionFinder(SessionFinder):
             if number:
                 self._newest[first] = name
         for session in live.sessions.values():
-            answered = [event for event in session.episode.events if (event.kind, event.name) == ("session", _ANSWERED)]
-            if answered or session.name.rpartition(":")[2].startswith(_UNNAMED):
-                self._conversations[session.name] = []
-            for event in answered:
-                self._goes_on_from(session, bytes.fromhex(event.data["digest"]))
+            self._answers |= dict.fromkeys(_answers_of(session), session.name)
 
     def asking(self, caller: Caller, name: str) -> Caller:
         if caller.user or caller.key is not None or not self.default_user:
@@ -107,11 +93,12 @@ class LiveSessionFinder(SessionFinder):
 
     async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
         if not name:
-            name = self._belongs(caller, messages)
+            known = [self._answers.get(answer, "") for answer in answers_in(caller, messages)]
+            name = next((one.removeprefix(caller.space) for one in reversed(known) if one in self.live.sessions), "")
         full = self._full(caller, name)
         ended = self._ended(full)
         if name and ended is not None and ended.finish in (IDLE, CLOSED):
-            self._check(caller, ended.user)
+            caller.check(ended.user)
             self._check_room()
             first, _, number = full.partition("~")
             self._newest[first] = f"{first}~{int(number or 1) + 1}"
@@ -119,10 +106,7 @@ class LiveSessionFinder(SessionFinder):
         if name and (ended is not None or full in self.live.sessions):
             return await self.known(caller, name)
         self._check_room()
-        full = self._new_name(caller, name)
-        if not name:
-            self._conversations[full] = []
-        return self._use(self.live.begin(full, caller.user))
+        return self._use(self.live.begin(self._new_name(caller, name), caller.user))
 
     async def release(self, session: Session) -> None:
         self._in_use[session.name] -= 1
@@ -145,7 +129,7 @@ class LiveSessionFinder(SessionFinder):
     def _of(self, caller: Caller, session: Session) -> Session:
         """The session, if the caller may use it. One of nobody becomes theirs."""
         task = session.episode.task
-        self._check(caller, task.user)
+        caller.check(task.user)
         if caller.user and not task.user:
             session.episode.task = replace(task, user=caller.user)
         return session
@@ -175,22 +159,12 @@ class LiveSessionFinder(SessionFinder):
         if len(self.live.sessions) >= self.most:
             raise BadRequest(f"there are {self.most} sessions in progress", 429, code="too_many_sessions")
 
-    def _check(self, caller: Caller, user: str) -> None:
-        if not caller.may_see(user):
-            raise BadRequest("this session belongs to another user", 403, code="another_user")
-
     async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
-        if reply is not None and session.name in self._conversations:
-            digest = digests_of([*messages, reply.message])[-1]
+        if reply is not None and is_unnamed(session):
+            *_, digest = digests_of([*messages, reply.message])
             session.note("session", _ANSWERED, {"digest": digest.hex()})
-            self._goes_on_from(session, digest)
+            self._answers[answer_of(session, digest)] = session.name
         await self.live.keep(session)
-
-    def _goes_on_from(self, session: Session, digest: bytes) -> None:
-        """Remember whose conversation has come to an answer."""
-        key = _Answer(session.name.rpartition(":")[0], session.episode.task.user, digest)
-        self._answers[key] = session.name
-        self._conversations[session.name].append(key)
 
     async def end(self, session: Session) -> float:
         if session.in_flight:
@@ -208,23 +182,14 @@ class LiveSessionFinder(SessionFinder):
                         await self._end(session, IDLE)
 
     async def _end(self, session: Session, finish: str) -> float:
-        for key in self._conversations.pop(session.name, ()):
-            self._answers.pop(key, None)
+        for answer in _answers_of(session):
+            self._answers.pop(answer, None)
         reward = await self.live.conclude(session, finish)
         self.reading.ended(session.episode, reward)
         return reward
 
     async def close(self) -> None:
         """Called when no request is answered any more."""
-
-    def _belongs(self, caller: Caller, messages: Sequence[Message]) -> str:
-        """The name of the session that gave the last answer that these messages go on from. Empty if there is none."""
-        digests = digests_of(messages)
-        for message, digest in zip(reversed(messages), reversed(digests), strict=True):
-            key = _Answer(caller.space.rstrip(":"), caller.user, digest)
-            if message.role == "assistant" and key in self._answers:
-                return self._answers[key].removeprefix(caller.space)
-        return ""
 
 
 class OpenSessionFinder(SessionFinder):
@@ -255,6 +220,34 @@ def has_ended() -> BadRequest:
 
 def no_such_session() -> BadRequest:
     return BadRequest("there is no such session", 404, code="no_such_session")
+
+
+def is_unnamed(session: Session) -> bool:
+    """Whether a session is found by its conversation."""
+    return session.name.rpartition(":")[2].startswith(_UNNAMED)
+
+
+def _answers_of(session: Session) -> Iterator[str]:
+    """What the answers of a session are called, as its record has them."""
+    for event in session.episode.events:
+        if (event.kind, event.name) == ("session", _ANSWERED):
+            yield answer_of(session, bytes.fromhex(event.data["digest"]))
+
+
+def answer_of(session: Session, digest: bytes) -> str:
+    """What the last answer of a session is called, after which its conversation has this digest."""
+    return _answer_name(session.name[: session.name.rfind(":") + 1], session.episode.task.user, digest)
+
+
+def answers_in(caller: Caller, messages: Sequence[Message]) -> list[str]:
+    """What the answers among the messages of a caller are called, if they were theirs."""
+    found = zip(messages, digests_of(messages), strict=True)
+    return [_answer_name(caller.space, caller.user, digest) for message, digest in found if message.role == "assistant"]
+
+
+def _answer_name(space: str, user: str, digest: bytes) -> str:
+    """A name of one length for an answer, which nobody else's has, whatever was said before it."""
+    return blake2b(json.dumps([space, user, digest.hex()]).encode(), digest_size=16).hexdigest()
 
 
 def digests_of(messages: Sequence[Message]) -> list[bytes]:

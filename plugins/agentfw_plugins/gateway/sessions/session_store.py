@@ -321,11 +321,6 @@ class SessionJournal:
         """`database` is its address, or one that is open."""
         self.database = SessionDatabase(database) if isinstance(database, str) else database
 
-    @property
-    def where(self) -> str:
-        """The address, without a password."""
-        return self.database.where
-
     def sessions(self, chosen: Chosen) -> Iterator[Episode]:
         """Chosen sessions, in the order in which they began."""
         return (episode for _, episode in self.versions(chosen))

@@ -13,7 +13,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +31,17 @@ from ...view.index import Index
 from ..callers import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, SharedKeys, UnreachableError
-from .session_finder import CLOSED, IDLE, LiveSessionFinder, digests_of, has_ended, no_such_session
+from .session_finder import (
+    CLOSED,
+    IDLE,
+    LiveSessionFinder,
+    answer_of,
+    answers_in,
+    digests_of,
+    has_ended,
+    is_unnamed,
+    no_such_session,
+)
 from .session_store import Chosen, SessionJournal, SessionStore, Shared, joined
 
 logger = logging.getLogger(__name__)
@@ -116,11 +126,8 @@ class SharedSessionFinder(LiveSessionFinder):
         self._threads = ThreadPoolExecutor(_THREADS, "agentfw-sessions")
 
     async def find(self, caller: Caller, name: str, messages: Sequence[Message]) -> Session:
-        if not name:
-            given = zip(messages, digests_of(messages), strict=True)
-            digests = [_key(caller.space, caller.user, one) for said, one in given if said.role == "assistant"]
-            found = await self._ask(self.store.session_of, digests) if digests else ""
-            name = found.removeprefix(caller.space)
+        if not name and (answers := answers_in(caller, messages)):
+            name = (await self._ask(self.store.session_of, answers)).removeprefix(caller.space)
         first = caller.space + name if name else self._new_name(caller, "")
         return await self._hold(caller, first, lambda: self._new_name(caller, name) if name else first)
 
@@ -149,7 +156,7 @@ class SharedSessionFinder(LiveSessionFinder):
             found = await self._ask(self.store.take, first)
             again = 0
             if found is not None and found.finish:
-                self._check(caller, found.user)
+                caller.check(found.user)
                 if new is None or found.finish not in (IDLE, CLOSED):
                     raise has_ended()
                 again, found = found.again + 1, None
@@ -185,11 +192,10 @@ class SharedSessionFinder(LiveSessionFinder):
         return session
 
     async def keep(self, session: Session, messages: Sequence[Message] = (), reply: Reply | None = None) -> None:
-        first = _first(session)
         answers = []
-        if reply is not None and first.rpartition(":")[2].startswith("auto-"):
-            space = first.rpartition("auto-")[0]
-            answers = [_key(space, session.episode.task.user, digests_of([*messages, reply.message])[-1])]
+        if reply is not None and is_unnamed(session):
+            *_, digest = digests_of([*messages, reply.message])
+            answers = [answer_of(session, digest)]
         number, user = session.episode.task.index, session.episode.task.user
         version = await self._commit(session, answers=answers)
         await self.live.keep(session)
@@ -340,12 +346,18 @@ class SharedSessionFinder(LiveSessionFinder):
     async def _sweep(self) -> None:
         # One at a time: another gateway may end the next one meanwhile.
         while shared := await asyncio.to_thread(self.store.take_unused, self.idle):
-            async with self._working_on(shared) as session:
+            held = self._held.setdefault(shared.first, _Held())
+            held.requests += 1
+            try:
+                async with held.lock:
+                    session, held.number = await self._up_to_date(shared), shared.number
                 if shared.finish:  # the gateway that ended it was killed before it was scored
                     session.end(shared.finish)
                     await self._concluded(session)
                 else:
                     await self._end(session, IDLE)
+            finally:
+                await self._let_go(shared.first, held)
             if self.live.hearing.waiting(shared.user):
                 break
         used = {held.number for held in self._held.values()}
@@ -356,19 +368,6 @@ class SharedSessionFinder(LiveSessionFinder):
     async def _drop(self) -> None:
         if self.keep_ended is not None:
             await asyncio.to_thread(self.journal.drop_ended, self.keep_ended)
-
-    @contextlib.asynccontextmanager
-    async def _working_on(self, shared: Shared) -> AsyncIterator[Session]:
-        """Have a session that the store has given to this gateway while the block runs."""
-        held = self._held.setdefault(shared.first, _Held())
-        held.requests += 1
-        try:
-            async with held.lock:
-                session = await self._up_to_date(shared)
-                held.number = shared.number
-            yield session
-        finally:
-            await self._let_go(shared.first, held)
 
     def _forget(self, session: Session) -> None:
         """Drop what this gateway has of a session, which goes on elsewhere."""
@@ -455,8 +454,3 @@ class SharedIndex(Index):
 def _first(session: Session) -> str:
     """The name that stands for a session and for those that were begun under it before."""
     return session.name.partition("~")[0]
-
-
-def _key(space: str, user: str, digest: bytes) -> str:
-    """What the store calls a conversation up to an answer."""
-    return f"{space}{user}:{digest.hex()}"
