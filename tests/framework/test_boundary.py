@@ -12,9 +12,8 @@ import pytest
 
 from agentfw import Component, Memory, Task, hookimpl
 from agentfw.boundary.calls import KINDS_OF_CALLS, Call, CallTable
-from agentfw.boundary.crossing import Guarded, layered
+from agentfw.boundary.crossing import Guarded, MemoryThread, layered, traced
 from agentfw.boundary.forms import NUMBER, VALUE
-from agentfw.boundary.layers import MemoryThread, traced
 from agentfw.errors import PluginError
 from agentfw.memory import Query, Recollection
 from agentfw.testing import fresh_host

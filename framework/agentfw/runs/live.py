@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 from weakref import WeakSet
 
-from ..boundary.layers import MemoryThread
+from ..boundary.crossing import MemoryThread
 from ..boundary.settings_input import operational_keys
 from ..episode import Episode, Task
 from ..errors import EndpointError, RunFolderError, StorageError, UnknownNameError, UsageError

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..boundary.guard import GiveUp, watched
 from ..boundary.output import struck_logs
-from ..boundary.plugin_calls import GiveUp, watched
 from ..errors import UsageError
 from ..host import Host
 from ..printing.out import counted
