@@ -211,11 +211,13 @@ def _draw_spans(canvas: Canvas, spans: Sequence[Span], clock: _Clock, top: float
 
 def _draw_span(canvas: Canvas, kind: str, start: float, end: float, top: float, height: float) -> None:
     if end - start < 5:
-        canvas.rectangle(start, top, max(1.5, end - start), height, fill=COLOURS[kind], radius=1.5, opacity=0.5)
+        width = max(1.5, end - start)
+        canvas.draw("rect", x=start, y=top, width=width, height=height, rx=1.5, fill=COLOURS[kind], fill_opacity=0.5)
         return
     # A small gap on the right separates adjacent spans.
-    canvas.rectangle(start, top, end - start - 1, height, fill=COLOURS[kind], radius=3, opacity=0.22)
-    canvas.rectangle(start, top, 2.5, height, fill=COLOURS[kind], radius=1)
+    width = end - start - 1
+    canvas.draw("rect", x=start, y=top, width=width, height=height, rx=3, fill=COLOURS[kind], fill_opacity=0.22)
+    canvas.draw("rect", x=start, y=top, width=2.5, height=height, rx=1, fill=COLOURS[kind])
 
 
 def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float) -> None:
@@ -240,13 +242,14 @@ def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float
 def _draw_mark(canvas: Canvas, kind: str, x: float, y: float) -> None:
     colour = COLOURS[kind]
     if kind == "intervention":
-        canvas.polygon([(x, y - 6.5), (x + 6.5, y), (x, y + 6.5), (x - 6.5, y)], fill=colour, stroke=SURFACE)
+        corners = [(x, y - 6.5), (x + 6.5, y), (x, y + 6.5), (x - 6.5, y)]
+        canvas.polygon(corners, fill=colour, stroke=SURFACE, stroke_width=1.25)
     elif kind == "interruption":
         for stroke, width in ((SURFACE, 5.5), (colour, 2.5)):
             for lean in (-1, 1):
                 canvas.line([(x - 4, y - 4 * lean), (x + 4, y + 4 * lean)], colour=stroke, width=width)
     else:
-        canvas.circle(x, y, 4, fill=SURFACE, stroke=colour, stroke_width=1.75)
+        canvas.draw("circle", cx=x, cy=y, r=4, fill=SURFACE, stroke=colour, stroke_width=1.75)
 
 
 def _tooltip(cluster: _Cluster, clock: _Clock) -> str:

@@ -185,7 +185,7 @@ def _band(canvas: Canvas, plot: _Plot, line: _Drawn) -> None:
         upper = [(plot.x(x), plot.y(high)) for x, _, _, high in run]
         if len(run) == 1:
             canvas.line([lower[0], upper[0]], colour=line.colour, width=3, opacity=0.3)
-        canvas.polygon([*upper, *reversed(lower)], fill=line.colour, opacity=0.14)
+        canvas.polygon([*upper, *reversed(lower)], fill=line.colour, fill_opacity=0.14)
 
 
 def _curve(canvas: Canvas, plot: _Plot, line: _Drawn, *, hovered: bool) -> None:
@@ -194,17 +194,19 @@ def _curve(canvas: Canvas, plot: _Plot, line: _Drawn, *, hovered: bool) -> None:
         if line.series.joined:
             canvas.line(path, colour=line.colour, width=1.5 if line.series.quiet else 2.25)
         if len(path) <= _MARKED or not line.series.joined:
-            for point in path:
-                canvas.circle(*point, 2.5, fill=line.colour)
+            for x, y in path:
+                canvas.draw("circle", cx=x, cy=y, r=2.5, fill=line.colour)
     known = [row for row in line.rows if math.isfinite(row[1])]
-    canvas.circle(plot.x(known[-1][0]), plot.y(known[-1][1]), 3.75, fill=line.colour, stroke=SURFACE, stroke_width=1.5)
+    x, y = plot.x(known[-1][0]), plot.y(known[-1][1])
+    canvas.draw("circle", cx=x, cy=y, r=3.75, fill=line.colour, stroke=SURFACE, stroke_width=1.5)
     if hovered:
         for row in known:
             bounds = number_labels([row[1], *[bound for bound in row[2:] if math.isfinite(bound)]])
             interval = f" ({bounds[1]} to {bounds[2]})" if len(bounds) == 3 else ""
             place = number_labels([row[0]])[0]
             with canvas.group(title=f"{line.series.name}, {place}: {bounds[0]}{interval}"):
-                canvas.circle(plot.x(row[0]), plot.y(row[1]), 7, fill=line.colour, opacity=0)
+                # Nothing to see, but the title is shown on hover.
+                canvas.draw("circle", cx=plot.x(row[0]), cy=plot.y(row[1]), r=7, fill=line.colour, fill_opacity=0)
 
 
 def _runs(
