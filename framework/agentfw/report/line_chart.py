@@ -82,10 +82,6 @@ class _Drawn:
     colour: str
     last: float
 
-    @property
-    def text_colour(self) -> str:
-        return MUTED if self.series.quiet else self.colour
-
 
 def line_chart(
     series: Sequence[Series],
@@ -122,9 +118,10 @@ def line_chart(
     plot = _Plot(left, top + 10, width - left - PADDING, bottom - top - 10, across, up)
     _grid(canvas, plot, x_label)
     with canvas.group(clip=(plot.left - 6, plot.top - 6, plot.width + 12, plot.height + 12)):
-        for line in sorted(drawn, key=lambda line: not line.series.quiet):
+        drawn.sort(key=lambda line: not line.series.quiet)
+        for line in drawn:
             _band(canvas, plot, line)
-        for line in sorted(drawn, key=lambda line: not line.series.quiet):
+        for line in drawn:
             _curve(canvas, plot, line, hovered=len(points) <= HOVERED)
     return canvas
 
@@ -231,7 +228,7 @@ def _legend(canvas: Canvas, drawn: Sequence[_Drawn], labels: Sequence[str], top:
         if x > PADDING and x + needed - 18 > canvas.width - PADDING:
             x, y = PADDING, y + 18
         canvas.line([(x, y - 4), (x + 14, y - 4)], colour=line.colour, width=3)
-        canvas.text(x + 22, y, label, size=12, colour=line.text_colour)
+        canvas.text(x + 22, y, label, size=12, colour=MUTED if line.series.quiet else line.colour)
         x += needed
     return y + 8
 
