@@ -124,12 +124,13 @@ def test_the_environment_can_disable_plugins(
     assert [record.name for record in host.plugins if record.state == "active"] == active
 
 
-def test_disabling_all_keeps_agentfws_own(make_plugin: MakePlugin, site: Path) -> None:
+def test_disabling_all_keeps_agentfws_own(make_plugin: MakePlugin, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTFW_DISABLE_PLUGINS", "1")
     (site / "agentfw-0.1.0.dist-info").rmdir()
     make_plugin("agentfw", tool("own"), version="0.1.0", name="builtin")
     make_plugin("agentfw-dice", tool("dice"))
 
-    host = Host.load(HostOptions.from_environment(environment={"AGENTFW_DISABLE_PLUGINS": "1"}))
+    host = Host.load()
 
     assert [offer.component.name for offer in host.components()] == ["own"]
 

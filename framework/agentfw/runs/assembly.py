@@ -1,6 +1,6 @@
 """Creates the components of a run from a resolved spec. They are created together, and opened and closed together.
 
-    resolved, sources = resolve(spec, host)
+    resolved = resolve(spec, host)
     assembly = assemble(resolved, host)
 
 The run asks one instance of its environment for tasks and references. Episodes are played in new ones.

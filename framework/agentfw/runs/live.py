@@ -172,7 +172,7 @@ class LiveRun:
         the spec says now: other memories and rewards, or another address of the same server. `free`: of those that no
         process works on.
         """
-        resolved, _ = resolve(spec, host)
+        resolved = resolve(spec, host)
         assembly = assemble(resolved, host)
         about = {**describe_run(resolved, assembly), "episodes": 0}
         if again:
