@@ -47,40 +47,6 @@ def test_a_language_model_learns_an_answer_from_a_teacher(trainings: Any, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_training_that_begins_with_an_adapter_plays_with_it_from_the_start(trainings: Any, tmp_path: Path) -> None:
-    models = importlib.import_module("agentfw_laboratory.models")
-    model = models.make_model(tmp_path / "model")
-    adapter = models.make_adapter(model, tmp_path / "adapter", seed=1, scale=0.5)
-    named = {"model": str(model)}
-
-    folder = trainings.train(
-        tmp_path / "runs",
-        policy={"name": "transformers", "settings": named},
-        optimizer={"name": "grpo", "settings": {"kl": 0.1}},
-        learner={
-            "name": "lora",
-            "settings": {**named, "adapter": str(adapter), "rank": 4, "alpha": 8, "learning_rate": 0.01},
-        },
-        tasks=2,
-        samples=2,
-        updates=2,
-        max_turns=2,
-        sampling={"max_tokens": 12},
-        evaluation={"every": 2, "tasks": 2},
-    ).folder
-
-    played = [folder.evaluation(0), folder.rollouts(1)]
-    assert {turn.version for part in played for episode in part.episodes() for turn in episode.turns} == {"policy@0"}
-    for line in folder.updates():
-        assert line["served"].get("probe_mismatch_most", 0) < 1e-3
-        assert line["learner"].get("mismatch_largest", 0) < 1e-3, "sampler and trainer begin with the same adapter"
-    expected = trainings.left(folder)
-    (folder.path / "summary.json").unlink()
-    trainings.resume(folder)
-    assert trainings.left(folder) == expected
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
     trainings: Any, tmp_path: Path, steps: int
