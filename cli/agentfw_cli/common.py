@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentfw.boundary.metadata import EntryPoint
+from agentfw.boundary.output import hand_over_stdout
+from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError, UnknownNameError, in_words, is_failure
 from agentfw.printing.out import Out, shown_path
 
 if TYPE_CHECKING:
     from agentfw.episode import Usage
-    from agentfw.errors import PluginError, UnknownNameError
     from agentfw.host import Host
     from agentfw.runs.records.folder import RunFolder
 
@@ -120,8 +121,6 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
     `select` says how else to name one of several.
     """
     from agentfw.boundary.gate import ImportFailed, let_in
-    from agentfw.boundary.output import hand_over_stdout
-    from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError, in_words, is_failure
     from agentfw.host.host import DISABLE_VARIABLE
     from agentfw.host.names import OWN_DISTRIBUTION, mend_of
 
@@ -167,7 +166,6 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
     """The error for a name that is no command. It says what to install where a plugin knows who has it."""
-    from agentfw.errors import UnknownNameError
 
     offer = Given().host(tell=False).installable(name, command=kind == "command")
     return UnknownNameError(kind, name, known, offered_by=offer)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
 from agentfw_cli.common import Given, note_problems, shared_options
 from agentfw_cli.run import set_option
@@ -54,7 +55,6 @@ def compare(
     Each figure has its bootstrap 95% interval. The difference to the first run is taken episode by episode where both
     have played the same tasks. Its p-value is the probability of such a difference if there were none.
     """
-    from agentfw.errors import UsageError
     from agentfw.host.origin import changed_parts
     from agentfw.runs.results.comparison import compare_runs
     from agentfw.runs.results.reproduction import compare_records
@@ -119,7 +119,6 @@ def _swept(
 ) -> Mapping[str, RunSpec]:
     """The specs of a sweep, by what sets each apart."""
     from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.errors import UsageError
     from agentfw.runs.spec.start import chosen_values, start_of_run
     from agentfw_cli.run import specs_of_sweep
 

@@ -10,14 +10,10 @@ It is imported when it is called.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from agentfw.boundary.metadata import EntryPoint, entry_points
 from agentfw_cli.common import load_command, unknown_name
-
-if TYPE_CHECKING:
-    from agentfw.boundary.metadata import EntryPoint
 
 _GROUP = "agentfw.data"
 _VERBS = {
@@ -49,7 +45,6 @@ class _Worlds(click.Group):
 
     def _offers(self) -> dict[str, list[EntryPoint]]:
         """Who offers a command, by the world's name."""
-        from agentfw.boundary.metadata import entry_points
 
         found: dict[str, list[EntryPoint]] = {}
         for entry in sorted(entry_points(_GROUP), key=lambda entry: entry.name):

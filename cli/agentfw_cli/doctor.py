@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.boundary.metadata import entry_points, version_of
+from agentfw.errors import AgentfwError, SettingsError, UsageError, with_extra
 from agentfw.printing.out import Out
 from agentfw_cli.common import Given, note_problems, runs_folder, shared_options
 
@@ -56,8 +58,6 @@ def doctor(given: Given, settings_of: str | None, topic: str | None, rows: tuple
     import platform
 
     import agentfw
-    from agentfw.boundary.metadata import entry_points
-    from agentfw.errors import with_extra
 
     out = given.out
     if topic is not None:
@@ -119,8 +119,6 @@ def doctor(given: Given, settings_of: str | None, topic: str | None, rows: tuple
 def _examine(topic: str, rows: tuple[str, ...], runs: Path, out: Out) -> int:
     """Examine one topic. Each row is printed and kept as it ends; 1 if one of them failed."""
     from agentfw.boundary.gate import function_at
-    from agentfw.boundary.metadata import entry_points
-    from agentfw.errors import AgentfwError, SettingsError, UsageError
 
     topics = {entry.name: entry for entry in entry_points("agentfw.doctors")}
     if topic not in topics:
@@ -160,8 +158,6 @@ def _lacks(distribution: str, extra: str) -> bool:
     from importlib.metadata import requires
 
     from packaging.requirements import Requirement
-
-    from agentfw.boundary.metadata import version_of
 
     asked = [Requirement(text) for text in requires(distribution) or ()]
     return any(

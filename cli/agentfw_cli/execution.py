@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.errors import AgentfwError, SettingsError, StorageError, UsageError
 from agentfw.printing.out import Out
 from agentfw_cli.common import Given, name_of, note_problems
 
 if TYPE_CHECKING:
-    from agentfw.errors import AgentfwError
     from agentfw.host import Host
     from agentfw.runs.records.summary import Summary
     from agentfw.runs.run import Run
@@ -41,7 +41,6 @@ def execute_spec(
     `start` gives the values of the spec that it starts from, `check` raises where the command is not for such a spec.
     """
     from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.errors import SettingsError
     from agentfw.host.trust import require_trusted_skills
     from agentfw.runs.run import Run
     from agentfw.runs.spec.resolution import checked_spec
@@ -68,7 +67,6 @@ def execute_spec(
 
 def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
     """Execute a run, write its report, and print the result."""
-    from agentfw.errors import StorageError
     from agentfw.runs.results.run_report import write_report
     from agentfw_cli.result_table import print_result
 
@@ -97,7 +95,6 @@ def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
 
 def play(run: Run, out: Out, *, samples: bool = False) -> Summary:
     """Execute a run with a live picture. Whatever stops it, a line says how to resume."""
-    from agentfw.errors import AgentfwError
     from agentfw_cli.interrupts import Interrupted, end_process, run_until_interrupted
     from agentfw_cli.live import watch
 
@@ -118,7 +115,6 @@ def play(run: Run, out: Out, *, samples: bool = False) -> Summary:
 
 
 def _say_how_to_resume(run: Run, error: AgentfwError) -> None:
-    from agentfw.errors import UsageError
 
     if not isinstance(error, UsageError):  # a wrong setting stays wrong
         change = f" --set {error.change}" if error.change else ""
@@ -126,7 +122,6 @@ def _say_how_to_resume(run: Run, error: AgentfwError) -> None:
 
 
 def _tell_interrupted(run: Run, interrupted: Interrupted, out: Out) -> None:
-    from agentfw.errors import AgentfwError
 
     try:
         done = f" ({run.folder.how_far})"

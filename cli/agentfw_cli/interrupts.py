@@ -23,9 +23,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TypeVar
 
 from agentfw.boundary.coroutines import use_daemon_threads
+from agentfw.boundary.guard import hanging
 from agentfw.boundary.metadata import blame
 from agentfw.boundary.output import data_stream
-from agentfw.boundary.plugin_calls import hanging
 from agentfw.errors import Interruption, PluginError, in_words
 
 Result = TypeVar("Result")

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.boundary.metadata import EntryPoint, blame, entry_points
+from agentfw.boundary.output import data_kept, data_stream, struck_streams
+from agentfw.errors import AgentfwError, StorageError, UntrustedError, disk_fix, in_words, is_failure
+from agentfw.printing.out import Out
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from agentfw.boundary.metadata import EntryPoint
-    from agentfw.printing.out import Out
 
 _COMMANDS = {
     "run": ("agentfw_cli.run:run", "Run an agent in an environment, and measure how well it does"),
@@ -153,7 +156,6 @@ def _from_plugins() -> dict[str, list[EntryPoint]]:
 
     What has the name of a command of agentfw, or of another plugin, is there by its qualified name.
     """
-    from agentfw.boundary.metadata import entry_points
 
     entries = [entry for entry in entry_points(_GROUP) if entry.name.isprintable()]
     names = [*filter(_place, _OWN), *(entry.name for entry in entries)]
@@ -202,7 +204,6 @@ def main(arguments: list[str] | None = None) -> None:
     # pydantic looks for plugins of its own in all installed metadata, and one file there that can't be read ends it.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     _take_descriptors()
-    from agentfw.boundary.output import data_kept, struck_streams
 
     debug, name = "--debug" in arguments, next((word for word in arguments if not word.startswith("-")), "")
     plays = is_process and (name in ("run", "train", "compare", "reproduce") or arguments[:2] == ["runs", "resume"])
@@ -242,7 +243,6 @@ def _take_descriptors() -> None:
 
 
 def _guarded(arguments: list[str], debug: bool) -> int:
-    from agentfw.printing.out import Out
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a bar or half an emoji on a terminal that can't show it is no error
@@ -269,14 +269,11 @@ def _guarded(arguments: list[str], debug: bool) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except (BrokenPipeError, _ReaderGone):
-        from agentfw.boundary.output import data_stream
-
         os.dup2(os.open(os.devnull, os.O_WRONLY), data_stream().fileno())
         return 0
     except BaseException as error:
         if debug:
             raise
-        from agentfw.errors import AgentfwError
 
         if isinstance(error, AgentfwError):
             Out().error(error.message, error.fix)
@@ -288,8 +285,6 @@ def _guarded(arguments: list[str], debug: bool) -> int:
 
 def _allowed(arguments: list[str]) -> Any:
     """Execute a command. On a terminal, whoever has to allow something first is asked, and the command begins again."""
-    from agentfw.errors import UntrustedError
-    from agentfw.printing.out import Out
 
     while True:
         try:
@@ -307,8 +302,6 @@ def _allowed(arguments: list[str]) -> Any:
 
 def _unexpected(error: BaseException, out: Out) -> int:
     """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
-    from agentfw.boundary.metadata import blame
-    from agentfw.errors import disk_fix, in_words, is_failure
     from agentfw.host.names import mend_of
 
     if isinstance(error, SystemExit) or not is_failure(error):
@@ -326,8 +319,6 @@ def _unexpected(error: BaseException, out: Out) -> int:
 
 def _flush() -> None:
     """Write what is buffered. Here, and not when Python ends: a reader that is gone, or a full disk, is noticed now."""
-    from agentfw.boundary.output import data_stream
-    from agentfw.errors import StorageError, disk_fix
 
     try:
         data_stream().flush()

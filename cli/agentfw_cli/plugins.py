@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.printing.out import Out
+from agentfw.boundary.metadata import direct_url, entry_points, normalise
+from agentfw.component import KINDS
+from agentfw.errors import UnknownNameError, UsageError, with_extra
+from agentfw.printing.out import Out, counted
 from agentfw_cli.common import Given, note_problems, shared_options
 
 if TYPE_CHECKING:
@@ -33,8 +36,6 @@ def plugins() -> None:
 @shared_options("host", "json")
 def list_(given: Given, kind: str | None, hooks: bool) -> None:
     """List all plugins with what they offer, then all components, and what can't be loaded."""
-    from agentfw.component import KINDS
-    from agentfw.errors import UnknownNameError
 
     out = given.out
     if kind is not None and kind not in KINDS:
@@ -96,7 +97,6 @@ def list_(given: Given, kind: str | None, hooks: bool) -> None:
 @shared_options("host", "json")
 def show(given: Given, name: str) -> None:
     """Show component NAME and its settings. Use KIND:NAME where several kinds have that name."""
-    from agentfw.errors import with_extra
     from agentfw.runs.spec.schema import setting_rows
 
     out, host = given.out, given.host()
@@ -207,7 +207,6 @@ def schema(given: Given) -> None:
 @shared_options("json")
 def new(given: Given, name: str, kind: str | None, into: Path, file: Path | None) -> None:
     """Create a package NAME that works, with its settings, tests and a README."""
-    from agentfw.errors import UsageError
     from agentfw.scaffold import derive, scaffold, scaffold_file
 
     out = given.out
@@ -233,9 +232,7 @@ def new(given: Given, name: str, kind: str | None, into: Path, file: Path | None
 
 def _offers(host: Host) -> list[list[str]]:
     """Each distribution that has plugins or commands: its version, where it comes from, and what it offers."""
-    from agentfw.boundary.metadata import direct_url, entry_points
     from agentfw.hookspecs import LIFECYCLE_HOOKS
-    from agentfw.printing.out import counted
 
     found: dict[tuple[str, str], list[str]] = {(record.distribution, record.version): [] for record in host.plugins}
     kinds: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -262,8 +259,6 @@ def _is_component(host: Host, name: str) -> bool:
 
 def _components_of(host: Host, name: str) -> list[Registered]:
     """The components of a plugin or a distribution."""
-    from agentfw.boundary.metadata import normalise
-    from agentfw.errors import UnknownNameError, UsageError
 
     wanted = normalise(name)
     if not any(wanted in (normalise(record.name), record.distribution) for record in host.plugins):
@@ -278,8 +273,6 @@ def _components_of(host: Host, name: str) -> list[Registered]:
 
 def _named(host: Host, name: str) -> list[Registered]:
     """The components of one name, also a qualified one, or the one that KIND:NAME says."""
-    from agentfw.component import KINDS
-    from agentfw.errors import UnknownNameError
     from agentfw.host.from_functions import kinds_in
     from agentfw.host.names import is_file, parted
     from agentfw.host.plugin_loading import module_of

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from agentfw.errors import UsageError
 from agentfw_cli.common import Given, shared_options
 from agentfw_cli.execution import execute_spec
 
@@ -121,7 +122,6 @@ def run(given: Given, **chosen: Any) -> None:
 
 
 def _check(values: Mapping[str, Any]) -> None:
-    from agentfw.errors import UsageError
 
     if values.get("optimizer") is not None:
         raise UsageError("this spec has an optimizer, so it is a training", fix="see: agentfw train --help")
@@ -166,7 +166,6 @@ def train(given: Given, sources: tuple[str, ...], metric: str, **chosen: Any) ->
       agentfw train --from last --optimizer kto --model path/to/model
       agentfw train --from postgresql://db/agentfw --model a/model
     """
-    from agentfw.errors import UsageError
     from agentfw.runs.spec.start import check_training, start_from_runs, start_of_training
 
     if metric and not sources:
@@ -190,7 +189,6 @@ def specs_of_sweep(values: Mapping[str, Any], sweeps: Sequence[str]) -> dict[str
 
 def _assignments(sweep: str) -> list[str]:
     """One assignment for each value: "seed=1,2" becomes ["seed=1", "seed=2"]."""
-    from agentfw.errors import UsageError
 
     key, equals, values = sweep.partition("=")
     several = [value.strip() for value in values.split(",")]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw.errors import RunFolderError, UsageError
 from agentfw.printing.out import Out, counted
 from agentfw_cli.common import Given, figure_row, name_of, shared_options, usage_words
 from agentfw_cli.run import samples_option
@@ -74,7 +75,6 @@ def show(given: Given, run: str, episode: str | None) -> None:
       agentfw runs show last
       agentfw runs show last --episode 17
     """
-    from agentfw.errors import RunFolderError
     from agentfw.runs.records.call_record import call_table, read_calls, running_calls
     from agentfw.runs.records.figure_table import in_order
     from agentfw.runs.records.play_records import reasons
@@ -152,7 +152,6 @@ def _note_version(folder: RunFolder, out: Out) -> None:
 
 
 def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
-    from agentfw.errors import UsageError
     from agentfw.runs.results.transcript import transcript
 
     for episode in folder.episodes():
@@ -228,7 +227,6 @@ def export(given: Given, run: str, as_toml: bool, lock: bool) -> None:
       agentfw runs export last --toml > spec.toml
       agentfw runs export last --lock > requirements.txt
     """
-    from agentfw.errors import UsageError
     from agentfw.runs.records.package import read_lock
     from agentfw.runs.spec.start import spec_text
 
@@ -305,7 +303,6 @@ def _row(folder: RunFolder) -> dict[str, Any]:
 
 def _row_of(path: Path) -> dict[str, Any]:
     """The row of a run, which may be damaged or of another version."""
-    from agentfw.errors import RunFolderError
     from agentfw.runs.records.folder import RunFolder
 
     try:
@@ -350,7 +347,6 @@ def report(given: Given, run: str, picture: Path | None, episode: str | None) ->
 
     Works also while the run goes on, and for an interrupted run.
     """
-    from agentfw.errors import UsageError
     from agentfw.runs.results.run_charts import write_episode_picture
     from agentfw.runs.results.run_report import write_report
 

@@ -18,6 +18,7 @@ named `engine` receives the run's engine, which starts processes (`agentfw.engin
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import NamedTuple
 
 __all__ = ["KINDS", "Component", "Kind"]
@@ -30,25 +31,40 @@ class Kind(NamedTuple):
     """Its name on the command line."""
     plural: str
     """Its key in a spec."""
-    hook: str
-    """The hook that registers components of this kind."""
-    title: str
+    base: str
+    """The class that they derive from, as `module:Class` in this package."""
     summary: str
     """What its components are."""
+    words: str = ""
+    """What errors call it. Default: its name."""
+
+    @property
+    def title(self) -> str:
+        return self.words or self.name
+
+    @property
+    def hook(self) -> str:
+        """The hook that registers components of this kind: `agentfw_memories`, `agentfw_reward_models`."""
+        return f"agentfw_{self.words.replace(' ', '_')}s" if self.words else f"agentfw_{self.plural}"
+
+    def base_class(self) -> type:
+        module, _, name = self.base.partition(":")
+        found: type = getattr(import_module(f"{__package__}.{module}"), name)
+        return found
 
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("environment", "environments", "agentfw_environments", "environment", "worlds that an agent acts in"),
-        Kind("policy", "policies", "agentfw_policies", "policy", "prompt tokens in, sampled tokens with logprobs out"),
-        Kind("tool", "tools", "agentfw_tools", "tool", "what an agent can call"),
-        Kind("memory", "memories", "agentfw_memories", "memory", "what an agent keeps of its user between episodes"),
-        Kind("reward", "rewards", "agentfw_reward_models", "reward model", "scores of turns, rounds and episodes"),
-        Kind("optimizer", "optimizers", "agentfw_optimizers", "optimizer", "scores in, advantages and a loss out"),
-        Kind("learner", "learners", "agentfw_learners", "learner", "episodes with advantages in, a new adapter out"),
-        Kind("tracker", "trackers", "agentfw_trackers", "tracker", "receivers of the metrics of a run"),
-        Kind("hook", "hooks", "agentfw_hooks", "hook", "what watches a run, or decides what may happen in it"),
+        Kind("environment", "environments", "environment:Environment", "worlds that an agent acts in"),
+        Kind("policy", "policies", "policy:Policy", "prompt tokens in, sampled tokens with logprobs out"),
+        Kind("tool", "tools", "tool:Toolbox", "what an agent can call"),
+        Kind("memory", "memories", "memory:Memory", "what an agent keeps of its user between episodes"),
+        Kind("reward", "rewards", "scores:RewardModel", "scores of turns, rounds and episodes", "reward model"),
+        Kind("optimizer", "optimizers", "optimizer:Optimizer", "scores in, advantages and a loss out"),
+        Kind("learner", "learners", "learner:Learner", "episodes with advantages in, a new adapter out"),
+        Kind("tracker", "trackers", "tracker:Tracker", "receivers of the metrics of a run"),
+        Kind("hook", "hooks", "hookspecs:Hook", "what watches a run, or decides what may happen in it"),
     )
 }
 

@@ -29,8 +29,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from inspect import cleandoc
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from .episode import Episode, Intervention, Observation, Task, Turn
 from .errors import InterventionRefused, nearest, not_implemented
@@ -113,7 +114,8 @@ class Environment:
         return cleandoc(type(self).__doc__ or "")
 
     def brief(self) -> Brief:
-        actions = tuple(Action(spec.name, spec.description, spec.parameters) for spec in _actions(type(self)).values())
+        specs = [marked.spec for marked in _actions(type(self)).values()]  # type: ignore[arg-type]
+        actions = tuple(Action(spec.name, spec.description, spec.parameters) for spec in specs)
         return Brief(self.goal(), actions, self.time_per_token(), self.demonstrate)
 
     def profile(self) -> Mapping[str, str]:
@@ -129,18 +131,23 @@ class Environment:
     def intervene(self, intervention: Intervention) -> None:
         """Carry out one intervention: by default, the method of that name marked with `@action`."""
         # What the method returns is passed on for a check alone: a coroutine would be an action that never happens.
-        specs = _actions(type(self))
-        spec = specs.get(intervention.name)
-        if spec is None:
-            guess = nearest(intervention.name, specs)
-            hint = f'; did you mean "{guess}"?' if guess else f"; there is: {', '.join(sorted(specs))}"
+        known = _actions(type(self))  # type: ignore[arg-type]
+        marked = known.get(intervention.name)
+        if marked is None:
+            guess = nearest(intervention.name, known)
+            hint = f'; did you mean "{guess}"?' if guess else f"; there is: {', '.join(sorted(known))}"
             raise InterventionRefused(f'there is no action "{intervention.name}"{hint}')
-        arguments = spec.check(intervention.arguments)
-        method = getattr(self, spec.attribute)
-        takes = spec.takes(self) if callable(spec.takes) else spec.takes
+        arguments = marked.spec.check(intervention.arguments)
+        method = getattr(self, marked.attribute)
+        takes = marked.takes(self) if callable(marked.takes) else marked.takes
         if takes is None:
             return method(**arguments)  # type: ignore[no-any-return]
-        self._world_of_actions().work(intervention.name, takes, lambda work: method(**arguments))
+        world: World | None = getattr(self, "world", None)
+        if world is None:
+            raise TypeError(
+                f"{type(self).__name__}.begin must keep its world as self.world to have actions that take time"
+            )
+        world.work(intervention.name, takes, lambda work: method(**arguments))
         return None
 
     def turned(self, turn: Turn) -> None:
@@ -174,14 +181,6 @@ class Environment:
         """The immediate reaction to an observation. Only the interface `reflex` uses it."""
         return ()
 
-    def _world_of_actions(self) -> World:
-        world = getattr(self, "world", None)
-        if world is None:
-            raise TypeError(
-                f"{type(self).__name__}.begin must keep its world as self.world to have actions that take time"
-            )
-        return world  # type: ignore[no-any-return]
-
 
 @overload
 def action(method: Method) -> Method: ...
@@ -199,26 +198,20 @@ def action(
     return mark if method is None else mark(method)
 
 
-class _ActionSpec(FunctionSpec):
-    __slots__ = ("attribute", "takes")
+class _Marked(NamedTuple):
+    spec: FunctionSpec
     attribute: str
     takes: Time | Callable[[Any], Time] | None
 
 
-_SPECS: dict[type, dict[str, _ActionSpec]] = {}
-
-
-def _actions(kind: type) -> dict[str, _ActionSpec]:
+@cache
+def _actions(kind: type) -> dict[str, _Marked]:
     """The actions of an environment class, described once."""
-    found = _SPECS.get(kind)
-    if found is None:
-        found = {}
-        for attribute in dir(kind):
-            method = getattr(kind, attribute, None)
-            marked = getattr(method, "__agentfw_action__", None)
-            if method is not None and marked is not None:
-                spec = describe(method, name=marked[0], skip_first=True, spec=_ActionSpec)
-                spec.attribute, spec.takes = attribute, marked[1]
-                found[spec.name] = spec
-        _SPECS[kind] = found
+    found = {}
+    for attribute in dir(kind):
+        method = getattr(kind, attribute, None)
+        marked = getattr(method, "__agentfw_action__", None)
+        if method is not None and marked is not None:
+            spec = describe(method, name=marked[0], skip_first=True)
+            found[spec.name] = _Marked(spec, attribute, marked[1])
     return found

@@ -31,7 +31,8 @@ data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ __all__ = [
     "nearest",
     "not_implemented",
     "one_line",
+    "storing",
     "strike_with",
     "with_extra",
 ]
@@ -248,6 +250,15 @@ def disk_fix(error: BaseException) -> str:
     if number in (errno.ENOSPC, errno.EDQUOT):
         return "free disk space"
     return "free disk space, and make the folder writable"
+
+
+@contextmanager
+def storing(doing: str, advice: str = "") -> Iterator[None]:
+    """Tell of a file that can't be written: `doing` is what couldn't be done, and `advice` ends the fix."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"can't {doing}: {error.strerror or error}", fix=disk_fix(error) + advice) from error
 
 
 def is_failure(error: BaseException) -> bool:

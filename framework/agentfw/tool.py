@@ -32,7 +32,7 @@ import json
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from .errors import InterventionRefused, PluginError, in_words, is_failure, not_implemented
 from .request import Action
@@ -191,22 +191,7 @@ class FunctionSpec:
         return {member.alias: getattr(values, name) for name, member in self._model.model_fields.items()}
 
 
-Spec = TypeVar("Spec", bound=FunctionSpec)
-
-
-@overload
-def describe(function: Callable[..., Any], *, name: str = "", skip_first: bool = False) -> FunctionSpec: ...
-@overload
-def describe(function: Callable[..., Any], *, name: str = "", skip_first: bool = False, spec: type[Spec]) -> Spec: ...
-
-
-def describe(
-    function: Callable[..., Any],
-    *,
-    name: str = "",
-    skip_first: bool = False,
-    spec: type[FunctionSpec] = FunctionSpec,
-) -> FunctionSpec:
+def describe(function: Callable[..., Any], *, name: str = "", skip_first: bool = False) -> FunctionSpec:
     """Describe a typed function as an action, by its signature and docstring. `skip_first` skips `self`."""
     from pydantic import ConfigDict, Field, create_model
 
@@ -234,7 +219,7 @@ def describe(
     shown = name or function.__name__
     # allow_inf_nan: JSON has no NaN or infinity, and few functions expect them.
     model = create_model(shown, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **members)
-    return spec(shown, summary, model)
+    return FunctionSpec(shown, summary, model)
 
 
 def _place(path: tuple[int | str, ...]) -> str:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import Agentfw
 
 from agentfw.printing.out import Out, width_of
-
-Agentfw = Callable[..., Any]
 
 
 @pytest.mark.slow

@@ -1,13 +1,15 @@
-"""What the live display says is going on, asked at every moment of a training."""
+"""What a command says is going on: on the live display at every moment, and elsewhere every ten seconds."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Agentfw
 
 from agentfw.episode import Episode, Turn, Usage
 from agentfw.runs.observers import Observer, combined_observer
@@ -142,3 +144,23 @@ def test_three_answers_of_each_update_are_told_when_asked_for(trainings: Any, tm
     page = write_report(training.folder)[0].read_text()
     assert "Sampled answers" in page
     assert f"median, reward {median['reward']:.3g}, episode {median['episode']}" in page
+
+
+COMMANDS = [
+    "run inbox --policy random --episodes 2",
+    "train bandit --policy biased --optimizer centred --learner bias --updates 2",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", COMMANDS, ids=["run", "train"])
+def test_a_command_gives_a_sign_of_life(agentfw: Agentfw, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentfw.printing.out._EVERY_ELSEWHERE", 0.0005)  # ten seconds are over at once
+
+    answer = agentfw(*words.split())
+
+    line = re.compile(r"   \d+ s$", re.M)
+    assert answer.code == 0, answer.err
+    assert line.search(answer.err)
+    assert not line.search(answer.out)
+    assert "\r" not in answer.err

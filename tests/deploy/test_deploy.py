@@ -127,7 +127,7 @@ def test_compose_starts_commands_that_exist(host: Host) -> None:
 def test_the_spec_of_the_gateway_has_settings_that_are_known(where: str, host: Host) -> None:
     text = values()["gateway"]["spec"] if where == "values.yaml" else (DEPLOY / where).read_text("utf-8")
 
-    resolved, _ = resolve(parse_spec(tomllib.loads(text), where), host)
+    resolved = resolve(parse_spec(tomllib.loads(text), where), host)
 
     assert resolved.policy.name == "openai"
     assert [memory.name for memory in resolved.memories] == ["skillgraph"]

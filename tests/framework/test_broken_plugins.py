@@ -212,12 +212,15 @@ def test_one_entry_point_name_in_two_distributions(make_plugin: MakePlugin) -> N
 
 
 @pytest.mark.slow
-def test_a_slow_import_is_told_while_it_lasts(make_plugin: MakePlugin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slow_import_is_told_while_it_lasts(
+    make_plugin: MakePlugin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentfw.boundary.gate.SLOW_SECONDS", 0.05)
     make_plugin("agentfw-slow", f"import time; time.sleep(0.4)\n{WELL}", name="slow")
     make_plugin("agentfw-well", offers("'saw'", "'a:B'", "''"))
 
     started = time.perf_counter()
-    host = Host.load(HostOptions(slow_import_seconds=0.05))
+    host = Host.load()
 
     told = capsys.readouterr().err.splitlines()
     assert told == ["still importing plugin slow of agentfw-slow 1.0.0 ...; disable it with --no-plugin slow"]

@@ -94,6 +94,8 @@ def test_what_was_changed_holds_for_the_next_time_and_the_first_settings_stay_re
     changes = {"updates": 5, "deadline": 60, "learner": {}}
     Run.open(RunFolder.open(stopped.folder.path), trainings.host(), changes)
     assert RunFolder.open(stopped.folder.path).planned_updates == 4, "nothing changes before it is executed"
+    with pytest.raises(UsageError, match="updates is 4 and can only be raised, not set to 3"):
+        Run.open(stopped.folder, trainings.host(), {"updates": 3})
 
     resumed(trainings, stopped, changes)
 
@@ -101,11 +103,6 @@ def test_what_was_changed_holds_for_the_next_time_and_the_first_settings_stay_re
     assert (about["spec"]["updates"], about["spec"]["deadline"]) == (5, 60)
     assert (about["began_with"]["updates"], about["began_with"]["deadline"]) == (4, 600)
     assert Run.open(RunFolder.open(stopped.folder.path), trainings.host()).spec.deadline == 60
-
-
-def test_fewer_updates_are_refused(trainings: Any, stopped: Run) -> None:
-    with pytest.raises(UsageError, match="updates is 4 and can only be raised, not set to 3"):
-        Run.open(stopped.folder, trainings.host(), {"updates": 3})
 
 
 # -- what can't change results -----------------------------------------------------------------------------------------

@@ -112,26 +112,18 @@ def test_a_blocked_plugin_is_never_imported(make_plugin: MakePlugin, name: str) 
         ("", ["dice", "noisy"]),
     ],
 )
-def test_the_environment_can_disable_plugins(
-    make_plugin: MakePlugin, monkeypatch: pytest.MonkeyPatch, variable: str, active: list[str]
+def test_the_environment_can_disable_all_but_agentfws_own(
+    make_plugin: MakePlugin, site: Path, monkeypatch: pytest.MonkeyPatch, variable: str, active: list[str]
 ) -> None:
+    (site / "agentfw-0.1.0.dist-info").rmdir()
+    make_plugin("agentfw", tool("own"), version="0.1.0", name="builtin")
     make_plugin("agentfw-dice", tool("dice"), name="dice")
     make_plugin("agentfw-noisy", tool("noise"), name="noisy")
     monkeypatch.setenv("AGENTFW_DISABLE_PLUGINS", variable)
 
     host = Host.load()
 
-    assert [record.name for record in host.plugins if record.state == "active"] == active
-
-
-def test_disabling_all_keeps_agentfws_own(make_plugin: MakePlugin, site: Path) -> None:
-    (site / "agentfw-0.1.0.dist-info").rmdir()
-    make_plugin("agentfw", tool("own"), version="0.1.0", name="builtin")
-    make_plugin("agentfw-dice", tool("dice"))
-
-    host = Host.load(HostOptions.from_environment(environment={"AGENTFW_DISABLE_PLUGINS": "1"}))
-
-    assert [offer.component.name for offer in host.components()] == ["own"]
+    assert [record.name for record in host.plugins if record.state == "active"] == ["builtin", *active]
 
 
 def test_an_allow_list_lets_nothing_else_in(make_plugin: MakePlugin, site: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentfw import Host, Memory, Message, Task
-from agentfw.boundary.layers import MemoryThread
+from agentfw.boundary.crossing import MemoryThread
 from agentfw.memory import Query, Recollection
 from agentfw.runs import LiveRun, parse_spec
 

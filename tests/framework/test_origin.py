@@ -13,6 +13,12 @@ import pytest
 from agentfw.host.origin import changed_origins, digest_of_files, origin_of, place_of
 
 
+def forget() -> None:
+    """Look at the files again, as the next process does."""
+    origin_of.cache_clear()
+    digest_of_files.cache_clear()
+
+
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The sources of an editable plugin, in a repository."""
@@ -32,8 +38,7 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.syspath_prepend(str(tree))
     yield tree
-    origin_of.cache_clear()
-    digest_of_files.cache_clear()
+    forget()
     sys.modules.pop("acme_notes", None)
 
 
@@ -55,8 +60,7 @@ def test_an_edited_plugin_is_another_one(notes: Path) -> None:
     before = origin_of("acme-notes", place_of("acme-notes"))
     (notes / "acme_notes" / "__init__.py").write_text("ONE = 2\n", "utf-8")
     assert origin_of("acme-notes", place_of("acme-notes")) == before, "what was imported stays as it was"
-    origin_of.cache_clear()
-    digest_of_files.cache_clear()
+    forget()
 
     after = origin_of("acme-notes", place_of("acme-notes"))
 

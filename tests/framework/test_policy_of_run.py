@@ -96,16 +96,21 @@ def test_a_training_begins_where_another_ended(laboratory: Any, trained: Any, tm
 
     second = laboratory.train(
         tmp_path / "second",
+        **SMALL | {"optimizer": {"name": "grpo", "settings": {"kl": 0.1}}, "updates": 2},
         policy=policy,
         learner={"name": "lora", "settings": {"learning_rate": 0.01}},
-        **SMALL,
     ).folder
 
     assert second.about["spec"]["learner"]["settings"]["adapter"] == policy["settings"]["adapter"]
-    assert {turn.version for episode in second.evaluation(0).episodes() for turn in episode.turns} == {"policy@0"}
-    mismatches = [line["learner"]["mismatch_largest"] for line in second.updates()]
-    assert mismatches
-    assert max(mismatches) < 1e-3, "sampler and trainer begin with the same adapter"
+    played = [second.evaluation(0), second.rollouts(1)]
+    assert {turn.version for part in played for episode in part.episodes() for turn in episode.turns} == {"policy@0"}
+    for line in second.updates():
+        assert line["served"].get("probe_mismatch_most", 0) < 1e-3
+        assert line["learner"].get("mismatch_largest", 0) < 1e-3, "sampler and trainer begin with the same adapter"
+    expected = laboratory.left(second)
+    (second.path / "summary.json").unlink()
+    laboratory.resume(second)
+    assert laboratory.left(second) == expected
 
 
 def test_what_is_no_run_and_no_policy_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -29,16 +29,18 @@ def open_to_others(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("memory", ["strategyhub", "skillgraph"])
-def test_a_run_with_a_memory_is_private(memory: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("memory", "settings"), [("strategyhub", {}), ("skillgraph", {"memory.skillgraph.embedder": "hash"})]
+)
+def test_a_run_with_a_memory_is_private(memory: str, settings: dict[str, str], tmp_path: Path) -> None:
     if memory == "skillgraph":
         pytest.importorskip("igraph")
     import agentfw
 
     runs = tmp_path / "runs"
-    agentfw.run("calendar", policy="random", memory=memory, episodes=1, runs=runs)
+    agentfw.run("inbox", policy="random", memory=memory, settings=settings, episodes=1, runs=runs)
 
-    assert len(list(runs.rglob("*"))) > 6
+    assert len(list(runs.rglob("*.db"))) == 1
     assert open_to_others(runs) == {}
 
 

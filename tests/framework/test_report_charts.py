@@ -189,7 +189,7 @@ def test_any_text_is_escaped_and_the_file_stays_readable(text: str) -> None:
     canvas = Canvas(100, 20, label=text)
     with canvas.group(title=text):
         canvas.text(0, 10, text)
-        canvas.circle(5, 5, 2)
+        canvas.draw("circle", cx=5, cy=5, r=2)
     svg = canvas.to_svg()
     root = ElementTree.fromstring(svg.encode())
     assert "<script>" not in svg

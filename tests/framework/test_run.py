@@ -13,14 +13,10 @@ from agentfw.runs.records.folder import RunFolder
 from agentfw.runs.records.summary import Summary, beside
 
 
-@pytest.mark.parametrize("concurrency", [1, 3, 100])
-def test_without_a_memory_it_does_not_matter_how_many_play_at_once(
-    concurrency: int, laboratory: Any, tmp_path: Path
-) -> None:
-    one = laboratory.play(tmp_path / "a", samples=2)
-    many = laboratory.play(tmp_path / "b", samples=2, concurrency=concurrency)
+def test_without_a_memory_it_does_not_matter_how_many_play_at_once(laboratory: Any, tmp_path: Path) -> None:
+    one, some, all_ = (laboratory.play(tmp_path, samples=2, concurrency=count).folder for count in (1, 3, 100))
 
-    assert laboratory.records(one.folder) == laboratory.records(many.folder)
+    assert laboratory.records(one) == laboratory.records(some) == laboratory.records(all_)
 
 
 def test_all_of_a_batch_see_the_memory_as_it_was_before_it(laboratory: Any, tmp_path: Path) -> None:

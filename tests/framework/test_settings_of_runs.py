@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from pydantic import AliasChoices, BaseModel, Field, SecretStr, computed_field, field_validator
+from pydantic import AliasChoices, Field, SecretStr, computed_field, field_validator
 
 from agentfw import Component, Settings, hookimpl
-from agentfw.environment import Environment, World, action
-from agentfw.episode import Task
 from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.runs.records.folder import RunFolder
@@ -32,8 +30,6 @@ class Server(Settings):
 class OddSettings(Settings):
     """What a stranger's settings may be."""
 
-    validated: ClassVar[int] = 0
-
     key: SecretStr = SecretStr("none")
     server: Server = Server()
     width: float = Field(1.0, alias="class")
@@ -46,7 +42,6 @@ class OddSettings(Settings):
     @field_validator("percent")
     @classmethod
     def _as_a_share(cls, value: float) -> float:
-        OddSettings.validated += 1
         return value * 100
 
     @computed_field  # type: ignore[prop-decorator]
@@ -67,50 +62,21 @@ class Odd(Memory):
         return ()
 
 
-class GuestSettings(BaseModel):
-    guests: list[str] = ["ann", "bob"]
-
-
-class Inn(Environment):
-    """Let every guest in."""
-
-    seen: ClassVar[list[list[str]]] = []
-
-    def __init__(self, settings: GuestSettings) -> None:
-        self.guests = settings.guests
-
-    def begin(self, world: World, task: Task) -> None:
-        self.world = world
-        Inn.seen.append(list(self.guests))
-        self.guests.pop()
-
-    @action
-    def wait(self) -> None:
-        """Wait."""
-        self.world.finish()
-
-
 class Plugin:
     @hookimpl
     def agentfw_memories(self) -> list[Component]:
         return [Component("odd", f"{__name__}:Odd", "", settings=f"{__name__}:OddSettings")]
 
-    @hookimpl
-    def agentfw_environments(self) -> list[Component]:
-        return [Component("inn", f"{__name__}:Inn", "", settings=f"{__name__}:GuestSettings")]
-
 
 @pytest.fixture
 def host() -> Host:
     Odd.made.clear()
-    Inn.seen.clear()
-    OddSettings.validated = 0
     return fresh_host(Plugin(), builtins=True)
 
 
 def create(host: Host, folder: Path, settings: dict[str, Any] | None = None, **values: Any) -> Run:
     spec = {
-        "environment": "inn",
+        "environment": "inbox",
         "policy": "random",
         "memories": [{"name": "odd", "settings": settings or {}}],
         "episodes": 2,
@@ -119,10 +85,9 @@ def create(host: Host, folder: Path, settings: dict[str, Any] | None = None, **v
     return Run.create(parse_spec(spec), host, folder)
 
 
-def reopened(run: Run, host: Host, secrets: dict[str, Any] | None = None) -> OddSettings:
+def reopened(run: Run, host: Host) -> OddSettings:
     """What the memory is made with when the run is resumed."""
-    again = Run.open(RunFolder.open(run.folder.path), host, secrets)
-    asyncio.run(again.execute())
+    asyncio.run(Run.open(RunFolder.open(run.folder.path), host).execute())
     return Odd.made[-1]
 
 

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from agentfw.errors import AgentfwError
+from agentfw.runs.results.run_report import write_report
+
 REPORTED = "On policy: no clipping took part."
 ANSWER = '<tool_call>{"name": "say", "arguments": {"word": "juice"}}</tool_call>'
 
@@ -47,47 +50,11 @@ def test_a_language_model_learns_an_answer_from_a_teacher(trainings: Any, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_training_that_begins_with_an_adapter_plays_with_it_from_the_start(trainings: Any, tmp_path: Path) -> None:
-    models = importlib.import_module("agentfw_laboratory.models")
-    model = models.make_model(tmp_path / "model")
-    adapter = models.make_adapter(model, tmp_path / "adapter", seed=1, scale=0.5)
-    named = {"model": str(model)}
-
-    folder = trainings.train(
-        tmp_path / "runs",
-        policy={"name": "transformers", "settings": named},
-        optimizer={"name": "grpo", "settings": {"kl": 0.1}},
-        learner={
-            "name": "lora",
-            "settings": {**named, "adapter": str(adapter), "rank": 4, "alpha": 8, "learning_rate": 0.01},
-        },
-        tasks=2,
-        samples=2,
-        updates=2,
-        max_turns=2,
-        sampling={"max_tokens": 12},
-        evaluation={"every": 2, "tasks": 2},
-    ).folder
-
-    played = [folder.evaluation(0), folder.rollouts(1)]
-    assert {turn.version for part in played for episode in part.episodes() for turn in episode.turns} == {"policy@0"}
-    for line in folder.updates():
-        assert line["served"].get("probe_mismatch_most", 0) < 1e-3
-        assert line["learner"].get("mismatch_largest", 0) < 1e-3, "sampler and trainer begin with the same adapter"
-    expected = trainings.left(folder)
-    (folder.path / "summary.json").unlink()
-    trainings.resume(folder)
-    assert trainings.left(folder) == expected
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
     trainings: Any, tmp_path: Path, steps: int
 ) -> None:
     """Rollouts at 0.4, evaluations at 0.6 and top_p 0.9: neither is mistaken for another model."""
-    from agentfw.runs.results.run_report import write_report
-
     model = str(importlib.import_module("agentfw_laboratory.models").make_model(tmp_path / "model"))
 
     folder = trainings.train(
@@ -114,7 +81,7 @@ def test_sampler_and_learner_agree_at_the_temperature_of_the_rollouts(
     assert (REPORTED in (folder.path / "report.html").read_text()) == (steps == 1)
 
 
-def trained(trainings: Any, root: Path, policy: str, learner: str, **optimizer: float) -> Any:
+def trained(trainings: Any, root: Path, policy: str, learner: str, *, updates: int = 1, **optimizer: float) -> Any:
     """A short training whose policy and learner have these precisions."""
     make_model = importlib.import_module("agentfw_laboratory.models").make_model
     model = str(make_model(root / "model", hidden_size=64, intermediate_size=128, initializer_range=0.15))
@@ -125,7 +92,7 @@ def trained(trainings: Any, root: Path, policy: str, learner: str, **optimizer: 
         optimizer={"name": "grpo", "settings": optimizer},
         rewards=["varied"],
         learner={"name": "lora", "settings": {"model": model, "precision": learner, "learning_rate": 1e-3}},
-        updates=2,
+        updates=updates,
         tasks=2,
         samples=3,
         max_turns=2,
@@ -138,7 +105,7 @@ def trained(trainings: Any, root: Path, policy: str, learner: str, **optimizer: 
 def test_four_bits_on_both_sides_are_one_model(trainings: Any, tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes")
 
-    lines = trained(trainings, tmp_path, "nf4", "nf4").updates()
+    lines = trained(trainings, tmp_path, "nf4", "nf4", updates=2).updates()
 
     assert all(line["learner"]["mismatch_largest"] < 1e-4 for line in lines)
     assert all(line["learner"]["importance_corrected"] == 0 for line in lines)
@@ -147,8 +114,6 @@ def test_four_bits_on_both_sides_are_one_model(trainings: Any, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_a_sampler_without_the_four_bits_that_are_trained_is_an_error(trainings: Any, tmp_path: Path) -> None:
-    from agentfw.errors import AgentfwError
-
     pytest.importorskip("bitsandbytes")
 
     with pytest.raises(AgentfwError, match="before anything was learned") as raised:
@@ -161,8 +126,6 @@ def test_a_sampler_without_the_four_bits_that_are_trained_is_an_error(trainings:
 def test_a_sampler_that_differs_on_purpose_is_corrected_and_the_report_says_how_much(
     trainings: Any, tmp_path: Path
 ) -> None:
-    from agentfw.runs.results.run_report import write_report
-
     pytest.importorskip("bitsandbytes")
 
     folder = trained(trainings, tmp_path, "fp32", "nf4", importance_cap=2.0)
@@ -179,7 +142,6 @@ def test_logprobs_that_are_recorded_wrongly_are_an_error(
     trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The policy answers the probe correctly. What it records of its own samples is of another temperature."""
-    from agentfw.errors import AgentfwError
     from agentfw_plugins.policies.local.transformers_policy import TransformersPolicy
 
     async def answer(policy: TransformersPolicy, request: Any, heard: Any) -> Any:

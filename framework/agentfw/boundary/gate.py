@@ -45,12 +45,12 @@ class ImportFailed(Exception):
         return error
 
 
-def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "", slow: float = SLOW_SECONDS) -> Loaded:
+def let_in(who: str, load: Callable[[], Loaded], *, advice: str = "") -> Loaded:
     """What `load` imports. Raises ImportFailed where it fails; an interruption by the user passes.
 
-    One line on stderr says `who` is being imported, with `advice`, where that takes longer than `slow` seconds.
+    One line on stderr says `who` is being imported, with `advice`, where that takes long.
     """
-    watch = threading.Timer(slow, sys.stderr.write, [f"still importing {who} ...{advice and f'; {advice}'}\n"])
+    watch = threading.Timer(SLOW_SECONDS, sys.stderr.write, [f"still importing {who} ...{advice and f'; {advice}'}\n"])
     watch.daemon = True
     watch.start()
     try:

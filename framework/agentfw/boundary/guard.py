@@ -4,28 +4,92 @@
     with guard.calling("begin()"):
         memory.begin(task)
 
-Calls that are awaited get their deadline in `crossing.py`.
+Calls that are awaited get their deadline in `crossing.py`. Who is to blame is decided by the call in progress and not
+by the traceback, which may end in helpers and libraries. So all calls of plugins in progress are known, and with them
+what keeps a run from going on, or from ending:
 
-Who is to blame is decided by the call in progress and not by the traceback, which may end in helpers and libraries.
+    for line in hanging():      # in another thread
+        print(line)
+
+The episodes of a run share one event loop. A plugin that computes or waits without `await` stops all of them, and no
+deadline of a call can end that, because deadlines need the loop, too. So `watched` looks at the loop from a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
-from types import TracebackType
+from pathlib import Path
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from ..errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
-from .plugin_calls import IN_PROGRESS, PluginCall, current_task
 
 Item = TypeVar("Item")
 
+GiveUp = Callable[[PluginError], object]
+"""Ends the run with an error, from another thread."""
+
+IN_PROGRESS: dict[PluginCall, None] = {}
+"""In the order in which they began. A dictionary can be copied while another thread adds to it."""
+_OURS = frozenset(("agentfw", "agentfw_cli"))
+_NOTED_SECONDS = 10.0
+"""Seconds after which the user is told which component blocks the run."""
+
+
 _UNLIMITED = ("learner", "optimizer")
 """The kinds whose calls may take as long as they need."""
+
+
+class PluginCall:
+    """A call of a component or a hook, in progress within its `with` block."""
+
+    __slots__ = ("call", "episode", "mend", "task", "thread", "title")
+
+    def __init__(self, title: str, call: str, mend: str = "") -> None:
+        """`mend` says what to do about a call that takes too long. Without it, a call may take as long as it needs."""
+        self.title, self.call, self.episode, self.mend = title, call, "", mend
+
+    def __enter__(self) -> None:
+        self.thread, self.task = threading.get_ident(), current_task()
+        IN_PROGRESS[self] = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        IN_PROGRESS.pop(self, None)
+
+    @property
+    def where(self) -> str:
+        """The call, and the episode that it belongs to."""
+        return ", ".join(filter(None, (self.call, f"episode {self.episode}" if self.episode else "")))
+
+    @property
+    def has_the_turn(self) -> bool:
+        """Whether the event loop is running this call right now. Meant to be read from another thread."""
+        return self.task is not None and asyncio.current_task(self.task.get_loop()) is self.task
+
+    @property
+    def place(self) -> str:
+        """Where in the plugin's code it is. Empty if it is in code of others."""
+        frame = sys._current_frames().get(self.thread) if self.has_the_turn or self.task is None else None
+        while frame is not None and not _is_own(frame):
+            frame = None if frame.f_globals.get("__name__") == "asyncio.events" else frame.f_back
+        if frame is None and self.task is not None:
+            frame = _waiting_frame(self.task.get_coro())
+        return f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}" if frame is not None else ""
+
+
+def current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no event loop runs here
+        return None
 
 
 class CallCounts:
@@ -102,15 +166,14 @@ class Calling(PluginCall):
         self.guard, self._counted, self._passes = guard, counted, passes
 
     def __enter__(self) -> None:
-        self.thread, self.task = threading.get_ident(), current_task()
-        IN_PROGRESS[self] = None
+        super().__enter__()
         self._began = time.monotonic() if self._counted else 0.0
         self._number = self.guard.row.begin(self.call or "an episode", self.episode)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        IN_PROGRESS.pop(self, None)
+        super().__exit__(kind, error, traceback)
         seconds = time.monotonic() - self._began if self._counted else None
         if error is None or isinstance(error, self._passes):
             self.guard.row.end(self._number, seconds=seconds)
@@ -139,3 +202,71 @@ def listed(found: Iterable[Item], kind: type[Item], guard: Guard, *, limit: int 
             raise guard.error(f"gave a {type(item).__name__}, not a {kind.__name__}")
         items.append(item)
     return items
+
+
+def hanging() -> list[str]:
+    """What a run that doesn't end is waiting for, one line for each call."""
+    innermost = list({call.task or call.thread: call for call in list(IN_PROGRESS)}.values())
+    waiting = [call for call in innermost if call.has_the_turn] or innermost
+    # An environment's call lasts as long as the episode: it waits for the others.
+    return [
+        f"{call.title}, busy with {', '.join(filter(None, (call.where or 'its episode', call.place)))}"
+        for call in waiting
+        if call.call or len(waiting) == 1
+    ]
+
+
+@contextmanager
+def watched(deadline: float, give_up: GiveUp | None) -> Iterator[None]:
+    """Report a call that blocks this event loop for ten seconds, and end the run if it does so until the deadline."""
+    loop, done = asyncio.get_running_loop(), threading.Event()
+    noted = min(_NOTED_SECONDS, deadline / 2)
+
+    def blocked(seconds: float) -> None:
+        found = next((call for call in reversed(list(IN_PROGRESS)) if call.has_the_turn), None)
+        if found is None or not found.mend or not found.place:
+            return
+        where = ", ".join(filter(None, (found.call, found.place)))
+        text = f"{found.title} has kept the run from going on for {seconds:g} s: {where}"
+        if seconds < deadline:
+            sys.stderr.write(f"{text}\n")
+        elif give_up is not None:
+            give_up(PluginError(text, fix=f"{found.mend}, or give it more time: --set deadline=SECONDS"))
+
+    def watch() -> None:
+        while not done.wait(noted / 4):
+            turn = threading.Event()
+            try:
+                loop.call_soon_threadsafe(turn.set)
+            except RuntimeError:  # the loop is closed
+                return
+            for seconds, more in ((noted, noted), (deadline, deadline - noted)):
+                if not turn.wait(min(more, threading.TIMEOUT_MAX)) and not done.is_set():
+                    blocked(seconds)
+            turn.wait()
+
+    threading.Thread(target=watch, name="agentfw-loop-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _waiting_frame(awaited: Any) -> FrameType | None:
+    """Where a coroutine waits: the innermost of its frames that is a plugin's."""
+    found = None
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        if frame is not None and _is_own(frame):
+            found = frame
+        if frame is not None and frame.f_code.co_name == "_rest":  # which makes its steps by hand
+            awaited = frame.f_locals["begun"]
+        else:
+            awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    return found
+
+
+def _is_own(frame: FrameType) -> bool:
+    """Whether a frame is neither of the framework nor of Python's library."""
+    top = frame.f_globals.get("__name__", "").partition(".")[0]
+    return top not in _OURS and top not in sys.stdlib_module_names

@@ -25,33 +25,15 @@ from types import ModuleType
 from typing import Any
 
 from ..component import KINDS
-from ..environment import Environment
 from ..episode import Intervention
 from ..errors import PluginError, UnknownNameError
-from ..hookspecs import Hook
-from ..learner import Learner
-from ..memory import Memory
-from ..optimizer import Optimizer
 from ..policy import Policy
 from ..request import Generation, Request
-from ..scores import RewardModel
 from ..tool import FunctionTool, Tool, Toolbox
-from ..tracker import Tracker
 from .reward_functions import FunctionReward, call_function, is_reward
 
 __all__ = ["FunctionPolicy", "component_of", "kinds_in", "made_of"]
 
-_BASES: dict[str, type] = {
-    "environment": Environment,
-    "policy": Policy,
-    "tool": Toolbox,
-    "memory": Memory,
-    "reward": RewardModel,
-    "optimizer": Optimizer,
-    "learner": Learner,
-    "tracker": Tracker,
-    "hook": Hook,
-}
 _EXAMPLES = {
     "tool": "def weather(city: str) -> str: ...",
     "reward": "def score(episode) -> float: ...",
@@ -113,7 +95,7 @@ def component_of(kind: str, module: ModuleType, name: str = "", attribute: str =
     found = _found(kind, module)
     if not found:
         example = f", or a function: {_EXAMPLES[kind]}" if kind in _EXAMPLES else ""
-        base = _BASES[kind].__name__
+        base = KINDS[kind].base_class().__name__
         raise PluginError(f"{file} has no {title}", fix=f"define a class that derives from agentfw's {base}{example}")
     if kind == "tool":
         tools = [made_of("tool", each) for each in found]
@@ -130,10 +112,10 @@ def made_of(kind: str, given: Any, name: str = "") -> Any:
     """The component that an object, a class or a function stands for."""
     if isinstance(given, type):
         return given()
-    if isinstance(given, _BASES[kind]):
+    if isinstance(given, KINDS[kind].base_class()):
         return given
     if not callable(given) or kind not in _EXAMPLES or (kind == "reward" and not is_reward(given, named=True)):
-        fix = f"derive a class from agentfw's {_BASES[kind].__name__}"
+        fix = f"derive a class from agentfw's {KINDS[kind].base_class().__name__}"
         fix += f", or write a function: {_EXAMPLES[kind]}" if kind in _EXAMPLES else ""
         raise PluginError(f"{given!r} is no {KINDS[kind].title}", fix=fix)
     if kind == "tool":
@@ -145,7 +127,8 @@ def _found(kind: str, module: ModuleType) -> list[Any]:
     """The components of a kind that a module defines: its classes, else its marked tools, else its functions."""
     names = [each for name, each in vars(module).items() if not name.startswith("_")]
     own = [each for each in names if getattr(each, "__module__", None) == module.__name__]
-    made: list[Any] = [each for each in own if isinstance(each, type) and issubclass(each, _BASES[kind])]
+    base = KINDS[kind].base_class()
+    made: list[Any] = [each for each in own if isinstance(each, type) and issubclass(each, base)]
     if kind == "tool":
         made += [each for each in names if isinstance(each, FunctionTool)]
     return made or [each for each in own if inspect.isfunction(each) and _kind_of(each) == kind]

@@ -23,7 +23,7 @@ from pluggy import HookCaller, HookImpl, PluginManager, PluginValidationError
 
 from .. import hookspecs
 from ..boundary.coroutines import not_awaitable
-from ..boundary.plugin_calls import PluginCall
+from ..boundary.guard import PluginCall
 from ..errors import AgentfwError, PluginError, UnknownNameError, in_words, is_failure, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 

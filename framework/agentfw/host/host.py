@@ -50,7 +50,7 @@ from .names import (
     parse_requirement,
     pip_install,
 )
-from .plugin_answers import Answers, Offered, ask, specs_of
+from .plugin_answers import Answers, ask, specs_of
 from .plugin_loading import (
     ALL,
     FileEntryPoint,
@@ -112,21 +112,13 @@ class HostOptions(NamedTuple):
     """The agentfw.toml of the user."""
     trace: bool = False
     """AGENTFW_TRACE_HOOKS: print every hook call to stderr."""
-    slow_import_seconds: float = 2.0
-    """Seconds after which the user is told which plugin is being loaded."""
 
     @classmethod
-    def from_environment(
-        cls,
-        *,
-        blocked: Iterable[str] = (),
-        strict: bool = False,
-        environment: Mapping[str, str] = os.environ,
-    ) -> HostOptions:
+    def from_environment(cls, *, blocked: Iterable[str] = (), strict: bool = False) -> HostOptions:
         """Options from the environment variables, the files of the project and the user, and the command line."""
-        words = [word.strip() for word in environment.get(DISABLE_VARIABLE, "").split(",")]
+        words = [word.strip() for word in os.environ.get(DISABLE_VARIABLE, "").split(",")]
         disabled = tuple(ALL if word == "1" else word for word in words if word not in ("", "0"))
-        trace = environment.get(TRACE_VARIABLE, "") not in ("", "0")
+        trace = os.environ.get(TRACE_VARIABLE, "") not in ("", "0")
         return cls(tuple(blocked), disabled, strict, find_project(), find_user_file(), trace)
 
     @classmethod
@@ -163,7 +155,7 @@ class Host:
         self.options, self._manager = options, manager
         self._components = sorted(
             answers.components,
-            key=lambda offer: (list(KINDS).index(offer.kind), offer.component.name, offer.record.distribution),
+            key=lambda offer: (list(KINDS).index(offer.kind), offer.name, offer.record.distribution),
         )
         self._withdrawn, self._specs = answers.withdrawn, answers.specs
         self._known = answers.known
@@ -221,23 +213,23 @@ class Host:
             return self._files[kind, name]
         if is_file(name):
             return self._of_file(kind, name)
-        offers = meant(self.components(kind), name, _of_component)
+        offers = meant(self.components(kind), name)
         if len(offers) > 1:
             raise duplicate(KINDS[kind].title, name, [offer.record for offer in offers])
         if offers:
             return offers[0]
-        for offer in meant([offer for offer in self._withdrawn if offer.kind == kind], name, _of_component):
+        for offer in meant([offer for offer in self._withdrawn if offer.kind == kind], name):
             raise offer.record.failure()
         if name.startswith(_OF_PYTHON):
             raise UsageError(
                 f"the {KINDS[kind].title} {name.removeprefix(_OF_PYTHON)} was an object of a Python program",
                 fix="make it at the top level of a file, where another process finds it, and begin again",
             )
-        error = self._unknown(KINDS[kind].title, name, {offer.component.name for offer in self.components(kind)})
+        error = self._unknown(KINDS[kind].title, name, {offer.name for offer in self.components(kind)})
         if error.fix.startswith("similar"):
             error.fix += f"; all: agentfw plugins list --kind {kind}"
         for other in self._components:
-            if other.component.name == name:
+            if other.name == name:
                 error.fix = f'"{name}" is of the kind {other.kind}; {error.fix}'
         raise error
 
@@ -356,25 +348,23 @@ class Host:
         """
         found: dict[str, NamedSpec] = {}
         for offer in self._specs:
-            name, owner = _of_offered(offer)
-            same = [other for other in self._specs if other.item.name == name]
-            if meant(same, name, _of_offered) == [offer]:
-                found[name] = offer.item
-            if len(same) > 1:
-                found[f"{owner.distribution}:{name}"] = offer.item
+            if meant(self._specs, offer.name) == [offer]:
+                found[offer.name] = offer.item
+            if sum(other.name == offer.name for other in self._specs) > 1:
+                found[f"{offer.record.distribution}:{offer.name}"] = offer.item
         return dict(sorted(found.items()))
 
     def has_spec(self, name: str) -> bool:
         """Whether a plugin ships a run spec of that name, which may be a qualified one."""
-        return bool(meant(self._specs, name, _of_offered))
+        return bool(meant(self._specs, name))
 
     def find_spec(self, name: str) -> NamedSpec:
         """The run spec of that name. Raises an error with a fix unless there is exactly one."""
-        found = meant(self._specs, name, _of_offered)
+        found = meant(self._specs, name)
         if len(found) > 1:
             raise duplicate("spec", name, [offer.record for offer in found])
         if not found:
-            raise self._unknown("spec", name, {offer.item.name for offer in self._specs})
+            raise self._unknown("spec", name, {offer.name for offer in self._specs})
         return found[0].item
 
     def installable(self, name: str, *, command: bool = False) -> tuple[str, str] | None:
@@ -495,9 +485,9 @@ class Host:
             if record.state not in ("blocked", "refused"):
                 offered.setdefault(("plugin", record.name), []).append(record)
         for offer in self._components:
-            offered.setdefault((KINDS[offer.kind].title, offer.component.name), []).append(offer.record)
+            offered.setdefault((KINDS[offer.kind].title, offer.name), []).append(offer.record)
         for spec in self._specs:
-            offered.setdefault(("spec", spec.item.name), []).append(spec.record)
+            offered.setdefault(("spec", spec.name), []).append(spec.record)
         lines = []
         for (what, name), records in offered.items():
             if len(records) > 1:
@@ -557,7 +547,6 @@ def _selection(options: HostOptions, files: Sequence[ProjectFile]) -> Selection:
         project="" if by is None else str(by.path),
         turned_off={normalise(name): str(file.path) for file in files for name in file.disabled},
         package_index=next((file.package_index for file in files if file.package_index), ""),
-        slow_import_seconds=options.slow_import_seconds,
     )
 
 
@@ -578,14 +567,6 @@ def _shipped(
 def _check_kind(kind: str) -> None:
     if kind not in KINDS:
         raise UnknownNameError("kind of component", kind, KINDS)
-
-
-def _of_component(offer: Registered) -> tuple[str, PluginRecord]:
-    return offer.component.name, offer.record
-
-
-def _of_offered(offer: Offered[Any]) -> tuple[str, PluginRecord]:
-    return offer.item.name, offer.record
 
 
 def _same_plugin_name(name: str, records: Sequence[PluginRecord]) -> DuplicateComponentError:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -27,7 +27,7 @@ _FILE = ".py"
 
 
 class Offering(Protocol):
-    """Something that offers a name: the record of a plugin, or an entry point."""
+    """Something that offers names: the record of a plugin."""
 
     @property
     def distribution(self) -> str: ...
@@ -35,7 +35,16 @@ class Offering(Protocol):
     def version(self) -> str: ...
 
 
-Offer = TypeVar("Offer")
+class Named(Protocol):
+    """What has been offered, with its name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def record(self) -> Offering: ...
+
+
+Offer = TypeVar("Offer", bound=Named)
 
 
 def is_file(name: str) -> bool:
@@ -65,11 +74,11 @@ def parted(name: str) -> tuple[str, str]:
     return normalise(whose), rest
 
 
-def meant(offers: Iterable[Offer], name: str, of: Callable[[Offer], tuple[str, Offering]]) -> list[Offer]:
-    """The offers that a name stands for; `of` says the name of an offer and whose it is."""
+def meant(offers: Iterable[Offer], name: str) -> list[Offer]:
+    """The offers that a name stands for."""
     whose, rest = parted(name)
-    found = [offer for offer in offers if of(offer)[0] == rest and whose in ("", normalise(of(offer)[1].distribution))]
-    return [offer for offer in found if of(offer)[1].distribution == OWN_DISTRIBUTION] or found
+    found = [each for each in offers if each.name == rest and whose in ("", normalise(each.record.distribution))]
+    return [offer for offer in found if offer.record.distribution == OWN_DISTRIBUTION] or found
 
 
 def duplicate(what: str, name: str, whose: Sequence[Offering]) -> DuplicateComponentError:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .hook_calls import HookManager
     from .project import ProjectFile
 
-Item = TypeVar("Item")
 ItemOffered = TypeVar("ItemOffered", NamedSpec, KnownPlugin)
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -44,6 +43,10 @@ class Offered(NamedTuple, Generic[ItemOffered]):
 
     item: ItemOffered
     record: PluginRecord
+
+    @property
+    def name(self) -> str:
+        return self.item.name
 
 
 class Answers(NamedTuple):
@@ -73,14 +76,17 @@ def ask(records: list[PluginRecord], manager: HookManager) -> Answers:
             try:
                 if hook in others:
                     offers, check = others[hook]
-                    offers.extend([Offered(_read(check, item), record) for item in _listed(answer)])
+                    offers.extend([Offered(check(item), record) for item in _listed(answer)])
                 else:
-                    components = [_read(_check_component, item) for item in _listed(answer)]
+                    components = [_check_component(item) for item in _listed(answer)]
                     _check_names(components)
                     kind = REGISTRATION_HOOKS[hook]
                     answers.components.extend(Registered(component, kind, record) for component in components)
-            except BadAnswer as error:
-                record.stop("failed", f"breaks the contract: {hook} {error}", tell_authors(record), error.__cause__)
+            except Exception as error:  # an answer can be anything, and may raise when it is looked at
+                told = isinstance(error, BadAnswer)
+                text = error if told else f"returned something that can't be read: {in_words(error)}"
+                cause = error.__cause__ if told else error
+                record.stop("failed", f"breaks the contract: {hook} {text}", tell_authors(record), cause)
                 manager.unregister(name=manager_name(record))
     answers.withdrawn.extend(offer for offer in answers.components if offer.record.state != "active")
     lists: tuple[list[Any], ...] = (answers.components, answers.specs, answers.known)
@@ -96,20 +102,7 @@ def _listed(answer: object) -> list[object]:
         raise BadAnswer(f"returned one {type(answer).__name__}, not a list of them")
     if not isinstance(answer, list):
         raise BadAnswer(f"returned {_kind_of(answer)}, not a list")
-    try:
-        return list(answer)
-    except Exception as error:
-        raise BadAnswer(f"returned a list that raises {in_words(error)}") from error
-
-
-def _read(check: Callable[[object], Item], item: object) -> Item:
-    """One item of an answer, checked. It may be anything, and may raise when it is looked at."""
-    try:
-        return check(item)
-    except BadAnswer:
-        raise
-    except Exception as error:
-        raise BadAnswer(f"returned a list with something in it that can't be read: {in_words(error)}") from error
+    return answer
 
 
 def _check_component(item: object) -> Component:

@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 from pluggy import PluginValidationError
 
 from .. import hookspecs
-from ..boundary.gate import SLOW_SECONDS, ImportFailed, function_at, let_in
+from ..boundary.gate import ImportFailed, function_at, let_in
 from ..boundary.metadata import EntryPoint, MetadataProblem, normalise, source_tree
 from ..component import KINDS, Component
 from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
@@ -142,8 +142,12 @@ class Registered(NamedTuple):
     record: PluginRecord
 
     @property
+    def name(self) -> str:
+        return self.component.name
+
+    @property
     def title(self) -> str:
-        return f'{KINDS[self.kind].title} "{self.component.name}" of {self.record.distribution} {self.record.version}'
+        return f'{KINDS[self.kind].title} "{self.name}" of {self.record.distribution} {self.record.version}'
 
 
 class FileEntryPoint(EntryPoint):
@@ -262,7 +266,6 @@ class Selection(NamedTuple):
     """What agentfw.toml disables, with the path of the file that does."""
     package_index: str = ""
     """The URL of the index that pip is told to install from. Empty: pip's own choice."""
-    slow_import_seconds: float = SLOW_SECONDS
 
 
 def manager_name(record: PluginRecord) -> str:
@@ -334,7 +337,7 @@ def is_left_out(record: PluginRecord, selection: Selection) -> bool:
 def _import(entry_point: EntryPoint, record: PluginRecord, selection: Selection) -> object:
     started, plugin, disable = time.perf_counter(), None, f"disable it with --no-plugin {record.name}"
     try:
-        plugin = let_in(record.title, entry_point.load, advice=disable, slow=selection.slow_import_seconds)
+        plugin = let_in(record.title, entry_point.load, advice=disable)
     except ImportFailed as failure:
         text, error = str(failure), failure.error
         if isinstance(error, ModuleNotFoundError) and f"{entry_point.module}.".startswith(f"{error.name}."):

@@ -26,7 +26,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ..errors import StorageError, UntrustedError, UsageError, disk_fix
+from ..errors import UntrustedError, UsageError, storing
 from ..printing.out import shown_path
 from .names import is_file
 
@@ -144,11 +144,9 @@ def allow_folder(folder: Path) -> None:
 def allow(digest: str, path: Path) -> None:
     """Remember a permission. The path is for who looks into the folder of permissions."""
     file = user_folder() / "trusted" / digest
-    try:
+    with storing(f"write {file}"):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file.write_text(f"{path.absolute()}\n", "utf-8")
-    except OSError as error:
-        raise StorageError(f"can't write {file}: {error.strerror}", fix=disk_fix(error)) from error
 
 
 def _is_allowed(path: Path, digest: str) -> bool:

@@ -6,7 +6,7 @@ under a policy that forbids inline styles, and the page can recolour them for da
 
     >>> canvas = Canvas(120, 40)
     >>> with canvas.group(title="an hour & a half"):
-    ...     canvas.rectangle(10, 10, 90, 20, fill="#2468a8", radius=4)
+    ...     canvas.draw("rect", x=10, y=10, width=90, height=20, rx=4, fill="#2468a8")
     >>> '<title>an hour &amp; a half</title>' in canvas.to_svg()
     True
     >>> '<rect x="10" y="10" width="90" height="20" rx="4" fill="#2468a8"/>' in canvas.to_svg()
@@ -61,7 +61,6 @@ DARK = {
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 Point = tuple[float, float]
-_Values = Mapping[str, str | float | None]
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -84,53 +83,27 @@ class Canvas:
         self.width, self.height, self.label = width, height, label
         self._parts: list[str] = []
 
+    def draw(self, tag: str, content: str = "", /, **values: str | float | None) -> None:
+        """Draw an element of SVG with these attributes, such as `fill_opacity`. Those that are None are left out."""
+        opening = f"<{tag}{_attributes(values)}"
+        self._parts.append(f"{opening}>{content}</{tag}>" if content else f"{opening}/>")
+
     def line(
-        self,
-        points: Iterable[Point],
-        *,
-        colour: str = INK,
-        width: float = 1,
-        opacity: float = 1,
+        self, points: Iterable[Point], *, colour: str = INK, width: float = 1, opacity: float | None = None
     ) -> None:
         """Draw a line through two or more points, with round ends and joins."""
         placed = list(points)
-        look: _Values = {
-            "stroke": colour,
-            "stroke-width": width,
-            "stroke-opacity": _visible(opacity),
-        }
         if len(placed) == 2:
             (x1, y1), (x2, y2) = placed
-            self._add("line", {"x1": x1, "y1": y1, "x2": x2, "y2": y2, **look})
+            self.draw("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=colour, stroke_width=width, stroke_opacity=opacity)
         elif len(placed) > 2:
-            self._add("polyline", {"points": _path(placed), "fill": "none", **look})
+            self.draw("polyline", points=_path(placed), fill="none", stroke=colour, stroke_width=width)
 
-    def polygon(
-        self, points: Iterable[Point], *, fill: str = INK, opacity: float = 1, stroke: str | None = None
-    ) -> None:
+    def polygon(self, points: Iterable[Point], **values: str | float | None) -> None:
+        """Draw the area between three or more points."""
         placed = list(points)
         if len(placed) > 2:
-            self._add("polygon", {"points": _path(placed), **_paint(fill, opacity, stroke, 1.25)})
-
-    def rectangle(
-        self, x: float, y: float, width: float, height: float, *, fill: str = INK, radius: float = 0, opacity: float = 1
-    ) -> None:
-        size: _Values = {"x": x, "y": y, "width": max(width, 0), "height": max(height, 0), "rx": radius or None}
-        self._add("rect", {**size, **_paint(fill, opacity)})
-
-    def circle(
-        self,
-        x: float,
-        y: float,
-        radius: float,
-        *,
-        fill: str = INK,
-        opacity: float = 1,
-        stroke: str | None = None,
-        stroke_width: float = 1,
-    ) -> None:
-        """Draw a circle. At opacity 0 nothing is visible, but the title of its group is still shown on hover."""
-        self._add("circle", {"cx": x, "cy": y, "r": radius, **_paint(fill, opacity, stroke, stroke_width)})
+            self.draw("polygon", points=_path(placed), **values)
 
     def text(
         self,
@@ -139,19 +112,13 @@ class Canvas:
         text: str,
         *,
         size: float = 12,
-        weight: int = 400,
-        anchor: Literal["start", "middle", "end"] = "start",
+        weight: int | None = None,
+        anchor: Literal["middle", "end"] | None = None,
         colour: str = INK,
     ) -> None:
         """Draw one line of text with its baseline at `y`."""
-        look: _Values = {
-            "font-size": size,
-            "font-weight": None if weight == 400 else weight,
-            "text-anchor": None if anchor == "start" else anchor,
-            "fill": colour,
-        }
-        if line := " ".join(printable(text).split()):
-            self._add("text", {"x": x, "y": y, **look}, escape(line, quote=False))
+        if line := escape(" ".join(printable(text).split()), quote=False):
+            self.draw("text", line, x=x, y=y, font_size=size, font_weight=weight, text_anchor=anchor, fill=colour)
 
     @contextmanager
     def group(self, *, title: str = "", clip: tuple[float, float, float, float] | None = None) -> Iterator[None]:
@@ -165,15 +132,15 @@ class Canvas:
         if inside and clip is not None:
             # A nested svg clips to its own rectangle without an id, which could conflict with another picture's.
             x, y, width, height = map(_number, clip)
-            place: _Values = {"x": x, "y": y, "width": width, "height": height}
-            self._add("svg", {**place, "viewBox": f"{x} {y} {width} {height}", "overflow": "hidden"}, body)
+            view = f"{x} {y} {width} {height}"
+            self.draw("svg", body, x=x, y=y, width=width, height=height, viewBox=view, overflow="hidden")
         elif inside:
-            self._add("g", {}, body)
+            self.draw("g", body)
 
     def to_svg(self, *, standalone: bool = True) -> str:
         """The picture as SVG. Use `standalone=False` inside an HTML page to omit the XML namespace."""
         width, height = _number(self.width), _number(self.height)
-        heads: _Values = {
+        heads = {
             "xmlns": "http://www.w3.org/2000/svg" if standalone else None,
             "width": width,
             "height": height,
@@ -187,24 +154,10 @@ class Canvas:
         surface = f'<rect width="{width}" height="{height}" fill="{SURFACE}"/>'
         return "\n".join([f"<svg{_attributes(heads)}>", surface, *self._parts, "</svg>\n"])
 
-    def _add(self, tag: str, values: _Values, content: str = "") -> None:
-        opening = f"<{tag}{_attributes(values)}"
-        self._parts.append(f"{opening}>{content}</{tag}>" if content else f"{opening}/>")
 
-
-def _paint(fill: str, opacity: float, stroke: str | None = None, stroke_width: float = 1) -> _Values:
-    edge: _Values = {"stroke": stroke, "stroke-width": stroke_width} if stroke else {}
-    return {"fill": fill, "fill-opacity": _visible(opacity), **edge}
-
-
-def _visible(opacity: float) -> float | None:
-    return None if opacity >= 1 else opacity
-
-
-def _attributes(values: _Values) -> str:
-    """The attributes of an element. Those without a value are left out."""
+def _attributes(values: Mapping[str, str | float | None]) -> str:
     return "".join(
-        f' {name}="{escape(printable(value), quote=True) if isinstance(value, str) else _number(value)}"'
+        f' {name.replace("_", "-")}="{escape(printable(value)) if isinstance(value, str) else _number(value)}"'
         for name, value in values.items()
         if value is not None
     )

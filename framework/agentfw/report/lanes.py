@@ -15,6 +15,7 @@ The kinds are `work`, `thinking`, `observation`, `intervention` and `interruptio
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -64,11 +65,8 @@ class _Cluster:
     """Marks of one kind on the same pixel."""
 
     x: float
+    kind: str
     marks: list[Mark]
-
-    @property
-    def kind(self) -> str:
-        return self.marks[0].kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +110,7 @@ def lanes_chart(lanes: Sequence[Lane], *, title: str, time_label: str = "", widt
     The axis spans all events. Events without a finite time aren't drawn.
     """
     times = [mark.time for lane in lanes for mark in lane.marks]
-    for span in (span for lane in lanes for span in lane.spans):
-        times += [span.start, span.end]
+    times += [time for lane in lanes for span in lane.spans for time in (span.start, span.end)]
     finite = [time for time in times if math.isfinite(time)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     # An axis that would start just above zero starts at zero.
@@ -162,11 +159,10 @@ def _place(lane: Lane, clock: _Clock) -> _Placed:
     buckets: dict[tuple[int, str], list[Mark]] = {}
     for mark in lane.marks:
         buckets.setdefault((round(clock.x(mark.time)), mark.kind), []).append(mark)
-    clusters = [_Cluster(clock.x(marks[0].time), marks) for marks in buckets.values()]
+    clusters = [_Cluster(clock.x(marks[0].time), kind, marks) for (_, kind), marks in buckets.items()]
     # Interruptions are drawn above interventions, and both above everything else.
     clusters.sort(key=lambda cluster: (-RANK.get(cluster.kind, 2), cluster.x))
-    labelled = any(mark.label for mark in lane.marks)
-    return _Placed(lane, clusters, _stack(lane.spans), labelled)
+    return _Placed(lane, clusters, _stack(lane.spans), any(mark.label for mark in lane.marks))
 
 
 def _stack(spans: Sequence[Span]) -> list[list[Span]]:
@@ -174,12 +170,9 @@ def _stack(spans: Sequence[Span]) -> list[list[Span]]:
     rows: list[list[Span]] = []
     for span in spans:
         free = next((row for row in rows if row[-1].end <= span.start), None)
-        if free is not None:
-            free.append(span)
-        elif len(rows) < DEEPEST:
-            rows.append([span])
-        else:
-            rows[-1].append(span)
+        if free is None and len(rows) < DEEPEST:
+            rows.append([])
+        (free or rows[-1]).append(span)
     return rows
 
 
@@ -188,7 +181,10 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
     canvas.text(PADDING, top + placed.height / 2 + 4.5, name, size=13, weight=600)
     y = top + LANE_GAP / 2
     for index, row in enumerate(placed.rows):
-        _draw_spans(canvas, row, clock, y + placed.marks_height + SPAN_ROW * index)
+        spans_top = y + placed.marks_height + SPAN_ROW * index + 2
+        for span in row:
+            with canvas.group(title=f"{span.kind}, {clock.say(span.start)} to {clock.say(span.end)}"):
+                _draw_span(canvas, span.kind, clock.x(span.start), clock.x(span.end), spans_top, SPAN_ROW - 4)
     if placed.labelled:
         _draw_labels(canvas, placed, clock, y + 12)
         y += LABEL_ROW
@@ -202,20 +198,15 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
             _draw_mark(canvas, cluster.kind, cluster.x, y + MARK_ROW / 2)
 
 
-def _draw_spans(canvas: Canvas, spans: Sequence[Span], clock: _Clock, top: float) -> None:
-    """The spans of one row."""
-    for span in spans:
-        with canvas.group(title=f"{span.kind}, {clock.say(span.start)} to {clock.say(span.end)}"):
-            _draw_span(canvas, span.kind, clock.x(span.start), clock.x(span.end), top + 2, SPAN_ROW - 4)
-
-
 def _draw_span(canvas: Canvas, kind: str, start: float, end: float, top: float, height: float) -> None:
     if end - start < 5:
-        canvas.rectangle(start, top, max(1.5, end - start), height, fill=COLOURS[kind], radius=1.5, opacity=0.5)
+        width = max(1.5, end - start)
+        canvas.draw("rect", x=start, y=top, width=width, height=height, rx=1.5, fill=COLOURS[kind], fill_opacity=0.5)
         return
     # A small gap on the right separates adjacent spans.
-    canvas.rectangle(start, top, end - start - 1, height, fill=COLOURS[kind], radius=3, opacity=0.22)
-    canvas.rectangle(start, top, 2.5, height, fill=COLOURS[kind], radius=1)
+    width = end - start - 1
+    canvas.draw("rect", x=start, y=top, width=width, height=height, rx=3, fill=COLOURS[kind], fill_opacity=0.22)
+    canvas.draw("rect", x=start, y=top, width=2.5, height=height, rx=1, fill=COLOURS[kind])
 
 
 def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float) -> None:
@@ -233,20 +224,21 @@ def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float
         if any(start < end + 12 and begin < start + needed + 12 for begin, end in taken):
             continue
         taken.append((start, start + needed))
-        colour = MUTED if RANK.get(cluster.kind) is None else COLOURS[cluster.kind]
+        colour = COLOURS[cluster.kind] if cluster.kind in RANK else MUTED
         canvas.text(start, baseline, label, size=SMALL, colour=colour)
 
 
 def _draw_mark(canvas: Canvas, kind: str, x: float, y: float) -> None:
     colour = COLOURS[kind]
     if kind == "intervention":
-        canvas.polygon([(x, y - 6.5), (x + 6.5, y), (x, y + 6.5), (x - 6.5, y)], fill=colour, stroke=SURFACE)
+        corners = [(x, y - 6.5), (x + 6.5, y), (x, y + 6.5), (x - 6.5, y)]
+        canvas.polygon(corners, fill=colour, stroke=SURFACE, stroke_width=1.25)
     elif kind == "interruption":
         for stroke, width in ((SURFACE, 5.5), (colour, 2.5)):
             for lean in (-1, 1):
                 canvas.line([(x - 4, y - 4 * lean), (x + 4, y + 4 * lean)], colour=stroke, width=width)
     else:
-        canvas.circle(x, y, 4, fill=SURFACE, stroke=colour, stroke_width=1.75)
+        canvas.draw("circle", cx=x, cy=y, r=4, fill=SURFACE, stroke=colour, stroke_width=1.75)
 
 
 def _tooltip(cluster: _Cluster, clock: _Clock) -> str:
@@ -258,10 +250,9 @@ def _tooltip(cluster: _Cluster, clock: _Clock) -> str:
 
 def _kinds(lanes: Sequence[Lane]) -> dict[tuple[str, bool], int]:
     """The number of occurrences of each kind, as (kind, is it a span), for the legend."""
-    counts: dict[tuple[str, bool], int] = {}
+    counts: Counter[tuple[str, bool]] = Counter()
     for lane in lanes:
-        for kind, spanning in [(s.kind, True) for s in lane.spans] + [(m.kind, False) for m in lane.marks]:
-            counts[kind, spanning] = counts.get((kind, spanning), 0) + 1
+        counts.update([(s.kind, True) for s in lane.spans] + [(m.kind, False) for m in lane.marks])
     return dict(sorted(counts.items(), key=lambda item: [*COLOURS].index(item[0][0])))
 
 

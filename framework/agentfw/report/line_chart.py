@@ -82,10 +82,6 @@ class _Drawn:
     colour: str
     last: float
 
-    @property
-    def text_colour(self) -> str:
-        return MUTED if self.series.quiet else self.colour
-
 
 def line_chart(
     series: Sequence[Series],
@@ -122,9 +118,10 @@ def line_chart(
     plot = _Plot(left, top + 10, width - left - PADDING, bottom - top - 10, across, up)
     _grid(canvas, plot, x_label)
     with canvas.group(clip=(plot.left - 6, plot.top - 6, plot.width + 12, plot.height + 12)):
-        for line in sorted(drawn, key=lambda line: not line.series.quiet):
+        drawn.sort(key=lambda line: not line.series.quiet)
+        for line in drawn:
             _band(canvas, plot, line)
-        for line in sorted(drawn, key=lambda line: not line.series.quiet):
+        for line in drawn:
             _curve(canvas, plot, line, hovered=len(points) <= HOVERED)
     return canvas
 
@@ -185,7 +182,7 @@ def _band(canvas: Canvas, plot: _Plot, line: _Drawn) -> None:
         upper = [(plot.x(x), plot.y(high)) for x, _, _, high in run]
         if len(run) == 1:
             canvas.line([lower[0], upper[0]], colour=line.colour, width=3, opacity=0.3)
-        canvas.polygon([*upper, *reversed(lower)], fill=line.colour, opacity=0.14)
+        canvas.polygon([*upper, *reversed(lower)], fill=line.colour, fill_opacity=0.14)
 
 
 def _curve(canvas: Canvas, plot: _Plot, line: _Drawn, *, hovered: bool) -> None:
@@ -194,17 +191,19 @@ def _curve(canvas: Canvas, plot: _Plot, line: _Drawn, *, hovered: bool) -> None:
         if line.series.joined:
             canvas.line(path, colour=line.colour, width=1.5 if line.series.quiet else 2.25)
         if len(path) <= _MARKED or not line.series.joined:
-            for point in path:
-                canvas.circle(*point, 2.5, fill=line.colour)
+            for x, y in path:
+                canvas.draw("circle", cx=x, cy=y, r=2.5, fill=line.colour)
     known = [row for row in line.rows if math.isfinite(row[1])]
-    canvas.circle(plot.x(known[-1][0]), plot.y(known[-1][1]), 3.75, fill=line.colour, stroke=SURFACE, stroke_width=1.5)
+    x, y = plot.x(known[-1][0]), plot.y(known[-1][1])
+    canvas.draw("circle", cx=x, cy=y, r=3.75, fill=line.colour, stroke=SURFACE, stroke_width=1.5)
     if hovered:
         for row in known:
             bounds = number_labels([row[1], *[bound for bound in row[2:] if math.isfinite(bound)]])
             interval = f" ({bounds[1]} to {bounds[2]})" if len(bounds) == 3 else ""
             place = number_labels([row[0]])[0]
             with canvas.group(title=f"{line.series.name}, {place}: {bounds[0]}{interval}"):
-                canvas.circle(plot.x(row[0]), plot.y(row[1]), 7, fill=line.colour, opacity=0)
+                # Nothing to see, but the title is shown on hover.
+                canvas.draw("circle", cx=plot.x(row[0]), cy=plot.y(row[1]), r=7, fill=line.colour, fill_opacity=0)
 
 
 def _runs(
@@ -229,7 +228,7 @@ def _legend(canvas: Canvas, drawn: Sequence[_Drawn], labels: Sequence[str], top:
         if x > PADDING and x + needed - 18 > canvas.width - PADDING:
             x, y = PADDING, y + 18
         canvas.line([(x, y - 4), (x + 14, y - 4)], colour=line.colour, width=3)
-        canvas.text(x + 22, y, label, size=12, colour=line.text_colour)
+        canvas.text(x + 22, y, label, size=12, colour=MUTED if line.series.quiet else line.colour)
         x += needed
     return y + 8
 

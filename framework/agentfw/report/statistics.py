@@ -92,6 +92,16 @@ class Interval:
         """`0.41±0.02`, with one digit of the margin, for tables and progress lines."""
         return self._format("±", figures=1)
 
+    def to_record(self) -> dict[str, float | None]:
+        """Plain JSON values. An unknown bound is null (one value has no spread)."""
+        low, high = (value if math.isfinite(value) else None for value in (self.low, self.high))
+        return {"mean": self.estimate, "low": low, "high": high, "count": self.count, "missing": self.missing}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Interval:
+        low, high = (math.nan if record[bound] is None else record[bound] for bound in ("low", "high"))
+        return cls(record["mean"], low, high, record["count"], record["missing"])
+
     def _format(self, joint: str, figures: int) -> str:
         if not math.isfinite(self.margin):
             return f"{self.estimate:.{figures + 1}g}"

@@ -1,6 +1,6 @@
 """Creates the components of a run from a resolved spec. They are created together, and opened and closed together.
 
-    resolved, sources = resolve(spec, host)
+    resolved = resolve(spec, host)
     assembly = assemble(resolved, host)
 
 The run asks one instance of its environment for tasks and references. Episodes are played in new ones.
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from ..boundary.coroutines import in_thread, use_daemon_threads
 from ..boundary.crossing import (
+    Clock,
     Guarded,
     GuardedEnvironment,
     GuardedMemory,
@@ -25,8 +26,9 @@ from ..boundary.crossing import (
     GuardedReward,
     GuardedToolbox,
     GuardedTracker,
+    Trace,
+    traced,
 )
-from ..boundary.layers import Clock, Trace, traced
 from ..engine import Engine, make_engine
 from ..environment import Environment
 from ..episode import Episode, Task, Turn

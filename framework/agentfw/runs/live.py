@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 from weakref import WeakSet
 
-from ..boundary.layers import MemoryThread
+from ..boundary.crossing import MemoryThread
 from ..boundary.settings_input import operational_keys
 from ..episode import Episode, Task
 from ..errors import EndpointError, RunFolderError, StorageError, UnknownNameError, UsageError
@@ -172,7 +172,7 @@ class LiveRun:
         the spec says now: other memories and rewards, or another address of the same server. `free`: of those that no
         process works on.
         """
-        resolved, _ = resolve(spec, host)
+        resolved = resolve(spec, host)
         assembly = assemble(resolved, host)
         about = {**describe_run(resolved, assembly), "episodes": 0}
         if again:

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..boundary.guard import GiveUp, watched
 from ..boundary.output import struck_logs
-from ..boundary.plugin_calls import GiveUp, watched
 from ..errors import UsageError
 from ..host import Host
 from ..printing.out import counted
@@ -71,7 +71,7 @@ class Run:
         """Create a run. Everything that can be wrong with the spec is an error before the folder is made."""
         if spec.models:
             raise UsageError("a run has one policy, and models are for gateways", fix="leave models out")
-        resolved, _ = resolve(spec, host)
+        resolved = resolve(spec, host)
         assembly = assemble(resolved, host)
         about = describe_run(resolved, assembly)
         if resolved.planned_updates:

@@ -19,13 +19,14 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from ..boundary import metadata
 from ..boundary.metadata import EntryPoint, normalise
 from ..boundary.settings_input import input_key
+from ..component import KINDS, Kind
 from ..episode import Episode
 from ..errors import UnknownNameError
 from ..host.host import GROUP, Host, HostOptions
@@ -80,27 +81,20 @@ Factory = Callable[[], object]
 Examples = Sequence[Mapping[str, Any]]
 
 
-class _Contract(NamedTuple):
-    """Where a kind's checks are and what its components must be."""
-
-    modules: tuple[str, ...]
-    protocol: str = ""
-    """The class that they derive from; empty where it is no component but something else of a plugin."""
-
-
-_CONTRACTS = {
-    "environment": _Contract(("environments",), "environment:Environment"),
-    "policy": _Contract(("policies",), "policy:Policy"),
-    "tool": _Contract(("tools",), "tool:Toolbox"),
-    "memory": _Contract(("memories", "users_of_memories"), "memory:Memory"),
-    "reward": _Contract(("rewards",), "scores:RewardModel"),
-    "optimizer": _Contract(("optimizers",), "optimizer:Optimizer"),
-    "learner": _Contract(("learners",), "learner:Learner"),
-    "tracker": _Contract(("trackers",), "tracker:Tracker"),
-    "hook": _Contract(("hooks",), "hookspecs:Hook"),
-    "plugin": _Contract(("plugins",)),
-    "command": _Contract(("commands",)),
+_MODULES = {
+    "environment": ("environments",),
+    "policy": ("policies",),
+    "tool": ("tools",),
+    "memory": ("memories", "users_of_memories"),
+    "reward": ("rewards",),
+    "optimizer": ("optimizers",),
+    "learner": ("learners",),
+    "tracker": ("trackers",),
+    "hook": ("hooks",),
+    "plugin": ("plugins",),
+    "command": ("commands",),
 }
+"""Where the checks of a kind are. The last two are no components but something else of a plugin."""
 
 
 def _checks_in(module: ModuleType) -> list[CheckFunction]:
@@ -118,12 +112,11 @@ def _checks_in(module: ModuleType) -> list[CheckFunction]:
 
 def contract(kind: str) -> tuple[CheckFunction, ...]:
     """The checks of a kind, in the order in which they are run."""
-    where = _of(kind)
-    modules = [importlib.import_module(f".{name}", __package__) for name in where.modules]
+    if kind not in _MODULES:
+        raise UnknownNameError("kind", kind, _MODULES)
+    modules = [importlib.import_module(f".{name}", __package__) for name in _MODULES[kind]]
     found = [check for module in modules for check in _checks_in(module)]
-    if not where.protocol:
-        return tuple(found)
-    return (_can_be_made(kind), its_settings_are_explained, *found)
+    return (_can_be_made(KINDS[kind]), its_settings_are_explained, *found) if kind in KINDS else tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +171,7 @@ def run_contract(
     time_limit: float = TIME_LIMIT,
 ) -> list[CheckResult]:
     """Check a component of a host. An unknown kind or name is an error; whatever the component does is a result."""
-    _of(kind)
+    contract(kind)
     host.find(kind, name)
     return check_component(kind, made_by(host, kind, name, settings), episodes=episodes, time_limit=time_limit)
 
@@ -233,19 +226,12 @@ def contract_tests(
     return test_contract
 
 
-def _of(kind: str) -> _Contract:
-    if kind not in _CONTRACTS:
-        raise UnknownNameError("kind", kind, _CONTRACTS)
-    return _CONTRACTS[kind]
-
-
-def _can_be_made(kind: str) -> CheckFunction:
+def _can_be_made(kind: Kind) -> CheckFunction:
     """The check that every kind begins with."""
-    module, _, name = _CONTRACTS[kind].protocol.partition(":")
+    module, _, name = kind.base.partition(":")
 
     def can_be_made(subject: Subject[Any]) -> None:
-        protocol = getattr(importlib.import_module(f"..{module}", __package__), name)
-        made = subject.make()
+        protocol, made = kind.base_class(), subject.make()
         require(
             isinstance(made, protocol),
             f"its factory makes a {type(made).__name__}, which doesn't derive from agentfw.{module}.{name}",

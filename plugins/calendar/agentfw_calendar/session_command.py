@@ -276,7 +276,7 @@ def assembled(policy: str | None, assignments: tuple[str, ...]) -> Assembly:
     host = Host.load()
     given = parse_assignments(assignments)
     values = chosen_values(host, shipped, None, None, runs=runs, options={"policy": policy}, assignments=given)
-    spec, _ = resolve(parse_spec(values, "spec"), host)
+    spec = resolve(parse_spec(values, "spec"), host)
     # A person's own calendar has no rewards.
     return assemble(spec.model_copy(update={"rewards": (), "trackers": (), "tools": (), "memories": ()}), host)
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...boundary.guard import CallCounts
-from ...errors import StorageError, disk_fix
+from ...errors import storing
 from .journal import make_private
 
 FILE = "calls.jsonl"
@@ -132,7 +132,7 @@ class CallRecord(CallCounts):
         for line in read_calls(folder):
             row = self.row(line["kind"], line["name"], line["title"])
             row.add(line["calls"], line["failures"], line["seconds"], line["cost"])
-        try:
+        with storing(f"write {folder / FILE}"):
             # Under another name first: to cut a file short that a process has mapped would end that process.
             new = folder / f"{FILE}.{os.getpid()}"
             make_private(new)
@@ -140,8 +140,6 @@ class CallRecord(CallCounts):
             self._file.truncate()
             self._grow(_ROWS * _WIDTH)
             new.replace(folder / FILE)
-        except OSError as error:
-            raise StorageError(f"can't write {folder / FILE}: {error.strerror}", fix=disk_fix(error)) from error
         for row in self.rows.values():
             row.write()
 

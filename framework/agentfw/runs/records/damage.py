@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ...errors import RunFolderError, StorageError, UsageError, disk_fix
+from ...errors import RunFolderError, UsageError, storing
 from .journal import unsealed, write_whole
 from .play_records import State, kept_updates
 
@@ -134,7 +134,7 @@ def rewind(run: Path, number: int) -> None:
             f"{run.name} can't go on from update {number}",
             fix=f"whole are: {', '.join(map(str, known))}" if known else "no version of it is whole; train it again",
         )
-    try:
+    with storing(f"rewind {run}"):
         state = State.read_kept(run, number)
         later = [run / name for name in ("summary.json", "state.json", "updates.jsonl")]
         # What the next update learns from was played by this version.
@@ -150,5 +150,3 @@ def rewind(run: Path, number: int) -> None:
                 shutil.move(path, target)
         write_whole(run / "updates.jsonl", b"".join(lines))
         state.write(run)
-    except OSError as error:
-        raise StorageError(f"can't rewind {run}: {error.strerror or error}", fix=disk_fix(error)) from error

@@ -38,7 +38,7 @@ from typing import Any, Self
 
 from ...boundary.secrets import strike
 from ...episode import Episode
-from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, disk_fix
+from ...errors import RunFolderError, RunInUseError, StorageError, UnknownNameError, UsageError, storing
 from ...host.origin import changed_parts, sources_of
 from ...host.trust import allow_spec, of_run
 from .damage import damage, journals_of, rewind
@@ -244,7 +244,7 @@ class RunFolder:
         now = datetime.now().astimezone()
         stem = f"{now:%Y-%m-%d}-{re.sub(r'[^a-zA-Z0-9]+', '-', environment).strip('-') or 'run'}"
         whole = {"format": FORMAT, "created": now.isoformat(), "python": platform.python_version(), **about}
-        try:
+        with storing(f"make a run folder below {root}", "; another folder: --runs FOLDER"):
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             while True:
                 # Long enough for the trackers of many machines, where a run goes by its name.
@@ -254,11 +254,6 @@ class RunFolder:
                     break
                 except FileExistsError:
                     continue
-        except OSError as error:
-            raise StorageError(
-                f"can't make a run folder below {root}: {error.strerror}",
-                fix=f"{disk_fix(error)}; another folder: --runs FOLDER",
-            ) from None
         folder = cls(path, whole)
         try:
             if fill is not None:
@@ -314,10 +309,8 @@ class RunFolder:
                 f"{link} is a link to {os.readlink(link)}, and a run writes only into its own folder",
                 fix="put the file itself there, or remove the link",
             )
-        try:
+        with storing(f"resume {self.path}"):
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise StorageError(f"can't resume {self.path}: {error.strerror}", fix=disk_fix(error)) from None
         # A process that only reads the state holds the lock for an instant.
         for wait in (0.02, 0.05, 0.1, 0.2, None):
             try:

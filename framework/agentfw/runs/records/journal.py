@@ -34,7 +34,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from ...boundary.secrets import strike, struck
-from ...errors import RunFolderError, StorageError, disk_fix
+from ...errors import RunFolderError, StorageError, disk_fix, storing
 
 PRIVATE = 0o600
 Record = dict[str, Any]
@@ -252,7 +252,7 @@ def drop_records(path: Path, drops: Callable[[Record], bool], then: Iterable[Rec
     What was cut off its end before may be of anybody, and is dropped, too.
     """
     dropped, unfinished = 0, path.with_name(f"{path.name}.part")
-    try:
+    with storing(f"write {path}"):
         if path.exists():
             with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, PRIVATE), "wb") as file:
                 for record in read_journal(path):
@@ -266,8 +266,6 @@ def drop_records(path: Path, drops: Callable[[Record], bool], then: Iterable[Rec
             unfinished.replace(path)
         _torn_file(path).unlink(missing_ok=True)
         _sync_folder(path.parent)
-    except OSError as error:
-        raise StorageError(f"can't write {path}: {error.strerror or error}", fix=disk_fix(error)) from error
     return dropped
 
 
@@ -329,20 +327,15 @@ def make_private(path: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """Create a folder that only its owner can open, and its parents, if they don't exist."""
-    try:
+    with storing(f"make {path}"):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"can't make {path}: {error.strerror or error}", fix=disk_fix(error)) from error
 
 
 def sync(path: Path) -> None:
     """Flush a version, a file or a folder, to disk before it is recorded."""
     for file in [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]:
-        try:
-            with file.open("r+b") as handle:
-                os.fsync(handle.fileno())
-        except OSError as error:
-            raise StorageError(f"can't flush {file} to disk: {error.strerror or error}", fix=disk_fix(error)) from error
+        with storing(f"flush {file} to disk"), file.open("r+b") as handle:
+            os.fsync(handle.fileno())
 
 
 def _mend(path: Path) -> int:

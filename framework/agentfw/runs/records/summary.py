@@ -68,42 +68,29 @@ class Summary:
         return {name: interval.estimate for name, interval in self.figures.items()}
 
     def to_record(self) -> dict[str, Any]:
-        """Plain JSON values. An unknown bound is null (one episode has no spread)."""
-        record = {item.name: getattr(self, item.name) for item in fields(self)}
-        record["usage"], record["judged"] = asdict(self.usage), asdict(self.judged)
-        record["figures"] = figures_record(self.figures)
-        record["before"] = figures_record(self.before)
-        record["references"] = {name: figures_record(figures) for name, figures in self.references.items()}
-        return record
+        """Plain JSON values."""
+
+        def plain(figures: Mapping[str, Interval]) -> dict[str, Any]:
+            return {name: interval.to_record() for name, interval in figures.items()}
+
+        return {
+            **{item.name: getattr(self, item.name) for item in fields(self)},
+            "usage": asdict(self.usage),
+            "judged": asdict(self.judged),
+            "figures": plain(self.figures),
+            "before": plain(self.before),
+            "references": {name: plain(figures) for name, figures in self.references.items()},
+        }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Summary:
-        references = {name: figures_from(rows) for name, rows in record["references"].items()}
-        figures = {name: figures_from(record[name]) for name in ("figures", "before")}
+        def known(figures: Mapping[str, Any]) -> dict[str, Interval]:
+            return {name: Interval.from_record(row) for name, row in figures.items()}
+
+        references = {name: known(rows) for name, rows in record["references"].items()}
+        figures = {name: known(record[name]) for name in ("figures", "before")}
         usages = {name: Usage(**record[name]) for name in ("usage", "judged")}
         return cls(**{**record, **figures, **usages, "references": references})
-
-
-def figures_record(figures: Mapping[str, Interval]) -> dict[str, Any]:
-    """Metrics as plain JSON values."""
-    return {
-        name: {
-            "mean": interval.estimate,
-            "low": _or_none(interval.low),
-            "high": _or_none(interval.high),
-            "count": interval.count,
-            "missing": interval.missing,
-        }
-        for name, interval in figures.items()
-    }
-
-
-def figures_from(record: Mapping[str, Any]) -> dict[str, Interval]:
-    """Read back the intervals that `figures_record` wrote."""
-    return {
-        name: Interval(row["mean"], _or_nan(row["low"]), _or_nan(row["high"]), row["count"], row["missing"])
-        for name, row in record.items()
-    }
 
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
@@ -185,14 +172,6 @@ def total_usage(played: Iterable[Mapping[str, Any]]) -> tuple[Usage, Usage]:
     for record in played:
         usage, judged = usage + Usage(**record["usage"]), judged + Usage(**record["judged"])
     return usage, judged
-
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def means(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:

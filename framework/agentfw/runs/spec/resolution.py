@@ -4,7 +4,7 @@ All of it happens before the first component is made, so a spelling mistake in t
 nothing behind. A run folder keeps the settings as they were given, because what a validator made of them might not go
 through it a second time; beside them stand those that are in force, defaults included.
 
-    resolved, sources = resolve(spec, host)
+    resolved = resolve(spec, host)
     about = {"spec": as_given(resolved), "settings": in_force(resolved)}
     resolved = resolve_again(about, host, "run.json", changes={"deadline": 60.0})   # in another process, perhaps later
     about = changed_record(about, resolved)
@@ -121,8 +121,8 @@ _MANY = 40
 """Components with mistakes after which no more are looked at."""
 
 
-def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
-    """The spec with the settings of each component validated, and the distribution that each comes from."""
+def resolve(spec: RunSpec, host: Host) -> RunSpec:
+    """The spec with the settings of each component validated."""
     # Raise one error for all plugins that the spec requires and that aren't there.
     missing: list[PluginError] = []
     for requested in spec.requires:
@@ -133,15 +133,12 @@ def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
     if missing:
         text = "\n  ".join(["the spec requires plugins that aren't there:", *(error.message for error in missing)])
         raise PluginError(text, fix="; ".join(error.fix for error in missing))
-    sources: dict[str, str] = {}
     errors: list[AgentfwError] = []
 
     def checked(kind: str, choice: Choice, where: str) -> Choice:
         if len(errors) > _MANY:
             return choice
         try:
-            record = host.find(kind, choice.name).record
-            sources[f"{kind} {choice.name}"] = f"{record.distribution}=={record.version}"
             return choice.with_checked(host.check_settings(kind, choice.name, choice.settings, where=where))
         except AgentfwError as error:
             errors.append(error)
@@ -150,7 +147,7 @@ def resolve(spec: RunSpec, host: Host) -> tuple[RunSpec, dict[str, str]]:
     resolved = _changed(_with_shared(spec, host), checked)
     if errors:
         raise _together(errors, spec, host)
-    return resolved, sources
+    return resolved
 
 
 def checked_spec(values: Mapping[str, Any], host: Host, where: str = "spec") -> RunSpec:
@@ -242,7 +239,7 @@ def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapp
             fix=f"set it again: --set {lacking[0]}=VALUE, or --set {lacking[0]}.env=NAME for an environment variable",
         )
     spec = parse_spec(apply_assignments(from_json(about["spec"]), changes), file)
-    resolved, _ = resolve(spec, host)
+    resolved = resolve(spec, host)
     _check_changes(about, resolved, given)
     _refuse_less(about, resolved, given)
     last = [about, *about.get("segments", ())][-1]

@@ -356,12 +356,7 @@ class RunSpec(Settings):
         unused = OF_TRAININGS if self.optimizer is None else OF_RUNS
         return {key: value for key, value in values(self).items() if key not in unused}
 
-    @field_validator("environment", "policy", "teacher", "optimizer", "learner", mode="before")
-    @classmethod
-    def _one(cls, value: object) -> object:
-        return {"name": value} if isinstance(value, str) else value
-
-    @field_validator("engine", mode="before")
+    @field_validator("environment", "policy", "teacher", "optimizer", "learner", "engine", mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value

@@ -26,7 +26,7 @@ def test_every_row_of_a_table_is_a_valid_training(table: str, host: Host) -> Non
     options = argparse.Namespace(updates=4, turns=10, work="unused", data="talks")
 
     for variant in benchmark.TABLES[table]:
-        spec, *_ = resolve(parse_spec(benchmark.spec_of(table, variant, 7, options, host)), host)
+        spec = resolve(parse_spec(benchmark.spec_of(table, variant, 7, options, host)), host)
 
         assert spec.updates == 4
         assert spec.environment.settings["data"].endswith("talks")

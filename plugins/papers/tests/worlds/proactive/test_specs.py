@@ -13,7 +13,7 @@ HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 
 
 def resolved(name: str) -> Any:
-    spec, *_ = resolve(parse_spec(start_of_training(HOST, name, None)), HOST)
+    spec = resolve(parse_spec(start_of_training(HOST, name, None)), HOST)
     return spec
 
 
