@@ -182,9 +182,7 @@ class Clipped(TokenLoss):
 
 
 def made(loss: Loss) -> TokenLoss:
-    """The loss that an optimizer names. Refuses one that there isn't, or whose settings contradict each other."""
-    if loss.aggregation == "token_sum" and not loss.length:
-        raise UsageError("the loss token_sum has no length to divide by", fix="set optimizer.length")
+    """The loss that an optimizer names. Refuses one that there isn't."""
     if loss.name == "clipped":
         return Clipped(loss)
     module, _, name = loss.name.partition(":")
