@@ -9,7 +9,8 @@ next. The trajectory equals that of Gymnasium's own loop with the same seed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from pydantic import Field
@@ -27,28 +28,27 @@ class GymnasiumSettings(Settings):
 class GymnasiumEnvironment(Environment):
     """One Gymnasium environment."""
 
-    def __init__(
-        self,
-        settings: GymnasiumSettings | None = None,
-        *,
-        make: Callable[[], Any] | None = None,
-    ) -> None:
-        settings = settings or GymnasiumSettings()
-        self._name = settings.id
-        self._make = make or (lambda: _make(settings))
-        self._inside: Any = None
+    def __init__(self, settings: GymnasiumSettings | None = None) -> None:
+        self.settings = settings or GymnasiumSettings()
 
-    @property
+    @cached_property
     def inside(self) -> Any:
-        if self._inside is None:
-            self._inside = self._make()
-        return self._inside
+        """The library's environment."""
+        import gymnasium
+
+        try:
+            return gymnasium.make(self.settings.id, **self.settings.arguments)
+        except gymnasium.error.Error as error:
+            raise SettingsError(
+                f"Gymnasium can't make {self.settings.id}: {error}",
+                fix="python -c 'import gymnasium; gymnasium.pprint_registry()' lists the ids",
+            ) from None
 
     def brief(self) -> Brief:
         space = self.inside.action_space
         schema = {"type": "object", "properties": {"action": _schema(space)}, "required": ["action"]}
         step = Action("step", f"Take one step. Actions: {space}", schema)
-        return Brief(f"Earn as much reward as you can in {self._name}.", (step,))
+        return Brief(f"Earn as much reward as you can in {self.settings.id}.", (step,))
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
@@ -105,18 +105,6 @@ class GymnasiumEnvironment(Environment):
         if action is None or not space.contains(action):
             raise InterventionRefused(f"{str(value)[:100]} is no element of {space}")
         return action
-
-
-def _make(settings: GymnasiumSettings) -> Any:
-    import gymnasium
-
-    try:
-        return gymnasium.make(settings.id, **settings.arguments)
-    except gymnasium.error.Error as error:
-        raise SettingsError(
-            f"Gymnasium can't make {settings.id}: {error}",
-            fix="python -c 'import gymnasium; gymnasium.pprint_registry()' lists the ids",
-        ) from None
 
 
 def _discrete(space: Any) -> bool:
