@@ -87,14 +87,11 @@ class MCPToolbox(Toolbox):
         found_dead = self._link is None or self._link.over
         try:
             try:
-                text = await self._once(request)
+                return await self._once(request)
             except Lost as loss:
                 if loss.sent or found_dead:
                     raise
-                text = await self._once(request)
-            return self._cut(text)
-        except InterventionRefused as refusal:
-            raise InterventionRefused(self._cut(str(refusal))) from None
+                return await self._once(request)
         except Lost as loss:
             known = "whether it took effect is not known" if loss.sent else "it was not made"
             raise InterventionRefused(
@@ -104,10 +101,6 @@ class MCPToolbox(Toolbox):
             raise InterventionRefused(f"{name} was refused: {error.message}") from None
         except AgentfwError as error:
             raise InterventionRefused(f"{name} can't be called: {error.message}") from None
-
-    def _cut(self, text: str) -> str:
-        more = len(text) - self.settings.longest
-        return f"{text[: self.settings.longest]}\n[{more:,} more characters are left out]" if more > 0 else text
 
     async def _once(self, request: Callable[[Client], Awaitable[Answer]]) -> Answer:
         link = await self._living()

@@ -108,8 +108,6 @@ async def test_a_server_that_is_started_here_offers_its_tools_and_answers_calls(
         assert action.description == "Add two numbers."
         assert action.parameters["required"] == ["a", "b"]
         assert await tools["add"].answer({"a": 2, "b": 3}) == (True, "5")
-        long = "once " * 20_000 + "\n[900,000 more characters are left out]"
-        assert await tools["long_story"].answer({"characters": 1_000_000}) == (True, long)
         album = "a picture:\n[image/png, 6 bytes]\n[plan: file:///plan.txt]\ninner words"
         assert await tools["album"].answer({}) == (True, album)
         went_well, structured = await tools["forecast"].answer({})
