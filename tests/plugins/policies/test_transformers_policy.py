@@ -193,7 +193,7 @@ def test_a_model_with_windows_answers_as_transformers_does(make_model: Make, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window", [100, 300, 520])
+@pytest.mark.parametrize("window", [100, pytest.param(300, marks=pytest.mark.nightly), 520])
 def test_an_answer_within_its_window_is_the_same_beside_one_beyond_it(
     make_model: Make, tmp_path: Path, window: int
 ) -> None:
