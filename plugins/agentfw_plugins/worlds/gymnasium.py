@@ -56,7 +56,7 @@ class GymnasiumEnvironment(Environment):
         # Gymnasium needs a 32-bit seed.
         state, info = self.inside.reset(seed=task.seed % 2**31)
         self.inside.action_space.seed(task.seed % 2**31)
-        self._state, self._return, self._steps = state, 0.0, 0
+        self._steps = 0
         world.observe("state", {"state": _as_json(state), "info": _as_json(info)})
 
     def intervene(self, intervention: Intervention) -> None:
@@ -70,22 +70,17 @@ class GymnasiumEnvironment(Environment):
             raise InterventionRefused(f"there is no such action: {intervention.name} {dict(intervention.arguments)}")
 
     def outcome(self) -> Mapping[str, float]:
-        return {"return": self._return, "steps": float(self._steps)}
+        return {"return": self.world.episode.utility, "steps": float(self._steps)}
 
     def _step(self, action: Any) -> None:
         self._stepping = False
-        reward, ended, truncated, info = self._tick(action)
-        data = {"state": _as_json(self._state), "reward": reward, "terminated": ended, "truncated": truncated}
-        self.world.observe("state", {**data, "info": _as_json(info)})
-        if ended or truncated:
-            self.world.finish(**self.outcome())
-
-    def _tick(self, action: Any) -> tuple[float, bool, bool, Any]:
-        self._state, reward, ended, truncated, info = self.inside.step(action)
-        self._return += float(reward)
+        state, reward, ended, truncated, info = self.inside.step(action)
         self._steps += 1
         self.world.utility(float(reward), "reward")
-        return float(reward), bool(ended), bool(truncated), info
+        data = {"reward": float(reward), "terminated": bool(ended), "truncated": bool(truncated)}
+        self.world.observe("state", {"state": _as_json(state), **data, "info": _as_json(info)})
+        if ended or truncated:
+            self.world.finish(**self.outcome())
 
     def _action(self, value: Any) -> Any:
         """Convert a model's action into an element of the action space."""
