@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 from asynchronous import asynchronous
 from pydantic import ValidationError
-from waiting import listens, until
+from waiting import alive, free_port, listens, until
 
 from agentfw.errors import AgentfwError, MissingExtraError, UnknownNameError
 from agentfw.testing import contract_tests
@@ -75,17 +74,7 @@ def served(port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return free_port()
 
 
 test_the_toolbox_keeps_the_contract = pytest.mark.nightly(contract_tests("tool", lambda: MCPToolbox(started_here())))
