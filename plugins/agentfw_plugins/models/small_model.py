@@ -52,7 +52,7 @@ class SmallChat:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         # A user who writes <|end|> writes plain text.
         self._tokenizer.encode_special_tokens = True
-        self._control = {token: int(self._tokenizer.token_to_id(token)) for token in (END, *ROLES.values())}
+        self._control = {token: self._id(token, folder) for token in (END, *ROLES.values())}
         self.end_ids = frozenset({self._control[END]})
         self._calls = CallTokens("<tool_call>", self._tokenizer.get_vocab(), CallsInText(follows_anything=True))
 
@@ -87,6 +87,12 @@ class SmallChat:
 
     def _decoded(self, ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def _id(self, token: str, folder: Path) -> int:
+        found = self._tokenizer.token_to_id(token)
+        if found is None:
+            raise SettingsError(f"the tokenizer in {folder} has no {token}", fix="restore the folder from a backup")
+        return int(found)
 
 
 Parameters = ParamSpec("Parameters")
