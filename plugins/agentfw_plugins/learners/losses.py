@@ -182,7 +182,9 @@ class Clipped(TokenLoss):
 
 
 def made(loss: Loss) -> TokenLoss:
-    """The loss that an optimizer names. Refuses one that there isn't."""
+    """The loss that an optimizer names. Refuses one that there isn't, or whose settings contradict each other."""
+    if loss.aggregation == "token_sum" and not loss.length:
+        raise UsageError("the loss token_sum has no length to divide by", fix="set optimizer.length")
     if loss.name == "clipped":
         return Clipped(loss)
     module, _, name = loss.name.partition(":")
