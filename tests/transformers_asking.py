@@ -1,4 +1,7 @@
-"""The policy transformers as tests use it: requests of any length, and policies that are closed at the end."""
+"""The policy transformers as tests use it: requests of any length, and policies that are closed at the end.
+
+And what transformers itself says of an answer, which policies and learners have to say, too.
+"""
 
 from __future__ import annotations
 
@@ -49,3 +52,13 @@ async def together(policy: TransformersPolicy, requests: Sequence[Request]) -> l
 
 async def in_turn(policy: TransformersPolicy, requests: Sequence[Request]) -> list[Generation]:
     return [await policy.generate(one) for one in requests]
+
+
+def own_logprobs(model: Any, prompt: Sequence[int], answer: Sequence[int], temperature: float = 1.0) -> list[float]:
+    """The logprobs of an answer's tokens after a prompt, by a model of transformers."""
+    import torch
+
+    with torch.no_grad():
+        logits = model(torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1].float()
+    found: list[float] = (logits / temperature).log_softmax(-1)[range(len(answer)), list(answer)].tolist()
+    return found

@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ import click
 import httpx
 import pytest
 import yaml
+from waiting import free_port
 
 from agentfw import Host
 from agentfw.runs import parse_spec, resolve
@@ -220,11 +220,6 @@ def test_no_secret_and_no_model_is_sent_to_whoever_builds_an_image(path: str) ->
         for pattern in patterns
         for place in places
     )
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @pytest.mark.slow

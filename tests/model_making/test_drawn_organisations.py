@@ -8,8 +8,7 @@ import pytest
 from drawn_organisations import write_organisations
 from tiny_lessons import play
 
-from agentfw_plugins.worlds.calendar.dataset import Dataset
-from agentfw_plugins.worlds.calendar.round_maker import is_sound
+from agentfw_plugins.worlds.calendar.dataset import Dataset, is_sound
 from agentfw_plugins.worlds.calendar.schema import load_folder
 
 

@@ -6,7 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import agentfw_plugins
+from agentfw import Component
+from agentfw.component import KINDS
+from agentfw.errors import MissingExtraError
 from agentfw.testing import fresh_host
 from agentfw_plugins.plugin import plugin
 
@@ -33,3 +38,23 @@ def test_every_spec_that_ships_has_a_name() -> None:
     named = {Path(spec.path) for spec in fresh_host(builtins=True, strict=False).specs().values()}
 
     assert named == set(PACKAGE.rglob("specs/*.toml"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "component"),
+    [
+        (kind, component)
+        for kind, about in KINDS.items()
+        for folder in plugin.registrations.values()
+        for component in getattr(folder, about.plural)
+        if component.needs
+    ],
+    ids=str,
+)
+def test_a_missing_library_names_its_extra(kind: str, component: Component, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, component.needs[-1].partition(".")[0], None)
+
+    with pytest.raises(MissingExtraError) as caught:
+        fresh_host(builtins=True, strict=False).create(kind, component.name, {})
+
+    assert f"[{component.extra}]" in caught.value.fix

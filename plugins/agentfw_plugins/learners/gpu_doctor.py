@@ -5,7 +5,7 @@ kept as it ends, in `gpu.json` in the directory of runs. The weights of models a
 
     agentfw doctor gpu
     agentfw doctor gpu --row card --row flex
-    python -m agentfw_plugins.learners.gpu_doctor flex cpu small     # one row, with the sizes of the tests
+    python -m agentfw_plugins.learners.gpu_doctor flex cpu     # one row, in small
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ _LARGE = Sizes(
     1024,
 )
 _SMALL = Sizes({}, 3136, [(60, 10), (200, 30)], (4, 2, 16), 8)
+"""On a CPU, where only whether a row runs is of interest."""
 
 
-def examine(rows: Sequence[str] = (), device: str = "cuda", size: str = "large") -> Iterator[Row]:
+def examine(rows: Sequence[str] = (), device: str = "cuda") -> Iterator[Row]:
     """The rows, each as it ends. Raises a SettingsError where there is no GPU that torch can use."""
     if unknown := sorted(set(rows) - ROWS.keys()):
         raise UsageError(f"there is no row {unknown[0]}", fix=f"known rows: {', '.join(ROWS)}")
@@ -73,7 +74,7 @@ def examine(rows: Sequence[str] = (), device: str = "cuda", size: str = "large")
         choose_device("cuda")
     for name in rows or ROWS:
         began = time.perf_counter()
-        words = [sys.executable, "-m", __name__, name, device, size]
+        words = [sys.executable, "-m", __name__, name, device]
         try:
             limit = None if device == "cpu" else _LIMIT
             done = subprocess.run(words, capture_output=True, text=True, timeout=limit)
@@ -302,5 +303,5 @@ def _apart(one: Any, other: Any) -> float:
 
 
 if __name__ == "__main__":
-    row, on, how_large = sys.argv[1:]
-    print(json.dumps(ROWS[row](on, _SMALL if how_large == "small" else _LARGE)))
+    row, on = sys.argv[1:]
+    print(json.dumps(ROWS[row](on, _SMALL if on == "cpu" else _LARGE)))

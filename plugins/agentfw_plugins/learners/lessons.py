@@ -122,21 +122,15 @@ def split(lessons: Sequence[Lesson], minibatches: int, seeds: Seeds) -> list[lis
 
 
 def _advantages(batch: Batch) -> dict[tuple[str, int], float]:
-    known = {(episode.id, turn.index) for episode in batch.episodes for turn in episode.turns}
+    """The advantage of each turn. That its turn exists, and that it is finite, the boundary has checked."""
     found: dict[tuple[str, int], float] = {}
-    for episode, turn, value in ((one.episode, one.turn, one.value) for one in batch.advantages):
-        where = f"turn {turn} of episode {episode}"
-        if (episode, turn) not in known:
+    for one in batch.advantages:
+        if (one.episode, one.turn) in found:
             raise UsageError(
-                f"there is an advantage for {where}, which isn't in the batch", fix="give its episode, too"
+                f"there are two advantages for turn {one.turn} of episode {one.episode}",
+                fix="every turn needs an index, and every episode an id",
             )
-        if (episode, turn) in found:
-            raise UsageError(
-                f"there are two advantages for {where}", fix="every turn needs an index, and every episode an id"
-            )
-        if not math.isfinite(value):
-            raise UsageError(f"the advantage of {where} is {value}", fix="check its rewards: one of them isn't finite")
-        found[episode, turn] = value
+        found[one.episode, one.turn] = one.value
     return found
 
 

@@ -24,37 +24,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import torch
+from safetensors.torch import load_file, save, save_file
 
 from agentfw import Episode, Learner, Message, Turn
 from agentfw.engine import Engine, LocalEngine, found_cards
-from agentfw.errors import AgentfwError, MissingExtraError, SettingsError, UsageError
+from agentfw.errors import AgentfwError, SettingsError, UsageError
 from agentfw.learner import Answer, Batch, Scores, Update
 from agentfw.request import Action
 from agentfw.seeds import Seeds
 
 from ..models import Chat, checkpoint, choose_device, locate, require_trainable
 from ..models.conversation import tagged
+from .descent import Descent, LearnerWorker, make_optimizer, optimizer_state, peak_memory, restore_optimizer
+from .group import Group, GroupLostError, Ranks
 from .lessons import Lesson, check_vocabulary, read_lessons, split
+from .losses import TokenLoss, made
+from .network import ADAPTER, Network, Which
 from .settings import LoraSettings, SftSettings, TrainableSettings
 from .token_tree import TurnTokens
-
-try:
-    import torch
-    from safetensors.torch import load_file, save, save_file
-
-    from .descent import (
-        Descent,
-        LearnerWorker,
-        make_optimizer,
-        optimizer_state,
-        peak_memory,
-        restore_optimizer,
-    )
-    from .group import Group, GroupLostError, Ranks
-    from .losses import TokenLoss, made
-    from .network import ADAPTER, Network, Which
-except ImportError as error:
-    raise MissingExtraError("training a model in this process", "train", module=error.name or "") from error
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentfw.errors import MissingExtraError, SettingsError
+from agentfw.errors import SettingsError
 
 from ..policies.local.transformers_rows import BLOCK
 from . import Precision, has_weights, load_base, other_layers, own_attention
@@ -94,10 +94,8 @@ class Weights:
 
     def add(self, adapter: Path) -> str:
         """Load an adapter beside others of the same base. Returns its name here."""
-        try:
-            from peft import PeftModel
-        except ImportError as error:
-            raise MissingExtraError("an adapter in this process", "train", module=error.name or "") from None
+        from peft import PeftModel, get_peft_model_state_dict
+        from safetensors import safe_open
 
         self._count += 1
         name = f"served{self._count}"  # PEFT doesn't allow dots in a name, but versions may have some
@@ -109,9 +107,6 @@ class Weights:
                 tuned = before
                 tuned.load_adapter(adapter, adapter_name=name)
             # Raise if PEFT ignored tensors on either side, for which it only gives a warning.
-            from peft import get_peft_model_state_dict
-            from safetensors import safe_open
-
             with safe_open(adapter / "adapter_model.safetensors", "pt") as file:
                 given = set(file.keys())
             wanted = set(get_peft_model_state_dict(tuned, adapter_name=name))

@@ -95,7 +95,7 @@ def divide(root: nn.Module, base: PreTrainedModel, folder: Path, precision: Prec
     if device == "cpu":
         _give_memory_back()
     mesh = init_device_mesh(device.partition(":")[0], (torch.distributed.get_world_size(),))
-    files = _Files(folder)
+    files = _files(folder)
     # The layers of an adapter stand around those of the base, which the files name without them.
     names = {
         weight: name.replace(".base_layer.", ".") for name, weight in base.named_parameters() if ".lora_" not in name
@@ -113,7 +113,7 @@ def divide(root: nn.Module, base: PreTrainedModel, folder: Path, precision: Prec
             for key, weight in list(part.named_parameters(recurse=False)):
                 if weight in names:
                     if weight not in filled:
-                        value = files[names[weight]].to(_computing(precision, device))
+                        value = files[names[weight]].get_tensor(names[weight]).to(_computing(precision, device))
                         filled[weight] = _of_kind(weight, value).to(device)  # in 4 bits, this rounds it
                     part.register_parameter(key, filled[weight])
         module.to(device)  # buffers, and the adapter
@@ -149,21 +149,7 @@ def _layers(base: PreTrainedModel) -> list[nn.Module]:
     return list(next(part for part in base.modules() if isinstance(part, nn.ModuleList) and len(part) == count))
 
 
-class _Files:
-    """The tensors of a model's files, each read when it is asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        files = [safe_open(path, framework="pt") for path in sorted(folder.glob("*.safetensors"))]
-        self._file_of = {name: file for file in files for name in _names(file)}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._file_of
-
-    def __getitem__(self, name: str) -> torch.Tensor:
-        file: Any = self._file_of[name]
-        tensor: torch.Tensor = file.get_tensor(name)
-        return tensor
-
-
-def _names(file: Any) -> list[str]:
-    return list(file.keys())
+def _files(folder: Path) -> dict[str, Any]:
+    """The file of each tensor of a model, which is read when it is asked for."""
+    files: list[Any] = [safe_open(path, framework="pt") for path in sorted(folder.glob("*.safetensors"))]
+    return {name: file for file in files for name in file.keys()}  # noqa: SIM118 - it is no mapping

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from agentfw import Score, Turn
 from agentfw.optimizer import Advantage, Scored
 
 from .relative import (
@@ -121,17 +122,9 @@ class Turnwise(Relative[TurnwiseSettings]):
 
 def _earned(scored: Scored) -> list[float]:
     """For each turn the sum of the scores of the turn, of its round and of the whole episode."""
-    throughout: list[float] = []
-    of_round: dict[int, list[float]] = {}
-    of_turn: dict[int, list[float]] = {}
-    for score in scores_of(scored):
-        if score.turn is not None:
-            of_turn.setdefault(score.turn, []).append(score.value)
-        elif score.round is not None:
-            of_round.setdefault(score.round, []).append(score.value)
-        else:
-            throughout.append(score.value)
-    return [
-        math.fsum([*throughout, *of_round.get(turn.round, ()), *of_turn.get(turn.index, ())])
-        for turn in scored.episode.turns
-    ]
+
+    def belongs(score: Score, turn: Turn) -> bool:
+        return score.turn == turn.index if score.turn is not None else score.round in (None, turn.round)
+
+    scores = scores_of(scored)
+    return [math.fsum(one.value for one in scores if belongs(one, turn)) for turn in scored.episode.turns]

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from agentfw.boundary.gate import ImportFailed, let_in
 from agentfw.boundary.metadata import EntryPoint, entry_points
-from agentfw.errors import SettingsError, nearest
+from agentfw.errors import UnknownNameError
 
 from .bodies import BadRequest, Body, ChatRequest
 from .chat import ChatCompletions
@@ -91,9 +91,6 @@ def _made(entry: EntryPoint) -> object:
 
 def protocol_named(name: str) -> Protocol:
     """The protocol with this name."""
-    known = protocols()
-    if name not in known:
-        guess = nearest(name, known)
-        fix = f"did you mean {guess!r}? " if guess else ""
-        raise SettingsError(f"there is no protocol {name!r}", fix=f"{fix}known: {', '.join(known)}")
-    return known[name]
+    if name not in protocols():
+        raise UnknownNameError("protocol", name, protocols())
+    return protocols()[name]

@@ -62,10 +62,7 @@ class StreamReader:
         if data == b"[DONE]":
             self.ended = True
             return
-        try:
-            found = json.loads(data)
-        except (ValueError, RecursionError):
-            found = None
+        found = parsed(data)
         if not isinstance(found, dict):
             raise Malformed("an event of the stream is not a JSON object")
         if found.get("error") or found.get("type") == "error":
@@ -328,10 +325,7 @@ def chosen_in(chat: Body) -> tuple[str, str]:
 
 def arguments_of(written: object) -> Json:
     """The arguments of a call. Those that are no JSON object are there as they came."""
-    try:
-        found = json.loads(written or "{}") if isinstance(written, str) else written
-    except (ValueError, RecursionError):
-        found = None
+    found = parsed(written or "{}") if isinstance(written, str) else written
     return found if isinstance(found, dict) else {"arguments": written}
 
 
@@ -368,6 +362,14 @@ def call_deltas(chunk: Mapping[str, Any]) -> Iterator[tuple[int, str, str, str]]
         function, index = table(part.get("function")), part.get("index")
         words = (str(part.get("id") or ""), str(function.get("name") or ""), str(function.get("arguments") or ""))
         yield (index if isinstance(index, int) else place, *words)
+
+
+def parsed(content: str | bytes) -> Any:
+    """The value of a JSON text. None if it is none."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
 
 
 def objects(value: object) -> list[Json]:

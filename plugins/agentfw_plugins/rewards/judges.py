@@ -19,11 +19,11 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from agentfw import Episode, Host, Message, Moment, Observation, Policy, Request, RewardModel, Score, Settings, Turn
 from agentfw.episode import Usage
-from agentfw.errors import PluginError, RequestRefusedError, not_implemented
+from agentfw.errors import RequestRefusedError, not_implemented
 from agentfw.request import Brief
 from agentfw.runs import Choice, SamplingSettings
 from agentfw.scores import Track
@@ -45,11 +45,6 @@ class JudgeSettings(Settings):
     retries: int = Field(2, ge=0, description="Number of retries after an unusable answer.")
     cache: str = Field("", description="File of cached judgements. Default: a file in the run's folder.")
 
-    @field_validator("policy", mode="before")
-    @classmethod
-    def _one(cls, value: object) -> object:
-        return {"name": value} if isinstance(value, str) else value
-
 
 class _Closed(Protocol):
     def close(self) -> None: ...
@@ -69,12 +64,7 @@ class JudgedReward(RewardModel, Generic[Judge]):
 
     def __init__(self, settings: JudgeSettings, host: Host) -> None:
         choice = settings.policy
-        made = host.create("policy", choice.name, choice.settings, where=f"reward.{self.reward}.policy")
-        if not isinstance(made, Policy):
-            raise PluginError(
-                f'policy "{choice.name}" is no Policy but {type(made).__name__}', fix="choose another policy"
-            )
-        self.policy = made
+        self.policy = host.make("policy", choice, Policy, where=f"reward.{self.reward}.policy")
         decisive = {key: value for key, value in choice.settings.items() if key != "price"}
         about = {"settings": decisive, "sampling": settings.sampling.model_dump()}
         version = host.find("policy", choice.name).record.version

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -108,8 +107,7 @@ class Preference(RewardModel):
         thought = self._thought(episode)
         value = UNSCORED
         if thought:
-            interest = math.fsum(one.interest_z for one in thought) / len(thought)
-            conformity = math.fsum(one.conformity_z for one in thought) / len(thought)
+            interest, conformity = (math.fsum(branch) / len(thought) for branch in zip(*thought, strict=True))
             wanted = self._interest * interest + self._conformity * conformity
             value = 0.5 * (1.0 + math.tanh(0.5 * wanted))
             yield Score(episode.id, "preference_interest", interest, "personal", counts=False)
@@ -117,23 +115,23 @@ class Preference(RewardModel):
         yield Score(episode.id, "preference_unscored", float(not thought), "personal", counts=False)
         yield Score(episode.id, "preference", value, "personal")
 
-    def _thought(self, episode: Episode) -> list[_Standing]:
-        """The scores of what was done, or nothing where the user is unknown."""
-        user = episode.task.user
-        profile = episode.profile or None
+    def _thought(self, episode: Episode) -> list[tuple[float, float]]:
+        """Both branches' scores of each thing that was done, or nothing where the user is unknown."""
+        user, by_effects = episode.task.user, self.settings.text == "effects"
+        done = effects_of(episode) if by_effects else [{"text": text} for text in self._texts(episode)]
+        thought: list[tuple[float, float]] = []
         with translated_errors():
-            try:
-                if self.settings.text != "effects":
-                    return [self.model.score(user, text, profile=profile) for text in self._texts(episode)]
-                return [self._of_effect(user, effect, profile) for effect in effects_of(episode)]
-            except UnknownUserError:
-                return []
-
-    def _of_effect(self, user: str, effect: Mapping[str, Any], profile: Mapping[str, str] | None) -> _Standing:
-        if effect.get("item") in self._items and user in self._users:
-            scores = self.model.score_items([user], [str(effect["item"])])
-            return _Item(float(scores.interest_z[0]), float(scores.conformity_z[0]))
-        return self.model.score(user, str(effect.get("text", "")), profile=profile)
+            for effect in done:
+                if effect.get("item") in self._items and user in self._users:
+                    known = self.model.score_items([user], [str(effect["item"])])
+                    thought.append((float(known.interest_z[0]), float(known.conformity_z[0])))
+                    continue
+                try:
+                    one = self.model.score(user, str(effect.get("text", "")), profile=episode.profile or None)
+                except UnknownUserError:
+                    return []
+                thought.append((one.interest_z, one.conformity_z))
+        return thought
 
     def _texts(self, episode: Episode) -> Iterator[str]:
         """The actions carried out, as texts."""
@@ -149,23 +147,6 @@ class Preference(RewardModel):
                 ]
                 found = [_text_of(call) for call in wanted if call.id not in failed]
             yield from (text for text in found if text.strip())
-
-
-class _Standing(Protocol):
-    """The part of a score that counts."""
-
-    @property
-    def interest_z(self) -> float: ...
-    @property
-    def conformity_z(self) -> float: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """The score of a known item."""
-
-    interest_z: float
-    conformity_z: float
 
 
 def effects_of(episode: Episode) -> list[Mapping[str, Any]]:

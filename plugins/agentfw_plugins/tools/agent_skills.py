@@ -37,7 +37,6 @@ _PLUGIN_FILES = ("plugin.json", ".claude-plugin/plugin.json")
 _SERVER_FILES = ("mcp.json", ".mcp.json")
 _ROOTS = ("${PLUGIN_ROOT}", "${CLAUDE_PLUGIN_ROOT}")
 """What stands in mcp.json for the folder of the plugin."""
-_LONGEST = 100_000  # characters of a file that an agent reads
 
 
 class AgentSkillsSettings(Settings):
@@ -82,7 +81,7 @@ class AgentSkills(Toolbox):
     def _use(self, name: str) -> str:
         skill = self._skill(name)
         files = skill.files()
-        return _cut(skill.body) + (f"\n\nFiles of this skill: {', '.join(files)}" if files else "")
+        return skill.body + (f"\n\nFiles of this skill: {', '.join(files)}" if files else "")
 
     def _read(self, skill: str, file: str) -> str:
         """Returns a file that the instructions of a skill speak of."""
@@ -91,7 +90,7 @@ class AgentSkills(Toolbox):
             raise InterventionRefused(
                 f"{skill} has no file {file[:100]}; {known_names('files', file[:100], found.files())}"
             )
-        return _cut((found.folder / file).read_text("utf-8", errors="replace"))
+        return (found.folder / file).read_text("utf-8", errors="replace")
 
     def _skill(self, name: str) -> AgentSkill:
         if name not in self.skills:
@@ -99,10 +98,6 @@ class AgentSkills(Toolbox):
                 f'no skill is called "{name[:100]}"; {known_names("skills", name[:100], self.skills)}'
             )
         return self.skills[name]
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n[the rest is left out]"
 
 
 def found_folder(name: str) -> Path:

@@ -64,24 +64,6 @@ class MCPToolbox(Toolbox):
 
     def _tools_of(self, offered: Offered) -> dict[str, Tool]:
         """The tools of a server by name. Where a prompt has the name of a tool, it is the tool that is meant."""
-
-        def calls(name: str) -> Callable[[Client, dict[str, Any]], Awaitable[str]]:
-            async def call(client: Client, arguments: dict[str, Any]) -> str:
-                return answer_of(name, await client.call_tool(name, arguments))
-
-            return call
-
-        def gets(name: str) -> Callable[[Client, dict[str, Any]], Awaitable[str]]:
-            async def get(client: Client, arguments: dict[str, Any]) -> str:
-                prompt = await client.get_prompt(name, {key: str(value) for key, value in arguments.items()})
-                return "\n\n".join(f"{one.role}: {_shown(one.content)}" for one in prompt.messages)
-
-            return get
-
-        async def read(client: Client, arguments: dict[str, Any]) -> str:
-            found = await client.read_resource(str(arguments.get("uri", "")))
-            return "\n".join(_resource(one) for one in found.contents)
-
         made: dict[str, Tool] = {}
         if offered.resources or offered.templates:
             places = [(one.uri, one.description or one.name) for one in offered.resources]
@@ -90,12 +72,12 @@ class MCPToolbox(Toolbox):
             lines += [f"and {len(places) - _LISTED} more"] if len(places) > _LISTED else []
             words = "Read a resource by its address. In an address, replace {NAME} with a value.\n" + "\n".join(lines)
             schema = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
-            made[READ] = _MCPTool(self, READ, words, schema, read)
+            made[READ] = _MCPTool(self, READ, words, schema, _read)
         for prompt in offered.prompts:
             words = f"{prompt.description or prompt.title or prompt.name} (returns a prompt)"
-            made[prompt.name] = _MCPTool(self, prompt.name, words, _schema(prompt), gets(prompt.name))
+            made[prompt.name] = _MCPTool(self, prompt.name, words, _schema(prompt), _get)
         for tool in offered.tools:
-            made[tool.name] = _MCPTool(self, tool.name, tool.description or "", tool.input_schema, calls(tool.name))
+            made[tool.name] = _MCPTool(self, tool.name, tool.description or "", tool.input_schema, _call)
         return made
 
     async def call(self, name: str, request: Callable[[Client], Awaitable[str]]) -> str:
@@ -105,14 +87,11 @@ class MCPToolbox(Toolbox):
         found_dead = self._link is None or self._link.over
         try:
             try:
-                text = await self._once(request)
+                return await self._once(request)
             except Lost as loss:
                 if loss.sent or found_dead:
                     raise
-                text = await self._once(request)
-            return self._cut(text)
-        except InterventionRefused as refusal:
-            raise InterventionRefused(self._cut(str(refusal))) from None
+                return await self._once(request)
         except Lost as loss:
             known = "whether it took effect is not known" if loss.sent else "it was not made"
             raise InterventionRefused(
@@ -122,10 +101,6 @@ class MCPToolbox(Toolbox):
             raise InterventionRefused(f"{name} was refused: {error.message}") from None
         except AgentfwError as error:
             raise InterventionRefused(f"{name} can't be called: {error.message}") from None
-
-    def _cut(self, text: str) -> str:
-        more = len(text) - self.settings.longest
-        return f"{text[: self.settings.longest]}\n[{more:,} more characters are left out]" if more > 0 else text
 
     async def _once(self, request: Callable[[Client], Awaitable[Answer]]) -> Answer:
         link = await self._living()
@@ -154,7 +129,7 @@ class _MCPTool(Tool):
         name: str,
         description: str,
         parameters: Mapping[str, Any],
-        request: Callable[[Client, dict[str, Any]], Awaitable[str]],
+        request: Callable[[Client, str, dict[str, Any]], Awaitable[str]],
     ) -> None:
         self._box, self._name, self._request = box, name, request
         self.action = Action(box.settings.prefix + name, description, dict(parameters))
@@ -164,7 +139,21 @@ class _MCPTool(Tool):
         # Many servers ignore arguments that they don't know, and the model would never learn that one had no effect.
         if unknown := unknown_arguments(self.action.parameters, arguments):
             raise InterventionRefused(f"{self.action.name} can't be called like this: {'; '.join(unknown)}")
-        return await self._box.call(self._name, lambda client: self._request(client, dict(arguments)))
+        return await self._box.call(self._name, lambda client: self._request(client, self._name, dict(arguments)))
+
+
+async def _call(client: Client, name: str, arguments: dict[str, Any]) -> str:
+    return answer_of(name, await client.call_tool(name, arguments))
+
+
+async def _get(client: Client, name: str, arguments: dict[str, Any]) -> str:
+    prompt = await client.get_prompt(name, {key: str(value) for key, value in arguments.items()})
+    return "\n\n".join(f"{one.role}: {_shown(one.content)}" for one in prompt.messages)
+
+
+async def _read(client: Client, name: str, arguments: dict[str, Any]) -> str:
+    found = await client.read_resource(str(arguments.get("uri", "")))
+    return "\n".join(_resource(one) for one in found.contents)
 
 
 def _schema(prompt: Prompt) -> dict[str, Any]:

@@ -51,9 +51,6 @@ class MCPSettings(Settings):
     )
     url: str = Field("", description="URL of a running server with streamable HTTP.")
     token_env: str = Field("", description="Environment variable with the bearer token for the URL.")
-    longest: int = Field(
-        100_000, ge=100, description="Maximum number of characters of an answer; the rest is left out, and it says so."
-    )
     timeout: Annotated[float, OPERATIONAL] = Field(60.0, gt=0, description="Timeout of one call in seconds.")
     connect_deadline: Annotated[float, OPERATIONAL] = Field(
         30.0, gt=0, description="Timeout in seconds for the server to start and list its tools."

@@ -25,7 +25,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from agentfw import Settings, Tracker
-from agentfw.errors import AgentfwError, MissingExtraError, StorageError
+from agentfw.errors import AgentfwError, StorageError
 from agentfw.runs import Mirror, check_address, make_folder, make_private, write_whole
 
 
@@ -54,10 +54,8 @@ class WandbTracker(Tracker):
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
         # Read when wandb is imported; it switches off wandb's crash reports.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
-        try:
-            import wandb
-        except ImportError as error:
-            raise MissingExtraError("the tracker wandb", "track", module=error.name or "") from error
+        import wandb
+
         online = self.settings.mode == "online"
         if online and not wandb.api.api_key:
             raise AgentfwError(
@@ -135,20 +133,17 @@ class MLflowTracker(Tracker):
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
         store, artifacts = self._store(folder)
-        try:
-            with _alone(store):
-                self._client = _client(store)
-                experiment = self._experiment(artifacts)
-            known = self._earlier(folder / "mlflow-run.json", store)
-            if known is None:
-                created = self._client.create_run(experiment, run_name=run)
-                self._run, params = created.info.run_id, set()
-                write_whole(folder / "mlflow-run.json", json.dumps({"store": store, "run": self._run}) + "\n")
-            else:
-                self._run, params = known.info.run_id, set(known.data.params)
-                self._client.update_run(self._run, status="RUNNING")
-        except ImportError as error:
-            raise MissingExtraError("the tracker mlflow", "track", module=error.name or "") from error
+        with _alone(store):
+            self._client = _client(store)
+            experiment = self._experiment(artifacts)
+        known = self._earlier(folder / "mlflow-run.json", store)
+        if known is None:
+            created = self._client.create_run(experiment, run_name=run)
+            self._run, params = created.info.run_id, set()
+            write_whole(folder / "mlflow-run.json", json.dumps({"store": store, "run": self._run}) + "\n")
+        else:
+            self._run, params = known.info.run_id, set(known.data.params)
+            self._client.update_run(self._run, status="RUNNING")
         self._note_settings(settings, params)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:

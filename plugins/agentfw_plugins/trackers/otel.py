@@ -23,7 +23,7 @@ from pydantic import Field
 
 from agentfw import Message, Settings, Task, Tracker
 from agentfw.episode import Usage
-from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.errors import AgentfwError
 from agentfw.tracker import Operation, PlayedEpisode, PolicyCall, Recall, Scoring, ToolCall
 
 if TYPE_CHECKING:
@@ -57,13 +57,11 @@ class OtelTracker(Tracker):
         """The span of each episode that goes on or isn't scored yet."""
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
-        try:
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-            from opentelemetry.sdk.resources import Resource
-            from opentelemetry.sdk.trace import SpanLimits, TracerProvider
-            from opentelemetry.sdk.trace.export import BatchSpanProcessor
-        except ImportError as error:
-            raise MissingExtraError("the tracker otel", "otel", module=error.name or "") from error
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
         resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "agentfw"), "agentfw.run": run})
         # A provider of its own: a program that uses agentfw may have another one for itself.
         self._provider = TracerProvider(resource=resource, span_limits=SpanLimits(max_events=_MOST_SCORES))

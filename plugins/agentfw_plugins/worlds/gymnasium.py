@@ -9,7 +9,8 @@ next. The trajectory equals that of Gymnasium's own loop with the same seed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from pydantic import Field
@@ -27,28 +28,27 @@ class GymnasiumSettings(Settings):
 class GymnasiumEnvironment(Environment):
     """One Gymnasium environment."""
 
-    def __init__(
-        self,
-        settings: GymnasiumSettings | None = None,
-        *,
-        make: Callable[[], Any] | None = None,
-    ) -> None:
-        settings = settings or GymnasiumSettings()
-        self._name = settings.id
-        self._make = make or (lambda: _make(settings))
-        self._inside: Any = None
+    def __init__(self, settings: GymnasiumSettings | None = None) -> None:
+        self.settings = settings or GymnasiumSettings()
 
-    @property
+    @cached_property
     def inside(self) -> Any:
-        if self._inside is None:
-            self._inside = self._make()
-        return self._inside
+        """The library's environment."""
+        import gymnasium
+
+        try:
+            return gymnasium.make(self.settings.id, **self.settings.arguments)
+        except gymnasium.error.Error as error:
+            raise SettingsError(
+                f"Gymnasium can't make {self.settings.id}: {error}",
+                fix="python -c 'import gymnasium; gymnasium.pprint_registry()' lists the ids",
+            ) from None
 
     def brief(self) -> Brief:
         space = self.inside.action_space
         schema = {"type": "object", "properties": {"action": _schema(space)}, "required": ["action"]}
         step = Action("step", f"Take one step. Actions: {space}", schema)
-        return Brief(f"Earn as much reward as you can in {self._name}.", (step,))
+        return Brief(f"Earn as much reward as you can in {self.settings.id}.", (step,))
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
@@ -56,7 +56,7 @@ class GymnasiumEnvironment(Environment):
         # Gymnasium needs a 32-bit seed.
         state, info = self.inside.reset(seed=task.seed % 2**31)
         self.inside.action_space.seed(task.seed % 2**31)
-        self._state, self._return, self._steps = state, 0.0, 0
+        self._steps = 0
         world.observe("state", {"state": _as_json(state), "info": _as_json(info)})
 
     def intervene(self, intervention: Intervention) -> None:
@@ -70,22 +70,17 @@ class GymnasiumEnvironment(Environment):
             raise InterventionRefused(f"there is no such action: {intervention.name} {dict(intervention.arguments)}")
 
     def outcome(self) -> Mapping[str, float]:
-        return {"return": self._return, "steps": float(self._steps)}
+        return {"return": self.world.episode.utility, "steps": float(self._steps)}
 
     def _step(self, action: Any) -> None:
         self._stepping = False
-        reward, ended, truncated, info = self._tick(action)
-        data = {"state": _as_json(self._state), "reward": reward, "terminated": ended, "truncated": truncated}
-        self.world.observe("state", {**data, "info": _as_json(info)})
-        if ended or truncated:
-            self.world.finish(**self.outcome())
-
-    def _tick(self, action: Any) -> tuple[float, bool, bool, Any]:
-        self._state, reward, ended, truncated, info = self.inside.step(action)
-        self._return += float(reward)
+        state, reward, ended, truncated, info = self.inside.step(action)
         self._steps += 1
         self.world.utility(float(reward), "reward")
-        return float(reward), bool(ended), bool(truncated), info
+        data = {"reward": float(reward), "terminated": bool(ended), "truncated": bool(truncated)}
+        self.world.observe("state", {"state": _as_json(state), **data, "info": _as_json(info)})
+        if ended or truncated:
+            self.world.finish(**self.outcome())
 
     def _action(self, value: Any) -> Any:
         """Convert a model's action into an element of the action space."""
@@ -105,18 +100,6 @@ class GymnasiumEnvironment(Environment):
         if action is None or not space.contains(action):
             raise InterventionRefused(f"{str(value)[:100]} is no element of {space}")
         return action
-
-
-def _make(settings: GymnasiumSettings) -> Any:
-    import gymnasium
-
-    try:
-        return gymnasium.make(settings.id, **settings.arguments)
-    except gymnasium.error.Error as error:
-        raise SettingsError(
-            f"Gymnasium can't make {settings.id}: {error}",
-            fix="python -c 'import gymnasium; gymnasium.pprint_registry()' lists the ids",
-        ) from None
 
 
 def _discrete(space: Any) -> bool:

@@ -38,6 +38,7 @@ from agentfw.runs import make_folder
 from agentfw.settings import OPERATIONAL
 from agentfw.turns.session import SessionEnvironment
 
+from ..protocols.protocol import parsed
 from ..task_files import TASKS_SETTING, Row, read_tasks, tasks_of
 
 
@@ -159,16 +160,8 @@ async def run_command(
 
 def last_json(text: str) -> dict[str, Any]:
     """The last line that is a JSON object. Empty if there is none."""
-    for line in reversed(text.splitlines()):
-        line = line.strip()
-        if line.startswith("{"):
-            try:
-                found = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(found, dict):
-                return found
-    return {}
+    found = (parsed(line) for line in reversed(text.splitlines()))
+    return next((one for one in found if isinstance(one, dict)), {})
 
 
 async def _read_output(stream: asyncio.StreamReader) -> str:

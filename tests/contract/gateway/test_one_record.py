@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from waiting import until
+from waiting import free_port, until
 
 from .conftest import (
     EARS,
@@ -44,11 +43,6 @@ class Slow(Memory):
     async def recall(self, query):
         return []
 """
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers_asking import own_logprobs
 
 from agentfw.errors import SettingsError
 from agentfw.learner import Batch
@@ -57,15 +58,6 @@ def model_of(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-def own_logprobs(model: Any) -> list[float]:
-    """What transformers says of the good answer."""
-    row = torch.tensor([[*PROMPT, *GOOD]])
-    with torch.no_grad():
-        logits = model(row).logits[0, len(PROMPT) - 1 : -1].float()
-    found: list[float] = logits.log_softmax(-1).gather(-1, row[0, len(PROMPT) :, None])[:, 0].tolist()
-    return found
-
-
 @pytest.mark.parametrize(
     ("architecture", "changes", "settings"),
     [
@@ -99,7 +91,7 @@ def test_a_model_is_trained_and_loaded_with_the_same_logprobs(
     folder = model_of(architecture, **changes)
     base = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     learner = LoraLearner(LoraSettings(**{"model": str(folder), "learning_rate": 1e-2, **settings}))
-    assert learner.logprobs(PROMPT, GOOD) == pytest.approx(own_logprobs(base), abs=1e-4)
+    assert learner.logprobs(PROMPT, GOOD) == pytest.approx(own_logprobs(base, PROMPT, GOOD), abs=1e-4)
 
     for _ in range(3):
         update = learner.update(make_batch([(PROMPT, GOOD, 1.0)], [(PROMPT, BAD, -1.0)]))
@@ -110,8 +102,8 @@ def test_a_model_is_trained_and_loaded_with_the_same_logprobs(
         assert (update.adapter / "tokenizer.json").is_file(), "a model folder of its own"
     else:
         trained = PeftModel.from_pretrained(base, update.adapter).eval()
-    assert learner.logprobs(PROMPT, GOOD) == pytest.approx(own_logprobs(trained), abs=1e-4)
-    assert sum(own_logprobs(trained)) > sum(learner.logprobs(PROMPT, GOOD, base=True)) + 0.01
+    assert learner.logprobs(PROMPT, GOOD) == pytest.approx(own_logprobs(trained, PROMPT, GOOD), abs=1e-4)
+    assert sum(own_logprobs(trained, PROMPT, GOOD)) > sum(learner.logprobs(PROMPT, GOOD, base=True)) + 0.01
 
 
 @pytest.mark.parametrize("tied", [True, False])

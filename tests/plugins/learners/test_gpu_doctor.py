@@ -29,7 +29,7 @@ RESULTS = Path(__file__).parents[3] / "docs" / "results" / "gpu.md"
 
 @pytest.mark.nightly
 def test_rows_run_in_small_without_a_card() -> None:
-    rows = {row.pop("row"): row for row in examine(["card", "copies", "flex", "train"], "cpu", "small")}
+    rows = {row.pop("row"): row for row in examine(["card", "copies", "flex", "train"], "cpu")}
 
     assert {name: row["failed"] for name, row in rows.items() if "failed" in row} == {}
     assert rows["card"]["card"] == "none"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers_asking import own_logprobs
 
 from agentfw.errors import UsageError
 from agentfw.learner import Batch
@@ -100,12 +101,9 @@ def test_an_adapter_is_one_that_peft_loads(
         layers = {int(name.split(".layers.")[1].split(".")[0]) for name in file.keys()}  # noqa: SIM118
     assert layers == set(form.get("layers", (0, 1)))
     served = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(small_model), update.adapter)
-    with torch.no_grad():
-        logits = served(torch.tensor([[*PROMPT, *GOOD]])).logits[0, len(PROMPT) - 1 : -1]
-    found = torch.log_softmax(logits, -1).gather(-1, torch.tensor(GOOD)[:, None])[:, 0]
 
     assert update.version == "policy@1"
-    assert found.tolist() == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=1e-5)
+    assert own_logprobs(served, PROMPT, GOOD) == pytest.approx(list(learner.logprobs(PROMPT, GOOD)), abs=1e-5)
 
 
 def test_steps_that_are_too_small_for_bf16_add_up_in_its_masters(
@@ -195,14 +193,6 @@ def test_to_go_on_after_a_break_is_to_go_on_to_the_last_bit(
     assert sorted(path.name for path in broken.iterdir()) == ["1", "2", "3"]
 
 
-def tempered(network: Any, prompt: tuple[int, ...], answer: tuple[int, ...], temperature: float) -> list[float]:
-    """Logprobs of an answer at a temperature, from the model's own logits."""
-    with torch.no_grad():
-        logits = network(torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1]
-    found: list[float] = (logits / temperature).log_softmax(-1)[range(len(answer)), list(answer)].tolist()
-    return found
-
-
 def test_sampler_and_learner_are_compared_at_the_temperature_of_the_sampler(
     learner_of: Make, make_batch: MakeBatch, small_model: Path
 ) -> None:
@@ -214,12 +204,12 @@ def test_sampler_and_learner_are_compared_at_the_temperature_of_the_sampler(
     for episode, temperature in zip(warm.episodes, (0.4, 1.3), strict=True):
         (turn,) = episode.turns
         turn.temperature = temperature
-        turn.logprobs = tuple(tempered(network, PROMPT, turn.token_ids, temperature))
+        turn.logprobs = tuple(own_logprobs(network, PROMPT, turn.token_ids, temperature))
     raw = make_batch(*PAIR)
     for episode in raw.episodes:
         (turn,) = episode.turns
         turn.temperature = 0.4
-        turn.logprobs = tuple(tempered(network, PROMPT, turn.token_ids, 1.0))
+        turn.logprobs = tuple(own_logprobs(network, PROMPT, turn.token_ids, 1.0))
 
     matching, differing = updated(learner_of(), warm).metrics, updated(learner_of(), raw).metrics
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers_asking import own_logprobs
 
 from agentfw_cli.main import main
 
@@ -68,11 +69,8 @@ def furthest(folder: Path, run: Any) -> float:
     most = 0.0
     for episode in run.evaluation(1).episodes():
         for turn in episode.turns:
-            ids = torch.tensor([[*turn.prompt_ids, *turn.token_ids]])
-            with torch.no_grad():
-                logprobs = model(ids).logits[0].log_softmax(-1)
-            found = logprobs[range(len(turn.prompt_ids) - 1, ids.shape[1] - 1), list(turn.token_ids)]
-            most = max(most, float((found - torch.tensor(turn.logprobs)).abs().max()))
+            found = own_logprobs(model, turn.prompt_ids, turn.token_ids)
+            most = max(most, *(abs(one - other) for one, other in zip(found, turn.logprobs, strict=True)))
     return most
 
 

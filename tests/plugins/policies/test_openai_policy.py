@@ -315,5 +315,5 @@ def test_a_tool_that_the_server_refuses_is_an_error_and_costs_nobody_else_their_
 
 
 def test_a_protocol_that_is_not_there_is_told_before_anything_is_asked() -> None:
-    with pytest.raises(ValueError, match=r"there is no protocol 'mesages'.*did you mean 'messages'"):
+    with pytest.raises(ValueError, match=r'is called "mesages"; did you mean "messages"\?.*known: '):
         policy_at("http://localhost:1/v1", protocol="mesages")

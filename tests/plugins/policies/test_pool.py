@@ -127,10 +127,10 @@ async def test_answers_are_equal_to_those_of_one_process(host: Host) -> None:
 
 @pytest.mark.slow
 @asynchronous
-async def test_a_request_whose_replica_dies_is_answered_by_another_which_has_the_newest_version(
+async def test_replicas_that_die_are_replaced_with_the_newest_version_and_sleep_and_wake_like_the_others(
     host: Host, tmp_path: Path
 ) -> None:
-    async with opened(host, **fragile(tmp_path)) as pool:
+    async with opened(host, **fragile(tmp_path, check_every=0.1)) as pool:
         await pool.publish(tmp_path, "policy@1")
 
         answer = await pool.generate(ask("die once"))
@@ -138,8 +138,18 @@ async def test_a_request_whose_replica_dies_is_answered_by_another_which_has_the
         assert answer.version == "policy@1"
         await until(lambda: len(pool.replicas()) == 2)
         assert pool.metrics()["pool_restarts"] == 1
+        os.kill(await pool._replicas[0].ask("alive"), signal.SIGKILL)  # it is found while nobody asks
+        await until(lambda: pool.metrics()["pool_restarts"] == 1)
+        await until(lambda: len(pool.replicas()) == 2)
         published = (tmp_path / "published").read_text().splitlines()
-        assert sorted(published) == ["0 policy@1", "1 policy@1", "2 policy@1"]
+        assert sorted(published) == [f"{number} policy@1" for number in range(4)]
+
+        await pool.rest()
+        await pool.wake()
+        answers = await asyncio.gather(*(pool.generate(ask("hello", number)) for number in range(8)))
+
+        assert {answer.version for answer in answers} == {"policy@1"}
+        assert (len(list(tmp_path.glob("rests *"))), len(list(tmp_path.glob("woke *")))) == (2, 2)
 
 
 @pytest.mark.slow
@@ -149,18 +159,6 @@ async def test_a_replica_that_hangs_is_replaced_and_its_request_answered(host: H
         answer = await pool.generate(ask("hang once"))
 
         assert answer.text.startswith("hang once by")
-        await until(lambda: len(pool.replicas()) == 2)
-
-
-@pytest.mark.slow
-@asynchronous
-async def test_a_dead_replica_is_found_while_nobody_asks(host: Host, tmp_path: Path) -> None:
-    async with opened(host, **fragile(tmp_path, check_every=0.1)) as pool:
-        await pool.generate(ask("hello"))
-        victim = pool._replicas[0]
-        os.kill(await victim.ask("alive"), signal.SIGKILL)
-
-        await until(lambda: pool.metrics()["pool_restarts"] == 1)
         await until(lambda: len(pool.replicas()) == 2)
 
 
@@ -180,20 +178,6 @@ async def test_a_version_counts_when_every_replica_in_rotation_has_it(host: Host
         answers = await asyncio.gather(*(pool.generate(ask("hello", number)) for number in range(20)))
 
         assert {answer.version for answer in answers} == {"die"}
-
-
-@pytest.mark.slow
-@asynchronous
-async def test_while_the_learner_works_replicas_sleep(host: Host, tmp_path: Path) -> None:
-    async with opened(host, **fragile(tmp_path)) as pool:
-        await pool.publish(tmp_path, "policy@1")
-
-        await pool.rest()
-        await pool.wake()
-        answers = await asyncio.gather(*(pool.generate(ask("hello", number)) for number in range(8)))
-
-        assert {answer.version for answer in answers} == {"policy@1"}
-        assert (len(list(tmp_path.glob("rests *"))), len(list(tmp_path.glob("woke *")))) == (2, 2)
 
 
 @asynchronous

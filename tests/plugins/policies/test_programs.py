@@ -97,8 +97,8 @@ def test_the_step_loop_loses_mails_that_an_event_driven_assistant_handles() -> N
             asyncio.run(Engagement(Inbox(), PolicyAgent(ScriptedPolicy()), interface).run(Task(0, seed))).outcome[
                 "mails"
             ]
-            for seed in range(20)
+            for seed in range(12)
         ]
 
     better = sum(a > b for a, b in zip(mails(EventDriven()), mails(StepLoop()), strict=True))
-    assert better >= 16  # by chance fewer than 6 times in 1000
+    assert better >= 11  # by chance fewer than 4 times in 1000

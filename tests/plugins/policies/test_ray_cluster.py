@@ -8,7 +8,6 @@ import re
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import free_port
 
 pytest.importorskip("ray")
 
@@ -26,11 +26,6 @@ STARTING = 180.0
 def _own_mounts() -> bool:
     tool = shutil.which("unshare")
     return tool is not None and subprocess.run([tool, "-m", "true"], capture_output=True).returncode == 0
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 class Node:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers_asking import WORDS, in_turn, make, request, together, using
+from transformers_asking import WORDS, in_turn, make, own_logprobs, request, together, using
 
 from agentfw.episode import Message, Task, Usage
 from agentfw.errors import AgentfwError, SettingsError
@@ -184,16 +184,13 @@ def test_a_model_with_windows_answers_as_transformers_does(make_model: Make, tmp
     assert [(one.token_ids, one.logprobs) for one in answers] == [(one.token_ids, one.logprobs) for one in alone]
     model = load_base(folder, "fp32", "cpu")
     for ask, answer in zip(asked, answers, strict=True):
-        with torch.no_grad():
-            logits = model(torch.tensor([[*answer.prompt_ids, *answer.token_ids]])).logits[0]
-        own = logits[len(answer.prompt_ids) - 1 : -1].div(ask.sampling.temperature or 1.0).log_softmax(-1)
-        expected = own[range(len(answer.token_ids)), list(answer.token_ids)].tolist()
+        expected = own_logprobs(model, answer.prompt_ids, answer.token_ids, ask.sampling.temperature or 1.0)
         assert answer.logprobs == pytest.approx(expected, abs=1e-4)
     assert scored == pytest.approx(answers[0].logprobs, abs=1e-4)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window", [100, 300, 520])
+@pytest.mark.parametrize("window", [100, pytest.param(300, marks=pytest.mark.nightly), 520])
 def test_an_answer_within_its_window_is_the_same_beside_one_beyond_it(
     make_model: Make, tmp_path: Path, window: int
 ) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from transformers_asking import own_logprobs
 from waiting import until
 
 from agentfw.episode import Message, Task
@@ -100,7 +101,6 @@ def test_versions_say_what_transformers_says_of_them(
 def test_logprobs_are_those_of_the_temperature_that_was_sampled_at(
     policy: VLLMPolicy, model: Path, make_adapter: Make, tmp_path: Path, runner: asyncio.Runner, temperature: float
 ) -> None:
-    import torch
     from peft import PeftModel
 
     from agentfw_plugins.models import load_base
@@ -112,12 +112,9 @@ def test_logprobs_are_those_of_the_temperature_that_was_sampled_at(
 
     answer = runner.run(policy.generate(ask))
 
-    ids = [*answer.prompt_ids, *answer.token_ids]
-    with torch.no_grad():
-        tuned = PeftModel.from_pretrained(load_base(model, "fp32", "cpu"), adapter)
-        logits = tuned(torch.tensor([ids])).logits[0, len(answer.prompt_ids) - 1 : -1]
-    expected = (logits / temperature).log_softmax(-1)[range(len(answer.token_ids)), list(answer.token_ids)]
-    assert list(answer.logprobs) == pytest.approx(expected.tolist(), abs=1e-3)
+    tuned = PeftModel.from_pretrained(load_base(model, "fp32", "cpu"), adapter)
+    expected = own_logprobs(tuned, answer.prompt_ids, answer.token_ids, temperature)
+    assert list(answer.logprobs) == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize("check", contract("policy"), ids=lambda check: check.__name__)

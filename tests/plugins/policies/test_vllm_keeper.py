@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from waiting import until
+from waiting import alive, until
 
 KEEPER = Path(__file__).parents[3] / "plugins" / "agentfw_plugins" / "policies" / "vllm" / "vllm_keeper.py"
 
@@ -32,16 +31,6 @@ def command(path: Path, *, deaf: bool = False) -> list[str]:
     before = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if deaf else ""
     code = FAMILY.format(before=before, child=DEAF if deaf else SLEEP, path=str(path))
     return [sys.executable, "-I", str(KEEPER), sys.executable, "-c", code]
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        stat = Path(f"/proc/{pid}/stat").read_text() if sys.platform.startswith("linux") else ""
-    except (ProcessLookupError, FileNotFoundError):  # it may also end between the two
-        return False
-    # A process that nobody has waited for yet is as good as gone.
-    return stat.rpartition(")")[2].split()[:1] != ["Z"]
 
 
 def family(path: Path) -> list[int]:

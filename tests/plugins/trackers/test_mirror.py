@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from command_line import Agentfw
-from waiting import listens, until
+from waiting import free_port, listens, until
 
 from agentfw import Host, Run, load
 from agentfw.errors import RunFolderError, SettingsError, StorageError
@@ -71,9 +70,7 @@ def s3_server() -> Iterator[str]:
     """A server that speaks S3's protocol."""
     pytest.importorskip("s3fs", reason="needs s3fs")
     pytest.importorskip("moto.server", reason="needs moto and flask")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

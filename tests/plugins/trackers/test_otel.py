@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -14,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from agentfw import Generation, Host, Intervention, Message, Moment, Score, Task, Tracker
+from agentfw import Generation, Host, Intervention, Message, Moment, Score, Task
 from agentfw.episode import Call, Usage
-from agentfw.errors import MissingExtraError
 from agentfw.memory import Query, Recollection
 from agentfw.request import Sampling
 from agentfw.runs.run import Run
@@ -233,15 +231,6 @@ def test_a_collector_that_takes_no_spans_is_told_of_once_and_stops_nothing(
     (note,) = (note for note in host.notes if "spans" in note)
     assert note.startswith(f"3 spans could not be sent to {endpoint}")
     assert not caplog.records
-
-
-def test_a_missing_library_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    tracker: Tracker = OtelTracker(OtelSettings())
-    with pytest.raises(MissingExtraError) as caught:
-        tracker.begin("run", tmp_path, SETTINGS)
-    assert "[otel]" in caught.value.fix
-    tracker.close()
 
 
 def test_what_was_said_is_sent_only_on_request() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from agentfw.errors import AgentfwError, MissingExtraError
+from agentfw.errors import AgentfwError
 from agentfw.tracker import Tracker
 from agentfw_plugins.trackers.metric_trackers import (
     MLflowSettings,
@@ -282,20 +282,3 @@ def test_no_tracker_asks_for_the_network_by_default(
     environment |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"), address)
     subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, env=environment)
     assert asked == []
-
-
-@pytest.mark.parametrize(
-    ("tracker", "module"),
-    [
-        (MLflowTracker(MLflowSettings()), "mlflow.tracking"),
-        (WandbTracker(WandbSettings()), "wandb"),
-    ],
-)
-def test_a_missing_library_names_its_extra(
-    tracker: Tracker, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError) as caught:
-        tracker.begin(RUN, tmp_path, SETTINGS)
-    assert "[track]" in caught.value.fix
-    tracker.close()

@@ -90,6 +90,11 @@ class Choice(Settings):
     )
     _checked: BaseModel | None = PrivateAttr(None)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
     @property
     def label(self) -> str:
         """How the keys of settings and errors name it, where a run has several components of its kind."""
@@ -356,7 +361,7 @@ class RunSpec(Settings):
         unused = OF_TRAININGS if self.optimizer is None else OF_RUNS
         return {key: value for key, value in values(self).items() if key not in unused}
 
-    @field_validator("environment", "policy", "teacher", "optimizer", "learner", "engine", mode="before")
+    @field_validator("engine", mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value

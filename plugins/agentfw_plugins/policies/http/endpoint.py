@@ -29,7 +29,7 @@ from urllib.request import getproxies, proxy_bypass
 from agentfw.errors import EndpointError, QuotaEndedError, one_line
 
 from ...protocols.answers import StreamedReply
-from ...protocols.protocol import Malformed, table
+from ...protocols.protocol import Malformed, parsed, table
 
 if TYPE_CHECKING:
     import ssl
@@ -109,10 +109,7 @@ class _Answer(NamedTuple):
     @property
     def json(self) -> Any:
         """None if it isn't JSON."""
-        try:
-            return json.loads(self.text)
-        except (ValueError, RecursionError):
-            return None
+        return parsed(self.text)
 
 
 class Endpoint:
@@ -356,5 +353,4 @@ def _plain_words(answer: _Answer, key: str) -> str:
         text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
     if key:
         text = text.replace(key, "***")
-    text = " ".join(text.split())
-    return text if len(text) <= 300 else f"{text[:297]}..."
+    return one_line(text)

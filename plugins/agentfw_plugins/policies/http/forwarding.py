@@ -26,7 +26,7 @@ from agentfw.request import Forwarded, Passed
 
 from ...protocols import BadRequest, Malformed, Protocol, protocol_named, protocols
 from ...protocols.answers import StreamedReply, read_generation
-from ...protocols.protocol import table
+from ...protocols.protocol import objects, parsed, table
 from .endpoint import LARGEST, Endpoint
 
 if TYPE_CHECKING:
@@ -180,9 +180,9 @@ class Forwarder:
                 received, status = b"".join([part async for part in self._parts(response)]), response.status
             break
         try:
-            reply = json.loads(received)
+            reply = parsed(received)
             generations = _generations(protocol.read_answer(reply) if request.messages else _counted(reply), names)
-        except (ValueError, RecursionError, Malformed) as error:
+        except Malformed as error:
             logger.warning("an answer of %s can't be read: %s", self._endpoint.url, error)
             raise UpstreamError("the answer of the model's server can't be read", 502) from None
         generations = _marked(generations, body)
@@ -248,7 +248,7 @@ class Forwarder:
                         if not broken:
                             logger.warning("a stream of %s is broken: %s", self._endpoint.url, error)
                         broken = broken or "unreadable"
-                        if not _is_readable(line):
+                        if not isinstance(parsed(line.removeprefix(b"data:")), dict):
                             continue  # nor could an error be read that follows on it
                         broken = "told"  # the server's own error
                     if passed := _without(line, added):
@@ -356,13 +356,11 @@ class Forwarder:
                 if self._tokens is None and now >= self._ask_again:
                     try:
                         async with asyncio.timeout(_ASKING), self._sent("/models", None, None, "GET") as response:
-                            listed = json.loads(b"".join([part async for part in self._parts(response)]))
-                            owners = {str(table(row).get("owned_by")) for row in table(listed).get("data") or ()}
+                            listed = table(parsed(b"".join([part async for part in self._parts(response)])))
+                            owners = {str(row.get("owned_by")) for row in objects(listed.get("data"))}
                             self._tokens = bool(owners & _GIVE_TOKENS)
                     except (UpstreamError, TimeoutError):
                         self._ask_again = now + _NEXT_TRY
-                    except (ValueError, RecursionError, TypeError):
-                        self._tokens = False
         return bool(self._tokens)
 
 
@@ -393,21 +391,9 @@ def _marked(generations: tuple[Generation, ...], body: Mapping[str, Any]) -> tup
     return tuple(replace(generation, constrained=True) for generation in generations) if constrained else generations
 
 
-def _is_readable(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line.removeprefix(b"data:")), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _without(line: bytes, added: _Added) -> bytes:
     """A line of a stream without what was added. Empty if nothing is left of it."""
-    if not any(added) or not line.startswith(b"data:"):
-        return line
-    try:
-        chunk = json.loads(line[5:])
-    except (ValueError, RecursionError):
-        return line
+    chunk = parsed(line[5:]) if any(added) and line.startswith(b"data:") else None
     if not isinstance(chunk, dict):
         return line
     if added.usage and chunk.get("usage") and not chunk.get("choices"):

@@ -33,7 +33,7 @@ from pydantic import Field, field_validator
 
 from agentfw import Generation, Policy, Request, Settings
 from agentfw.episode import Usage
-from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, SettingsError, UpstreamError, nearest
+from agentfw.errors import AgentfwError, EndpointError, RequestRefusedError, UnknownNameError, UpstreamError, nearest
 from agentfw.policy import Price
 from agentfw.request import Forwarded, Passed
 from agentfw.runs import Journal, read_journal
@@ -141,7 +141,7 @@ class OpenAISettings(Settings):
         for name in [value] if isinstance(value, str) else value or ():
             try:
                 protocol_named(name)
-            except SettingsError as error:
+            except UnknownNameError as error:
                 raise ValueError(f"{error.message}; {error.fix}") from None
         return value
 

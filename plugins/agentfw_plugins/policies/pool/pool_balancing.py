@@ -20,19 +20,11 @@ _REMEMBERED = 10_000
 """Maximum number of tasks whose replica is remembered."""
 
 
-@dataclass(slots=True)
-class _Load:
-    """The requests of one replica."""
-
-    in_flight: int = 0
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Place:
     """A request's place at a replica."""
 
     replica: int
-    load: _Load
 
 
 class Balancer:
@@ -40,7 +32,8 @@ class Balancer:
 
     def __init__(self, in_flight: int) -> None:
         self.in_flight = in_flight
-        self._loads: dict[int, _Load] = {}
+        self._taken: dict[int, set[Place]] = {}
+        """The places in use, by replica."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._homes: OrderedDict[str, int] = OrderedDict()
         """The replica of each task."""
@@ -51,16 +44,16 @@ class Balancer:
     @property
     def rotation(self) -> list[int]:
         """The replicas that get requests."""
-        return sorted(self._loads)
+        return sorted(self._taken)
 
     def join(self, replica: int) -> None:
         """Send requests to a replica from now on."""
-        self._loads[replica] = _Load()
+        self._taken[replica] = set()
         self._wake(self.in_flight)
 
     def leave(self, replica: int) -> None:
         """Send no more requests to a replica."""
-        self._loads.pop(replica, None)
+        self._taken.pop(replica, None)
 
     def fail(self, error: Exception) -> None:
         """Fail all requests that wait, and all later ones: no replica will come back."""
@@ -87,24 +80,24 @@ class Balancer:
                 if turn.done() and not turn.cancelled():
                     self._wake(1)  # it was this request's turn, which goes to the next one
                 raise
-        load = self._loads[replica]
-        load.in_flight += 1
-        return Place(replica, load)
+        place = Place(replica)
+        self._taken[replica].add(place)
+        return place
 
     def give_back(self, place: Place) -> None:
         """The request is answered, or goes elsewhere."""
-        place.load.in_flight -= 1
+        self._taken.get(place.replica, set()).discard(place)
         self.answered += 1
         self._wake(1)
 
     def _choose(self, task: str) -> int | None:
         """A replica with a free place, or None."""
-        free = [number for number in self.rotation if self._loads[number].in_flight < self.in_flight]
+        free = [number for number in self.rotation if len(self._taken[number]) < self.in_flight]
         if not free:
             return None
         home = self._homes.get(task)
-        chosen = home if home in free else min(free, key=lambda number: (self._loads[number].in_flight, number))
-        if home not in self._loads:
+        chosen = home if home in free else min(free, key=lambda number: (len(self._taken[number]), number))
+        if home not in self._taken:
             self._homes[task] = chosen
         self._homes.move_to_end(task)
         if len(self._homes) > _REMEMBERED:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from agentfw import Generation, Host, Policy, Request, Settings
 from agentfw.engine import Engine, LocalEngine, Plan, RemoteDiedError, Resources
@@ -60,11 +60,6 @@ class PoolSettings(Settings):
     start_deadline: Annotated[float, OPERATIONAL] = Field(
         900.0, gt=0, description="Timeout for starting a copy, in seconds."
     )
-
-    @field_validator("policy", mode="before")
-    @classmethod
-    def _one(cls, value: object) -> object:
-        return {"name": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _fits_together(self) -> PoolSettings:

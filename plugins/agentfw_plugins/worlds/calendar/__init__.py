@@ -9,7 +9,7 @@ organisations, years from users, and conflicts from years. An agent sees a few l
     calendar = dataset.calendar(dataset.user("7-test-0-3"))
     calendar.rounds[0].answer
 
-The modules in the order in which data flows: event_attributes, schema, organisation, regular_year,
-round_maker, dataset; then baselines, environment, choice_model, policies.
+The modules in the order in which data flows: event_attributes, schema, organisation, regular_year, dataset; then
+baselines, environment, choice_model, policies.
 docs/reference/calendar.md explains all of it. A person's own calendar is in `agentfw_calendar`.
 """

@@ -19,6 +19,7 @@ from random import Random
 from pydantic import Field
 
 from agentfw import Episode, RewardModel, Score, Settings
+from agentfw.episode import Call
 
 from ...rewards.measured import Measured
 from .dataset import Calendar
@@ -144,21 +145,13 @@ class CalendarHub(RewardModel):
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         scores: list[Score] = []
         for episode in group:
-            # The rounds with a successful call that counts.
-            round_ = 0
-            called: dict[str, int] = {}
-            used: set[int] = set()
-            for event in episode.events:
-                if event.kind == "round":
-                    round_ = int(event.name)
-                elif event.kind == "intervention" and event.name in self.settings.tools:
-                    action = event.data.get("action")
-                    if not self.settings.actions or action in self.settings.actions:
-                        called[str(event.data.get("id"))] = round_
-                elif event.kind == "observation" and event.name == "answer" and event.data.get("well"):
-                    used.add(called.get(str(event.data.get("call")), 0))
-            used = used - {0}
+            whole = [turn for turn in episode.turns if turn.finish != "interrupted"]
+            used = {turn.round for turn in whole if any(self._counts(call, episode) for call in turn.calls)}
             rounds = sorted({measure.round for measure in episode.measures if measure.name == "error"})
-            name = episode.id
-            scores += [Score(name, "calendar_hub", float(number in used), "base", number) for number in rounds]
+            scores += [Score(episode.id, "calendar_hub", float(number in used), "base", number) for number in rounds]
         return scores
+
+    def _counts(self, call: Call, episode: Episode) -> bool:
+        tools, actions = self.settings.tools, self.settings.actions
+        wanted = call.name in tools and (not actions or call.arguments.get("action") in actions)
+        return wanted and call.id not in episode.failed_calls

@@ -8,26 +8,41 @@ name, so each user can be generated alone.
     calendar = dataset.calendar(user)             # the regular year and 104 conflict rounds
 
 A user's id says where they come from: seed, split, organisation, place in it.
+
+The right answer of a conflict round is always the event with the greatest total weight under the user's hidden
+principles, ahead of every other by a margin. How a round is generated (its case, its conflict reasons) decides which
+events are in it, never which one is right.
+
+For each round an anchor is drawn from the week's regular events and labelled accepted or declined by the role's ratio.
+Competitors come from pairing a principle, drawn in proportion to its weight, with a conflict reason or a meeting that
+triggers it.
+
+    case A   the anchor is accepted: it is set against competitors that are worth less
+    case B   the anchor is declined: one competitor that a strong principle speaks for is accepted, the others are worth
+    less than it
+
+A round is kept if its events differ, no title contradicts its event, and something speaks for one that isn't kept. Any
+other is drawn again. What is true by construction (topics, cadences and durations are those of the role, relations
+those of the chart, all events overlap, and the kept event is the best by the margin) isn't checked once more.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
+from random import Random
 
-from agentfw.errors import UnknownNameError, UsageError
+from agentfw.errors import SettingsError
 from agentfw.seeds import Seeds
 
-from .event_attributes import LETTERS, Event
+from .event_attributes import LETTERS, Event, tags_of
 from .organisation import Organisation, User, make_user
-from .regular_year import ROUNDS, Round, Series, make_year
-from .round_maker import RoundMaker
-from .schema import Schema, load_folder, shipped_schemas
+from .regular_year import PER_WEEK, ROUNDS, WEEKS, Maker, Round, Series, make_year, one_of
+from .schema import Meeting, Reason, Schema, load_folder, shipped_schemas
 
 SPLITS = ("train", "validation", "test")
-_IDENTITY = re.compile(r"(\d+)-(train|validation|test)-(\d+)-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +69,6 @@ class Dataset:
 
     def users(self, split: str) -> list[str]:
         """The ids of a split's users."""
-        if split not in SPLITS:
-            raise UnknownNameError("split", split, SPLITS)
         return [
             f"{self.seed}-{split}-{number}-{place}"
             for number in range(self.organisations[split])
@@ -70,12 +83,8 @@ class Dataset:
 
     def user(self, identity: str) -> User:
         """A user by id, with their organisation."""
-        found = _IDENTITY.fullmatch(identity)
-        if found is None or int(found[1]) != self.seed:
-            raise UsageError(
-                f'"{identity}" is no user of this data set', fix=f"users are called like {self.seed}-test-0-3"
-            )
-        split, number, place = found[2], int(found[3]), int(found[4])
+        _, split, *numbers = identity.split("-")
+        number, place = map(int, numbers)
         organisation = self.organisation(split, number)
         seeds = self._seeds(split, number)
         # The person who is user number `place`. Each role is used once before any is used twice.
@@ -93,14 +102,9 @@ class Dataset:
 
     def calendar(self, user: User, *, year: int = 0, rounds: int = ROUNDS, conflicts: int = 5) -> Calendar:
         """A year of a user. A second year of the same user has other meetings and conflicts but the same principles."""
-        if not 1 <= rounds <= ROUNDS or not 2 <= conflicts <= len(LETTERS):
-            raise UsageError(
-                f"{rounds} rounds of {conflicts} events can't be made",
-                fix=f"a year has 1 to {ROUNDS} rounds of 2 to {len(LETTERS)} events",
-            )
         seeds = Seeds(self.seed).child("calendar", user.id, "year", year)
         series, events = make_year(user, seeds.random("regular"))
-        maker = RoundMaker(user, series, seeds.random("rounds", conflicts))
+        maker = RoundMaker(user, seeds.random("rounds", conflicts))
         found = maker.rounds(events, rounds, conflicts)
         return Calendar(user, tuple(series), tuple(events), tuple(found))
 
@@ -111,3 +115,201 @@ class Dataset:
 def schemas_of(folder: str | Path) -> tuple[Schema, ...]:
     """The schemas of a directory, or those that ship."""
     return load_folder(Path(folder)) if str(folder) else shipped_schemas()
+
+
+# -- conflict rounds ---------------------------------------------------------------------------------------------------
+
+_STRONG = 2
+"""Minimum weight of a principle that justifies an accepted competitor."""
+_TRIES = 400
+_MARGIN = 1
+"""Minimum lead of the accepted event over every other."""
+_POOL = 3
+"""Maximum number of competitors drawn per one needed, before the round is drawn again."""
+_REGULAR, _SECOND, _TOUCHED = 0.35, 0.6, 0.4
+"""Probabilities: that a competitor is another regular meeting of the user, of a second conflict reason and again of a
+third, and that a reason applies to the anchor itself."""
+
+
+class RoundMaker:
+    """Generates the rounds of one user's year."""
+
+    def __init__(self, user: User, generator: Random) -> None:
+        self.user, self.random = user, generator
+        self.maker = Maker(user, generator)
+        schema = user.organisation.schema
+        self.regular = [meeting for meeting in user.role.meetings if self.maker.possible(meeting)]
+        self.occasions = [meeting for meeting in schema.occasions if self.maker.possible(meeting)]
+        self.reasons = [schema.reasons[name] for name in user.role.reasons]
+        # A regular meeting isn't announced today.
+        self.reasons_for_regular = [reason for reason in self.reasons if "notice" not in reason.sets]
+        self._pairs = self._pairings()
+        self._names = list(self._pairs)
+        self._cumulated = list(accumulate(abs(user.weights[name]) for name in self._names))
+        self._made = 0
+
+    def rounds(self, events: Sequence[Event], count: int, conflicts: int) -> list[Round]:
+        """Generate the first `count` rounds of the year, with `conflicts` events each."""
+        by_week: list[list[Event]] = [[] for _ in range(WEEKS)]
+        for event in events:
+            by_week[event.day // 7].append(event)
+        found: list[Round] = []
+        for week, regular in enumerate(by_week):
+            if len(found) >= count:
+                break
+            anchors = sorted(self.random.sample(regular, PER_WEEK), key=lambda event: (event.day, event.start))
+            for anchor in anchors:
+                found.append(self._round(len(found) + 1, week, anchor, conflicts))
+        return found[:count]
+
+    def _round(self, number: int, week: int, anchor: Event, conflicts: int) -> Round:
+        """Draw until a round passes. An anchor that can't win (or lose) gets the other label after some tries."""
+        accepts = self.random.random() < self.user.role.accepts
+        for attempt in range(_TRIES):
+            if attempt and attempt % 4 == 0:
+                accepts = not accepts
+            drawn = self._draw(number, week, anchor, conflicts, accepts)
+            if drawn is not None and is_sound(drawn, self.user):
+                return drawn
+        raise self._impossible(f"no conflict round can be made in week {week + 1}")
+
+    def _impossible(self, what: str) -> SettingsError:
+        return SettingsError(
+            f"{self.user.organisation.schema.name}: {what} for a {self.user.role.title} ({_TRIES} tries)",
+            fix="give the role more conflict reasons or occasions that its principles react to",
+        )
+
+    def _draw(self, number: int, week: int, anchor: Event, conflicts: int, accepts: bool) -> Round | None:
+        """A candidate round, or None if the draw doesn't allow the label."""
+        kept = replace(anchor, id=f"r{number}-0")
+        if self.reasons_for_regular and self.random.random() < _TOUCHED:
+            self.maker.apply(one_of(self.reasons_for_regular, self.random), kept)
+        budget = _POOL * conflicts
+        winner = kept if accepts else self._winner(kept, budget)
+        if winner is None:
+            return None
+        best = self._value(winner)
+        events = [kept] if accepts else [kept, winner]
+        titles = {event.title for event in events}
+        for _ in range(budget):
+            if len(events) == conflicts:
+                break
+            event = self._competitor(kept)
+            if self._value(event) <= best - _MARGIN and event.title not in titles:
+                titles.add(event.title)
+                events.append(event)
+        else:
+            return None
+        self.random.shuffle(events)
+        for place, event in enumerate(events):
+            event.id = f"r{number}-{LETTERS[place]}"
+        tags = tuple(self._tags(event) for event in events)
+        return Round(number, week, anchor.day, tuple(events), tags, events.index(winner), events.index(kept))
+
+    def _winner(self, anchor: Event, budget: int) -> Event | None:
+        """A competitor that beats the anchor, supported by a strong principle."""
+        least = self._value(anchor) + _MARGIN
+        for _ in range(budget):
+            event = self._competitor(anchor)
+            if (
+                self._value(event) >= least
+                and any(self.user.weights[name] >= _STRONG for name in self._triggered(event))
+                and event.title != anchor.title
+            ):
+                return event
+        return None
+
+    def _competitor(self, anchor: Event) -> Event:
+        """An event in the anchor's hour, made from a principle and something that triggers it."""
+        for _ in range(_TRIES):
+            (principle,) = self.random.choices(self._names, cum_weights=self._cumulated)
+            cause = one_of(self._pairs[principle], self.random)
+            meeting = cause if isinstance(cause, Meeting) else self._template(anchor, cause)
+            self._made += 1
+            event = self.maker.event(meeting, f"c{self._made}", anchor.day, anchor.start)
+            if meeting.cadence == "none":
+                event.notice = one_of(("planned", "planned", "week"), self.random)
+            elif self.random.random() < 0.5:
+                event.series = "none"  # an extra date of a regular meeting
+            if isinstance(cause, Reason) and not self.maker.apply(cause, event):
+                continue
+            for _ in range(2):
+                if self.random.random() < _SECOND:
+                    self.maker.apply(one_of(self.reasons, self.random), event)
+            if self._fits_in(anchor, event):
+                return event
+        raise self._impossible(f"nothing can compete with {anchor.title}")
+
+    def _template(self, anchor: Event, reason: Reason) -> Meeting:
+        """A meeting that the reason fits: sometimes another regular meeting, else an occasion."""
+        regular = [meeting for meeting in self.regular if meeting.topic in reason.topics]
+        others = [meeting for meeting in regular if meeting.name != anchor.template]
+        occasions = [meeting for meeting in self.occasions if meeting.topic in reason.topics]
+        if others and (not occasions or self.random.random() < _REGULAR):
+            return one_of(others, self.random)
+        return one_of(occasions or regular, self.random)
+
+    def _fits_in(self, anchor: Event, event: Event) -> bool:
+        """Choose a start near the anchor's, so that all events overlap in its second quarter of an hour."""
+        shared = anchor.start + (15 if anchor.minutes > 15 else 0)
+        offsets = [offset for offset in (-30, -15, 0, 0, 0, 15) if self._shares(anchor.start + offset, event, shared)]
+        if not offsets:
+            return False
+        event.start = anchor.start + one_of(offsets, self.random)
+        return True
+
+    @staticmethod
+    def _shares(start: int, event: Event, instant: int) -> bool:
+        return start <= instant < start + event.minutes and start >= 7 * 60 and start + event.minutes <= 20 * 60
+
+    def _pairings(self) -> dict[str, list[Meeting | Reason]]:
+        """The reasons and occasions that can trigger each of the user's principles."""
+        found: dict[str, list[Meeting | Reason]] = {name: [] for name in self.user.weights}
+        for reason in self.reasons:
+            fitting = [meeting for meeting in (*self.occasions, *self.regular) if meeting.topic in reason.topics]
+            if not fitting:
+                continue
+            event = self.maker.event(fitting[0], "", 0, 0)
+            before = self._triggered(event)
+            if self.maker.apply(reason, event):
+                for name in self._triggered(event):
+                    if name not in before:
+                        found[name].append(reason)
+        for meeting in [*self.occasions, *self.regular]:
+            # What a meeting triggers may depend on how many attend, so a few are drawn.
+            draws = [self._triggered(self.maker.event(meeting, "", 0, 0)) for _ in range(3)]
+            for name in found:
+                if any(name in triggered for triggered in draws):
+                    found[name].append(meeting)
+        return {name: causes for name, causes in found.items() if causes}
+
+    def _triggered(self, event: Event) -> list[str]:
+        tags = self._tags(event)
+        return [name for name in self.user.weights if self.user.principles[name].triggers(tags)]
+
+    def _tags(self, event: Event) -> dict[str, str]:
+        return tags_of(event, self.user.person, self.user.relations)
+
+    def _value(self, event: Event) -> int:
+        return self.user.value(self._tags(event))
+
+
+def is_sound(shown: Round, user: User) -> bool:
+    """Whether titles and tags differ, and a single principle would prefer an event to the one that is kept.
+
+    A title that says 1:1 is true.
+    """
+    titles, tags = ({event.title.casefold() for event in shown.events}, {tuple(one.items()) for one in shown.tags})
+    return (
+        len(titles) == len(tags) == len(shown.events)
+        and not any("1:1" in event.title and event.size != 2 for event in shown.events)
+        and any(_prefers(user, one, shown.tags[shown.accepted]) for one in shown.tags)
+    )
+
+
+def _prefers(user: User, one: dict[str, str], other: dict[str, str]) -> bool:
+    """Whether a single principle would prefer an event to another."""
+    return any(
+        weight * (user.principles[name].triggers(one) - user.principles[name].triggers(other)) > 0
+        for name, weight in user.weights.items()
+    )

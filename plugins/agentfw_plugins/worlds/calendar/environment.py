@@ -141,8 +141,6 @@ class CalendarConflicts(Environment):
         self.world = world
         self._calendar = _calendar(self.settings, task.user, task.split, task.index)
         self._said = Seeds(self.settings.data_seed).random("feedback", self._calendar.user.id, task.index)
-        self._errors: list[float] = []
-        self._distances: list[float] = []
         self._invalid = 0
         self._number = 0
         self._is_open = self._decided = False
@@ -233,12 +231,9 @@ class CalendarConflicts(Environment):
         answer, letters = self._shown.answer, self._shown.letters
         self._is_open, self._decided = False, letter is not None
         right = letter == answer
-        distance = rank_distance(answer, ranking, len(letters))
-        self._errors.append(float(not right))
-        self._distances.append(distance)
         self._invalid += letter is None
         self.world.measure("error", float(not right))
-        self.world.measure("ord", distance)
+        self.world.measure("ord", rank_distance(answer, ranking, len(letters)))
         self.world.measure("format", float(letter is not None and complete))
         title = next((e.shown for e, one in zip(self._shown.events, letters, strict=True) if one == letter), "nothing")
         verdict = "right" if right else "wrong"
@@ -311,7 +306,8 @@ class CalendarConflicts(Environment):
 
     def outcome(self) -> Mapping[str, float]:
         """The benchmark's figures over the rounds played, with `aer@N` for each N that was reached."""
-        return episode_figures(self._errors, self._distances, self._invalid)
+        played = self.world.episode
+        return episode_figures(played.series("error"), played.series("ord"), self._invalid)
 
     def describe(self, tasks: Sequence[Task]) -> str:
         users = {task.user for task in tasks}

@@ -9,8 +9,9 @@ dropped, and some that the role doesn't have are added. The weights are hidden f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from random import Random
 
 from agentfw.errors import SettingsError
@@ -53,7 +54,8 @@ class Organisation:
     def make(cls, schema: Schema, seeds: Seeds) -> Organisation:
         generator = seeds.random("organisation")
         name = f"{generator.choice(schema.names.first)} {generator.choice(schema.names.second)}"
-        names = _names(generator)
+        words = vocabulary()
+        names = _names(*(generator.sample(some, len(some)) for some in (words.first_names, words.last_names)))
         people: dict[str, Person] = {}
         # Roles ordered so that each boss comes before their reports.
         done: list[str] = []
@@ -66,10 +68,10 @@ class Organisation:
             waiting = [name for name in waiting if name not in ready]
         for role in done:
             bosses = [person.id for person in people.values() if person.role == schema.roles[role].reports_to]
-            count = generator.randint(*schema.roles[role].people)
+            size = generator.randint(*schema.roles[role].people)
             # Round robin, so that each boss has one report before any has two.
             first = generator.randrange(len(bosses)) if bosses else 0
-            for index in range(count):
+            for index in range(size):
                 boss = bosses[(first + index) % len(bosses)] if bosses else ""
                 person = Person(f"{role}-{index + 1}", next(names), role, boss)
                 people[person.id] = person
@@ -107,21 +109,11 @@ class Organisation:
         return self.people.get(identity) or self.contacts[identity]
 
 
-class _names:
+def _names(first: Sequence[str], last: Sequence[str]) -> Iterator[str]:
     """An endless supply of unique first names, so that "1:1 with Mira" is unambiguous."""
-
-    def __init__(self, generator: Random) -> None:
-        words = vocabulary()
-        self._first = generator.sample(words.first_names, len(words.first_names))
-        self._last = generator.sample(words.last_names, len(words.last_names))
-        self._given = 0
-
-    def __next__(self) -> str:
-        place = self._given
-        self._given += 1
-        repeat = place // len(self._first)
-        first = self._first[place % len(self._first)]
-        return f"{first} {self._last[(place + repeat * 7) % len(self._last)]}"
+    for place in count():
+        repeat, turn = divmod(place, len(first))
+        yield f"{first[turn]} {last[(place + repeat * 7) % len(last)]}"
 
 
 # How far users differ from their role, as in the published benchmark.

@@ -66,12 +66,6 @@ def album() -> CallToolResult:
 
 
 @server.tool()
-def long_story(characters: int) -> str:
-    """Tell a story of some length."""
-    return "once " * (characters // 5)
-
-
-@server.tool()
 def forecast() -> dict[str, Any]:
     """Structured content."""
     return {"sky": "grey"}

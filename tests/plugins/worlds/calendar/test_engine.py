@@ -10,7 +10,6 @@ from itertools import combinations
 
 import pytest
 
-from agentfw.errors import UnknownNameError, UsageError
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.worlds.calendar.regular_year import ROUNDS, WEEKS
 
@@ -104,17 +103,6 @@ def test_the_hidden_weights_decide_every_round_by_the_margin(calendars: list[Cal
             best = max(values)
             assert values.index(best) == shown.accepted
             assert best - sorted(values)[-2] >= 1
-
-
-def test_what_can_not_be_made_is_refused_in_words(dataset: Dataset) -> None:
-    with pytest.raises(UnknownNameError, match="no split"):
-        dataset.users("tset")
-    for name in ("ana", "8-test-0-0", "7-test-0", ""):
-        with pytest.raises(UsageError, match="no user"):
-            dataset.user(name)
-    for numbers in ({"rounds": 105}, {"conflicts": 6}, {"conflicts": 1}, {"rounds": 0}):
-        with pytest.raises(UsageError, match="can't be made"):
-            dataset.calendar(dataset.user("7-test-0-0"), **numbers)
 
 
 # -- one seed, one result ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from command_line import Agentfw
 
 from agentfw import Engagement, PolicyAgent
-from agentfw.episode import Episode, Event, Measure, Task
+from agentfw.episode import Call, Episode, Event, Measure, Task, Turn
 from agentfw.errors import UnknownNameError
 from agentfw.runs.records.folder import RunFolder
 from agentfw_plugins.worlds.calendar.baselines import (
@@ -169,13 +169,9 @@ def recorded() -> Episode:
             Measure("format", form, 0, number),
         ]
     for number, action, well in ((1, "update", True), (2, "update", False), (3, "list", True)):
-        episode.events += [
-            Event(0, "round", str(number), {"of": 3}),
-            Event(0, "intervention", "strategy_hub", {"action": action, "id": f"{number}.0"}),
-            Event(
-                0, "observation", "answer", {"tool": "strategy_hub", "well": well, "call": f"{number}.0", "text": ""}
-            ),
-        ]
+        call = Call("strategy_hub", {"action": action}, f"{number}.0")
+        episode.turns.append(Turn(number - 1, 0, 1, number, calls=(call,)))
+        episode.events.append(Event(0, "observation", "answer", {"well": well, "call": call.id}))
     return episode
 
 
