@@ -13,8 +13,7 @@ HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
 
 
 def resolved(name: str) -> Any:
-    spec = resolve(parse_spec(start_of_training(HOST, name, None)), HOST)
-    return spec
+    return resolve(parse_spec(start_of_training(HOST, name, None)), HOST)
 
 
 def test_the_training_of_a_large_model_has_the_settings_of_the_paper() -> None:
