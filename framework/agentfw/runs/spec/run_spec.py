@@ -232,7 +232,7 @@ class RunSpec(Settings):
         8,
         ge=1,
         description="Number of episodes played at once; a memory that learns does so after each such batch. "
-        f"In a training, the default is all episodes of an update, but at least {_AT_ONCE[0]} and at most {_AT_ONCE[1]}",
+        f"In a training, the default is all episodes of an update, but {_AT_ONCE[0]} to {_AT_ONCE[1]}",
     )
     seed: int = Field(7, description="Random seed")
     horizon: float | None = Field(None, gt=0, description="Maximum length of an episode, in the world's time")
