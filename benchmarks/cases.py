@@ -51,7 +51,7 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,6 +61,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
+from agentfw_benchmarks.filing import Chooser, chooser
 from agentfw_memory import Case, GraphSettings, NewSkill, SkillGraph, WordIndex, as_messages, as_text
 from agentfw_memory.graph.index.embedders import open_embedder
 
@@ -73,8 +74,6 @@ NAMES = (
 ARMS = ("nothing", "last", "random", "BM25", "vectors", "graph", "graph without communities")
 AS_TEXT = ("graph as text", "graph as text, bad too")
 """Two more arms, for a model: cases as text before the request, without and with answers that were wrong."""
-Model = Callable[[Sequence[dict[str, str]], Sequence[str]], str]
-"""Chooses one of some folders for a conversation."""
 
 
 @dataclass(frozen=True)
@@ -123,41 +122,8 @@ def streams(subjects: dict[str, list[str]], people: int, length: int, seed: int,
     return found
 
 
-def gguf_model(path: Path) -> Model:
-    """Load a frozen model. The folder is the one whose name it finds the most likely."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    folder, name = (str(path.parent), path.name) if path.suffix == ".gguf" else (str(path), None)
-    extra = {"gguf_file": name} if name else {}
-    tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **extra).eval()
-    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
-
-    known: dict[str, str] = {}
-
-    def choose(conversation: Sequence[dict[str, str]], folders: Sequence[str]) -> str:
-        prompt = "".join(f"<|im_start|>{one['role']}\n{one['content']}<|im_end|>\n" for one in conversation)
-        if prompt in known:  # arms often show the same
-            return known[prompt]
-        start = tokenizer(f"{prompt}<|im_start|>assistant\n", return_tensors="pt", add_special_tokens=False).input_ids
-        names = [[*tokenizer(folder, add_special_tokens=False).input_ids, end] for folder in folders]
-        longest = max(map(len, names))
-        rows = torch.tensor([[*one, *[end] * (longest - len(one))] for one in names])
-        with torch.no_grad():
-            first = model(start, use_cache=True, logits_to_keep=1)  # the prompt is read once for all folders
-            first.cache.batch_repeat_interleave(len(names))
-            rest = model(rows[:, :-1], cache=first.cache).logits
-        logits = torch.cat([first.logits.expand(len(names), 1, -1), rest], 1).log_softmax(-1)
-        scores = [float(row[range(len(one)), one].sum()) for row, one in zip(logits, names, strict=True)]
-        known[prompt] = folders[int(np.argmax(scores))]
-        return known[prompt]
-
-    return choose
-
-
 def measure(
-    streams_of: list[list[Message]], arms: Sequence[str], model: Model | None, seed: int, every: int
+    streams_of: list[list[Message]], arms: Sequence[str], model: Chooser | None, seed: int, every: int
 ) -> dict[str, Any]:
     """Play all streams in turns, once for each arm, and return what was right of every so many messages."""
     result: dict[str, Any] = {"people": len(streams_of), "messages": len(streams_of[0]), "arms": {}}
@@ -195,7 +161,7 @@ def _share(right: Sequence[float]) -> float:
 
 
 def _played(
-    streams_of: list[list[Message]], arm: str, model: Model | None, seed: int, every: int
+    streams_of: list[list[Message]], arm: str, model: Chooser | None, seed: int, every: int
 ) -> list[tuple[float, float, float, int, int]]:
     """Return (right, nearest right, folder among those shown, person, place) of each message."""
     draw, embedder = random.Random(f"{seed}/{arm}"), open_embedder("wordllama")
@@ -484,7 +450,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     if not (options.abcd or options.banking77):
         raise SystemExit("name the data: --abcd FOLDER, --banking77 FILE.csv, --posts FILE.xml or --tau FOLDER")
     known = messages_of_abcd(Path(options.abcd)) if options.abcd else messages_of_csv(Path(options.banking77))
-    model = gguf_model(Path(options.model)) if options.model else None
+    model = chooser(options.model) if options.model else None
     people = streams(known, options.people, options.messages, options.seed, options.subjects)
     return tell(measure(people, options.arms, model, options.seed, options.every), options.json, show)
 
