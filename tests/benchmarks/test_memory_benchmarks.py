@@ -62,6 +62,35 @@ def test_recorded_work_becomes_cases(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert result["first"]["mean"] == 1.0
 
 
+def test_a_model_is_trained_on_others_and_then_files_with_cases_and_without(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    from agentfw import Message
+    from agentfw_plugins.models.making import ABOUT, Recipe, train, word_tokenizer, write_folder
+
+    cases = load("cases")
+    shown = [([Message("user", "Card lost")], name) for name in cases.OTHER_NAMES]
+    write_folder(tmp_path / "model", word_tokenizer(shown, r" ?\w+|[^\w]"), about=ABOUT)
+    train(tmp_path / "model", shown, Recipe(steps=80, rate=1e-2))
+    rows = [f"{verb} {what},{what}" for what in ("card", "fee", "pin", "loan") for verb in ("Lost", "Need", "Bad")]
+    known = tmp_path / "known.csv"
+    known.write_text("\n".join(["text,category", *rows]))
+    options = ["--people", "4", "--messages", "8", "--subjects", "2", "--others", "4", "--updates", "2", "--every", "2"]
+    work = tmp_path / "work"
+    chosen = ["--model", str(tmp_path / "model"), "--banking77", str(known), "--train", str(work), "--json", *options]
+
+    result = cases.main(chosen)
+
+    right = {name: one["mean"] for name, one in result["right"].items()}
+    beyond = right["both"] - right["memory"] - right["training"] + right["neither"]
+    assert result["both - the sum"]["mean"] == pytest.approx(beyond)
+    assert right.keys() == {"neither", "memory", "training", "both", "nearest"}
+    (folder,) = (path for path in (work / "runs").iterdir() if (path / "run.json").exists())
+    asked = [line for file in folder.glob("rollouts/*/episodes.jsonl") for line in file.read_text().splitlines()]
+    assert len(asked) == 2 * 8 * 8
+    assert not any(name in line for name in cases.NAMES for line in asked), "nobody who is measured was trained on"
+    assert cases.main(chosen) == result, "parts that are there aren't done again"
+
+
 def test_a_skill_is_chosen_better_by_whoever_knows_how_it_went_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
