@@ -53,7 +53,7 @@ def train(model: str, template: str, tasks: Sequence[Mapping[str, Any]], work: P
         "learner.learning_rate": rate,
         "learner.minibatches": 2,
         "learner.warmup": 2,
-        "learner.decay": max(3, 2 * updates),
+        "learner.decay": 24,
         "evaluation.every": updates,
         "evaluation.tasks": 4,
     }
