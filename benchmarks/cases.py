@@ -477,10 +477,13 @@ def show_forum(result: dict[str, Any]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    data: dict[str, Any] = {"abcd": "", "banking77": "", "people": 4, "messages": 40, "subjects": 16, "every": 1}
-    model = {"model": "", "template": ("", "chat template, such as chatml. Default: the model's")}
-    training = {"train": ("", "folder"), "others": (8, "people to train on"), "updates": 9, "rate": 1e-3}
-    parser = Options(__doc__, **model, **data, **training, seed=0, arms=[*ARMS])
+    parser = Options(
+        __doc__, model="", abcd="", banking77="", people=4, messages=40, subjects=16, every=1, seed=0, arms=[*ARMS]
+    )
+    parser.add_argument("--template", default="", help="chat template, such as chatml. Default: the model's")
+    parser.add_argument("--train", default="", help="folder for a training")
+    for name, default in (("--others", 8), ("--updates", 9), ("--rate", 1e-3)):
+        parser.add_argument(name, type=type(default), default=default, help="of the training")
     parser.add_argument("--posts", type=Path, help="Posts.xml of a Stack Exchange: measure the forum instead")
     parser.add_argument("--tau", type=Path, help="a clone of tau-bench: count what is kept of its airline instead")
     parser.add_argument("--embedder", default="", help="of the forum or the airline")
