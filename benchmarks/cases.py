@@ -9,10 +9,16 @@ Each person files messages of many subjects into eight folders with names of the
 the meaning of two folders half-way. Teams of four share a convention; of the last one of each team a newcomer's first
 messages are told apart. Each message is answered, then the right folder is learned as a case. A team has `--subjects`
 subjects, and with `--every 4` the model is asked for every fourth message, and the others are learned as answered by
-the nearest case. Arms: nothing, the last
-six, six at random, the best six by BM25, by vectors, and by the skill graph with and without communities. `nearest` is
-the folder of the first case that an arm would show, without any model. `ceiling` is the share of messages whose folder
-is among the six shown: more than that, no model can copy.
+the nearest case. Arms: nothing, the last six, six at random, the best six by BM25, by vectors, and by the skill graph
+with and without communities. `nearest` is the folder of the first case that an arm would show, without any model.
+`ceiling` is the share of messages whose folder is among the six shown: more than that, no model can copy.
+
+    python benchmarks/cases.py --banking77 train.csv --people 12 --every 4 --model FILE --train FOLDER
+
+trains a LoRA by GRPO on other people's messages, of other subjects and folders: those whose folder is among the six of
+the skill graph, with the six, and a quarter of them also without. Then the model is measured before and after, with
+cases and without. `both - the sum` is by how much memory and training together gain more than the sum of what each
+gains alone. What is in FOLDER already isn't done again.
 
 Data: banking77 or CLINC150 as a CSV file with the columns text and category, or ABCD (MIT). Of ABCD, the messages are
 sentences of the guidelines for agents, whose subjects are the cases that they are about. Few of them say what the case
@@ -54,12 +60,13 @@ import random
 import re
 import sys
 import tempfile
+from argparse import Namespace
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -68,6 +75,7 @@ import numpy as np
 
 from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
 from agentfw_benchmarks.figures import share_of
+from agentfw_benchmarks.filing import Chooser, Conversation, chooser, train
 from agentfw_memory import Case, GraphSettings, NewSkill, SkillGraph, WordIndex, as_messages, as_text
 from agentfw_memory.graph.index.embedders import open_embedder
 from agentfw_memory.writing.writer import ModelWriter
@@ -78,11 +86,15 @@ NAMES = (
     *("Island", "Jasper", "Kelp", "Lagoon", "Meadow", "Nectar", "Onyx", "Prairie"),
     *("Quartz", "River", "Summit", "Tundra", "Umbra", "Valley", "Willow", "Zephyr"),
 )
+OTHER_NAMES = (
+    *("Aspen", "Birch", "Canyon", "Dune", "Estuary", "Falcon", "Glacier", "Heron"),
+    *("Indigo", "Juniper", "Kestrel", "Lotus", "Maple", "Nimbus", "Opal", "Pebble"),
+    *("Quarry", "Raven", "Sierra", "Thistle", "Ursa", "Violet", "Walnut", "Yarrow"),
+)
+"""Of the people whose messages a model is trained on."""
 ARMS = ("nothing", "last", "random", "BM25", "vectors", "graph", "graph without communities")
 AS_TEXT = ("graph as text", "graph as text, bad too")
 """Two more arms, for a model: cases as text before the request, without and with answers that were wrong."""
-Model = Callable[[Sequence[dict[str, str]], Sequence[str]], str]
-"""Chooses one of some folders for a conversation."""
 
 
 @dataclass(frozen=True)
@@ -112,18 +124,20 @@ def messages_of_abcd(folder: Path) -> dict[str, list[str]]:
     return {name: some for name, some in subjects.items() if len(some) > 2}
 
 
-def streams(subjects: dict[str, list[str]], people: int, length: int, seed: int, most: int) -> list[list[Message]]:
+def streams(
+    subjects: dict[str, list[str]], people: int, length: int, seed: int, most: int, names: Sequence[str] = NAMES
+) -> list[list[Message]]:
     """Return each person's messages, of at most so many subjects. People of a team share subjects and folders."""
     draw, found = random.Random(seed), []
     for person in range(people):
         team = random.Random(f"{seed}/{person // TEAM}")
-        folders = team.sample(NAMES, FOLDERS)
-        names = team.sample(sorted(subjects), min(most, len(subjects)))
-        convention = {name: folders[place % FOLDERS] for place, name in enumerate(team.sample(names, len(names)))}
+        folders = team.sample(names, FOLDERS)
+        some = team.sample(sorted(subjects), min(most, len(subjects)))
+        convention = {name: folders[place % FOLDERS] for place, name in enumerate(team.sample(some, len(some)))}
         swap = dict(zip(folders[:2], reversed(folders[:2]), strict=True)) if person % 2 else {}
         stream = []
         for place in range(length):
-            name = draw.choice(names)
+            name = draw.choice(some)
             folder = convention[name]
             folder = swap.get(folder, folder) if 2 * place >= length else folder
             stream.append(Message(person, draw.choice(subjects[name]), folder, place))
@@ -131,41 +145,8 @@ def streams(subjects: dict[str, list[str]], people: int, length: int, seed: int,
     return found
 
 
-def gguf_model(path: Path) -> Model:
-    """Load a frozen model. The folder is the one whose name it finds the most likely."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    folder, name = (str(path.parent), path.name) if path.suffix == ".gguf" else (str(path), None)
-    extra = {"gguf_file": name} if name else {}
-    tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **extra).eval()
-    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
-
-    known: dict[str, str] = {}
-
-    def choose(conversation: Sequence[dict[str, str]], folders: Sequence[str]) -> str:
-        prompt = "".join(f"<|im_start|>{one['role']}\n{one['content']}<|im_end|>\n" for one in conversation)
-        if prompt in known:  # arms often show the same
-            return known[prompt]
-        start = tokenizer(f"{prompt}<|im_start|>assistant\n", return_tensors="pt", add_special_tokens=False).input_ids
-        names = [[*tokenizer(folder, add_special_tokens=False).input_ids, end] for folder in folders]
-        longest = max(map(len, names))
-        rows = torch.tensor([[*one, *[end] * (longest - len(one))] for one in names])
-        with torch.no_grad():
-            first = model(start, use_cache=True, logits_to_keep=1)  # the prompt is read once for all folders
-            first.cache.batch_repeat_interleave(len(names))
-            rest = model(rows[:, :-1], cache=first.cache).logits
-        logits = torch.cat([first.logits.expand(len(names), 1, -1), rest], 1).log_softmax(-1)
-        scores = [float(row[range(len(one)), one].sum()) for row, one in zip(logits, names, strict=True)]
-        known[prompt] = folders[int(np.argmax(scores))]
-        return known[prompt]
-
-    return choose
-
-
 def measure(
-    streams_of: list[list[Message]], arms: Sequence[str], model: Model | None, seed: int, every: int
+    streams_of: list[list[Message]], arms: Sequence[str], model: Chooser | None, seed: int, every: int
 ) -> dict[str, Any]:
     """Play all streams in turns, once for each arm, and return what was right of every so many messages."""
     result: dict[str, Any] = {"people": len(streams_of), "messages": len(streams_of[0]), "arms": {}}
@@ -176,18 +157,20 @@ def measure(
         played, persons = _played(streams_of, arm, model, seed, every), range(len(streams_of))
         rows = [row for row in played if row[4] % every == 0]
         column = 0 if model else 1
-        right[arm] = [_share([row[column] for row in rows if row[3] == person]) for person in persons]
+        right[arm], nearest = (
+            [_share([row[side] for row in rows if row[3] == person]) for person in persons] for side in (column, 1)
+        )
         quarter = max(len(streams_of[0]) // 4, 1)
         first = [row for row in rows if row[3] % TEAM == TEAM - 1 and row[4] < NEWCOMER]
-        new[arm] = [
-            _share([row[column] for row in first if row[3] == one]) for one in sorted({row[3] for row in first})
-        ]
+        some = sorted({row[3] for row in first})
+        new[arm] = [_share([row[column] for row in first if row[3] == one]) for one in some]
         result["arms"][arm] = {
             **({"right": mean_of(right[arm])} if model else {}),
-            "nearest": mean_of([_share([row[1] for row in rows if row[3] == person]) for person in persons]),
+            "nearest": mean_of(nearest),
             "ceiling": _share([row[2] for row in rows]),
             "by quarter": [_share([row[column] for row in rows if row[4] // quarter == part]) for part in range(4)],
             "by person": right[arm],
+            "nearest by person": nearest,
             "newcomers": _share(new[arm]) if first else None,
         }
     for one, other in (("graph", "random"), ("graph", "BM25"), ("graph", "graph without communities"), AS_TEXT[::-1]):
@@ -198,68 +181,89 @@ def measure(
     return result
 
 
+def lessons(streams_of: list[list[Message]], seed: int) -> list[dict[str, Any]]:
+    """Return the messages whose folder is among the six cases of the graph, with these, and a quarter also without.
+
+    A model that has never said a folder's name without cases learns to do so from those that have some.
+    """
+    asked: list[Conversation] = []
+
+    def nearest(conversation: Conversation, folders: Sequence[str]) -> str:
+        asked.append(conversation)
+        return conversation[-2]["content"]
+
+    played = _played(streams_of, "graph", nearest, seed, 1)
+    found = [
+        {"prompt": prompt, "answer": streams_of[person][place].folder}
+        for whole, (_, _, among, person, place) in zip(asked, played, strict=True)
+        if among
+        for prompt in ((whole, [whole[0], whole[-1]]) if place % 4 == 0 else (whole,))
+    ]
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def trained(streams_of: list[list[Message]], others: list[list[Message]], options: Namespace) -> dict[str, Any]:
+    """Measure a model as it is and after a training on others' messages, each without cases and with the graph's."""
+    work = Path(options.train)
+    asked = options.model, options.template
+    adapter = train(*asked, lessons(others, options.seed), work / "runs", options.updates, options.rate)
+    arms: dict[str, Any] = {}
+    for name, version in (("frozen", None), ("trained", adapter)):
+        kept = work / f"{name}.json"
+        if not kept.exists():
+            measured = measure(streams_of, ("graph", "nothing"), chooser(*asked, version), options.seed, options.every)
+            kept.write_text(json.dumps(measured), "utf-8")
+        arms[name] = json.loads(kept.read_text("utf-8"))["arms"]
+    cells = {"neither": ("frozen", "nothing"), "memory": ("frozen", "graph")}
+    cells |= {"training": ("trained", "nothing"), "both": ("trained", "graph")}
+    right = {name: arms[side][arm]["by person"] for name, (side, arm) in cells.items()}
+    right["nearest"] = arms["trained"]["graph"]["nearest by person"]
+    parts = zip(right["memory"], right["training"], right["neither"], strict=True)
+    beyond = difference_of(right["both"], [memory + training - neither for memory, training, neither in parts])
+    against = {f"both - {name}": difference_of(right["both"], right[name]) for name in ("nearest", "memory")}
+    return {"right": {name: mean_of(some) for name, some in right.items()}, **against, "both - the sum": beyond}
+
+
 def _share(right: Sequence[float]) -> float:
     return float(np.mean(right))
 
 
 def _played(
-    streams_of: list[list[Message]], arm: str, model: Model | None, seed: int, every: int
+    streams_of: list[list[Message]], arm: str, model: Chooser | None, seed: int, every: int
 ) -> list[tuple[float, float, float, int, int]]:
     """Return (right, nearest right, folder among those shown, person, place) of each message."""
     draw, embedder = random.Random(f"{seed}/{arm}"), open_embedder("wordllama")
     settings = GraphSettings(share_learned=True)
     if arm == "graph without communities":
         settings = replace(settings, community_weight=0.0)
-    seen: list[list[Message]] = [[] for _ in streams_of]
-    vectors: list[list[Any]] = [[] for _ in streams_of]
     rows = []
-    newcomers = [stream for stream in streams_of if stream[0].person % TEAM == TEAM - 1]
-    others = [stream for stream in streams_of if stream not in newcomers]
-    order = [one for group in (others, newcomers) for turn in zip(*group, strict=True) for one in turn]
+    order = sorted(chain(*streams_of), key=lambda one: (one.person % TEAM == TEAM - 1, one.place, one.person))
     with SkillGraph.open(":memory:", tenant="cases", embedder="wordllama", settings=settings) as graph:
         for message in order:
-            own = seen[message.person]
-            cases = _chosen(arm, message, own, vectors[message.person], graph, draw, embedder)
-            folders = sorted({one.folder for one in streams_of[message.person]})
-            answer, asked = "", model is not None and message.place % every == 0
-            if model is not None and asked:
+            stream = streams_of[message.person]
+            cases = _chosen(arm, message, stream[: message.place], graph, draw, embedder)
+            folders = sorted({one.folder for one in stream})
+            answer = ""
+            if model is not None and message.place % every == 0:
                 system = f"File the message into one of these folders: {', '.join(folders)}. Answer with the folder."
-                if arm in AS_TEXT:
-                    before = [{"role": "system", "content": f"{system}\n\n{as_text(cases)}"}]
-                else:
-                    before = [{"role": "system", "content": system}, *as_messages(cases)]
-                answer = model([*before, {"role": "user", "content": message.text}], folders)
+                told, whole = ([], f"{system}\n\n{as_text(cases)}") if arm in AS_TEXT else (as_messages(cases), system)
+                asked = [{"role": "system", "content": whole}, *told, {"role": "user", "content": message.text}]
+                answer = model(asked, folders)
             nearest = next((case.answer for case in reversed(cases) if case.good), "")
             ceiling = float(message.folder in {case.answer for case in cases})
-            rows.append(
-                (
-                    float(answer == message.folder),
-                    float(nearest == message.folder),
-                    ceiling,
-                    message.person,
-                    message.place,
-                )
-            )
-            own.append(message)
-            if arm in ("vectors",):
-                vectors[message.person].append(embedder.embed([message.text])[0])
+            right = float(answer == message.folder), float(nearest == message.folder), ceiling
+            rows.append((*right, message.person, message.place))
             if arm.startswith("graph"):
+                given, used = answer or nearest, [case.id for case in cases[-1:]]
                 trip = {"id": f"{message.person}/{message.place}", "user": f"p{message.person}", "query": message.text}
-                used = [case.id for case in cases]
-                given = answer if asked else nearest
-                learned = {**trip, "answer": given, "corrected": message.folder, "skills": used[-1:]}
+                learned = {**trip, "answer": given, "corrected": message.folder, "skills": used}
                 graph.learn(learned, float(given == message.folder))
     return rows
 
 
 def _chosen(
-    arm: str,
-    message: Message,
-    own: Sequence[Message],
-    vectors: Sequence[Any],
-    graph: SkillGraph,
-    draw: random.Random,
-    embedder: Any,
+    arm: str, message: Message, own: Sequence[Message], graph: SkillGraph, draw: random.Random, embedder: Any
 ) -> list[Case]:
     """Return the cases that an arm shows, the best last."""
     if arm.startswith("graph"):
@@ -276,7 +280,7 @@ def _chosen(
         scores = index.question(message.text, None).scores(np.arange(len(own)))
         places = [int(place) for place in np.argsort(scores, kind="stable")]
     elif arm == "vectors" and own:
-        scores = np.stack(vectors) @ embedder.embed([message.text])[0]
+        scores = embedder.embed([one.text for one in own]) @ embedder.embed([message.text])[0]
         places = [int(place) for place in np.argsort(scores, kind="stable")]
     return [Case("", own[place].text, own[place].folder, 1.0, "") for place in places[-SHOWN:]]
 
@@ -411,21 +415,15 @@ def airline(folder: Path, embedder: str = "", tape: bool = False) -> dict[str, A
             turns, task = run["traj"], run["info"]["task"]
             spoken = [turn["content"].replace("###STOP###", "").strip() for turn in turns if turn["role"] == "user"]
             results = {turn["tool_call_id"]: turn["content"] for turn in turns if turn["role"] == "tool"}
-            calls = [
-                (
-                    call["function"]["name"],
-                    call["function"]["arguments"],
-                    results.get(call["id"], "").startswith("Error"),
-                )
-                for turn in turns
-                for call in turn.get("tool_calls") or ()
-            ]
+            made = [call for turn in turns for call in turn.get("tool_calls") or ()]
+            failing = [results.get(call["id"], "").startswith("Error") for call in made]
+            told = [(call["function"]["name"], call["function"]["arguments"]) for call in made]
+            calls = [(*call, failed) for call, failed in zip(told, failing, strict=True)]
             changes = [f"{name}({given})" for name, given, failed in calls if not (failed or READING.match(name))]
             if run["trial"] == 3:
                 asked.append((spoken[0], task["user_id"]))
-                right.append(
-                    {_call(one["name"], one["kwargs"]) for one in task["actions"] if not READING.match(one["name"])}
-                )
+                needed = [one for one in task["actions"] if not READING.match(one["name"])]
+                right.append({_call(one["name"], one["kwargs"]) for one in needed})
                 continue
             name = f"{run['task_id']}/{run['trial']}"
             about = {"user": task["user_id"], "conversation": name, "at": STARTS + 86_400 * run["trial"]}
@@ -498,9 +496,17 @@ def show(result: dict[str, Any]) -> None:
         newcomers = "-" if one["newcomers"] is None else f"{one['newcomers']:.2f}"
         rows.append([arm, right, shown(one["nearest"]), f"{one['ceiling']:.2f}", quarters, newcomers])
     print_aligned(["arm", "right", "nearest alone", "ceiling", "by quarter", "newcomers"], rows)
-    for name, figure in result.items():
-        if " - " in name:
-            print(f"{name}: {shown(figure)}")
+    show_differences(result)
+
+
+def show_differences(result: dict[str, Any]) -> None:
+    for name in (name for name in result if " - " in name):
+        print(f"{name}: {shown(result[name])}")
+
+
+def show_trained(result: dict[str, Any]) -> None:
+    print_aligned(["what the model has", "right"], [[name, shown(one)] for name, one in result["right"].items()])
+    show_differences(result)
 
 
 def show_forum(result: dict[str, Any]) -> None:
@@ -516,6 +522,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__, model="", abcd="", banking77="", people=4, messages=40, subjects=16, every=1, seed=0, arms=[*ARMS]
     )
+    parser.add_argument("--template", default="", help="chat template, such as chatml. Default: the model's")
+    parser.add_argument("--train", default="", help="folder for a training")
+    for name, default in (("--others", 8), ("--updates", 9), ("--rate", 1e-3)):
+        parser.add_argument(name, type=type(default), default=default, help="of the training")
     parser.add_argument("--posts", type=Path, help="Posts.xml of a Stack Exchange: measure the forum instead")
     parser.add_argument("--tau", type=Path, help="a clone of tau-bench: count what is kept of its airline instead")
     parser.add_argument("--tape", action="store_true", help="hear the airline's customers with a model's answers")
@@ -528,9 +538,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     if not (options.abcd or options.banking77):
         raise SystemExit("name the data: --abcd FOLDER, --banking77 FILE.csv, --posts FILE.xml or --tau FOLDER")
     known = messages_of_abcd(Path(options.abcd)) if options.abcd else messages_of_csv(Path(options.banking77))
-    model = gguf_model(Path(options.model)) if options.model else None
     people = streams(known, options.people, options.messages, options.seed, options.subjects)
-    return tell(measure(people, options.arms, model, options.seed, options.every), options.json, show)
+    if options.train:
+        said = {message.text for stream in people for message in stream}
+        rest = {name: some for name, some in known.items() if said.isdisjoint(some)}
+        others = streams(rest, options.others, options.messages, options.seed, options.subjects, OTHER_NAMES)
+        return tell(trained(people, others, options), options.json, show_trained)
+    asked = chooser(options.model, options.template) if options.model else None
+    return tell(measure(people, options.arms, asked, options.seed, options.every), options.json, show)
 
 
 if __name__ == "__main__":

@@ -66,11 +66,7 @@ PROGRAMS = [
         lambda found: [len(row["suits"]) for row in found["rows"]] == [8] * 4,
         ("peft",),
     ),
-    Program(
-        "additions sampling --answers 4 --tokens 8 --repeats 1 --shown 4 --model {model}",
-        speeds,
-        ("psutil",),
-    ),
+    Program("additions sampling --answers 4 --tokens 8 --repeats 1 --shown 4 --model {model}", speeds, ("psutil",)),
     Program(
         "trl_side_by_side --workload group --sides tree trl --scale 0.05 --repeats 1 --steps 2 --threads 1",
         lambda found: found["results"][0]["sides"][1]["gradient apart"] < 1e-4,
@@ -118,11 +114,7 @@ PROGRAMS = [
         lambda found: (found["places still taken"], found["of so many"]) == (0, 1000),
         ("uvicorn",),
     ),
-    Program(
-        "gateway_speed overhead --requests 4 --at-once 5 --turns 2 --rounds 2",
-        overheads,
-        ("uvicorn",),
-    ),
+    Program("gateway_speed overhead --requests 4 --at-once 5 --turns 2 --rounds 2", overheads, ("uvicorn",)),
     Program(
         "gateway_replicas --sessions 20 --users 10 --kills 2 --failovers 1 --calm 2",
         lambda found: (
@@ -229,8 +221,7 @@ def test_the_circle_goes_round_with_a_model_of_ones_own(learn: list[str], tmp_pa
         pytest.importorskip(module)
     size = ["--conversations", "8", "--measured", "2", "--words", "30", "--updates", "1", "--tasks", "2"]
     # Half of the tokens end an answer: those that are cut off teach nothing.
-    ends = list(range(0, 384, 2))
-    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128, eos_token_id=ends)
+    model = make_model(tmp_path / "model", hidden_size=64, intermediate_size=128, eos_token_id=[*range(0, 384, 2)])
 
     result = printed_by("real_circle", *learn, "--model", model, "--work", tmp_path / "work", *size)
 

@@ -11,11 +11,10 @@ import pytest
 pytestmark = [pytest.mark.nightly, pytest.mark.slow]
 
 kills = importlib.import_module("kills")
+WORDS = [["runs", "--case", "rounds"], ["trainings", "--case", "bandit"], ["replicas"], ["agents"]]
 
 
-@pytest.mark.parametrize(
-    "words", [["runs", "--case", "rounds"], ["trainings", "--case", "bandit"], ["replicas"], ["agents"]]
-)
+@pytest.mark.parametrize("words", WORDS)
 def test_what_is_killed_ends_as_if_undisturbed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     if "replicas" in words and not sys.platform.startswith("linux"):
         pytest.skip("finds its replicas in /proc")

@@ -6,7 +6,10 @@ import importlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from agentfw import Message
 
 pytestmark = pytest.mark.nightly
 
@@ -19,19 +22,15 @@ def sets(tmp_path: Path) -> list[str]:
     (tmp_path / "xquad").mkdir()
     for code, subjects in (("en", ("harbour", "violin", "garden")), ("zh", ("港口", "小提琴", "花园"))):
         paragraphs = [{"context": f"{one} 1, {one} 2", "qas": [{"question": f"{one}?"}]} for one in subjects]
-        (tmp_path / f"xquad/xquad.{code}.json").write_text(
-            json.dumps({"data": [{"title": code, "paragraphs": paragraphs}]})
-        )
+        told = json.dumps({"data": [{"title": code, "paragraphs": paragraphs}]})
+        (tmp_path / f"xquad/xquad.{code}.json").write_text(told)
     return ["--data", str(tmp_path), "--json"]
 
 
-def test_public_sets_are_asked_beside_words_vectors_and_parts(
-    sets: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_public_sets_are_asked_beside_words_and_vectors(sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("bm25s")
-    result = load("memory_questions").main(
-        [*sets, "--sets", "xquad-en", "xquad-zh", "--embedders", "hash", "hash:64", "--parts"]
-    )
+    sizes = ["--sets", "xquad-en", "xquad-zh", "--embedders", "hash", "hash:64", "--parts"]
+    result = load("memory_questions").main([*sets, *sizes])
 
     assert json.loads(capsys.readouterr().out) == result
     assert [row["questions"] for row in result["sets"]] == [3, 3]
@@ -62,9 +61,26 @@ def test_recorded_work_becomes_cases(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert load("cases").main(["--tau", str(tmp_path), "--embedder", "hash", "--tape"])["sentences"] == 1
 
 
-def test_a_skill_is_chosen_better_by_whoever_knows_how_it_went_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_trained_on_others_files_with_cases_and_without(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    cases, making, model, known = load("cases"), load("agentfw_plugins.models.making"), tmp_path / "m", tmp_path / "csv"
+    shown = [([Message("user", "Card lost")], name) for name in cases.OTHER_NAMES]
+    making.write_folder(model, making.word_tokenizer(shown, r" ?\w+|[^\w]"), about=making.ABOUT)
+    making.train(model, shown, making.Recipe(steps=80, rate=1e-2))
+    rows = [f"{verb} {what},{what}" for what in ("card", "fee", "pin", "loan") for verb in ("Lost", "Need", "Bad")]
+    known.write_text("\n".join(["text,category", *rows]))
+    size = ["--people=4", "--messages=8", "--subjects=2", "--others=4", "--updates=2", "--every=2", "--json"]
+    chosen = ["--model", str(model), "--banking77", str(known), "--train", str(tmp_path), *size]
+    result = cases.main(chosen)
+    parts = (result["right"][name]["mean"] for name in ("both", "memory", "training", "neither"))
+    assert result["both - the sum"]["mean"] == pytest.approx(np.dot([*parts], [1, -1, -1, 1]))
+    asked = "".join(path.read_text() for path in tmp_path.glob("runs/*/rollouts/*/episodes.jsonl"))
+    assert asked.count("\n") == 2 * 8 * 8
+    assert not any(name in asked for name in cases.NAMES), "nobody who is measured was trained on"
+    assert cases.main(chosen) == result, "parts that are there aren't done again"
+
+
+def test_a_skill_is_chosen_better_with_outcomes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("bm25s")
     tasks = [
         {"text": f"{verb} a {what}", "skill": f"{what}-{office}", "user": office, "earlier": verb == "Write"}
@@ -78,7 +94,6 @@ def test_a_skill_is_chosen_better_by_whoever_knows_how_it_went_before(
         (tmp_path / name / "SKILL.md").write_text(f"{head}Ask for the {name.partition('-')[0]} first.")
     (tmp_path / "tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)))
     folders = ["--skills", str(tmp_path), "--tasks", str(tmp_path / "tasks.jsonl")]
-
     result = load("skill_choice").main([*folders, "--sizes", "60", "--json"])
 
     assert json.loads(capsys.readouterr().out) == result

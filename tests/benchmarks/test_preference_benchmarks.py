@@ -14,7 +14,6 @@ pytestmark = pytest.mark.nightly
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-
 load = importlib.import_module
 
 
@@ -26,9 +25,8 @@ def test_films_are_compared_on_every_split(tmp_path: Path, capsys: pytest.Captur
     lines = ["user_id:token\titem_id:token\trating:float", *(f"{user}\t{item}\t5" for user, item in sorted(ratings))]
     (tmp_path / "tiny.inter").write_text("\n".join(lines))
     people = [f"{user}\t{20 + user}\t{'FM'[user % 2]}\t{('judge', 'cook')[user % 2]}" for user in range(50)]
-    (tmp_path / "tiny.user").write_text(
-        "\n".join(["user_id:token\tage:token\tgender:token\toccupation:token", *people])
-    )
+    columns = "user_id:token\tage:token\tgender:token\toccupation:token"
+    (tmp_path / "tiny.user").write_text("\n".join([columns, *people]))
     given = ["--data", str(tmp_path), "--name", "tiny", "--seeds", "2", "--epochs", "6"]
 
     result = load("preference").main(["movielens", *given, "--json"])

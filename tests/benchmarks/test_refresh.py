@@ -57,10 +57,8 @@ def test_a_name_that_no_result_has_is_refused(capsys: pytest.CaptureFixture[str]
 def test_a_result_that_is_printed_from_runs_of_earlier_code_is_not_kept(tmp_path: Path) -> None:
     run = agentfw.run("inbox", episodes=1, runs=tmp_path / "runs")
     program = tmp_path / "printing.py"
-    program.write_text(
-        f"from agentfw.runs import RunFolder\nimport json, pathlib\n"
-        f"print(json.dumps(RunFolder.open(pathlib.Path({str(run.folder.path)!r})).id))\n"
-    )
+    printed = f"json.dumps(RunFolder.open(pathlib.Path({str(run.folder.path)!r})).id)"
+    program.write_text(f"from agentfw.runs import RunFolder\nimport json, pathlib\nprint({printed})\n")
     assert measure([str(program)]).result == run.folder.id
 
     lock = run.folder.path / "package" / "lock.json"
