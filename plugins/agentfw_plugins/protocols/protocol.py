@@ -360,8 +360,10 @@ def call_deltas(chunk: Mapping[str, Any]) -> Iterator[tuple[int, str, str, str]]
     """The parts of calls in a chunk: the call's index, its id, its name, and more of its arguments."""
     for place, part in enumerate(objects(table(choice_of(chunk).get("delta")).get("tool_calls"))):
         function, index = table(part.get("function")), part.get("index")
-        words = (str(part.get("id") or ""), str(function.get("name") or ""), str(function.get("arguments") or ""))
-        yield (index if isinstance(index, int) else place, *words)
+        more = function.get("arguments") or ""
+        more = more if isinstance(more, str) else json.dumps(more, ensure_ascii=False)  # some servers send the object
+        words = (str(part.get("id") or ""), str(function.get("name") or ""))
+        yield (index if isinstance(index, int) else place, *words, more)
 
 
 def parsed(content: str | bytes) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,20 @@ def test_a_stream_is_read_as_it_was_written(protocol: Protocol) -> None:
     assert within(REPLY["choices"], reply.whole()["choices"])
     assert within(REPLY["usage"], reply.whole()["usage"])
     assert "".join(filter(None, told)) == "Sunny."
+
+
+@pytest.mark.parametrize("name", ["responses", "messages", "google"])
+def test_arguments_that_a_server_sends_as_an_object_are_told_as_json(name: str) -> None:
+    chunk = {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "weather", "arguments": {"city": "Köln"}}}]}
+    writer = protocols()[name].writer(Body({"model": "served"}))
+    told = b"".join([*writer.take({"id": "1", "choices": [{"index": 0, "delta": chunk}]}), *writer.end()]).splitlines()
+
+    reply = StreamedReply(protocols()[name].reader)
+    for line in told:
+        reply.take(line)
+
+    (call,) = reply.whole()["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"city": "Köln"}
 
 
 @pytest.mark.parametrize("protocol", CONVERSING, ids=lambda protocol: protocol.name)
