@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import click
 
-from agentfw.boundary.metadata import EntryPoint, entry_points
+from agentfw.boundary import metadata
+from agentfw.boundary.metadata import EntryPoint
 from agentfw_cli.common import load_command, unknown_name
 
 _GROUP = "agentfw.data"
@@ -47,7 +48,7 @@ class _Worlds(click.Group):
         """Who offers a command, by the world's name."""
 
         found: dict[str, list[EntryPoint]] = {}
-        for entry in sorted(entry_points(_GROUP), key=lambda entry: entry.name):
+        for entry in sorted(metadata.entry_points(_GROUP), key=lambda entry: entry.name):
             verb, _, world = entry.name.partition(".")
             if verb == self.name:
                 found.setdefault(world, []).append(entry)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.boundary.metadata import EntryPoint, blame, entry_points
+from agentfw.boundary import metadata
+from agentfw.boundary.metadata import EntryPoint, blame
 from agentfw.boundary.output import data_kept, data_stream, struck_streams
 from agentfw.errors import AgentfwError, StorageError, UntrustedError, disk_fix, in_words, is_failure
 from agentfw.printing.out import Out
@@ -157,7 +158,7 @@ def _from_plugins() -> dict[str, list[EntryPoint]]:
     What has the name of a command of agentfw, or of another plugin, is there by its qualified name.
     """
 
-    entries = [entry for entry in entry_points(_GROUP) if entry.name.isprintable()]
+    entries = [entry for entry in metadata.entry_points(_GROUP) if entry.name.isprintable()]
     names = [*filter(_place, _OWN), *(entry.name for entry in entries)]
     found: dict[str, list[EntryPoint]] = {}
     for entry in entries:
@@ -243,7 +244,6 @@ def _take_descriptors() -> None:
 
 
 def _guarded(arguments: list[str], debug: bool) -> int:
-
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a bar or half an emoji on a terminal that can't show it is no error
             stream.reconfigure(errors="replace")
@@ -285,7 +285,6 @@ def _guarded(arguments: list[str], debug: bool) -> int:
 
 def _allowed(arguments: list[str]) -> Any:
     """Execute a command. On a terminal, whoever has to allow something first is asked, and the command begins again."""
-
     while True:
         try:
             return cli.main(arguments, prog_name="agentfw", standalone_mode=False)
@@ -319,7 +318,6 @@ def _unexpected(error: BaseException, out: Out) -> int:
 
 def _flush() -> None:
     """Write what is buffered. Here, and not when Python ends: a reader that is gone, or a full disk, is noticed now."""
-
     try:
         data_stream().flush()
     except BrokenPipeError:
