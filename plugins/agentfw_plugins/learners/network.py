@@ -27,7 +27,7 @@ from agentfw.errors import MissingExtraError, SettingsError, UsageError
 from agentfw.seeds import Seeds
 
 from ..models import choose_device, load_base, locate, other_layers, own_attention, require_trainable
-from ..models.base import computed_like_base, machine_memory
+from ..models.base import computed_like_base, machine_memory, to_bf16
 from ..models.locate import copy_but_weights
 from ..models.sharding import divide, gathered, here, hollow, part_like, whole
 from .group import Ranks
@@ -438,12 +438,6 @@ class MasterWeights:
         """Let the model compute with what the masters are now."""
         for rounded, master in zip(self._rounded, self.weights, strict=True):
             rounded.copy_(master)
-
-
-def to_bf16(weights: Iterable[torch.nn.Parameter]) -> None:
-    """Round weights in place. A model's buffers stay in fp32, as when transformers loads it in bf16."""
-    for weight in weights:
-        weight.data = weight.data.to(torch.bfloat16)
 
 
 def _hand_over(master: Any, rounded: torch.Tensor) -> None:

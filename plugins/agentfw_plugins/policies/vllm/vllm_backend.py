@@ -114,7 +114,7 @@ _WEIGHTS = 0.6
 def beside(settings: Mapping[str, Any], plan: Plan, share: float = 1.0) -> dict[str, Any]:
     """The settings of a vLLM that gets this share of its GPU, where the engine's plan places it.
 
-    Beside a learner whose copy of the model fits, too, it stays awake: to sleep and to wake copies all weights.
+    It stays awake beside a learner whose copy of the model fits, too: sleeping and waking copy all weights.
     """
     if not plan.playing:
         return dict(settings)
