@@ -13,6 +13,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import AgentfwError, Interruption, PluginError, SettingsError, in_words
@@ -78,6 +79,9 @@ def function_at(path: str, setting: str) -> Callable[..., Any]:
     module, colon, name = path.partition(":")
     if not (module and colon and name):
         raise SettingsError(f'{setting}: "{path}" isn\'t of the form package.module:function', fix=form)
+    # As for `python -m`, but at the end: nothing that is installed can be replaced by a file of the same name.
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
     try:
         found = let_in(f"{path} ({setting})", lambda: object_at(path))
     except ImportFailed as failure:

@@ -21,7 +21,6 @@ import os
 import shlex
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -184,9 +183,6 @@ class Program(SessionEnvironment):
 
     def __init__(self, settings: ProgramSettings) -> None:
         self.settings = settings
-        # As for `python -m`, but at the end: nothing that is installed can be replaced by a file of the same name.
-        if (here := str(Path.cwd())) not in sys.path:
-            sys.path.append(here)
         self._function = function_at(settings.function, "environment.function") if settings.function else None
 
     def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
