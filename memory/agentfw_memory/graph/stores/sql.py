@@ -13,7 +13,6 @@ the few things are written in which databases differ.
 from __future__ import annotations
 
 import time
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -136,15 +135,15 @@ class Store(ABC):
     def head(self) -> Head:
         """Return what is known of the tenant as a whole. It is asked before each call of a graph, so it is fast."""
         sql = (
-            "SELECT t.identity, t.counter, t.forgotten, t.next_number, t.embedder, t.embedder_version, t.dimensions, "
+            "SELECT t.counter, t.forgotten, t.next_number, t.embedder, t.embedder_version, t.dimensions, "
             f"(SELECT e.row FROM {self.prefix}edge e WHERE e.tenant = t.tenant ORDER BY e.row DESC LIMIT 1), "
             f"EXISTS (SELECT 1 FROM {self.prefix}version v WHERE v.tenant = t.tenant AND v.expires_at <= ? "
             f"AND v.valid_to IS NULL) FROM {self.prefix}tenant t WHERE t.tenant = ?"
         )
         (row,) = self._rows(sql, [self._clock(), self._tenant])
-        identity, counter, forgotten, next_number, name, version, dimensions, edge, expired = row
+        counter, forgotten, next_number, name, version, dimensions, edge, expired = row
         maker = _maker(name, version, dimensions)
-        return Head(identity, counter, forgotten, next_number, maker, edge or 0, bool(expired))
+        return Head(counter, forgotten, next_number, maker, edge or 0, bool(expired))
 
     def read(self, *readings: Reading) -> list[list[tuple[Any, ...]]]:
         """Return the rows of each. A server is asked for all of them at once."""
@@ -223,8 +222,7 @@ class Store(ABC):
         find = f"SELECT tenant FROM {self.prefix}tenant WHERE name = ?"
         if not (rows := self._rows(find, [self.tenant])):
             with self._transaction():
-                sql = f"INSERT INTO {self.prefix}tenant (name, identity) VALUES (?, ?) ON CONFLICT DO NOTHING"
-                self._run(sql, [self.tenant, uuid.uuid4().hex])
+                self._run(f"INSERT INTO {self.prefix}tenant (name) VALUES (?) ON CONFLICT DO NOTHING", [self.tenant])
                 rows = self._rows(find, [self.tenant])
         return int(rows[0][0])
 
@@ -373,7 +371,6 @@ class Store(ABC):
 
 TENANT = {
     "name": "text",
-    "identity": "text",
     "counter": "integer",
     "forgotten": "integer",
     "next_number": "integer",
@@ -382,8 +379,12 @@ TENANT = {
     "dimensions": "integer",
 }
 """The columns of the table of tenants, besides the number of each."""
-_DEFAULTS = {"name": "NOT NULL UNIQUE", "identity": "NOT NULL", "counter": "NOT NULL DEFAULT 0"}
-_DEFAULTS |= {"forgotten": "NOT NULL DEFAULT 0", "next_number": "NOT NULL DEFAULT 1"}
+_DEFAULTS = {
+    "name": "NOT NULL UNIQUE",
+    "counter": "NOT NULL DEFAULT 0",
+    "forgotten": "NOT NULL DEFAULT 0",
+    "next_number": "NOT NULL DEFAULT 1",
+}
 
 
 def create_statements(

@@ -164,8 +164,6 @@ class EmbedderRecord:
 class Head:
     """What is known of a tenant as a whole, as of one moment."""
 
-    identity: str
-    """Random id of this store and tenant. A cache made for another identity is discarded."""
     counter: int
     """The number of the last change."""
     forgotten: int
