@@ -116,6 +116,21 @@ def meetings(path: Path) -> Iterator[World]:
         yield World(f"meeting {number}", notes, asked)
 
 
+def scenes(path: Path) -> Iterator[World]:
+    """Scenes of a series, all in one memory, with questions about what is said in one of them."""
+    notes: dict[str, NewSkill] = {}
+    asked: list[Asked] = []
+    for scene in json.loads(path.read_text("utf-8"))["data"]:
+        (dialogue,) = scene["paragraphs"]
+        for turn in dialogue["utterances:"]:  # the colon is the file's
+            speaker, when = " and ".join(turn["speakers"]), 1e9 + 10.0 * len(notes)
+            notes[f"{scene['title']} {turn['uid']}"] = _shared(speaker, f"{speaker}: {turn['utterance']}", when)
+        for one in dialogue["qas"]:
+            wanted = frozenset(f"{scene['title']} {answer['utterance_id']}" for answer in one["answers"])
+            asked.append(Asked(one["question"], READER, wanted))
+    yield World("scenes", notes, _some(asked, 400))
+
+
 def squad(*, most: int = 1200) -> Callable[[Path], Iterator[World]]:
     """Return a reader of files like those of SQuAD: all paragraphs are notes, and some questions are asked."""
 
@@ -230,6 +245,10 @@ SETS: tuple[QuestionSet, ...] = (
     QuestionSet(
         *("qmsum", "conversations", "english", f"{_HUB}Yale-LILY/QMSum", "MIT"),
         *("QMSum/data/ALL/jsonl/test.jsonl", meetings),
+    ),
+    QuestionSet(
+        *("friendsqa", "conversations", "english", f"{_HUB}emorynlp/FriendsQA", "Apache-2.0"),
+        *("FriendsQA/dat/friendsqa_tst.json", scenes),
     ),
     QuestionSet(
         *("cranfield", "documents", "english", f"{_HUB}oussbenk/cranfield-trec-dataset", "not stated"),
