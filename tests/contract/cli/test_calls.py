@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -69,9 +70,9 @@ def test_a_tool_that_fails_at_each_call_is_in_the_table(agentfw: Agentfw, instal
 def test_the_call_that_a_process_died_in_is_named(agentfw: Agentfw, install: Callable[..., None]) -> None:
     install("agentfw-failing", "[agentfw]\nfailing = agentfw_failing\n", FAILING)
     Path("deadly").touch()
-    path = ":".join([str(Path("site").resolve()), str(SITE)])
-    code = f"import sys; sys.path[:0] = {path.split(':')!r}; from agentfw_cli.main import main; main(sys.argv[1:])"
-    died = subprocess.run([sys.executable, "-c", code, *RUN], capture_output=True, check=False, text=True)
+    path = os.pathsep.join([str(Path("site").resolve()), str(SITE)])
+    command, environment = [sys.executable, "-m", "agentfw", *RUN], {**os.environ, "PYTHONPATH": path}
+    died = subprocess.run(command, capture_output=True, check=False, text=True, env=environment)
     assert died.returncode == 9, died.stderr
 
     shown = agentfw("runs", "show", "last")

@@ -1,4 +1,7 @@
-"""Commands of plugins stand beside ours, are loaded when they are called, and take no other's place."""
+"""Commands of plugins stand beside ours, are loaded when they are called, and take no other's place.
+
+So do the commands that make and check the data of worlds.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-Agentfw = Callable[..., Any]
+import pytest
+from command_line import Agentfw
+
 Install = Callable[..., None]
 
 TEA = """
@@ -16,26 +21,27 @@ import click
 def tea(cups):
     print(cups, "cups")
 """
+BOMB = "raise RuntimeError('boom')"
 
 
-def test_a_command_of_a_plugin_is_listed_and_called(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-tea", "[agentfw.commands]\ntea = agentfw_tea:tea\n", TEA)
+@pytest.mark.parametrize(
+    ("entry", "group"), [("[agentfw.commands]\n", ()), ("[agentfw.data]\nmake.", ("data", "make"))]
+)
+def test_a_command_of_a_plugin_is_listed_and_called_and_a_broken_one_breaks_no_other(
+    agentfw: Agentfw, install: Install, entry: str, group: tuple[str, ...]
+) -> None:
+    install("agentfw-tea", f"{entry}tea = agentfw_tea:tea\n", TEA)
+    install("agentfw-bomb", f"{entry}bomb = agentfw_bomb:bomb\n", BOMB)
 
-    assert "tea from agentfw-tea" in " ".join(agentfw("--help").out.split())
-    assert agentfw("tea", "--cups", "3").out == "3 cups\n"
-    assert agentfw("tea", "--cups", "many").code == 2
-    assert 'did you mean "tea"?' in agentfw("teaa").err
-
-
-def test_help_does_not_import_it(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-bomb", "[agentfw.commands]\nbomb = agentfw_bomb:bomb\n", "raise RuntimeError('boom')")
-
-    assert agentfw("--help").code == 0
-    broken = agentfw("bomb")
-
+    assert "tea from agentfw-tea" in " ".join(agentfw(*group, "--help").out.split())
+    assert agentfw(*group, "tea", "--cups", "3").out == "3 cups\n"
+    assert agentfw(*group, "tea", "--cups", "many").code == 2
+    slip, broken = agentfw(*group, "teaa"), agentfw(*group, "bomb")
+    assert (slip.code, 'did you mean "tea"?' in slip.err) == (2, True)
     assert broken.code == 3
-    assert "RuntimeError: boom" in broken.err
+    assert "agentfw-bomb 1.0.0 can't be imported: RuntimeError: boom" in broken.err
     assert "pip install --upgrade agentfw-bomb" in broken.err
+    assert "tea" not in agentfw("data", "check", "--help").out
 
 
 def test_what_is_no_command_is_told(agentfw: Agentfw, install: Install) -> None:
@@ -48,7 +54,7 @@ def test_what_is_no_command_is_told(agentfw: Agentfw, install: Install) -> None:
 
 
 def test_a_plugin_that_is_left_out_has_no_command(agentfw: Agentfw, install: Install, monkeypatch: Any) -> None:
-    install("agentfw-bomb", "[agentfw.commands]\nbomb = agentfw_bomb:bomb\n", "raise RuntimeError('boom')")
+    install("agentfw-bomb", "[agentfw.commands]\nbomb = agentfw_bomb:bomb\n", BOMB)
 
     for names in ("agentfw-bomb", "bomb", "all"):
         with monkeypatch.context() as changed:
@@ -80,10 +86,3 @@ def test_a_plugin_is_made_installed_and_checked(agentfw: Agentfw, monkeypatch: A
 
     assert checked.code == 0, checked.out + checked.err
     assert "promises kept" in checked.out
-
-
-def test_a_broken_promise_ends_with_3(agentfw: Agentfw) -> None:
-    answer = agentfw("plugins", "check", "faulty")
-
-    assert answer.code == 3
-    assert "broken" in answer.out

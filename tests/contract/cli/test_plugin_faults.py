@@ -6,28 +6,25 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from command_line import Agentfw
 
 Install = Callable[..., None]
 
 HEAD = "import agentfw\nfrom agentfw import Component, hookimpl\n"
 
-
 WORLD = """
 from agentfw import Environment, action
 class Odd(Environment):
     headline = "poured"
-    columns = {{"poured": "cups", "spilt": "spilt"}}
+    columns = {"poured": "cups", "spilt": "spilt"}
     def begin(self, world, task):
         self.world = world
         world.observe("thirsty")
-        {begin}
     @action
     def pour(self) -> None:
         "Pour a cup."
         self.world.finish(spilt=1.0)
-    def references(self, task): return {{"nobody": {{"poured": 0.0}}}}
+    def references(self, task): return {"nobody": {"poured": 0.0}}
     def demonstrate(self, moment): return [agentfw.Intervention("pour")]
 @hookimpl
 def agentfw_environments(): return [Component("odd", "agentfw_world:Odd", "Odd")]
@@ -35,7 +32,7 @@ def agentfw_environments(): return [Component("odd", "agentfw_world:Odd", "Odd")
 
 
 def test_a_headline_that_is_not_in_the_outcome_is_left_blank(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-world", "[agentfw]\nworld = agentfw_world\n", HEAD + WORLD.format(begin="pass"))
+    install("agentfw-world", "[agentfw]\nworld = agentfw_world\n", HEAD + WORLD)
 
     answer = agentfw("run", "odd", "--episodes", "2")
 
@@ -141,125 +138,3 @@ def test_the_author_of_a_plugin_that_fails_in_a_run_is_told_where_to_mend_it(
 
     assert f"fix it in {tmp_path}; use --debug" in run.err
     assert "authors" not in run.err
-
-
-CULPRITS = """
-import asyncio
-from agentfw import Environment, Generation, Intervention, Memory, Policy, action
-from agentfw.episode import Call
-from agentfw.tool import Tool, Toolbox
-from agentfw.request import Action
-
-class Panic(BaseException):
-    "As a library written in Rust raises it."
-
-class World(Environment):
-    "Pour."
-    def begin(self, world, task):
-        self.world = world
-        world.observe("thirsty")
-    @action
-    def pour(self) -> None:
-        "Pour a cup."
-        self.world.finish()
-    def demonstrate(self, moment): return [Intervention("pour")]
-
-class Wrong_demonstrate(World):
-    def demonstrate(self, moment): raise KeyError("cup")
-class Odd_demonstrate(World):
-    def demonstrate(self, moment): return [3]
-class Lazy_demonstrate(World):
-    def demonstrate(self, moment):
-        yield "pour"
-        raise KeyError("cup")
-class Panicking_begin(World):
-    def begin(self, world, task): raise Panic("at begin")
-class Panicking_turned(World):
-    def turned(self, turn): raise Panic("at turned")
-    def demonstrate(self, moment): return []
-
-class Answering(Policy):
-    answer = Generation("")
-    async def generate(self, request): return self.answer
-class Number_text(Answering):
-    answer = Generation(5)
-class Text_calls(Answering):
-    answer = Generation("", ("pour",))
-class Unstorable_calls(Answering):
-    answer = Generation("", (Call("pour", {"cup": object()}),))
-class Number_version(Answering):
-    answer = Generation("", version=3)
-class Negative_count(Answering):
-    answer = Generation("", count=-1)
-class Text_tokens(Answering):
-    answer = Generation("", token_ids=("a",), logprobs=(0.0,))
-class Stopping(Policy):
-    async def generate(self, request):
-        asyncio.get_running_loop().stop()
-        await asyncio.sleep(1)
-
-class Panicking_recall(Memory):
-    async def recall(self, query): raise Panic("at recall")
-class Panicking_made(Memory):
-    def __init__(self): raise Panic("when made")
-
-def offered(kind): return [
-    Component(name.lower(), f"{__name__}:{name}", "") for name, each in globals().items()
-    if isinstance(each, type) and issubclass(each, kind) and each.__module__ == __name__
-]
-@hookimpl
-def agentfw_environments(): return offered(Environment)
-@hookimpl
-def agentfw_policies(): return offered(Policy)
-@hookimpl
-def agentfw_memories(): return offered(Memory)
-"""
-
-
-@pytest.mark.parametrize(
-    ("chosen", "words"),
-    [
-        (("wrong_demonstrate",), 'environment "wrong_demonstrate" of agentfw-culprits 1.0.0 failed in demonstrate()'),
-        (("odd_demonstrate",), 'environment "odd_demonstrate" of agentfw-culprits 1.0.0 demonstrated 3, neither'),
-        (("lazy_demonstrate",), 'environment "lazy_demonstrate" of agentfw-culprits 1.0.0 failed in demonstrate()'),
-        (("panicking_begin",), 'environment "panicking_begin" of agentfw-culprits 1.0.0 failed in begin(), episode'),
-        (("panicking_turned",), 'environment "panicking_turned" of agentfw-culprits 1.0.0 failed in turned(), episode'),
-        (("world", "--policy", "number_text"), 'policy "number_text" of agentfw-culprits 1.0.0 answered with text=5'),
-        (("world", "--policy", "text_calls"), 'policy "text_calls" of agentfw-culprits 1.0.0 answered with calls'),
-        (("world", "--policy", "unstorable_calls"), 'policy "unstorable_calls" of agentfw-culprits 1.0.0 failed in'),
-        (("world", "--policy", "number_version"), 'policy "number_version" of agentfw-culprits 1.0.0 answered with v'),
-        (("world", "--policy", "negative_count"), 'policy "negative_count" of agentfw-culprits 1.0.0 answered with c'),
-        (
-            ("world", "--policy", "text_tokens"),
-            'policy "text_tokens" of agentfw-culprits 1.0.0 answered with token_ids',
-        ),
-        (
-            ("world", "--memory", "panicking_recall"),
-            'memory "panicking_recall" of agentfw-culprits 1.0.0 failed in rec',
-        ),
-        (("world", "--memory", "panicking_made"), 'memory "panicking_made" of agentfw-culprits 1.0.0 can\'t be made'),
-    ],
-    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
-)
-def test_who_is_to_blame_is_whose_call_it_was(
-    agentfw: Agentfw, install: Install, chosen: tuple[str, ...], words: str
-) -> None:
-    install("agentfw-culprits", "[agentfw]\nculprits = agentfw_culprits\n", HEAD + CULPRITS)
-
-    answer = agentfw("run", *chosen, "--episodes", "1")
-
-    assert answer.code == 3, answer.err
-    assert words in answer.err
-    assert "bug in agentfw" not in answer.err
-    assert "Traceback" not in answer.err
-
-
-def test_what_no_call_explains_accuses_nobody(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-culprits", "[agentfw]\nculprits = agentfw_culprits\n", HEAD + CULPRITS)
-
-    answer = agentfw("run", "world", "--policy", "stopping", "--episodes", "1")
-
-    assert answer.code == 1
-    assert "Event loop stopped" in answer.err
-    assert "agentfw-culprits" not in answer.err
-    assert "Traceback" not in answer.err

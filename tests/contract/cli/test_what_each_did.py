@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-Agentfw = Callable[..., Any]
+from command_line import Agentfw
+
 Install = Callable[..., None]
 
 CODE = """
@@ -46,9 +46,11 @@ def agentfw_reward_models():
 """
 
 
-def test_each_component_is_told_of(agentfw: Agentfw, install: Install, quick: tuple[str, ...]) -> None:
+def test_each_component_is_told_of(agentfw: Agentfw, install: Install, quick: tuple[str, ...], tmp_path: Path) -> None:
     install("agentfw-diary", "[agentfw]\ndiary = agentfw_diary\n", CODE)
-    parts = ("--memory", "diary", "--reward", "first", "--set", "concurrency=1")
+    file = tmp_path / "taste.py"
+    file.write_text("def short(completion):\n    return 1.0\n", "utf-8")
+    parts = ("--memory", "diary", "--reward", "first", "--reward", f"{file}:short", "--set", "concurrency=1")
 
     answer = agentfw(*quick, *parts)
 
@@ -57,6 +59,7 @@ def test_each_component_is_told_of(agentfw: Agentfw, install: Install, quick: tu
     assert told, answer.out
     assert 0 < int(told[1]) < int(told[2]), "nothing is known in the first episode"
     assert re.search(r"^reward first +scored 1 of 3 episodes$", answer.out, re.M)
+    assert re.search(r"^reward short +scored 3 of 3 episodes$", answer.out, re.M), "by its own name"
     assert told[0] in agentfw("runs", "show", "last").out
     (page,) = Path("runs").glob("*/report.html")
     assert f"recalled in {told[1]} of {told[2]} turns" in page.read_text()
@@ -70,12 +73,3 @@ def test_a_policy_whose_turns_are_all_refused_is_told_of(
     answer = agentfw(*quick, "--policy", "stubborn", "--episodes", "1")
 
     assert re.search(r"^policy stubborn +[\d,]+ turns, and all of its [\d,]+ calls were refused$", answer.out, re.M)
-
-
-def test_what_is_in_a_file_is_told_of_by_its_own_name(agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path) -> None:
-    file = tmp_path / "taste.py"
-    file.write_text("def short(completion):\n    return 1.0\n", "utf-8")
-
-    answer = agentfw(*quick, "--reward", f"{file}:short")
-
-    assert re.search(r"^reward short +scored 3 of 3 episodes$", answer.out, re.M), answer.out
