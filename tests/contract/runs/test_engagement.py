@@ -219,22 +219,19 @@ class Endless(Environment):
         self.world.after(self.delay, self.tick)
 
 
-@pytest.mark.parametrize(("delay", "words"), [(1, "it goes on after 200,000 events"), (0, "at one instant, 0")])
-def test_a_world_that_never_ends_is_named(delay: float, words: str) -> None:
+@pytest.mark.parametrize(
+    ("delay", "words"),
+    [(1, "it goes on after 200,000 events"), (0, "at one instant, 0"), (-1, "a delay of -1")],
+)
+def test_a_world_that_never_ends_or_goes_back_is_named(delay: float, words: str) -> None:
     with pytest.raises(TimelineError, match=rf"the world Endless: .*{words}") as caught:
         play(Endless(delay), Ruled())
     assert caught.value.exit_code == 3
 
 
 def test_how_long_a_world_may_go_on_is_set_by_whoever_runs_it() -> None:
-    engagement = Engagement(Endless(1), Ruled(), horizon=300_000, max_events=300_001)
-    episode = asyncio.run(engagement.run(Task(0, seed=7)))
+    episode = play(Endless(1), Ruled(), horizon=300_000, max_events=300_001)
     assert (episode.finish, episode.ended) == ("horizon", 300_000)
-
-
-def test_a_world_that_schedules_into_the_past_is_named() -> None:
-    with pytest.raises(TimelineError, match=r"the world Endless: .* a delay of -1"):
-        play(Endless(-1), Ruled())
 
 
 # -- reflexes, refusals, tools ---------------------------------------------------------------------------------------
@@ -259,11 +256,8 @@ def test_a_reflex_acts_before_the_agent_is_asked() -> None:
     assert agent.sets() == [(0, []), (5, ["alarm", "down", "refused"])]
     order = [(event.kind, event.name) for event in episode.events if event.time == 5]
     assert order.index(("reflex", "duck")) < order.index(("seen", ""))
-
-
-def test_only_the_reflex_interface_has_reflexes() -> None:
-    for interface in (EventDriven(), StepLoop(), Polling(2)):
-        assert not kinds(play(Alarmed((5, "alarm")), Ruled(), interface), "reflex")
+    for other in (EventDriven(), StepLoop(), Polling(2)):
+        assert not kinds(play(Alarmed((5, "alarm")), Ruled(), other), "reflex")
 
 
 def test_a_reflex_rule_of_ones_own_replaces_that_of_the_world() -> None:
@@ -409,14 +403,11 @@ def test_an_agent_can_ask_to_be_woken_and_news_comes_first() -> None:
     assert [moment.woken for moment in agent.moments] == [True, True, False, True]
 
 
-def test_a_limit_of_turns_ends_the_episode() -> None:
-    episode = play(Planned(), Ruled(lambda moment: do(wake=1)), max_turns=5)
-    assert (episode.finish, len(episode.turns), episode.ended) == ("turn_limit", 5, 5)
-
-
-def test_an_agent_that_is_always_refused_cannot_hold_the_clock_for_ever() -> None:
-    episode = play(Planned(), Ruled(lambda moment: do("fly")), max_turns=20)
-    assert (episode.finish, episode.ended) == ("turn_limit", 0)
+@pytest.mark.parametrize(("decision", "ended"), [(do(wake=1), 5), (do("fly"), 0)], ids=["waking", "refused"])
+def test_a_limit_of_turns_ends_the_episode(decision: Decision, ended: float) -> None:
+    """Also of an agent that is always refused, and would hold the clock for ever."""
+    episode = play(Planned(), Ruled(lambda moment: decision), max_turns=5)
+    assert (episode.finish, len(episode.turns), episode.ended) == ("turn_limit", 5, ended)
 
 
 @pytest.mark.parametrize(
@@ -455,7 +446,6 @@ def test_a_world_that_is_over_before_it_began_asks_nobody() -> None:
 
 
 def test_an_engagement_can_be_run_again() -> None:
-    agent = Ruled()
-    engagement = Engagement(Planned((5, "a"), (9, "finish")), agent)
+    engagement = Engagement(Planned((5, "a"), (9, "finish")), Ruled())
     first, second = (asyncio.run(engagement.run(Task(0, seed=7))) for _ in range(2))
     assert first == second

@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-
-SITE = Path(__file__).parents[2] / "site"
+from command_line import SITE
 
 resource = pytest.importorskip("resource", reason="limits and mounts are of another kind on Windows")
 
@@ -110,7 +109,7 @@ def test_a_disk_that_is_full_stops_the_run(disk: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_report_that_finds_no_room_costs_nothing_but_the_report(disk: Path) -> None:
+def test_a_report_that_finds_no_room_costs_nothing_but_the_report_and_a_new_run_makes_no_folder(disk: Path) -> None:
     """The run is done by then: its figures are told, and the report can be written later."""
     words = ("guessing", "--policy", "hashing", "--episodes", "8", "--set", "environment.rounds=2")
     assert agentfw("run", *words, "--runs", str(disk / "runs")).returncode == 0
@@ -119,21 +118,12 @@ def test_a_report_that_finds_no_room_costs_nothing_but_the_report(disk: Path) ->
         (folder / name).unlink()
     filler = fill(disk)
 
-    told = agentfw("runs", "resume", str(folder))
+    told, more = agentfw("runs", "resume", str(folder)), agentfw("run", "inbox", "--runs", str(disk / "more"))
 
     assert told.returncode == 1
     assert "error" in told.stdout.split(), "the table with its figures"
     assert f"then: agentfw report {folder}" in told.stderr
+    assert (more.returncode, "error: can't write" in more.stderr) == (1, True)
+    assert not any((disk / "more").glob("*"))
     filler.unlink()
     assert agentfw("report", str(folder)).returncode == 0
-
-
-@pytest.mark.slow
-def test_a_disk_that_was_full_from_the_start_makes_no_half_run(disk: Path) -> None:
-    fill(disk)
-
-    told = agentfw("run", "inbox", "--runs", str(disk / "runs"))
-
-    assert told.returncode == 1
-    assert "error: can't write" in told.stderr
-    assert not any((disk / "runs").glob("*"))

@@ -83,13 +83,11 @@ FINE = Message("assistant", "Fine.")
 
 
 def test_the_user_s_words_are_heard_once_and_nobody_else_s(tmp_path: Path) -> None:
-    memory = Ears()
     heard: list[Saying] = []
 
-    async def hear(saying: Saying) -> None:
-        heard.append(saying)
-
-    memory.hear = hear  # type: ignore[method-assign]
+    class Listening(Ears):
+        async def hear(self, saying: Saying) -> None:
+            heard.append(saying)
 
     async def lead(live: LiveRun) -> None:
         session = live.begin("tea", "ada")
@@ -101,7 +99,7 @@ def test_the_user_s_words_are_heard_once_and_nobody_else_s(tmp_path: Path) -> No
         await say(live, live.begin("his", "bob"), user("I like coffee."), user="bob")
         await live.hearing.finish()
 
-    folder = play(tmp_path, memory, lead)
+    folder = play(tmp_path, Listening(), lead)
 
     assert [(one.user, one.text, one.answer_to) for one in heard] == [
         ("ada", "I like tea.", ""),
@@ -156,30 +154,21 @@ def test_what_a_kill_came_before_is_heard_at_the_next_start(tmp_path: Path) -> N
     assert [one.text for one in memory.kept.values()] == ["I like tea.", "Green tea."]
 
 
-def test_a_memory_that_fails_hears_it_at_the_next_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("first", [Away(), Mute()], ids=["fails", "can't hear"])
+def test_what_a_memory_could_not_hear_is_heard_at_the_next_start(
+    first: Memory, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     memory = Ears()
 
     async def lead(live: LiveRun) -> None:
         await say(live, live.begin("tea", "ada"), user("I like tea."))
         await live.hearing.finish()
 
-    play(tmp_path, Away(), lead)
-    play(tmp_path, memory, lambda live: live.hearing.finish())
-
-    assert "the store is away" in caplog.text
-    assert [one.text for one in memory.kept.values()] == ["I like tea."]
-
-
-def test_what_was_said_before_a_memory_could_hear_is_heard_when_it_can(tmp_path: Path) -> None:
-    memory = Ears()
-
-    async def lead(live: LiveRun) -> None:
-        await say(live, live.begin("tea", "ada"), user("I like tea."))
-
-    folder = play(tmp_path, Mute(), lead)
+    folder = play(tmp_path, first, lead)
     nothing = (folder / "heard.jsonl").read_text()
     play(tmp_path, memory, lambda live: live.hearing.finish())
 
+    assert ("the store is away" in caplog.text) is isinstance(first, Away)
     assert not nothing
     assert [one.text for one in memory.kept.values()] == ["I like tea."]
 
@@ -208,7 +197,7 @@ def test_sayings_of_one_user_wait_for_each_other_and_for_no_other_user(tmp_path:
 
 
 def test_who_is_forgotten_is_heard_no_more_of_what_was_said(tmp_path: Path) -> None:
-    memory, later = Slow(), Ears()
+    later = Ears()
 
     class Forgetting(Slow):
         async def forget(self, user: str) -> dict[str, int]:

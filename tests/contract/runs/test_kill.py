@@ -7,7 +7,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +77,6 @@ def test_a_kill_at_a_critical_moment_changes_nothing(
     assert bool(torn) == (point == "torn"), "what a crash cut short is kept beside the journal, and nothing else is"
 
 
-@pytest.fixture
-def heard() -> Iterator[None]:
-    """Whoever is started hears Ctrl-C, also where these tests run in the background of a script and don't."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.slow
 def test_a_run_that_ignores_ctrl_c_is_terminated_all_the_same(tmp_path: Path) -> None:
     """As under nohup, or in the background of a script."""
@@ -107,12 +99,16 @@ def test_a_run_that_ignores_ctrl_c_is_terminated_all_the_same(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("heard")
 def test_an_interruption_is_heard_also_while_nothing_is_waited_for(tmp_path: Path) -> None:
     """The scripted policy never waits: without a pause of its own the run would first end, and then stop."""
     words = ["run", "inbox", "--episodes", "4000", "--runs", str(tmp_path)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "agentfw_cli.main", *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        [sys.executable, "-m", "agentfw_cli.main", *words],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        # In the background of a script SIGINT is ignored, and a child would inherit that.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
     process.stderr.readline()

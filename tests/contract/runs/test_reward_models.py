@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from command_line import SITE
 
-from agentfw import Component, Episode, Host, Policy, RewardModel, Run, Score, hookimpl
+from agentfw import Component, Episode, Host, RewardModel, Run, Score, hookimpl
 from agentfw.runs import parse_spec
 from agentfw.testing import fresh_host
-
-SITE = Path(__file__).parents[2] / "site"
 
 
 class Noting(RewardModel):
@@ -44,10 +43,13 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     return fresh_host(Offers(), importlib.import_module("agentfw_laboratory.plugin"), builtins=True, strict=False)
 
 
-def test_what_does_not_count_is_seen_and_no_reward_is_made_of_it(host: Host, tmp_path: Path) -> None:
+def test_a_reward_model_gets_host_and_folder_and_what_does_not_count_is_seen_and_makes_no_reward(
+    host: Host, tmp_path: Path
+) -> None:
     spec = {"environment": "guessing", "policy": "hashing", "rewards": [{"name": "noting", "weight": 3}]}
     run = Run.create(parse_spec({**spec, "episodes": 2, "samples": 2}), host, tmp_path)
     summary = asyncio.run(run.execute())
+    made = host.create("reward", "noting", {})
 
     for record in run.folder.metrics():
         assert record["reward"] == 6.0
@@ -56,17 +58,6 @@ def test_what_does_not_count_is_seen_and_no_reward_is_made_of_it(host: Host, tmp
         assert record["scored_by"] == {"worth": "noting"}
     assert summary.figures["sureness"].estimate == 0.25
     assert all("sureness" not in episode.outcome for episode in run.folder.episodes())
-
-
-def test_a_reward_model_keeps_its_things_in_the_folder_of_the_run(host: Host, tmp_path: Path) -> None:
-    spec = {"environment": "guessing", "policy": "hashing", "rewards": ["noting"], "episodes": 2, "samples": 3}
-    run = Run.create(parse_spec(spec), host, tmp_path)
-    asyncio.run(run.execute())
-    assert (run.folder.path / "noted.txt").read_text() == "3\n3\n"
-
-
-def test_a_factory_that_asks_for_the_host_gets_the_one_that_makes_it(host: Host) -> None:
-    made = host.create("reward", "noting", {})
+    assert (run.folder.path / "noted.txt").read_text() == "2\n2\n"
     assert isinstance(made, Noting)
     assert made.host is host
-    assert isinstance(made.host.create("policy", "hashing", {}), Policy)

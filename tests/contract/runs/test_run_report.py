@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import SITE
 
 import agentfw
 from agentfw.errors import UsageError
 from agentfw.runs import timeline_picture, write_report
-
-SITE = Path(__file__).parents[2] / "site"
 
 
 @pytest.fixture
@@ -44,17 +43,12 @@ def report(folder: Any) -> str:
     return page.read_text("utf-8")
 
 
-def test_one_episode_is_enough(laboratory: Any, tmp_path: Path) -> None:
+def test_one_episode_is_enough_and_rounds_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
     page = report(laboratory.play(tmp_path, episodes=1).folder)
 
     assert "nan" not in Tags(page.partition("<script>")[0]).text.lower()
     assert "one episode" in page
     assert ", 1 episode<" in page
-
-
-def test_rounds_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
-    page = report(laboratory.play(tmp_path, episodes=6).folder)
-
     assert "Error by round" in page
     assert "The lower the error, the better." in page
 
@@ -89,22 +83,16 @@ def test_what_a_world_says_is_shown_and_never_obeyed(laboratory: Any, tmp_path: 
     assert "https://" not in page
 
 
-def test_a_run_that_goes_on_or_was_broken_off_has_a_report_too(laboratory: Any, tmp_path: Path) -> None:
+def test_a_run_that_was_broken_off_has_a_report_of_what_there_is(laboratory: Any, tmp_path: Path) -> None:
     run = laboratory.play(tmp_path, episodes=5)
     (run.folder.path / "summary.json").unlink()
     file = run.folder.path / "metrics.jsonl"
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:3]) + b'{"epi')
 
-    page = report(run.folder)
-
-    assert "3 of 5 episodes" in page
-
-
-def test_without_an_episode_there_is_nothing_to_report(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.create(tmp_path).folder
-
+    assert "3 of 5 episodes" in report(run.folder)
+    file.write_bytes(b"")
     with pytest.raises(UsageError, match="has no finished episode yet"):
-        write_report(folder)
+        write_report(run.folder)
 
 
 def test_the_timeline_shows_what_was_put_aside(laboratory: Any, tmp_path: Path) -> None:
