@@ -1,4 +1,4 @@
-"""agentfw.toml through the commands: specs, defaults and disabled plugins of a project, and what a spec requires."""
+"""agentfw.toml through the commands: what is a project's own, which plugins it takes, and what a spec requires."""
 
 from __future__ import annotations
 
@@ -41,16 +41,39 @@ def project(agentfw: Agentfw, install: Install) -> Agentfw:
     return agentfw
 
 
-def test_a_spec_of_the_project_runs_by_its_name_with_the_defaults_from_any_folder_below(project: Agentfw) -> None:
+def test_a_project_has_its_own_specs_defaults_and_folder_from_any_folder_below(project: Agentfw) -> None:
+    file = Path("agentfw.toml").absolute()
+    file.write_text(f'default = "nightly"\nruns = "kept/here"\n{file.read_text()}')
+    told = " ".join(project("doctor").out.split())
     Path("deep/er").mkdir(parents=True)
     os.chdir("deep/er")
 
-    answer = project("run", "nightly")
+    answer = project("run", "--json")
 
     assert answer.code == 0, answer.err
-    spec = about(Path("../../runs"))
+    assert Path(answer.json["folder"]).parent == file.parent / "kept" / "here"
+    assert project("runs", "list", "--json").json[0]["environment"] == "guessing"
+    spec = about(file.parent / "kept" / "here")
     assert (spec["seed"], spec["episodes"]) == (11, 2)
     assert [memory["name"] for memory in spec["memories"]] == ["notes"]  # type: ignore[attr-defined]
+    assert f"folders of specs {file.parent / 'shared'}" in told
+    assert "defaults seed = 11, memories = ['notes']" in told
+
+
+def test_a_project_pins_its_plugins(project: Agentfw) -> None:
+    pins = '[plugins]\nallow = ["agentfw-laboratory=={}"]\n'
+    Path("agentfw.toml").write_text(pins.format("1.0.0"))
+    taken = project("run", "guessing", "--policy", "hashing", "--episodes", "1")
+    Path("agentfw.toml").write_text(pins.format("2.0.0"))
+
+    refused = project("run", "guessing")
+
+    assert (taken.code, refused.code) == (0, 2)
+    assert "isn't the version 2.0.0 that" in refused.err
+    assert project("run", "--plugin", "agentfw-laboratory").code == 3
+    listed = project("plugins", "list")
+    assert "refused" in listed.out
+    assert 'pip install "agentfw-laboratory==2.0.0"' in listed.out
 
 
 def test_a_plugin_that_the_project_disables_is_not_imported(project: Agentfw) -> None:
@@ -67,20 +90,16 @@ def test_a_plugin_that_the_project_disables_is_not_imported(project: Agentfw) ->
     assert 'plugins.disabled agentfw-nots: no such plugin; did you mean "agentfw-notes"?' in answer.err
 
 
-def test_the_doctor_shows_what_the_project_file_does(project: Agentfw) -> None:
-    told = " ".join(project("doctor").out.split())
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [('specs = ["shard"]\n', "shard is no folder"), ('defualt = "nightly"', 'did you mean "default"?')],
+)
+def test_what_is_wrong_in_the_file_of_a_project_is_told(project: Agentfw, text: str, told: str) -> None:
+    Path("agentfw.toml").write_text(text)
 
-    assert f"folders of specs {Path('shared').absolute()}" in told
-    assert "defaults seed = 11, memories = ['notes']" in told
+    answer = project("run", "nightly")
 
-
-def test_a_folder_of_specs_that_is_not_there_is_an_error(project: Agentfw) -> None:
-    Path("agentfw.toml").write_text('specs = ["shard"]\n')
-
-    answer = project("plugins", "list")
-
-    assert answer.code == 2
-    assert "shard is no folder" in answer.err
+    assert (answer.code, told in answer.err) == (2, True), answer.err
 
 
 def test_a_spec_names_all_plugins_that_it_requires_and_that_are_not_there(project: Agentfw) -> None:

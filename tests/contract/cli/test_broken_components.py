@@ -93,10 +93,9 @@ PACKAGE = {
     "settings": """
 from __future__ import annotations
 from agentfw import Settings
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, model_validator
 
-class NoModel:
-    pass
+class NoModel: pass
 
 class Unresolved(BaseModel):
     limit: NotThere = 3

@@ -34,21 +34,19 @@ def test_a_broken_plugin_ends_with_3_once_it_is_selected(
     assert "broken" not in listed.err, "the table says it already"
 
 
-def test_a_plugin_that_fails_in_a_run_ends_with_3_and_says_how_to_go_on(
+def test_a_plugin_that_fails_in_a_run_ends_with_3_says_how_to_go_on_and_is_traced_with_debug(
     agentfw: Agentfw, quick: tuple[str, ...]
 ) -> None:
-    answer = agentfw(*quick, "--set", "environment.outcome=raise")
+    fails = (*quick, "--set", "environment.outcome=raise")
+
+    answer = agentfw(*fails)
+    with pytest.raises(Exception, match="out of joint") as caught:
+        agentfw(*fails, "--runs", "others", "--debug")
 
     run = next(Path("runs").iterdir()).name
     assert (answer.code, answer.out) == (3, "")
     assert "ValueError: the world is out of joint" in answer.err
     assert f"then resume: agentfw runs resume {run}" in answer.err
-
-
-def test_debug_shows_where_it_came_from(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
-    with pytest.raises(Exception, match="out of joint") as caught:
-        agentfw(*quick, "--set", "environment.outcome=raise", "--debug")
-
     assert isinstance(caught.value.__cause__, ValueError)
 
 

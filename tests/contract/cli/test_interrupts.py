@@ -75,21 +75,17 @@ class Caller(Policy):
     async def generate(self, request):
         return Generation(text="", calls=(Call("look_up", {}),))
 
-@hookimpl
-def agentfw_environments():
-    return [Component("endless", f"{__name__}:Endless", ""), Component("blocking", f"{__name__}:Blocking", "")]
+def offered(*made):
+    return [Component(each.__name__.lower(), f"{__name__}:{each.__name__}", "") for each in made]
 
 @hookimpl
-def agentfw_memories():
-    return [Component("stubborn", f"{__name__}:Stubborn", ""), Component("clinging", f"{__name__}:Clinging", "")]
-
+def agentfw_environments(): return offered(Endless, Blocking)
 @hookimpl
-def agentfw_tools():
-    return [Component("hasty", f"{__name__}:hasty", "")]
-
+def agentfw_memories(): return offered(Stubborn, Clinging)
 @hookimpl
-def agentfw_policies():
-    return [Component("caller", f"{__name__}:Caller", "")]
+def agentfw_tools(): return offered(hasty)
+@hookimpl
+def agentfw_policies(): return offered(Caller)
 """
 
 Start = Callable[..., subprocess.Popen[str]]

@@ -1,16 +1,19 @@
 """Commands of plugins stand beside ours, are loaded when they are called, and take no other's place.
 
-So do the commands that make and check the data of worlds.
+So do the commands that make and check the data of worlds. Tab completes them all.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Agentfw
+from command_line import SITE, Agentfw
 
 Install = Callable[..., None]
 
@@ -86,3 +89,48 @@ def test_a_plugin_is_made_installed_and_checked(agentfw: Agentfw, monkeypatch: A
 
     assert checked.code == 0, checked.out + checked.err
     assert "promises kept" in checked.out
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Call the command in a process of its own, beside a plugin whose command is broken, and a distribution that is."""
+    points = {"agentfw_broken": b"[agentfw.commands]\nruin = no_such_module:ruin\n"}
+    points["foreign"] = b"[console_scripts]\ncaf\xe9 = foreign:main\n"
+    for name, entries in points.items():
+        dist_info = tmp_path / f"{name}-1.0.dist-info"
+        dist_info.mkdir()
+        (dist_info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
+        (dist_info / "entry_points.txt").write_bytes(entries)
+
+    def call(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(SITE)]), **variables}
+        command = [sys.executable, "-m", "agentfw", *words]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60)
+
+    return call
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("agentfw ru", ["run", "runs", "ruin"]), ("agentfw mem", ["memory"]), ("agentfw train --opt", ["--optimizer"])],
+)
+def test_commands_and_options_are_completed_though_one_is_broken(
+    elsewhere: Callable[..., subprocess.CompletedProcess[str]], line: str, offered: list[str]
+) -> None:
+    answer = elsewhere(_AGENTFW_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(line.count(" ")))
+
+    assert answer.returncode == 0, answer.stderr
+    assert [each.partition(",")[2] for each in answer.stdout.splitlines()] == offered
+
+
+@pytest.mark.slow
+def test_a_broken_distribution_of_somebody_else_stops_nothing(
+    elsewhere: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    listed = elsewhere("plugins", "list")
+    played = elsewhere("run", "guessing", "--policy", "hashing", "--episodes", "1", "--json")
+
+    assert "guessing" in listed.stdout
+    assert "foreign" not in listed.stdout + listed.stderr
+    assert played.returncode == 0, played.stderr

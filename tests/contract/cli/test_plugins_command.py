@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from command_line import Agentfw
+
+from agentfw import __version__
+from agentfw.host.origin import digest_of_files, origin_of
 
 Install = Callable[..., None]
 WATCH = "from agentfw import hookimpl\n\n@hookimpl\ndef agentfw_episode_done(episode): pass\n"
@@ -107,19 +112,30 @@ def test_an_address_may_change_when_a_run_is_resumed_and_a_limit_may_not(
 
 
 @pytest.mark.slow
-def test_a_resumed_run_says_which_plugins_are_others_now(
+def test_what_took_part_in_a_run_is_recorded_and_what_differs_is_told(
     agentfw: Agentfw, install: Install, quick: tuple[str, ...]
 ) -> None:
     install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", WATCH)
-    agentfw(*quick)
-    first = agentfw("runs", "show", "last", "--json").json["run"]
-    agentfw(*quick, "--no-plugin", "watch")
+    install("agentfw-idle", "[agentfw]\nidle = agentfw_idle\n", STUBBORN)
 
-    resumed = agentfw("runs", "resume", first, "--no-plugin", "watch")
-    compared = agentfw("compare", first, "last")
+    runs = []
+    for code, words in ((WATCH, ()), (f"{WATCH}\nCHANGED = True\n", ()), (WATCH, ("--no-plugin", "watch"))):
+        Path("site", "agentfw_watch.py").write_text(code)
+        origin_of.cache_clear()
+        digest_of_files.cache_clear()
+        runs.append(agentfw(*quick, *words, "--json").json["run"])
+    about = json.loads(Path("runs", runs[0], "run.json").read_text())
+    changed, without = agentfw("compare", *runs[:2]), agentfw("compare", runs[0], runs[2])
+    resumed = agentfw("runs", "resume", runs[0], "--no-plugin", "watch")
 
+    pins = {f"agentfw=={__version__}", "agentfw-watch==1.0.0", "agentfw-laboratory==1.0.0"}
+    assert set(about["plugins"].values()) == pins, "and none that only could have"
+    assert set(about["distributions"]) == {"agentfw", "agentfw-watch", "agentfw-laboratory"}
+    assert about["distributions"]["agentfw"]["requires"]["pydantic"]
+    assert "agentfw-watch has other files in" in changed.err
+    assert "agentfw-laboratory has other files" not in changed.err
+    assert f"plugin watch was agentfw-watch==1.0.0 in {runs[0]} and is not there in" in without.err
     assert "plugin watch was agentfw-watch==1.0.0 when the run began and is not there now" in resumed.err
-    assert f"plugin watch was agentfw-watch==1.0.0 in {first} and is not there in" in compared.err
 
 
 def test_a_plugin_that_was_written_here_and_not_installed_is_what_is_meant(agentfw: Agentfw) -> None:

@@ -69,36 +69,6 @@ def agentfw_specs():
     assert spec_of("quick")["seed"] == 3
 
 
-def test_a_project_has_its_own_default_its_own_folder_and_its_pins(
-    agentfw: Agentfw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path("my.toml").write_text(SPEC)
-    project = 'default = "my.toml"\nruns = "kept/here"\n[plugins]\nallow = ["agentfw-laboratory=={}"]\n'
-    Path("agentfw.toml").write_text(project.format("1.0.0"))
-    Path("below/it").mkdir(parents=True)
-    monkeypatch.chdir("below/it")
-
-    answer = agentfw("run", "--json")
-
-    assert answer.code == 0, answer.err
-    assert Path(answer.json["folder"]).parent == tmp_path / "kept" / "here"
-    assert agentfw("runs", "list", "--json").json[0]["environment"] == "guessing"
-
-    (tmp_path / "agentfw.toml").write_text(project.format("2.0.0"))
-    refused = agentfw("run")
-    assert refused.code == 2
-    assert "isn't the version 2.0.0 that" in refused.err
-    assert agentfw("run", "--plugin", "agentfw-laboratory").code == 3
-    listed = agentfw("plugins", "list")
-    assert "refused" in listed.out
-    assert 'pip install "agentfw-laboratory==2.0.0"' in listed.out
-
-    (tmp_path / "agentfw.toml").write_text('defualt = "my.toml"')
-    slip = agentfw("run")
-    assert slip.code == 2
-    assert 'did you mean "default"?' in slip.err
-
-
 def test_the_next_step_is_named_as_it_can_be_typed_here(
     agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -25,21 +25,10 @@ NAMES = {
     "--reward": ("reward model", "utilty:utility"),
 }
 ENVIRONMENTS = "calender:calendar inbx:inbox"
-SETTINGS = {
-    "environment.rte=1": 'environment.rte: no such key; did you mean "rate"?',
-    "environment.rate=quick": "environment.rate: must be a number",
-    "interfase=step_loop": 'did you mean "interface"?',
-    "sed=3": 'did you mean "seed"?',
-    "episodes=-1": "episodes: must be at least 1 (got -1)",
-    "episodes=2.5": "episodes: must be",
-    "interface=steploop": 'did you mean "step_loop"?',
-    "sampling.temprature=1": 'did you mean "temperature"?',
-    "deadline=soon": "deadline: must be a number",
-    "=3": "isn't of the form KEY=VALUE",
-    "episodes": "isn't of the form KEY=VALUE",
-    "..=3": "isn't of the form KEY=VALUE",
-}
 OTHERS = {
+    "run inbox --set interfase=step_loop": 'did you mean "interface"?',
+    "run inbox --set episodes=-1": "episodes: must be at least 1 (got -1)",
+    "run inbox --set ..=3": "isn't of the form KEY=VALUE",
     "run --spec nowhere.toml": "there is no spec file nowhere.toml",
     "run --spec .": 'no run is called "."',
     "run inbox calendar": "unexpected extra argument (calendar)",
@@ -124,7 +113,6 @@ SLIPS = [
         (f"run {slip}", f'no environment is called "{slip}"; did you mean "{right}"?')
         for slip, right in pairs(ENVIRONMENTS)
     ),
-    *((f"run inbox --set {setting}", told) for setting, told in SETTINGS.items()),
     *OTHERS.items(),
 ]
 

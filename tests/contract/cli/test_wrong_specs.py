@@ -46,7 +46,6 @@ def test_all_that_is_wrong_is_told_in_one_round(agentfw: Agentfw) -> None:
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (("inbox", "--set", "rate=0.5"), "--set environment.rate=0.5"),
         (("inbox", "--policy", "openai", "--set", "base_url=http://x"), "--set policy.base_url=http://x"),
         (("inbox", "--policy", "openai", "--set", "environment.model=m"), "--set policy.model=VALUE"),
         (("inbox", "--policy", "openai", "--set", "base_ur=http://x"), 'did you mean "policy.base_url"?'),

@@ -239,26 +239,9 @@ def test_users_see_correct_and_delete_what_is_kept(tmp_path: Path) -> None:
     play(tmp_path, Ears(), lead)
 
 
-def test_a_correction_reaches_a_conversation_in_progress(tmp_path: Path) -> None:
-    async def lead(live: LiveRun) -> None:
-        await say(live, live.begin("before", "ada"), user("I like tea."))
-        await live.hearing.finish()
-        session = live.begin("tea", "ada")
-        await say(live, session, user("Which?"))
-        [kept, *_] = [one for one in await live.remembered("ada") if one.text == "I like tea."]
-        await live.correct("ada", kept.id, "I like coffee.")
-        await say(live, session, user("Which?"), FINE, user("And now?"))
-        recalled = [event for event in session.episode.events if event.name == "recalled"]
-        shown = [session.episode.messages[turn.shown[0]].content for turn in session.episode.turns]
-        assert ["I like tea." in one for one in shown] == [True, False]
-        assert ["I like coffee." in one for one in shown] == [False, True]
-        assert recalled[0].data["message"] == session.episode.turns[0].shown[0]
-
-    play(tmp_path, Ears(), lead)
-
-
 def test_a_conversation_keeps_what_was_recalled_for_it_until_the_memory_is_changed(tmp_path: Path) -> None:
     memory, system = Ears(), Message("system", "Be brief.")
+    asked = [system, user("Which?"), FINE, user("And now?"), FINE, user("Still?"), FINE, user("Well?")]
 
     def shown(session: Session) -> list[str]:
         return [session.episode.messages[turn.shown[0]].content for turn in session.episode.turns]
@@ -266,20 +249,25 @@ def test_a_conversation_keeps_what_was_recalled_for_it_until_the_memory_is_chang
     async def lead(live: LiveRun) -> None:
         await say(live, live.begin("before", "ada"), user("I like tea."))
         await live.hearing.finish()
-        await say(live, live.begin("tea", "ada"), system, user("Which?"))
+        await say(live, live.begin("tea", "ada"), *asked[:2])
         await live.hearing.finish()
 
     async def lead_on(live: LiveRun) -> None:
         session = live.sessions["tea"]
-        await say(live, session, system, user("Which?"), FINE, user("And now?"))
+        await say(live, session, *asked[:4])
         assert shown(session) == ["Be brief.\n\nYou remember:\n- I like tea."] * 2, "its turns share their prefix"
-        tea = (await live.remembered("ada"))[-1]
+        recalled = next(event for event in session.episode.events if event.name == "recalled")
+        assert recalled.data["message"] == session.episode.turns[0].shown[0]
+        tea = next(one for one in await live.remembered("ada") if one.text == "I like tea.")
+        await live.correct("ada", tea.id, "I like coffee.")
+        await say(live, session, *asked[:6])
+        assert "- I like coffee." in shown(session)[-1]
+        assert "I like tea." not in shown(session)[-1]
         await live.forget_one("ada", tea.id)
 
     async def lead_to_the_end(live: LiveRun) -> None:
-        session = live.sessions["tea"]
-        await say(live, session, system, user("Which?"), FINE, user("And now?"), FINE, user("Still?"))
-        assert "I like tea." not in shown(session)[-1]
+        await say(live, live.sessions["tea"], *asked)
+        assert "I like coffee." not in shown(live.sessions["tea"])[-1]
 
     play(tmp_path, memory, lead)
     play(tmp_path, memory, lead_on)

@@ -131,12 +131,6 @@ def test_an_answer_that_was_broken_off_stays_as_far_as_it_had_come() -> None:
     assert (episode.turns[0].text, episode.turns[0].count, episode.turns[0].finish) == ("Dear", 4, "interrupted")
 
 
-def test_an_answer_takes_its_tokens_each_as_long_as_the_run_says() -> None:
-    policy = Scripted('{"name": "reply", "arguments": {"number": 0}}')
-    episode = play(policy, Desk(), time_per_token=0.5)
-    assert episode.turns[0].ended == episode.turns[0].count * 0.5 == episode.ended
-
-
 def test_a_window_shows_the_last_turns_and_no_answer_without_its_call() -> None:
     policy = Scripted(*['{"name": "reply", "arguments": {"number": 0}}'] * 9)
     play(policy, Desk(1, 2, 3, 4), window=2)

@@ -19,13 +19,11 @@ from agentfw import Component, hookimpl
 from agentfw.policy import Policy
 from agentfw.request import Generation
 
-
 class Fixed(Policy):
     version = "1"
 
     async def generate(self, request):
         return Generation(text="{answer}")
-
 
 @hookimpl
 def agentfw_policies():
@@ -33,7 +31,6 @@ def agentfw_policies():
 """
 TOOL = """
 from agentfw.tool import tool
-
 
 @tool
 def note(text: str) -> str:
@@ -52,17 +49,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def only_run(folder: str = "runs") -> Path:
-    (found,) = Path(folder).iterdir()
+def only_run() -> Path:
+    (found,) = Path("runs").iterdir()
     return found
-
-
-def moved(run: Path) -> Path:
-    """The run, copied elsewhere as a person would copy it, and gone from where it was."""
-    target = Path("elsewhere").resolve() / run.name
-    shutil.copytree(run, target)
-    shutil.rmtree(run)
-    return target
 
 
 @pytest.mark.parametrize(
@@ -71,15 +60,20 @@ def moved(run: Path) -> Path:
         ("run", "inbox", "--episodes", "2"),
         ("run", "guessing", "--policy", "hashing", "--episodes", "3", "--memory", "scratch"),
         ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--set", "samples=3"),
+        ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--tool", "./notes.py"),
         TRAIN,
     ],
-    ids=["inbox", "memory", "groups", "training"],
+    ids=["inbox", "memory", "groups", "plugin of one file", "training"],
 )
 def test_a_run_that_was_copied_elsewhere_is_equal_when_it_is_played_again(
     agentfw: Agentfw, words: tuple[str, ...]
 ) -> None:
+    Path("notes.py").write_text(TOOL, "utf-8")
     assert agentfw(*words).code == 0
-    copy = moved(only_run())
+    Path("notes.py").unlink()
+    copy = Path("elsewhere").resolve() / only_run().name
+    copy.parent.mkdir()
+    shutil.move(only_run(), copy)
     answer = agentfw("reproduce", str(copy), "--json")
     assert (answer.code, answer.json["equal"], answer.json["installation"]) == (0, True, [])
     assert answer.json["compared"] >= 2
@@ -129,15 +123,6 @@ def test_what_no_index_has_is_packed_as_a_wheel_and_what_a_component_needs_is_lo
     assert any(line.startswith("numpy==") for line in lines)
     lock = json.loads((only_run() / "package" / "lock.json").read_text("utf-8"))
     assert "needed-library" in lock["distributions"]
-
-
-def test_a_plugin_of_one_file_goes_along(agentfw: Agentfw) -> None:
-    Path("notes.py").write_text(TOOL, "utf-8")
-    assert agentfw("run", "guessing", "--policy", "hashing", "--episodes", "2", "--tool", "./notes.py").code == 0
-    run = only_run()
-    Path("notes.py").unlink()
-    answer = agentfw("reproduce", str(moved(run)), "--json")
-    assert (answer.code, answer.json["equal"], answer.json["installation"]) == (0, True, [])
 
 
 def test_the_spec_of_a_run_is_a_file_and_can_be_started_from_by_the_name_of_the_run(agentfw: Agentfw) -> None:

@@ -17,7 +17,6 @@ from agentfw.policy import Price
 from agentfw_laboratory.bandit import Biased, BiasedSettings
 from agentfw_laboratory.rewards import Varied
 
-
 class Metered(Biased):
     '''Each answer takes 100 tokens, costs half a unit, and is written down.'''
 
@@ -33,7 +32,6 @@ class Metered(Biased):
         found.usage = Usage(prompt=90, cached=0, sampled=10)
         return found
 
-
 class Judge(Varied):
     '''Each score takes 1000 tokens of a judge.'''
 
@@ -43,11 +41,9 @@ class Judge(Varied):
         usage = Usage(prompt=1000, cached=0, sampled=0, cost=1.0)
         return [Score(one.id, "judge", 1.0, usage=usage) for one in group]
 
-
 @hookimpl
 def agentfw_policies():
     return [Component("metered", f"{__name__}:Metered", "")]
-
 
 @hookimpl
 def agentfw_reward_models():

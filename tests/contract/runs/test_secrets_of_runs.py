@@ -38,10 +38,8 @@ from agentfw.episode import Call
 from agentfw.memory import Recollection
 from agentfw.tool import tool
 
-
 class LookupSettings(Settings):
     key: SecretStr
-
 
 def lookup(settings):
     @tool
@@ -58,7 +56,6 @@ def lookup(settings):
 
     return lookup
 
-
 class Parrot(Policy):
     '''Looks up what it shouldn't know, and says it.'''
 
@@ -73,17 +70,14 @@ class Parrot(Policy):
             return Generation("", calls=(Call("lookup", {"term": "fail"}),))
         return Generation("done", count=1)
 
-
 class Gossip(RewardModel):
     async def score(self, group):
         if group[0].task.index:
             raise ValueError(Path("form.txt").read_text())
         return [Score(one.id, "gossip", 1.0) for one in group]
 
-
 class DiarySettings(Settings):
     token: str
-
 
 class Diary(Memory):
     def __init__(self, settings):
@@ -92,27 +86,22 @@ class Diary(Memory):
     async def recall(self, query):
         return [Recollection(f"the token is {self.token}" if query.task.index == 0 else int(self.token))]
 
-
 @hookimpl
 def agentfw_turn(run, episode_id, turn):
     with open("hooked.txt", "a") as file:
         file.write(json.dumps([turn.text, [dict(call.arguments) for call in turn.calls]]))
 
-
 @hookimpl
 def agentfw_tools():
     return [Component("lookup", f"{__name__}:lookup", "", settings=f"{__name__}:LookupSettings")]
-
 
 @hookimpl
 def agentfw_memories():
     return [Component("diary", f"{__name__}:Diary", "", settings=f"{__name__}:DiarySettings")]
 
-
 @hookimpl
 def agentfw_policies():
     return [Component("parrot", f"{__name__}:Parrot", "")]
-
 
 @hookimpl
 def agentfw_reward_models():

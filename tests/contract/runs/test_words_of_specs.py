@@ -1,4 +1,4 @@
-"""The weights of rewards, which may change over rounds and updates."""
+"""Words of a spec: the weights of rewards, which may change over rounds and updates, and the four interfaces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentfw.errors import SettingsError
+from agentfw.errors import SettingsError, UnknownNameError
+from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop, parse_interface
 from agentfw.runs.spec.weights import Progress, parse_schedule
 
 WEIGHT = st.floats(-10, 10)
@@ -60,3 +61,40 @@ def test_what_is_no_weight_is_an_error_that_says_what_is(text: str | float) -> N
     with pytest.raises(SettingsError) as raised:
         parse_schedule(text)
     assert raised.value.fix
+
+
+MOMENTS = st.one_of(st.integers(0, 10**12), st.floats(0, 1e12))
+
+
+@given(MOMENTS, st.one_of(st.integers(1, 10**6), st.floats(1e-300, 1e6)))
+def test_polling_looks_at_the_next_multiple_and_never_in_the_past(now: float, every: float) -> None:
+    when = Polling(every).delivery(now, busy=True)
+    assert when is not None
+    assert now <= when <= now + every * (1 + 1e-6) + now * 1e-15
+    assert Polling(every).delivery(now, busy=False) == now
+
+
+@pytest.mark.parametrize(
+    ("text", "interface"),
+    [
+        ("Event-Driven", EventDriven()),
+        (" step-loop ", StepLoop()),
+        ("polling:1e-3", Polling(0.001)),
+        ("reflex", Reflex()),
+    ],
+)
+def test_interfaces_have_words(text: str, interface: Interface) -> None:
+    assert parse_interface(text) == interface
+
+
+@pytest.mark.parametrize("text", ["polling", "polling:", "polling:often", "polling:-3", "polling:nan"])
+def test_polling_needs_an_interval(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"poll|interval"):
+        parse_interface(text)
+
+
+@pytest.mark.parametrize("text", ["", "events", "step_loop:3"])
+def test_an_unknown_interface_is_an_error_that_knows_the_others(text: str) -> None:
+    with pytest.raises(UnknownNameError) as raised:
+        parse_interface(text)
+    assert "polling:EVERY" in raised.value.fix
