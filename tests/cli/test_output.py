@@ -124,9 +124,7 @@ class Terminal(io.StringIO):
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    found = Terminal()
-    monkeypatch.setattr(sys, "stdout", found)
-    return found
+    return Terminal()
 
 
 @pytest.mark.parametrize("columns", [80, 40, 24])
@@ -136,6 +134,7 @@ def test_a_table_is_as_wide_as_the_terminal_and_breaks_no_word(
     rows = [["2026-11-21-inbox-7f3a", "event driven, in words", "12 of 20 episodes"], ["手紙", "none", "1"]] * 2
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys, "stdout", terminal)
 
     Out().table(["run", "interface", "progress"], rows, right=(2,))
 
@@ -147,6 +146,8 @@ def test_a_table_is_as_wide_as_the_terminal_and_breaks_no_word(
 
 
 def test_colour_is_for_terminals_that_want_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", terminal)
+
     assert Out().style("x", "bold") == "\x1b[1mx\x1b[0m"
     for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
         with monkeypatch.context() as changed:

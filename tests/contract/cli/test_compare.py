@@ -23,6 +23,8 @@ def test_runs_are_compared_by_the_tasks_that_they_share(agentfw: Agentfw, quick:
     assert f"the difference of {whole} is that of 1 common task, of 1 and 3" in answer.err
     assert f"the difference of {short} is that of 1 common task, of 3 and 1" in longer.err
     assert record[0]["runs"][1]["difference"]["tasks"] == 1
+    better = {row["figure"]: row["better"] for row in record}
+    assert (better["error"], better["reward"], better["answer_tokens"]) == ("lower", "higher", None)
     assert f"{others} has no task in common with {whole}" in apart.err
     assert (slip.code, slip.out) == (2, "")
     assert 'no figure is called "eror"; did you mean "error"?' in slip.err

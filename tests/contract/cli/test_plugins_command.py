@@ -14,6 +14,17 @@ from agentfw.host.origin import digest_of_files, origin_of
 
 Install = Callable[..., None]
 WATCH = "from agentfw import hookimpl\n\n@hookimpl\ndef agentfw_episode_done(episode): pass\n"
+DICE = """
+from agentfw import Component, Memory, hookimpl
+
+class Nothing(Memory):
+    async def recall(self, query):
+        return []
+
+@hookimpl
+def agentfw_memories():
+    return [Component("none", f"{__name__}:Nothing", ""), Component("nil", f"{__name__}:Nothing", "")]
+"""
 
 
 def test_hooks_are_listed_with_the_plugins_that_implement_them(agentfw: Agentfw, install: Install) -> None:
@@ -36,18 +47,7 @@ def test_a_pinned_plugin_must_have_that_version(agentfw: Agentfw, quick: tuple[s
 
 
 def test_all_components_of_a_plugin_are_checked_together(agentfw: Agentfw, install: Install) -> None:
-    code = """
-from agentfw import Component, Memory, RewardModel, hookimpl
-
-class Nothing(Memory):
-    async def recall(self, query):
-        return []
-
-@hookimpl
-def agentfw_memories():
-    return [Component("none", f"{__name__}:Nothing", ""), Component("nil", f"{__name__}:Nothing", "")]
-"""
-    install("agentfw-dice", "[agentfw]\ndice-plugin = agentfw_dice\n", code)
+    install("agentfw-dice", "[agentfw]\ndice-plugin = agentfw_dice\n", DICE)
 
     for name in ("agentfw-dice", "dice-plugin"):
         answer = agentfw("plugins", "check", name, "--json")
@@ -65,58 +65,12 @@ def test_what_cannot_be_checked_is_no_fault_of_a_component(agentfw: Agentfw, ins
     assert (wrong.code, "foo: no such key" in wrong.err) == (2, True)
 
 
-# -- what a resumed run may change -------------------------------------------------------------------------------------
-
-STUBBORN = """
-from pathlib import Path
-from typing import Annotated
-from pydantic import Field
-from agentfw import Component, Memory, Settings, hookimpl
-from agentfw.settings import OPERATIONAL
-
-class StubbornSettings(Settings):
-    address: Annotated[str, OPERATIONAL] = "here"
-    limit: int = 3
-
-class Stubborn(Memory):
-    def __init__(self, settings):
-        self.settings = settings
-    async def recall(self, query):
-        if self.settings.address == "here":
-            raise OSError("nobody is here")
-        return []
-
-@hookimpl
-def agentfw_memories():
-    return [Component("my.stubborn", f"{__name__}:Stubborn", "", settings=f"{__name__}:StubbornSettings")]
-"""
-
-
-@pytest.mark.slow
-def test_an_address_may_change_when_a_run_is_resumed_and_a_limit_may_not(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...]
-) -> None:
-    install("agentfw-stubborn", "[agentfw]\nstubborn = agentfw_stubborn\n", STUBBORN)
-    failed = agentfw(*quick, "--memory", "my.stubborn", "--set", "memory.my.stubborn.limit=4")
-    other = agentfw("runs", "resume", "last", "--set", "memory.my.stubborn.limit=5")
-    resumed = agentfw("runs", "resume", "last", "--set", "memory.my.stubborn.address=there", "--set", "deadline=60")
-
-    assert failed.code == 3
-    assert other.code == 2
-    changeable = other.err.partition("what can be changed: ")[2].strip().split(", ")
-    assert {"deadline", "memory.my.stubborn.address"} <= set(changeable)
-    assert not {"memory.my.stubborn.limit", "seed", "keep", "concurrency"} & set(changeable)
-    assert resumed.code == 0, resumed.err
-    settings = agentfw("runs", "show", "last", "--json").json["about"]["settings"]
-    assert settings["memory.my.stubborn"]["limit"] == 4
-
-
 @pytest.mark.slow
 def test_what_took_part_in_a_run_is_recorded_and_what_differs_is_told(
     agentfw: Agentfw, install: Install, quick: tuple[str, ...]
 ) -> None:
     install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", WATCH)
-    install("agentfw-idle", "[agentfw]\nidle = agentfw_idle\n", STUBBORN)
+    install("agentfw-idle", "[agentfw]\nidle = agentfw_idle\n", DICE)
 
     runs = []
     for code, words in ((WATCH, ()), (f"{WATCH}\nCHANGED = True\n", ()), (WATCH, ("--no-plugin", "watch"))):
@@ -136,13 +90,3 @@ def test_what_took_part_in_a_run_is_recorded_and_what_differs_is_told(
     assert "agentfw-laboratory has other files" not in changed.err
     assert f"plugin watch was agentfw-watch==1.0.0 in {runs[0]} and is not there in" in without.err
     assert "plugin watch was agentfw-watch==1.0.0 when the run began and is not there now" in resumed.err
-
-
-def test_a_plugin_that_was_written_here_and_not_installed_is_what_is_meant(agentfw: Agentfw) -> None:
-    assert agentfw("plugins", "new", "agentfw-saucers", "--kind", "memory").code == 0
-
-    for name in ("agentfw-saucers", "saucers"):
-        answer = agentfw("run", "guessing", "--memory", name)
-        assert answer.code == 2
-        assert f'no memory is called "{name}"; agentfw-saucers has it and isn\'t installed' in answer.err
-        assert "fix: pip install -e agentfw-saucers\n" in answer.err

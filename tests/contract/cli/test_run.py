@@ -53,22 +53,6 @@ def test_a_component_that_is_named_again_keeps_its_settings(spec_of: Callable[..
     assert [(reward["name"], reward["weight"]) for reward in spec["rewards"]] == [("rank", 2.0), ("utility", 0.5)]
 
 
-def test_a_spec_that_a_plugin_ships_is_run_by_its_name(
-    spec_of: Callable[..., Any], install: Callable[..., None], tmp_path: Path
-) -> None:
-    (tmp_path / "quick.toml").write_text(SPEC)
-    code = f"""
-from agentfw import hookimpl
-from agentfw.hookspecs import NamedSpec
-@hookimpl
-def agentfw_specs():
-    return [NamedSpec("quick", {str(tmp_path / "quick.toml")!r}, "A quick one")]
-"""
-    install("agentfw-quick", "[agentfw]\nquick = agentfw_quick\n", code)
-
-    assert spec_of("quick")["seed"] == 3
-
-
 def test_the_next_step_is_named_as_it_can_be_typed_here(
     agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -78,15 +62,6 @@ def test_the_next_step_is_named_as_it_can_be_typed_here(
     assert re.search(r"^next: agentfw view [\w-]+$", near.err, re.M)
     assert re.search(r"^next: agentfw view 'far away/[\w-]+'$", far.err, re.M)
     assert re.search(r"agentfw run inbox --interface step_loop .*&& agentfw compare \S+ last", timed.err)
-
-
-def test_the_headline_stands_once_in_the_table_with_its_interval_behind_it(agentfw: Agentfw) -> None:
-    pytest.importorskip("agentfw_papers")
-    answer = agentfw("run", "assistant", "--episodes", "1")
-
-    heading = next(line for line in answer.out.splitlines() if "satisfaction" in line)
-    assert heading.split() == ["judge", "95%", "satisfaction", "procedure", "proactive", "calls", "done"]
-    assert "assistant   1 user, 1 day, " in answer.err
 
 
 def test_any_episode_of_a_run_can_be_read_and_drawn(agentfw: Agentfw) -> None:

@@ -32,20 +32,6 @@ def spec_of(agentfw: Agentfw, *words: str) -> Any:
 
 
 @pytest.mark.slow
-def test_a_setting_of_each_part_can_be_given(agentfw: Agentfw) -> None:
-    Path("my.toml").write_text(SPEC)
-    settings = ("learner.rate=1.5", "optimizer.loss=likelihood", "evaluation.samples=2", "policy.pause=0.001")
-
-    spec = spec_of(agentfw, "--spec", "my.toml", *(word for each in settings for word in ("--set", each)))
-
-    assert spec["learner"]["settings"]["rate"] == 1.5
-    assert spec["optimizer"]["settings"]["loss"] == "likelihood"
-    assert spec["evaluation"]["samples"] == 2
-    assert spec["evaluation"]["every"] == 1
-    assert spec["policy"]["settings"]["pause"] == 0.001
-
-
-@pytest.mark.slow
 def test_an_environment_begins_with_the_training_that_a_plugin_ships_for_it(
     agentfw: Agentfw, install: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -60,8 +46,10 @@ def agentfw_specs():
 """
     install("agentfw-shipped", "[agentfw]\nshipped = agentfw_shipped\n", code)
 
-    assert spec_of(agentfw, "bandit")["tasks"] == 2
     assert spec_of(agentfw)["tasks"] == 2
+    spec = spec_of(agentfw, "bandit", "--set", "learner.rate=1.5", "--set", "evaluation.samples=2")
+    assert spec["learner"]["settings"]["rate"] == 1.5
+    assert spec["evaluation"] == spec["evaluation"] | {"every": 1, "tasks": 3, "samples": 2}
 
 
 def test_what_came_of_it_is_told(agentfw: Agentfw, tmp_path: Path) -> None:

@@ -114,23 +114,15 @@ def test_a_spec_of_names_and_numbers_needs_no_permission(agentfw: Agentfw, tmp_p
     assert agentfw("run", "--spec", "spec.toml").code == 0
 
 
-def test_what_is_typed_needs_no_permission_and_neither_does_resuming_what_was(
-    agentfw: Agentfw, spy: Path, tmp_path: Path
+def test_a_run_may_be_resumed_by_who_typed_it_and_calls_nothing_of_others_before_it_is_allowed(
+    agentfw: Agentfw, spy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert agentfw("run", "inbox", "--policy", "./spy.py", "--episodes", "1").code == 0
     assert spy.exists()
     (run,) = (tmp_path / "runs").glob("*-inbox-*")
     (run / "summary.json").unlink()
-
     assert agentfw("runs", "resume", "last").code == 0
     assert agentfw("reproduce", "last").code == 0
-
-
-def test_a_run_of_others_calls_nothing_before_it_is_allowed(
-    agentfw: Agentfw, spy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agentfw("run", "inbox", "--policy", "./spy.py", "--episodes", "1")
-    (run,) = (tmp_path / "runs").glob("*-inbox-*")
     for file in ("summary.json", "episodes.jsonl", "metrics.jsonl"):
         (run / file).unlink()
     spy.unlink()

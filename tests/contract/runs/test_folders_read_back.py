@@ -70,37 +70,11 @@ def test_a_figure_is_the_mean_of_its_lines_in_the_table_the_notebook_the_report_
     assert f">{title}</th>" in Path("site", "index.html").read_text("utf-8")
 
 
-def test_a_comparison_has_the_figures_and_says_which_way_is_better(
-    agentfw: Agentfw, quick: tuple[str, ...], run: Path
-) -> None:
-    agentfw(*quick)
-
-    rows = {row["figure"]: row for row in agentfw("compare", run.name, "last", "--json").json}
-
-    mean = framework.load(run.name).figures["answer_tokens"].estimate
-    assert rows["answer_tokens"]["runs"][0]["mean"] == pytest.approx(mean)
-    assert [rows[name]["better"] for name in ("error", "reward", "answer_tokens")] == ["lower", "higher", None]
-
-
 def test_what_no_episode_has_measured_is_nowhere() -> None:
     program = {"reward": 1.0, "utility": 1.0, "outcome": {}, "turns": 4, "tokens": 0, "usage": {"cost": 0.0}}
 
     assert "answer_tokens" not in figures_of(program)
     assert "cost" not in figures_of(program, averaged=False)
-
-
-def test_a_report_is_written_again_from_the_files(agentfw: Agentfw, run: Path) -> None:
-    page = (run / "report.html").read_text("utf-8")
-    (run / "report.html").unlink()
-    (run / "curve.svg").unlink()
-
-    answer = agentfw("report", run.name)
-
-    assert answer.code == 0, answer.err
-    assert (run / "curve.svg").read_text("utf-8").startswith("<svg")
-    again = (run / "report.html").read_text("utf-8")
-    assert run.name in again
-    assert again.count("<tr") == page.count("<tr")
 
 
 def test_a_line_that_was_cut_short_is_set_aside_and_played_again(agentfw: Agentfw, run: Path) -> None:

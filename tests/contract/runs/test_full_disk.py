@@ -86,28 +86,6 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.nightly
-def test_a_disk_that_is_full_stops_the_run(disk: Path, tmp_path: Path) -> None:
-    words = ("inbox", "--episodes", "6")
-    expected = undisturbed(tmp_path / "undisturbed", *words)
-    filler = disk / "filler"
-    filler.write_bytes(bytes(800_000))
-
-    stopped = agentfw("run", *words, "--runs", str(disk / "runs"))
-    (folder,) = (disk / "runs").iterdir()
-
-    assert stopped.returncode == 1, stopped.stderr
-    assert "No space left on device" in stopped.stderr
-    assert "free disk space; earlier records are intact; then resume: agentfw runs resume" in stopped.stderr
-    lines(folder)
-
-    assert agentfw("runs", "resume", str(folder)).returncode == 1, "it is still full"
-    filler.unlink()
-    resumed = agentfw("runs", "resume", str(folder))
-    assert resumed.returncode == 0, resumed.stderr
-    assert lines(folder) == expected
-
-
 @pytest.mark.slow
 def test_a_report_that_finds_no_room_costs_nothing_but_the_report_and_a_new_run_makes_no_folder(disk: Path) -> None:
     """The run is done by then: its figures are told, and the report can be written later."""

@@ -105,22 +105,6 @@ def test_of_each_group_the_worst_the_median_and_the_best_are_shown(laboratory: A
         assert {ordered[0][1], ordered[-1][1]} <= set(shown)
 
 
-@pytest.mark.slow
-def test_the_best_simple_player_is_in_the_tile_of_the_headline(laboratory: Any, tmp_path: Path) -> None:
-    pytest.importorskip("icalendar", reason="the calendar needs its extra")
-    small = {"name": "calendar", "settings": {"rounds": 3}}
-    folder = laboratory.play(tmp_path, environment=small, policy="linear", episodes=2).folder
-
-    page = report(folder)
-
-    tile = page[page.index("<dt>error</dt>") :]
-    tile = tile[: tile.index("</div>")]
-    players = folder.summary()["references"]
-    best = min(players, key=lambda name: players[name]["error"]["mean"])
-    assert f"{players[best]['error']['mean']:.3f}" in tile
-    assert "first: " in tile or "random: " in tile
-
-
 def test_a_training_says_where_its_time_went(laboratory: Any, tmp_path: Path) -> None:
     trained = agentfw.train(
         "bandit", policy="biased", learner="bias", optimizer="centred", updates=2, settings={"tasks": 4}, runs=tmp_path
