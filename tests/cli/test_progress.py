@@ -11,24 +11,9 @@ from typing import Any
 import pytest
 from command_line import SITE, Agentfw
 
-from agentfw.episode import Episode, Turn, Usage
+from agentfw.episode import Episode, Task, Usage
 from agentfw.runs import write_report
-from agentfw.runs.observers import Observer, combined_observer
-from agentfw_cli.progress import Progress, progress_of
-
-
-class Asked(Observer):
-    """Asks for the status whenever something happens."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.seen: list[list[str]] = []
-
-    def phase(self, name: str, update: int) -> None:
-        self.seen.append(self.progress.status())
-
-    def turned(self, episode: Episode, turn: Turn) -> None:
-        self.seen.append(self.progress.status())
+from agentfw_cli.progress import progress_of
 
 
 @pytest.fixture
@@ -37,34 +22,28 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("agentfw_laboratory.training")
 
 
-def test_an_overlapped_training_counts_the_episodes_of_each_phase_apart(trainings: Any, tmp_path: Path) -> None:
-    training = trainings.create(tmp_path, staleness=1, tasks=2)
-    progress = progress_of(training.info)
-    asked = Asked(progress)
-
-    asyncio.run(training.execute(combined_observer(progress, asked)))
-
-    doing = [line.partition(" ")[0] for line in progress.status()]
-    assert [word for word in doing if word in ("playing,", "learning,", "evaluating")] == ["evaluating"]
-    lines = [line for status in asked.seen for line in status if "episodes" in line]
-    assert all(("/8 episodes" if line.startswith("playing") else "/6 episodes") in line for line in lines)
-    # How much of the playing is left when the learning begins depends on the machine, so more isn't said here.
-    assert any("learning, update 1 " in line for status in asked.seen for line in status)
-
-
-def test_what_goes_on_at_the_same_time_is_shown_until_it_ends(trainings: Any, tmp_path: Path) -> None:
+def test_what_goes_on_at_the_same_time_is_counted_apart_and_shown_until_it_ends(trainings: Any, tmp_path: Path) -> None:
     progress = progress_of(trainings.create(tmp_path, staleness=1, tasks=2).info)
+    evaluated = Episode(Task(0, 7, split=progress.run.spec.evaluation.split))
 
     progress.phase("play", 2)
-    progress.plays(8, 0)
+    progress.plays(8, 3)
+    progress.phase("evaluate", 1)
+    progress.plays(6, 0)
+    progress.concluded(evaluated, {}, 1)
+    playing, evaluating = progress.status()
+    progress.phase_ended("evaluate", 1)
     progress.phase("learn", 1)
     progress.learns(3, 12, 1536.0)
-    playing, learning = progress.status()
+    *_, learning = progress.status()
     progress.phase_ended("play", 2)
     progress.learns(12, 12, 1536.0)
     (done,) = progress.status()
 
     assert playing.startswith("playing, update 2 ")
+    assert "3/8 episodes" in playing
+    assert evaluating.startswith("evaluating after 1 updates ")
+    assert "1/6 episodes" in evaluating
     assert learning.startswith("learning, update 1 ")
     assert "3/12 pieces   about " in learning
     assert learning.endswith(" left   1.5 GiB")

@@ -14,7 +14,7 @@ from agentfw import Decision, Engagement, Environment, Generation, World, action
 from agentfw.episode import Intervention, Observation, Task
 from agentfw.errors import PluginError, TimelineError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
-from agentfw.request import InFlight, Moment
+from agentfw.request import InFlight
 from agentfw.tool import Tool, tool
 
 # -- one moment ------------------------------------------------------------------------------------------------------
@@ -152,28 +152,6 @@ def test_an_interruption_keeps_what_was_out_by_then(tokens: int, per_token: floa
     kept = agent.moments[1].interrupted
     assert kept is not None
     assert kept.text == turn.text
-
-
-@pytest.mark.slow
-@given(st.integers(1, 40), st.lists(st.floats(0.1, 60), max_size=6, unique=True))
-def test_an_answer_taken_up_again_loses_and_repeats_no_token(tokens: int, interruptions: list[float]) -> None:
-    """The agent goes on with the rest of its answer after each interruption: the pieces together are the whole."""
-    out: list[str] = []
-
-    def rule(moment: Moment) -> Decision:
-        if moment.interrupted is not None:
-            out.extend(moment.interrupted.pieces)
-        elif moment.observations or finished:
-            return do()  # the answer is out: what comes now is other news
-        rest = WORDS[len(out) : tokens]
-        said = Generation("".join(rest), count=len(rest), pieces=rest)
-        finished[:] = [said] if rest else []
-        return Decision((), float(len(rest)), None, said)
-
-    finished: list[Generation] = []
-    episode = play(Planned(*[(when, "a") for when in interruptions]), Ruled(rule))
-    assert "".join(turn.text for turn in episode.turns) == "".join(WORDS[:tokens])
-    assert sum(turn.count for turn in episode.turns) == tokens
 
 
 def test_an_agent_may_finish_its_thought_first() -> None:
