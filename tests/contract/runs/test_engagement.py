@@ -311,20 +311,20 @@ def test_tools_run_side_by_side_in_real_time() -> None:
     both = asyncio.Barrier(2)
 
     @tool(timeout=5)
-    async def left() -> str:
+    async def meet() -> str:
         """Waits for the other."""
         await both.wait()
-        return "left"
+        return "met"
 
-    @tool(timeout=5)
-    async def right() -> str:
-        """Waits for the other."""
-        await both.wait()
-        return "right"
-
-    agent = with_tools(call("left", "right"), left, right)
+    agent = with_tools(call("meet", "meet"), meet)
     play(Planned(), agent)
-    assert [str(one) for one in agent.moments[1].observations] == ["left", "right"]
+    assert [str(one) for one in agent.moments[1].observations] == ["met", "met"]
+
+
+@tool
+def quick() -> str:
+    """Takes nothing."""
+    return "now"
 
 
 def test_a_tools_answer_comes_after_the_time_that_it_takes() -> None:
@@ -332,11 +332,6 @@ def test_a_tools_answer_comes_after_the_time_that_it_takes() -> None:
     def far() -> int:
         """Takes three."""
         return 42
-
-    @tool
-    def quick() -> str:
-        """Takes nothing."""
-        return "now"
 
     agent = with_tools(call("far", "quick"), far, quick)
     play(Planned((1, "a")), agent, StepLoop())
@@ -347,11 +342,6 @@ def test_a_tools_answer_comes_after_the_time_that_it_takes() -> None:
 
 
 def test_news_and_answers_of_one_instant_are_one_set() -> None:
-    @tool
-    def quick() -> str:
-        """Takes nothing."""
-        return "now"
-
     agent = with_tools(
         lambda moment: Decision([Intervention("quick")], takes=5) if moment.now == 0 else Decision(), quick
     )
