@@ -11,6 +11,7 @@ from command_line import Agentfw
 Install = Callable[..., None]
 
 
+@pytest.mark.slow
 def test_a_broken_plugin_ends_with_3_once_it_is_selected(
     agentfw: Agentfw, quick: tuple[str, ...], install: Install
 ) -> None:

@@ -53,6 +53,7 @@ def mixed(agentfw: Agentfw) -> str:
     return record(["away", "plain", "away", "good"])
 
 
+@pytest.mark.slow
 def test_the_failed_ones_come_first_and_a_comparison_counts_them(mixed: str, agentfw: Agentfw) -> None:
     other = record(["good", "good", "plain", "good"], seed=2)
 

@@ -53,6 +53,7 @@ def test_a_component_that_is_named_again_keeps_its_settings(spec_of: Callable[..
     assert [(reward["name"], reward["weight"]) for reward in spec["rewards"]] == [("rank", 2.0), ("utility", 0.5)]
 
 
+@pytest.mark.slow
 def test_the_next_step_is_named_as_it_can_be_typed_here(
     agentfw: Agentfw, quick: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -64,6 +65,7 @@ def test_the_next_step_is_named_as_it_can_be_typed_here(
     assert re.search(r"agentfw run inbox --interface step_loop .*&& agentfw compare \S+ last", timed.err)
 
 
+@pytest.mark.slow
 def test_any_episode_of_a_run_can_be_read_and_drawn(agentfw: Agentfw) -> None:
     Path("my.toml").write_text(SPEC)
     folder = Path(agentfw("run", "--spec", "my.toml", "--json").json["folder"])

@@ -52,6 +52,7 @@ def agentfw_specs():
     assert spec["evaluation"] == spec["evaluation"] | {"every": 1, "tasks": 3, "samples": 2}
 
 
+@pytest.mark.slow
 def test_what_came_of_it_is_told(agentfw: Agentfw, tmp_path: Path) -> None:
     answer, sampled = agentfw(*SMALL, "--set", "evaluation.every=1"), agentfw(*SMALL, "--runs", "sampled", "--samples")
 

@@ -114,6 +114,7 @@ def test_a_spec_of_names_and_numbers_needs_no_permission(agentfw: Agentfw, tmp_p
     assert agentfw("run", "--spec", "spec.toml").code == 0
 
 
+@pytest.mark.slow
 def test_a_run_may_be_resumed_by_who_typed_it_and_calls_nothing_of_others_before_it_is_allowed(
     agentfw: Agentfw, spy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

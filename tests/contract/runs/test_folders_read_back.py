@@ -46,6 +46,7 @@ def test_episodes_are_read_as_they_were_written_whatever_the_run_is_called(run: 
     assert [folder.id for folder in list_runs(Path("runs"))] == [run.name]
 
 
+@pytest.mark.slow
 def test_a_figure_is_the_mean_of_its_lines_in_the_table_the_notebook_the_report_json_and_the_view(
     agentfw: Agentfw, run: Path
 ) -> None:
