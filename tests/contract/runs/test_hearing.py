@@ -222,25 +222,7 @@ def test_who_is_forgotten_is_heard_no_more_of_what_was_said(tmp_path: Path) -> N
     assert {one.text for one in [*memory.kept.values(), *later.kept.values()]} <= {"three"}
 
 
-def test_users_see_correct_and_delete_what_is_kept(tmp_path: Path) -> None:
-    async def lead(live: LiveRun) -> None:
-        session = live.begin("tea", "ada")
-        await say(live, session, user("I like tea."))
-        await live.hearing.finish()
-        [kept] = await live.remembered("ada")
-        assert not await live.remembered("bob")
-        await live.correct("ada", kept.id, "I like coffee.")
-        assert [one.text for one in await live.remembered("ada")] == ["I like coffee."]
-        for change in (live.correct("bob", kept.id, "x"), live.forget_one("bob", kept.id)):
-            with pytest.raises(UnknownNameError):
-                await change
-        await live.forget_one("ada", kept.id)
-        assert not await live.remembered("ada")
-
-    play(tmp_path, Ears(), lead)
-
-
-def test_a_conversation_keeps_what_was_recalled_for_it_until_the_memory_is_changed(tmp_path: Path) -> None:
+def test_a_conversation_keeps_what_was_recalled_for_it_until_its_user_corrects_or_deletes_that(tmp_path: Path) -> None:
     memory, system = Ears(), Message("system", "Be brief.")
     asked = [system, user("Which?"), FINE, user("And now?"), FINE, user("Still?"), FINE, user("Well?")]
 
@@ -260,11 +242,16 @@ def test_a_conversation_keeps_what_was_recalled_for_it_until_the_memory_is_chang
         recalled = next(event for event in session.episode.events if event.name == "recalled")
         assert recalled.data["message"] == session.episode.turns[0].shown[0]
         tea = next(one for one in await live.remembered("ada") if one.text == "I like tea.")
+        assert not await live.remembered("bob")
+        for change in (live.correct("bob", tea.id, "x"), live.forget_one("bob", tea.id)):
+            with pytest.raises(UnknownNameError):
+                await change
         await live.correct("ada", tea.id, "I like coffee.")
         await say(live, session, *asked[:6])
         assert "- I like coffee." in shown(session)[-1]
         assert "I like tea." not in shown(session)[-1]
         await live.forget_one("ada", tea.id)
+        assert tea.id not in [one.id for one in await live.remembered("ada")]
 
     async def lead_to_the_end(live: LiveRun) -> None:
         await say(live, live.sessions["tea"], *asked)
