@@ -24,7 +24,7 @@ def agentfw(*words: str, prepare: Callable[[], None] | None = None) -> subproces
         text=True,
         env={**os.environ, "PYTHONPATH": str(SITE)},
         preexec_fn=prepare,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
