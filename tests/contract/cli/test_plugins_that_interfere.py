@@ -16,12 +16,16 @@ from command_line import SITE, Agentfw
 Install = Callable[..., None]
 
 
-def in_a_process(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """What a command of its own process does, with the plugins of this folder and the laboratory."""
+def in_a_process(folder: Path, *words: str, leaving: float = 10) -> subprocess.CompletedProcess[str]:
+    """What a command of its own process does, with the plugins of this folder and the laboratory.
+
+    At its end, it waits so many seconds for threads that are left.
+    """
+    code = f"import agentfw_cli.interrupts as ends, agentfw_cli.main as cli; ends._LEAVING = {leaving}; cli.main()"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / "site"), str(SITE)])}
     environment.pop("PYTHONUNBUFFERED", None)  # printing takes a lock then, which a thread may hold at the end
     return subprocess.run(
-        [sys.executable, "-m", "agentfw", *words, "--json"],
+        [sys.executable, "-c", code, *words, "--json"],
         capture_output=True, text=True, env=environment, cwd=folder, check=False, timeout=300,
     )  # fmt: skip
 
@@ -100,7 +104,7 @@ def test_what_a_plugin_leaves_behind_is_a_line_and_holds_up_no_run(
 ) -> None:
     install("agentfw-leftovers", "[agentfw]\nleftovers = agentfw_leftovers\n", LEFTOVERS)
 
-    ended = in_a_process(tmp_path, *quick)
+    ended = in_a_process(tmp_path, *quick, leaving=0.5)
 
     assert ended.returncode == 0, ended.stderr[-1000:]
     assert json.loads(ended.stdout)["episodes"] == 3
