@@ -1,16 +1,19 @@
-"""`agentfw --help` fits one screen: what a newcomer needs first, a line on each command, and no word broken."""
+"""`agentfw --help` fits one screen: what a newcomer needs first, a line on each command. It costs next to nothing."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 import pytest
+from command_line import SITE, Agentfw
 
-from agentfw_cli.main import cli
+from agentfw_cli.main import _OWN, _place, cli
 
-Agentfw = Callable[..., Any]
 Install = Callable[..., None]
 
 
@@ -68,3 +71,33 @@ def test_no_line_of_a_help_text_is_too_long_and_no_word_is_broken(path: str) -> 
 def test_help_is_a_word_that_is_understood(agentfw: Agentfw) -> None:
     assert agentfw("help", "train").out == agentfw("train", "--help").out
     assert agentfw("help").out == agentfw("--help").out
+
+
+HEAVY = {"torch", "numpy", "pydantic", "rich", "httpx", "aiohttp", "pluggy", "PIL"}
+CODE = """
+import sys
+from agentfw_cli.main import main
+for command in {commands!r}:
+    try:
+        main([*command, "--help"])
+    except SystemExit:
+        pass
+    print(" ".join(["agentfw", *command]), "|", *sorted(sys.modules), file=sys.stderr)
+"""
+
+
+def test_help_imports_nothing_heavy_and_no_plugin() -> None:
+    commands = [[], *([command] for command in filter(_place, _OWN))]
+    environment = {**os.environ, "PYTHONPATH": str(SITE), "PYTHONDONTWRITEBYTECODE": ""}
+    code = [sys.executable, "-c", CODE.format(commands=commands)]
+    done = subprocess.run(code, capture_output=True, text=True, env=environment, check=True, timeout=60)
+
+    found = [line.partition(" | ") for line in done.stderr.splitlines()]
+
+    assert len(found) > 7
+    assert all(f"Usage: {command}" in done.stdout for command, _, _ in found)
+    imported = {command: set(modules.split()) for command, _, modules in found}
+    assert {command: modules & HEAVY for command, modules in imported.items() if modules & HEAVY} == {}
+    first = imported["agentfw"]
+    assert "asyncio" not in first, "it is Python's own, and `run` is nothing without it"
+    assert not [name for name in first if name.startswith(("agentfw_plugins", "agentfw_laboratory"))]

@@ -1,14 +1,18 @@
-"""Defaults in layers: of a distribution, the user and the project, then spec, environment variables, command line."""
+"""agentfw.toml: what a project has of its own, which plugins it takes, and defaults in layers.
+
+These are of a distribution, the user and the project, then of the spec, environment variables and the command line.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Agentfw
+from command_line import Agentfw, Answer
 
 Install = Callable[..., None]
 
@@ -59,7 +63,7 @@ def write(file: Path, text: str) -> None:
     file.write_text(text)
 
 
-def spec_of(answer: Any) -> Any:
+def spec_of(answer: Answer) -> Any:
     assert answer.code == 0, answer.err
     return json.loads((Path(answer.json["folder"]) / "run.json").read_text())["spec"]
 
@@ -85,13 +89,8 @@ def test_each_layer_wins_over_those_before_it(
     assert origins["retries"] == (4, "spec depot")
     assert origins["recall"] == (5, "AGENTFW_RECALL")
     assert "updates" not in origins  # this is no training
-
-
-@pytest.mark.usefixtures("depot")
-def test_a_plugin_that_is_left_out_sets_no_defaults(agentfw: Agentfw) -> None:
-    rows = agentfw("doctor", "--settings", "--no-plugin", "agentfw-depot", "--json").json
-
-    assert {row["from"] for row in rows} == {"spec default"}
+    without = agentfw("doctor", "--settings", "--no-plugin", "agentfw-depot", "--json").json
+    assert not [row for row in without if "depot" in row["from"]]
 
 
 def test_defaults_that_cannot_be_used_are_a_problem_of_their_distribution(agentfw: Agentfw, depot: Path) -> None:
@@ -174,3 +173,107 @@ def test_a_typing_slip_lists_nothing_of_what_an_allow_list_leaves_out(agentfw: A
     assert "agentfw-depot" not in slip.err
     assert "are left out, see: agentfw plugins list" in slip.err
     assert "plugin depot of agentfw-depot 1.0.0 isn't allowed by" in near.err
+
+
+# -- a project ---------------------------------------------------------------------------------------------------------
+
+NOTES = """
+from agentfw import Component, Memory, hookimpl
+class Notes(Memory):
+    async def recall(self, query): return []
+@hookimpl
+def agentfw_memories(): return [Component("notes", f"{__name__}:Notes", "Keeps notes")]
+"""
+NIGHTLY = 'environment = "guessing"\npolicy = "hashing"\nepisodes = 2\n'
+
+
+@pytest.fixture
+def project(agentfw: Agentfw, install: Install) -> Agentfw:
+    """A project with a plugin and a shared spec."""
+    install("agentfw-notes", "[agentfw]\nnotes = agentfw_notes\n", NOTES)
+    Path("shared").mkdir()
+    Path("shared/nightly.toml").write_text(NIGHTLY)
+    Path("agentfw.toml").write_text(
+        'specs = ["shared"]\n[defaults]\nseed = 11\nmemories = ["notes"]\n[plugins]\ndisabled = []\n'
+    )
+    return agentfw
+
+
+def test_a_project_has_its_own_specs_defaults_and_folder_from_any_folder_below(project: Agentfw) -> None:
+    file = Path("agentfw.toml").absolute()
+    file.write_text(f'default = "nightly"\nruns = "kept/here"\n{file.read_text()}')
+    told = " ".join(project("doctor").out.split())
+    Path("deep/er").mkdir(parents=True)
+    os.chdir("deep/er")
+
+    answer = project("run", "--json")
+
+    spec = spec_of(answer)
+    assert Path(answer.json["folder"]).parent == file.parent / "kept" / "here"
+    assert project("runs", "list", "--json").json[0]["environment"] == "guessing"
+    assert (spec["seed"], spec["episodes"]) == (11, 2)
+    assert [memory["name"] for memory in spec["memories"]] == ["notes"]
+    assert f"folders of specs {file.parent / 'shared'}" in told
+    assert "defaults seed = 11, memories = ['notes']" in told
+
+
+def test_a_project_pins_its_plugins(project: Agentfw) -> None:
+    pins = '[plugins]\nallow = ["agentfw-laboratory=={}"]\n'
+    Path("agentfw.toml").write_text(pins.format("1.0.0"))
+    taken = project("run", "guessing", "--policy", "hashing", "--episodes", "1")
+    Path("agentfw.toml").write_text(pins.format("2.0.0"))
+
+    refused = project("run", "guessing")
+
+    assert (taken.code, refused.code) == (0, 2)
+    assert "isn't the version 2.0.0 that" in refused.err
+    assert project("run", "--plugin", "agentfw-laboratory").code == 3
+    listed = project("plugins", "list")
+    assert "refused" in listed.out
+    assert 'pip install "agentfw-laboratory==2.0.0"' in listed.out
+
+
+def test_a_plugin_that_the_project_disables_is_not_imported(project: Agentfw) -> None:
+    Path("agentfw.toml").write_text('[plugins]\ndisabled = ["agentfw-notes", "agentfw-nots"]\n')
+
+    answer = project("run", "guessing", "--policy", "hashing", "--memory", "notes")
+
+    wanted = project("run", "guessing", "--policy", "hashing", "--plugin", "agentfw-notes")
+
+    assert answer.code == 2
+    assert "is disabled by" in answer.err
+    assert wanted.code == 3
+    assert "remove it from [plugins] disabled there" in wanted.err
+    assert 'plugins.disabled agentfw-nots: no such plugin; did you mean "agentfw-notes"?' in answer.err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [('specs = ["shard"]\n', "shard is no folder"), ('defualt = "nightly"', 'did you mean "default"?')],
+)
+def test_what_is_wrong_in_the_file_of_a_project_is_told(project: Agentfw, text: str, told: str) -> None:
+    Path("agentfw.toml").write_text(text)
+
+    answer = project("run", "nightly")
+
+    assert (answer.code, told in answer.err) == (2, True), answer.err
+
+
+def test_a_spec_names_all_plugins_that_it_requires_and_that_are_not_there(project: Agentfw) -> None:
+    requires = 'requires = ["agentfw-notes>=1", "agentfw-notes>=2", "agentfw-tea>=1.2"]\n'
+    Path("shared/nightly.toml").write_text(requires + NIGHTLY)
+
+    answer = project("run", "nightly")
+
+    assert answer.code == 3
+    assert "plugin notes of agentfw-notes 1.0.0 is installed, and >=2 is asked for" in answer.err
+    assert 'no plugin "agentfw-tea" is installed' in answer.err
+    assert "pip install 'agentfw-tea>=1.2'" in answer.err
+    assert not Path("runs").exists()
+
+
+def test_a_spec_whose_requirements_are_met_runs_and_resumes(project: Agentfw) -> None:
+    Path("shared/nightly.toml").write_text('requires = ["agentfw-notes>=1,<2"]\n' + NIGHTLY)
+
+    assert spec_of(project("run", "nightly", "--json"))["requires"] == ["agentfw-notes>=1,<2"]
+    assert project("runs", "resume", "last").code == 0

@@ -9,27 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Agentfw
+from command_line import SITE, Agentfw
 
-from agentfw.episode import Episode, Turn, Usage
-from agentfw.runs.observers import Observer, combined_observer
-from agentfw_cli.progress import Progress, progress_of
-
-SITE = Path(__file__).parents[1] / "site"
-
-
-class Asked(Observer):
-    """Asks for the status whenever something happens."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.seen: list[list[str]] = []
-
-    def phase(self, name: str, update: int) -> None:
-        self.seen.append(self.progress.status())
-
-    def turned(self, episode: Episode, turn: Turn) -> None:
-        self.seen.append(self.progress.status())
+from agentfw.episode import Episode, Task, Usage
+from agentfw.runs import write_report
+from agentfw_cli.progress import progress_of
 
 
 @pytest.fixture
@@ -38,63 +22,44 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("agentfw_laboratory.training")
 
 
-def test_an_overlapped_training_counts_the_episodes_of_each_phase_apart(trainings: Any, tmp_path: Path) -> None:
-    training = trainings.create(tmp_path, staleness=1, tasks=2)
-    progress = progress_of(training.info)
-    asked = Asked(progress)
-
-    asyncio.run(training.execute(combined_observer(progress, asked)))
-
-    doing = [line.partition(" ")[0] for line in progress.status()]
-    assert [word for word in doing if word in ("playing,", "learning,", "evaluating")] == ["evaluating"]
-    lines = [line for status in asked.seen for line in status if "episodes" in line]
-    assert all(("/8 episodes" if line.startswith("playing") else "/6 episodes") in line for line in lines)
-    # How much of the playing is left when the learning begins depends on the machine, so more isn't said here.
-    assert any("learning, update 1 " in line for status in asked.seen for line in status)
-
-
-def test_what_is_played_and_what_is_learned_at_the_same_time_is_shown_until_it_ends(
-    trainings: Any, tmp_path: Path
-) -> None:
-    training = trainings.create(tmp_path, staleness=1, tasks=2)
-    progress = progress_of(training.info)
+def test_what_goes_on_at_the_same_time_is_counted_apart_and_shown_until_it_ends(trainings: Any, tmp_path: Path) -> None:
+    progress = progress_of(trainings.create(tmp_path, staleness=1, tasks=2).info)
+    evaluated = Episode(Task(0, 7, split=progress.run.spec.evaluation.split))
 
     progress.phase("play", 2)
-    progress.plays(8, 0)
-    progress.phase("learn", 1)
-    both = [line.partition(" ")[0] for line in progress.status()]
-    progress.phase_ended("play", 2)
-    left = [line.partition(" ")[0] for line in progress.status()]
-
-    assert both == ["playing,", "learning,"]
-    assert left == ["learning,"]
-
-
-def test_the_pieces_of_an_update_and_the_memory_are_told_while_it_is_learned(trainings: Any, tmp_path: Path) -> None:
-    progress = progress_of(trainings.create(tmp_path).info)
-
+    progress.plays(8, 3)
+    progress.phase("evaluate", 1)
+    progress.plays(6, 0)
+    progress.concluded(evaluated, {}, 1)
+    playing, evaluating = progress.status()
+    progress.phase_ended("evaluate", 1)
     progress.phase("learn", 1)
     progress.learns(3, 12, 1536.0)
-    (during, *_) = progress.status()
+    *_, learning = progress.status()
+    progress.phase_ended("play", 2)
     progress.learns(12, 12, 1536.0)
-    (done, *_) = progress.status()
+    (done,) = progress.status()
 
-    assert during.startswith("learning, update 1 ")
-    assert "3/12 pieces   about " in during
-    assert during.endswith(" left   1.5 GiB")
+    assert playing.startswith("playing, update 2 ")
+    assert "3/8 episodes" in playing
+    assert evaluating.startswith("evaluating after 1 updates ")
+    assert "1/6 episodes" in evaluating
+    assert learning.startswith("learning, update 1 ")
+    assert "3/12 pieces   about " in learning
+    assert learning.endswith(" left   1.5 GiB")
+    assert done.startswith("learning, update 1 ")
     assert "left" not in done
 
 
-def test_tokens_are_told_where_they_may_cost_something(trainings: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("cost", "told"), [(0.0, ""), (None, "tokens 110")], ids=["of one's own", "foreign"])
+def test_tokens_are_told_where_they_may_cost_something(
+    trainings: Any, tmp_path: Path, cost: float | None, told: str
+) -> None:
     progress = progress_of(trainings.create(tmp_path).info)
-    own, foreign = Usage(prompt=100, cached=0, sampled=10, cost=0.0), Usage(prompt=100, cached=0, sampled=10, cost=None)
 
-    progress.spent(own, Usage(0, 0, 0))
-    of_own = progress.spending()
-    progress.spent(foreign, Usage(0, 0, 0))
+    progress.spent(Usage(prompt=100, cached=0, sampled=10, cost=cost), Usage(0, 0, 0))
 
-    assert of_own == "", "a model of one's own costs nothing"
-    assert progress.spending().startswith("tokens 110")
+    assert progress.spending()[:10] == told
 
 
 def told(training: Any, **options: Any) -> list[str]:
@@ -123,8 +88,6 @@ def test_a_training_tells_how_long_its_answers_are_what_teaches_nothing_and_what
 
 
 def test_three_answers_of_each_update_are_told_when_asked_for(trainings: Any, tmp_path: Path) -> None:
-    from agentfw.runs.results.run_report import write_report
-
     training = trainings.create(tmp_path)
 
     lines = told(training, samples=True)
@@ -136,28 +99,20 @@ def test_three_answers_of_each_update_are_told_when_asked_for(trainings: Any, tm
         rewards = [records[place]["reward"] for place in (0, len(records) // 2, -1)]
         assert [each["reward"] for each in (best, median, worst)] == rewards
         episodes = {episode.id: episode for episode in training.folder.rollouts(update["update"]).episodes()}
+        last = episodes[best["episode"]].turns[-1]
         assert best["answer"]
-        assert best["answer"] in episodes[best["episode"]].turns[-1].text + str(
-            episodes[best["episode"]].turns[-1].calls
-        )
+        assert best["answer"] in f"{last.text}{last.calls}"
         assert f"best, reward {best['reward']:.3g}: {' '.join(best['answer'].split())}" in lines
     page = write_report(training.folder)[0].read_text()
     assert "Sampled answers" in page
     assert f"median, reward {median['reward']:.3g}, episode {median['episode']}" in page
 
 
-COMMANDS = [
-    "run inbox --policy random --episodes 2",
-    "train bandit --policy biased --optimizer centred --learner bias --updates 2",
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("words", COMMANDS, ids=["run", "train"])
-def test_a_command_gives_a_sign_of_life(agentfw: Agentfw, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_gives_a_sign_of_life(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentfw.printing.out._EVERY_ELSEWHERE", 0.0005)  # ten seconds are over at once
 
-    answer = agentfw(*words.split())
+    answer = agentfw("run", "inbox", "--policy", "random", "--episodes", "2")
 
     line = re.compile(r"   \d+ s$", re.M)
     assert answer.code == 0, answer.err

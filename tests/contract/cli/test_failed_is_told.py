@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import Agentfw
 
 from agentfw import Generation, Message, Policy, Request
 from agentfw.errors import AgentfwError, EndpointError
-from agentfw.runs import LiveRun, parse_spec
+from agentfw.runs import LiveRun, RunFolder, parse_spec
 from agentfw.testing import fresh_host
 
-Agentfw = Callable[..., Any]
 SPEC = {
     "environment": "sessions",
     "policy": {"name": "scripted", "settings": {"replies": ["yes"]}},
@@ -54,11 +53,14 @@ def mixed(agentfw: Agentfw) -> str:
     return record(["away", "plain", "away", "good"])
 
 
-def test_the_failed_ones_come_first(mixed: str, agentfw: Agentfw) -> None:
-    listed, shown = agentfw("runs", "list").out, agentfw("runs", "show", mixed).out
+@pytest.mark.slow
+def test_the_failed_ones_come_first_and_a_comparison_counts_them(mixed: str, agentfw: Agentfw) -> None:
+    other = record(["good", "good", "plain", "good"], seed=2)
 
-    assert re.search(rf"{mixed} +scripted +done, 2 failed, 2 sessions ended +reward 1\.000", listed)
-    assert shown.splitlines()[:2] == [
+    listed, shown, compared = agentfw("runs", "list"), agentfw("runs", "show", mixed), agentfw("compare", mixed, other)
+
+    assert re.search(rf"{mixed} +scripted +done, 2 failed, 2 sessions ended +reward 1\.000", listed.out)
+    assert shown.out.splitlines()[:2] == [
         f"{mixed}   done, 2 failed, 2 sessions ended",
         "failed and left out, 2 episodes: the model's server can't be reached",
     ]
@@ -66,42 +68,28 @@ def test_the_failed_ones_come_first(mixed: str, agentfw: Agentfw) -> None:
     page = (Path("runs") / mixed / "report.html").read_text()
     assert page.index(">failed<") < page.index(">reward<")
     assert "unrated, 1 turn" in page
+    assert compared.code == 0
+    assert f"of {mixed}, 2 episodes failed, and are in no figure here" in compared.err
 
 
-def test_unrated_is_nothing(agentfw: Agentfw) -> None:
-    unrated = record(["plain", "plain"])
+def test_what_nobody_rated_or_answered_looks_neither_bad_nor_fine(agentfw: Agentfw) -> None:
+    unrated, lost = record(["plain", "plain"]), record(["away"], seed=2)
 
-    assert "reward 0" not in agentfw("runs", "list").out
+    listed, report = agentfw("runs", "list").out, agentfw("report", lost)
+
+    assert "reward 0" not in listed
     assert not re.search(r"^(reward|utility) +[\d-]", agentfw("runs", "show", unrated).out, re.M)
     assert agentfw("report", unrated).code == 0
     page = (Path("runs") / unrated / "report.html").read_text()
     assert "reward 0.000" not in page
     assert "Turns by episode" in page
-
-
-def test_where_all_have_failed_nothing_looks_fine(agentfw: Agentfw) -> None:
-    lost = record(["away"])
-
-    assert "2 failed" not in agentfw("runs", "list").out
-    assert "done, 1 failed, 0 sessions ended" in agentfw("runs", "list").out
+    assert "done, 1 failed, 0 sessions ended" in listed
     assert agentfw("runs", "show", lost).code == 0
-    answer = agentfw("report", lost)
-    assert (answer.code, "can't be reached" in answer.err) == (2, True)
-
-
-def test_a_comparison_says_how_many_failed(mixed: str, agentfw: Agentfw) -> None:
-    other = record(["good", "good", "plain", "good"], seed=2)
-
-    answer = agentfw("compare", mixed, other)
-
-    assert answer.code == 0
-    assert f"of {mixed}, 2 episodes failed, and are in no figure here" in answer.err
+    assert (report.code, "can't be reached" in report.err) == (2, True)
 
 
 def test_what_failed_stays_failed_when_the_run_goes_on(mixed: str, agentfw: Agentfw) -> None:
     async def again() -> None:
-        from agentfw.runs import RunFolder
-
         async with LiveRun.open(RunFolder.open(Path("runs", mixed)), fresh_host(builtins=True)) as live:
             assert not live.sessions
             assert len(live.ended) == 4

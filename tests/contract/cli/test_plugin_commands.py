@@ -1,12 +1,20 @@
-"""Commands of plugins stand beside ours, are loaded when they are called, and take no other's place."""
+"""Commands of plugins stand beside ours, are loaded when they are called, and take no other's place.
+
+So do the commands that make and check the data of worlds. Tab completes them all.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-Agentfw = Callable[..., Any]
+import pytest
+from command_line import SITE, Agentfw
+
 Install = Callable[..., None]
 
 TEA = """
@@ -16,26 +24,27 @@ import click
 def tea(cups):
     print(cups, "cups")
 """
+BOMB = "raise RuntimeError('boom')"
 
 
-def test_a_command_of_a_plugin_is_listed_and_called(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-tea", "[agentfw.commands]\ntea = agentfw_tea:tea\n", TEA)
+@pytest.mark.parametrize(
+    ("entry", "group"), [("[agentfw.commands]\n", ()), ("[agentfw.data]\nmake.", ("data", "make"))]
+)
+def test_a_command_of_a_plugin_is_listed_and_called_and_a_broken_one_breaks_no_other(
+    agentfw: Agentfw, install: Install, entry: str, group: tuple[str, ...]
+) -> None:
+    install("agentfw-tea", f"{entry}tea = agentfw_tea:tea\n", TEA)
+    install("agentfw-bomb", f"{entry}bomb = agentfw_bomb:bomb\n", BOMB)
 
-    assert "tea from agentfw-tea" in " ".join(agentfw("--help").out.split())
-    assert agentfw("tea", "--cups", "3").out == "3 cups\n"
-    assert agentfw("tea", "--cups", "many").code == 2
-    assert 'did you mean "tea"?' in agentfw("teaa").err
-
-
-def test_help_does_not_import_it(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-bomb", "[agentfw.commands]\nbomb = agentfw_bomb:bomb\n", "raise RuntimeError('boom')")
-
-    assert agentfw("--help").code == 0
-    broken = agentfw("bomb")
-
+    assert "tea from agentfw-tea" in " ".join(agentfw(*group, "--help").out.split())
+    assert agentfw(*group, "tea", "--cups", "3").out == "3 cups\n"
+    assert agentfw(*group, "tea", "--cups", "many").code == 2
+    slip, broken = agentfw(*group, "teaa"), agentfw(*group, "bomb")
+    assert (slip.code, 'did you mean "tea"?' in slip.err) == (2, True)
     assert broken.code == 3
-    assert "RuntimeError: boom" in broken.err
+    assert "agentfw-bomb 1.0.0 can't be imported: RuntimeError: boom" in broken.err
     assert "pip install --upgrade agentfw-bomb" in broken.err
+    assert "tea" not in agentfw("data", "check", "--help").out
 
 
 def test_what_is_no_command_is_told(agentfw: Agentfw, install: Install) -> None:
@@ -48,7 +57,7 @@ def test_what_is_no_command_is_told(agentfw: Agentfw, install: Install) -> None:
 
 
 def test_a_plugin_that_is_left_out_has_no_command(agentfw: Agentfw, install: Install, monkeypatch: Any) -> None:
-    install("agentfw-bomb", "[agentfw.commands]\nbomb = agentfw_bomb:bomb\n", "raise RuntimeError('boom')")
+    install("agentfw-bomb", "[agentfw.commands]\nbomb = agentfw_bomb:bomb\n", BOMB)
 
     for names in ("agentfw-bomb", "bomb", "all"):
         with monkeypatch.context() as changed:
@@ -82,8 +91,46 @@ def test_a_plugin_is_made_installed_and_checked(agentfw: Agentfw, monkeypatch: A
     assert "promises kept" in checked.out
 
 
-def test_a_broken_promise_ends_with_3(agentfw: Agentfw) -> None:
-    answer = agentfw("plugins", "check", "faulty")
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Call the command in a process of its own, beside a plugin whose command is broken, and a distribution that is."""
+    points = {"agentfw_broken": b"[agentfw.commands]\nruin = no_such_module:ruin\n"}
+    points["foreign"] = b"[console_scripts]\ncaf\xe9 = foreign:main\n"
+    for name, entries in points.items():
+        dist_info = tmp_path / f"{name}-1.0.dist-info"
+        dist_info.mkdir()
+        (dist_info / "METADATA").write_text(f"Name: {name}\nVersion: 1.0\n")
+        (dist_info / "entry_points.txt").write_bytes(entries)
 
-    assert answer.code == 3
-    assert "broken" in answer.out
+    def call(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(SITE)]), **variables}
+        command = [sys.executable, "-m", "agentfw", *words]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60)
+
+    return call
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("agentfw ru", ["run", "runs", "ruin"]), ("agentfw mem", ["memory"]), ("agentfw train --opt", ["--optimizer"])],
+)
+def test_commands_and_options_are_completed_though_one_is_broken(
+    elsewhere: Callable[..., subprocess.CompletedProcess[str]], line: str, offered: list[str]
+) -> None:
+    answer = elsewhere(_AGENTFW_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(line.count(" ")))
+
+    assert answer.returncode == 0, answer.stderr
+    assert [each.partition(",")[2] for each in answer.stdout.splitlines()] == offered
+
+
+@pytest.mark.slow
+def test_a_broken_distribution_of_somebody_else_stops_nothing(
+    elsewhere: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    listed = elsewhere("plugins", "list")
+    played = elsewhere("run", "guessing", "--policy", "hashing", "--episodes", "1", "--json")
+
+    assert "guessing" in listed.stdout
+    assert "foreign" not in listed.stdout + listed.stderr
+    assert played.returncode == 0, played.stderr

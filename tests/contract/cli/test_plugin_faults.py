@@ -1,4 +1,4 @@
-"""Faults of plugins that once were told as bugs of agentfw, or not at all, through the commands that a user types."""
+"""Faults of plugins, and of other code that is imported, are told with the name of who can mend them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ Install = Callable[..., None]
 
 HEAD = "import agentfw\nfrom agentfw import Component, hookimpl\n"
 
-
 WORLD = """
 from agentfw import Environment, action
 class Odd(Environment):
     headline = "poured"
-    columns = {{"poured": "cups", "spilt": "spilt"}}
+    columns = {"poured": "cups", "spilt": "spilt"}
     def begin(self, world, task):
         self.world = world
         world.observe("thirsty")
-        {begin}
     @action
     def pour(self) -> None:
         "Pour a cup."
         self.world.finish(spilt=1.0)
-    def references(self, task): return {{"nobody": {{"poured": 0.0}}}}
+    def references(self, task): return {"nobody": {"poured": 0.0}}
     def demonstrate(self, moment): return [agentfw.Intervention("pour")]
 @hookimpl
 def agentfw_environments(): return [Component("odd", "agentfw_world:Odd", "Odd")]
@@ -35,7 +33,7 @@ def agentfw_environments(): return [Component("odd", "agentfw_world:Odd", "Odd")
 
 
 def test_a_headline_that_is_not_in_the_outcome_is_left_blank(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-world", "[agentfw]\nworld = agentfw_world\n", HEAD + WORLD.format(begin="pass"))
+    install("agentfw-world", "[agentfw]\nworld = agentfw_world\n", HEAD + WORLD)
 
     answer = agentfw("run", "odd", "--episodes", "2")
 
@@ -48,7 +46,7 @@ def test_a_headline_that_is_not_in_the_outcome_is_left_blank(agentfw: Agentfw, i
 
 
 CLOCK = """
-from agentfw import Settings
+from agentfw import RewardModel, Score
 from agentfw.tool import Toolbox, tool
 @tool
 def now() -> str:
@@ -56,68 +54,46 @@ def now() -> str:
     return "noon"
 class Clocks(Toolbox):
     async def open(self): return [now]
-@hookimpl
-def agentfw_tools(): return [Component("clock", "agentfw_clock:Clocks", "Clocks")]
-"""
-
-
-def test_what_resuming_can_not_mend_is_not_offered_to_be_resumed(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...]
-) -> None:
-    install("agentfw-clock", "[agentfw]\nclock = agentfw_clock\n", HEAD + CLOCK)
-
-    answer = agentfw(*quick, "--tool", "clock=one", "--tool", "clock=two")
-
-    assert answer.code == 2
-    assert "two tools are called now" in answer.err
-    assert "runs resume" not in answer.err
-
-
-def test_an_alias_is_named_in_the_errors_of_a_toolbox(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...]
-) -> None:
-    code = CLOCK.replace("return [now]", "raise ValueError('wound down')")
-    install("agentfw-clock", "[agentfw]\nclock = agentfw_clock\n", HEAD + code)
-
-    answer = agentfw(*quick, "--tool", "clock=one")
-
-    assert answer.code == 3
-    assert 'tool "clock" of agentfw-clock 1.0.0 as "one" failed in open(): ValueError: wound down' in answer.err
-
-
-AUTHORED = """
-from agentfw import Environment, RewardModel, Score
-from agentfw.tool import tool
-
-@tool
-def now() -> str:
-    "The time."
-    return "noon"
-
+class Stopped(Toolbox):
+    async def open(self): raise ValueError("wound down")
 class Ours(RewardModel):
     components = ("utility",)
     async def score(self, group): return [Score(each.id, "utility", 1.0) for each in group]
-
 @hookimpl
-def agentfw_tools(): return [Component("now", f"{__name__}:now", "The time")]
+def agentfw_tools(): return [
+    Component("clock", "agentfw_clock:Clocks", "Clocks"),
+    Component("stopped", "agentfw_clock:Stopped", "Clocks"),
+    Component("now", "agentfw_clock:now", "The time"),
+]
 @hookimpl
-def agentfw_reward_models(): return [Component("ours", f"{__name__}:Ours", "Ours")]
+def agentfw_reward_models(): return [Component("ours", "agentfw_clock:Ours", "Ours")]
 """
 
 
-def test_a_function_marked_as_a_tool_is_a_component(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-authored", "[agentfw]\nauthored = agentfw_authored\n", HEAD + AUTHORED)
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("--tool clock=one --tool clock=two", 2, "two tools are called now"),
+        ("--tool stopped=one", 3, 'tool "stopped" of agentfw-clock 1.0.0 as "one" failed in open(): ValueError: wound'),
+        ("--tool now", 0, ""),
+    ],
+    ids=["two tools of one name", "an alias", "a function marked as a tool"],
+)
+def test_what_a_plugin_offers_is_taken_or_refused_by_its_name(
+    agentfw: Agentfw, install: Install, words: str, code: int, told: str
+) -> None:
+    install("agentfw-clock", "[agentfw]\nclock = agentfw_clock\n", HEAD + CLOCK)
 
-    run, check = agentfw("run", "inbox", "--tool", "now", "--episodes", "1"), agentfw("plugins", "check", "now")
+    answer = agentfw("run", "inbox", "--episodes", "1", *words.split())
 
-    assert run.code == 0, run.err
-    assert check.code == 0, check.out
+    assert (answer.code, told in answer.err) == (code, True), answer.err
+    assert code != 2 or "runs resume" not in answer.err, "resuming can't mend it"
 
 
 def test_two_rewards_that_share_a_component_are_refused_before_anything_is_played(
     agentfw: Agentfw, install: Install
 ) -> None:
-    install("agentfw-authored", "[agentfw]\nauthored = agentfw_authored\n", HEAD + AUTHORED)
+    install("agentfw-clock", "[agentfw]\nclock = agentfw_clock\n", HEAD + CLOCK)
 
     answer = agentfw("run", "inbox", "--reward", "utility", "--reward", "ours", "--episodes", "1")
 
@@ -126,14 +102,18 @@ def test_two_rewards_that_share_a_component_are_refused_before_anything_is_playe
     assert not Path("runs").exists()
 
 
+DUST = """
+class Dust(agentfw.Memory):
+    async def recall(self, query): raise ValueError("x")
+@hookimpl
+def agentfw_memories(): return [Component("dust", "agentfw_saw:Dust", "")]
+"""
+
+
 def test_the_author_of_a_plugin_that_fails_in_a_run_is_told_where_to_mend_it(
     agentfw: Agentfw, install: Install, tmp_path: Path
 ) -> None:
-    code = "@hookimpl\ndef agentfw_memories(): return [Component('dust', __name__ + ':Dust', '')]\n"
-    code += (
-        "from agentfw import Memory\nclass Dust(Memory):\n    async def recall(self, query): raise ValueError('x')\n"
-    )
-    install("agentfw-saw", "[agentfw]\nsaw = agentfw_saw\n", HEAD + code)
+    install("agentfw-saw", "[agentfw]\nsaw = agentfw_saw\n", HEAD + DUST)
     origin = {"url": tmp_path.as_uri(), "dir_info": {"editable": True}}
     (tmp_path / "site" / "agentfw_saw-1.0.0.dist-info" / "direct_url.json").write_text(json.dumps(origin))
 
@@ -143,123 +123,42 @@ def test_the_author_of_a_plugin_that_fails_in_a_run_is_told_where_to_mend_it(
     assert "authors" not in run.err
 
 
-CULPRITS = """
-import asyncio
-from agentfw import Environment, Generation, Intervention, Memory, Policy, action
-from agentfw.episode import Call
-from agentfw.tool import Tool, Toolbox
-from agentfw.request import Action
+ENDS_PYTHON = "import sys\nsys.exit('enough')\n"
+PROGRAM = "run program --set environment.tasks=tasks.jsonl --set environment.function=agentfw_tapes:rule"
 
-class Panic(BaseException):
-    "As a library written in Rust raises it."
 
-class World(Environment):
-    "Pour."
-    def begin(self, world, task):
-        self.world = world
-        world.observe("thirsty")
-    @action
-    def pour(self) -> None:
-        "Pour a cup."
-        self.world.finish()
-    def demonstrate(self, moment): return [Intervention("pour")]
+def test_a_plugin_that_changes_the_directory_does_not_move_the_runs(
+    agentfw: Agentfw, install: Install, quick: tuple[str, ...], tmp_path: Path
+) -> None:
+    here, elsewhere = Path.cwd(), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    install("agentfw-mover", "[agentfw]\nmover = agentfw_mover\n", f"import os\nos.chdir({str(elsewhere)!r})\n")
 
-class Wrong_demonstrate(World):
-    def demonstrate(self, moment): raise KeyError("cup")
-class Odd_demonstrate(World):
-    def demonstrate(self, moment): return [3]
-class Lazy_demonstrate(World):
-    def demonstrate(self, moment):
-        yield "pour"
-        raise KeyError("cup")
-class Panicking_begin(World):
-    def begin(self, world, task): raise Panic("at begin")
-class Panicking_turned(World):
-    def turned(self, turn): raise Panic("at turned")
-    def demonstrate(self, moment): return []
+    answer = agentfw(*quick, "--json")
 
-class Answering(Policy):
-    answer = Generation("")
-    async def generate(self, request): return self.answer
-class Number_text(Answering):
-    answer = Generation(5)
-class Text_calls(Answering):
-    answer = Generation("", ("pour",))
-class Unstorable_calls(Answering):
-    answer = Generation("", (Call("pour", {"cup": object()}),))
-class Number_version(Answering):
-    answer = Generation("", version=3)
-class Negative_count(Answering):
-    answer = Generation("", count=-1)
-class Text_tokens(Answering):
-    answer = Generation("", token_ids=("a",), logprobs=(0.0,))
-class Stopping(Policy):
-    async def generate(self, request):
-        asyncio.get_running_loop().stop()
-        await asyncio.sleep(1)
-
-class Panicking_recall(Memory):
-    async def recall(self, query): raise Panic("at recall")
-class Panicking_made(Memory):
-    def __init__(self): raise Panic("when made")
-
-def offered(kind): return [
-    Component(name.lower(), f"{__name__}:{name}", "") for name, each in globals().items()
-    if isinstance(each, type) and issubclass(each, kind) and each.__module__ == __name__
-]
-@hookimpl
-def agentfw_environments(): return offered(Environment)
-@hookimpl
-def agentfw_policies(): return offered(Policy)
-@hookimpl
-def agentfw_memories(): return offered(Memory)
-"""
+    assert answer.code == 0, answer.err
+    assert Path(answer.json["folder"]).parent == here / "runs"
+    assert list(elsewhere.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("chosen", "words"),
+    ("words", "code", "culprit"),
     [
-        (("wrong_demonstrate",), 'environment "wrong_demonstrate" of agentfw-culprits 1.0.0 failed in demonstrate()'),
-        (("odd_demonstrate",), 'environment "odd_demonstrate" of agentfw-culprits 1.0.0 demonstrated 3, neither'),
-        (("lazy_demonstrate",), 'environment "lazy_demonstrate" of agentfw-culprits 1.0.0 failed in demonstrate()'),
-        (("panicking_begin",), 'environment "panicking_begin" of agentfw-culprits 1.0.0 failed in begin(), episode'),
-        (("panicking_turned",), 'environment "panicking_turned" of agentfw-culprits 1.0.0 failed in turned(), episode'),
-        (("world", "--policy", "number_text"), 'policy "number_text" of agentfw-culprits 1.0.0 answered with text=5'),
-        (("world", "--policy", "text_calls"), 'policy "text_calls" of agentfw-culprits 1.0.0 answered with calls'),
-        (("world", "--policy", "unstorable_calls"), 'policy "unstorable_calls" of agentfw-culprits 1.0.0 failed in'),
-        (("world", "--policy", "number_version"), 'policy "number_version" of agentfw-culprits 1.0.0 answered with v'),
-        (("world", "--policy", "negative_count"), 'policy "negative_count" of agentfw-culprits 1.0.0 answered with c'),
-        (
-            ("world", "--policy", "text_tokens"),
-            'policy "text_tokens" of agentfw-culprits 1.0.0 answered with token_ids',
-        ),
-        (
-            ("world", "--memory", "panicking_recall"),
-            'memory "panicking_recall" of agentfw-culprits 1.0.0 failed in rec',
-        ),
-        (("world", "--memory", "panicking_made"), 'memory "panicking_made" of agentfw-culprits 1.0.0 can\'t be made'),
+        ("plugins check tool.py", 3, "tool.py"),
+        ("train --from tapes://archive", 3, 'the recordings "tapes" of agentfw-tapes 1.0.0'),
+        ("run --policy scripted --set policy.rule=agentfw_tapes:rule", 2, "agentfw_tapes:rule"),
+        (PROGRAM, 2, "agentfw_tapes:rule"),
     ],
-    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+    ids=["file", "recordings", "policy.rule", "environment.function"],
 )
-def test_who_is_to_blame_is_whose_call_it_was(
-    agentfw: Agentfw, install: Install, chosen: tuple[str, ...], words: str
+def test_what_is_imported_may_end_python(
+    agentfw: Agentfw, install: Install, words: str, code: int, culprit: str
 ) -> None:
-    install("agentfw-culprits", "[agentfw]\nculprits = agentfw_culprits\n", HEAD + CULPRITS)
+    install("agentfw-tapes", "[agentfw.recordings]\ntapes = agentfw_tapes:copied\n", ENDS_PYTHON)
+    Path("tool.py").write_text(ENDS_PYTHON)
+    Path("tasks.jsonl").write_text('{"query": "tea?"}\n')
 
-    answer = agentfw("run", *chosen, "--episodes", "1")
+    answer = agentfw(*words.split())
 
-    assert answer.code == 3, answer.err
-    assert words in answer.err
-    assert "bug in agentfw" not in answer.err
-    assert "Traceback" not in answer.err
-
-
-def test_what_no_call_explains_accuses_nobody(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-culprits", "[agentfw]\nculprits = agentfw_culprits\n", HEAD + CULPRITS)
-
-    answer = agentfw("run", "world", "--policy", "stopping", "--episodes", "1")
-
-    assert answer.code == 1
-    assert "Event loop stopped" in answer.err
-    assert "agentfw-culprits" not in answer.err
-    assert "Traceback" not in answer.err
+    assert answer.code == code
+    assert f"{culprit} tried to end Python when it was imported" in " ".join(answer.err.split())

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from command_line import Agentfw
 
+from agentfw import __version__
+from agentfw.host.origin import digest_of_files, origin_of
+
 Install = Callable[..., None]
 WATCH = "from agentfw import hookimpl\n\n@hookimpl\ndef agentfw_episode_done(episode): pass\n"
+DICE = """
+from agentfw import Component, Memory, hookimpl
+
+class Nothing(Memory):
+    async def recall(self, query):
+        return []
+
+@hookimpl
+def agentfw_memories():
+    return [Component("none", f"{__name__}:Nothing", ""), Component("nil", f"{__name__}:Nothing", "")]
+"""
 
 
 def test_hooks_are_listed_with_the_plugins_that_implement_them(agentfw: Agentfw, install: Install) -> None:
@@ -30,121 +46,47 @@ def test_a_pinned_plugin_must_have_that_version(agentfw: Agentfw, quick: tuple[s
     assert 'pip install "agentfw-laboratory==2.0"' in differs.err
 
 
-@pytest.mark.parametrize("name", ["agentfw-dice", "dice-plugin"])
-def test_all_components_of_a_plugin_are_checked_together(agentfw: Agentfw, install: Install, name: str) -> None:
-    code = """
-from agentfw import Component, Memory, RewardModel, hookimpl
+def test_all_components_of_a_plugin_are_checked_together(agentfw: Agentfw, install: Install) -> None:
+    install("agentfw-dice", "[agentfw]\ndice-plugin = agentfw_dice\n", DICE)
 
-class Nothing(Memory):
-    async def recall(self, query):
-        return []
-
-@hookimpl
-def agentfw_memories():
-    return [Component("none", f"{__name__}:Nothing", ""), Component("nil", f"{__name__}:Nothing", "")]
-"""
-    install("agentfw-dice", "[agentfw]\ndice-plugin = agentfw_dice\n", code)
-
-    answer = agentfw("plugins", "check", name, "--json")
-
-    assert answer.code == 0, answer.err
-    assert {row["component"] for row in answer.json} == {"none", "nil"}
+    for name in ("agentfw-dice", "dice-plugin"):
+        answer = agentfw("plugins", "check", name, "--json")
+        assert answer.code == 0, answer.err
+        assert {row["component"] for row in answer.json} == {"none", "nil"}
 
 
-def test_a_plugin_without_components_has_nothing_to_check(agentfw: Agentfw, install: Install) -> None:
+def test_what_cannot_be_checked_is_no_fault_of_a_component(agentfw: Agentfw, install: Install) -> None:
     install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", WATCH)
 
-    answer = agentfw("plugins", "check", "agentfw-watch")
+    nothing = agentfw("plugins", "check", "agentfw-watch")
+    wrong = agentfw("plugins", "check", "environment:guessing", "--set", "foo=1")
 
-    assert answer.code == 2
-    assert "plugins list --hooks" in answer.err
-
-
-def test_wrong_settings_are_no_fault_of_the_component(agentfw: Agentfw) -> None:
-    answer = agentfw("plugins", "check", "environment:guessing", "--set", "foo=1")
-
-    assert answer.code == 2
-    assert "foo: no such key" in answer.err
-
-
-def test_a_component_that_is_named_like_a_broken_plugin_is_that_plugins_fault(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...]
-) -> None:
-    install("agentfw-diary", "[agentfw]\nplugin = agentfw_diary\n", "1 / 0")
-
-    answer = agentfw(*quick, "--memory", "diary")
-
-    assert answer.code == 3
-    assert "agentfw-diary 1.0.0 can't be imported: ZeroDivisionError" in answer.err
-
-
-# -- what a resumed run may change -------------------------------------------------------------------------------------
-
-STUBBORN = """
-from pathlib import Path
-from typing import Annotated
-from pydantic import Field
-from agentfw import Component, Memory, Settings, hookimpl
-from agentfw.settings import OPERATIONAL
-
-class StubbornSettings(Settings):
-    address: Annotated[str, OPERATIONAL] = "here"
-    limit: int = 3
-
-class Stubborn(Memory):
-    def __init__(self, settings):
-        self.settings = settings
-    async def recall(self, query):
-        if self.settings.address == "here":
-            raise OSError("nobody is here")
-        return []
-
-@hookimpl
-def agentfw_memories():
-    return [Component("my.stubborn", f"{__name__}:Stubborn", "", settings=f"{__name__}:StubbornSettings")]
-"""
+    assert (nothing.code, "plugins list --hooks" in nothing.err) == (2, True)
+    assert (wrong.code, "foo: no such key" in wrong.err) == (2, True)
 
 
 @pytest.mark.slow
-def test_an_address_may_change_when_a_run_is_resumed_and_a_limit_may_not(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...]
-) -> None:
-    install("agentfw-stubborn", "[agentfw]\nstubborn = agentfw_stubborn\n", STUBBORN)
-    failed = agentfw(*quick, "--memory", "my.stubborn", "--set", "memory.my.stubborn.limit=4")
-    other = agentfw("runs", "resume", "last", "--set", "memory.my.stubborn.limit=5")
-    resumed = agentfw("runs", "resume", "last", "--set", "memory.my.stubborn.address=there", "--set", "deadline=60")
-
-    assert failed.code == 3
-    assert other.code == 2
-    changeable = other.err.partition("what can be changed: ")[2].strip().split(", ")
-    assert {"deadline", "memory.my.stubborn.address"} <= set(changeable)
-    assert not {"memory.my.stubborn.limit", "seed", "keep", "concurrency"} & set(changeable)
-    assert resumed.code == 0, resumed.err
-    settings = agentfw("runs", "show", "last", "--json").json["about"]["settings"]
-    assert settings["memory.my.stubborn"]["limit"] == 4
-
-
-@pytest.mark.slow
-def test_a_resumed_run_says_which_plugins_are_others_now(
+def test_what_took_part_in_a_run_is_recorded_and_what_differs_is_told(
     agentfw: Agentfw, install: Install, quick: tuple[str, ...]
 ) -> None:
     install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", WATCH)
-    agentfw(*quick)
-    first = agentfw("runs", "show", "last", "--json").json["run"]
-    agentfw(*quick, "--no-plugin", "watch")
+    install("agentfw-idle", "[agentfw]\nidle = agentfw_idle\n", DICE)
 
-    resumed = agentfw("runs", "resume", first, "--no-plugin", "watch")
-    compared = agentfw("compare", first, "last")
+    runs = []
+    for code, words in ((WATCH, ()), (f"{WATCH}\nCHANGED = True\n", ()), (WATCH, ("--no-plugin", "watch"))):
+        Path("site", "agentfw_watch.py").write_text(code)
+        origin_of.cache_clear()
+        digest_of_files.cache_clear()
+        runs.append(agentfw(*quick, *words, "--json").json["run"])
+    about = json.loads(Path("runs", runs[0], "run.json").read_text())
+    changed, without = agentfw("compare", *runs[:2]), agentfw("compare", runs[0], runs[2])
+    resumed = agentfw("runs", "resume", runs[0], "--no-plugin", "watch")
 
+    pins = {f"agentfw=={__version__}", "agentfw-watch==1.0.0", "agentfw-laboratory==1.0.0"}
+    assert set(about["plugins"].values()) == pins, "and none that only could have"
+    assert set(about["distributions"]) == {"agentfw", "agentfw-watch", "agentfw-laboratory"}
+    assert about["distributions"]["agentfw"]["requires"]["pydantic"]
+    assert "agentfw-watch has other files in" in changed.err
+    assert "agentfw-laboratory has other files" not in changed.err
+    assert f"plugin watch was agentfw-watch==1.0.0 in {runs[0]} and is not there in" in without.err
     assert "plugin watch was agentfw-watch==1.0.0 when the run began and is not there now" in resumed.err
-    assert f"plugin watch was agentfw-watch==1.0.0 in {first} and is not there in" in compared.err
-
-
-def test_a_plugin_that_was_written_here_and_not_installed_is_what_is_meant(agentfw: Agentfw) -> None:
-    assert agentfw("plugins", "new", "agentfw-saucers", "--kind", "memory").code == 0
-
-    for name in ("agentfw-saucers", "saucers"):
-        answer = agentfw("run", "guessing", "--memory", name)
-        assert answer.code == 2
-        assert f'no memory is called "{name}"; agentfw-saucers has it and isn\'t installed' in answer.err
-        assert "fix: pip install -e agentfw-saucers\n" in answer.err

@@ -16,27 +16,26 @@ from command_line import SITE, Agentfw
 Install = Callable[..., None]
 
 
-def test_what_is_written_to_the_descriptor_of_stdout_is_not_among_the_data(install: Install, tmp_path: Path) -> None:
-    install(
-        "agentfw-raw",
-        "[agentfw]\nraw = agentfw_raw\n",
-        "import os\nos.write(1, b'a banner\\n')\nos.system('echo hi')\n",
-    )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+def in_a_process(folder: Path, *words: str, leaving: float = 10) -> subprocess.CompletedProcess[str]:
+    """What a command of its own process does, with the plugins of this folder and the laboratory.
 
-    ended = subprocess.run(
-        [sys.executable, "-m", "agentfw", "plugins", "list", "--json"],
-        capture_output=True, text=True, env=environment, check=True,
+    At its end, it waits so many seconds for threads that are left.
+    """
+    code = f"import agentfw_cli.interrupts as ends, agentfw_cli.main as cli; ends._LEAVING = {leaving}; cli.main()"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / "site"), str(SITE)])}
+    environment.pop("PYTHONUNBUFFERED", None)  # printing takes a lock then, which a thread may hold at the end
+    return subprocess.run(
+        [sys.executable, "-c", code, *words, "--json"],
+        capture_output=True, text=True, env=environment, cwd=folder, check=False, timeout=300,
     )  # fmt: skip
-
-    assert ended.stdout.startswith("[\n")
-    assert "a banner" in ended.stderr
-    assert "hi" in ended.stderr
 
 
 PRINTING = """
-import threading, time
+import os, threading, time
 from agentfw import hookimpl
+
+os.write(1, b'a banner\\n')
+os.system('echo hi')
 
 def keep_printing():
     while True:
@@ -56,22 +55,18 @@ def agentfw_episode_done(episode):
 """
 
 
-def test_a_thread_that_prints_beside_hooks_ends_no_run_and_gets_into_no_data(
+def test_what_is_printed_by_a_thread_or_written_to_the_descriptor_ends_no_run_and_gets_into_no_data(
     install: Install, tmp_path: Path, quick: tuple[str, ...]
 ) -> None:
     install("agentfw-noise", "[agentfw]\nnoise = agentfw_noise\n", PRINTING)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(SITE)])}
-    environment.pop("PYTHONUNBUFFERED", None)  # printing takes a lock then, which a thread may hold at the end
 
     for number in range(2):
-        ended = subprocess.run(
-            [sys.executable, "-m", "agentfw", *quick, "--seed", str(number), "--json"],
-            capture_output=True, text=True, env=environment, cwd=tmp_path, check=False, timeout=120,
-        )  # fmt: skip
+        ended = in_a_process(tmp_path, *quick, "--seed", str(number))
 
         assert ended.returncode == 0, ended.stderr[-1000:]
         assert json.loads(ended.stdout)["episodes"] == 3
-        assert "an episode" in ended.stderr
+        for words in ("a banner\n", "hi\n", "an episode\n"):
+            assert words in ended.stderr
 
 
 LEFTOVERS = """
@@ -108,12 +103,8 @@ def test_what_a_plugin_leaves_behind_is_a_line_and_holds_up_no_run(
     install: Install, tmp_path: Path, quick: tuple[str, ...]
 ) -> None:
     install("agentfw-leftovers", "[agentfw]\nleftovers = agentfw_leftovers\n", LEFTOVERS)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(SITE)])}
 
-    ended = subprocess.run(
-        [sys.executable, "-m", "agentfw", *quick, "--json"],
-        capture_output=True, text=True, env=environment, cwd=tmp_path, check=False, timeout=300,
-    )  # fmt: skip
+    ended = in_a_process(tmp_path, *quick, leaving=0.5)
 
     assert ended.returncode == 0, ended.stderr[-1000:]
     assert json.loads(ended.stdout)["episodes"] == 3
@@ -130,29 +121,22 @@ from agentfw import hookimpl
 
 @hookimpl
 def agentfw_episode_done(episode):
-    {act}
+    episode.outcome.clear()
+    1 / 0
 """
 
 
-def test_a_failing_hook_is_told_even_when_quiet(agentfw: Agentfw, install: Install, quick: tuple[str, ...]) -> None:
-    install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", HOOK.format(act="1 / 0"))
-
-    answer = agentfw(*quick, "--quiet")
-
-    assert answer.code == 0
-    assert "agentfw-watch 1.0.0 raised ZeroDivisionError" in answer.err
-
-
 @pytest.mark.slow
-def test_a_hook_that_changes_an_episode_changes_its_own_copy(
+def test_a_hook_that_fails_is_told_even_when_quiet_and_what_it_changes_is_its_own_copy(
     agentfw: Agentfw, install: Install, quick: tuple[str, ...]
 ) -> None:
     plain = agentfw(*quick, "--json").json
-    install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", HOOK.format(act="episode.outcome.clear()"))
+    install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", HOOK)
 
-    watched = agentfw(*quick, "--json")
+    watched = agentfw(*quick, "--json", "--quiet")
 
     assert watched.code == 0
+    assert "agentfw-watch 1.0.0 raised ZeroDivisionError" in watched.err
     assert watched.json["figures"] == plain["figures"]
 
 
@@ -178,46 +162,41 @@ def agentfw_memories():
     assert "How many at most" in told[1].out
 
 
-COMMAND = """
-import click
-
-@click.command()
-def brew():
-    raise KeyError("tea")
-"""
-
-
-def test_a_command_that_raises_names_its_distribution(agentfw: Agentfw, install: Install) -> None:
-    install("agentfw-brew", "[agentfw.commands]\nbrew = agentfw_brew:brew\n", COMMAND)
-
-    answer = agentfw("brew")
-
-    assert answer.code == 3
-    assert "agentfw-brew 1.0.0 failed: KeyError: 'tea'" in answer.err
-    assert "bug in agentfw" not in answer.err
-
-
-OPTION = """
+BREW = """
 import click
 
 def pour(context, option, cups):
-    raise KeyError("tea")
+    {outside}
 
 @click.command()
 @click.option("--cups", callback=pour)
-def brew(cups): ...
+def brew(cups):
+    {inside}
 """
 
 
-def test_an_error_outside_of_all_guards_names_the_distribution_that_it_comes_from(
-    agentfw: Agentfw, install: Install
+@pytest.mark.parametrize(
+    ("inside", "outside", "told"),
+    [
+        ("raise KeyError('tea')", "pass", "agentfw-brew 1.0.0 failed: KeyError: 'tea'"),
+        (
+            "pass",
+            "raise KeyError('tea')",
+            "comes from agentfw-brew (pour, line 5); tell the authors of agentfw-brew",
+        ),
+    ],
+    ids=["in the command", "outside of all guards"],
+)
+def test_a_command_that_raises_names_its_distribution(
+    agentfw: Agentfw, install: Install, inside: str, outside: str, told: str
 ) -> None:
-    install("agentfw-brew", "[agentfw.commands]\nbrew = agentfw_brew:brew\n", OPTION)
+    code = BREW.format(inside=inside, outside=outside)
+    install("agentfw-brew", "[agentfw.commands]\nbrew = agentfw_brew:brew\n", code)
 
     answer = agentfw("brew")
 
     assert answer.code == 3
-    assert "it comes from agentfw-brew (pour, line 5); tell the authors of agentfw-brew" in " ".join(answer.err.split())
+    assert told in " ".join(answer.err.split())
 
 
 @pytest.mark.slow
@@ -238,11 +217,7 @@ def test_a_full_or_closed_output_is_no_bug(redirect: str, code: int) -> None:
     ("folder", "metadata", "words"),
     [
         ("~gentfw_tea-1.0.dist-info", b"Name: agentfw-tea\nVersion: 1.0\n", "an interrupted pip left"),
-        (
-            "agentfw_tea-1.0.dist-info",
-            b"Name: agentfw-tea\nVersion: 1.0\nAuthor: Ren\xe9\n",
-            "METADATA is not UTF-8 text",
-        ),
+        ("agentfw_tea-1.0.dist-info", b"Name: agentfw-tea\nAuthor: Ren\xe9\n", "METADATA is not UTF-8 text"),
         ("agentfw_tea-1.0.dist-info", b"", "names the module agentfw_tea, which isn't there"),
     ],
     ids=["left over", "not UTF-8", "empty"],

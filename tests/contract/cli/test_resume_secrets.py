@@ -1,4 +1,4 @@
-"""A secret is on no disk, so resuming a run needs it again."""
+"""A secret is on no disk, so resuming a run needs it again. What else a resumed run may change changes no result."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from command_line import Agentfw
 
 SECRETIVE = """
 from pathlib import Path
+from typing import Annotated
 from pydantic import SecretStr
 from agentfw import Component, Memory, Settings, hookimpl
+from agentfw.settings import OPERATIONAL
 
 class VaultSettings(Settings):
     key: SecretStr
+    address: Annotated[str, OPERATIONAL] = "here"
+    limit: int = 3
 
 class Vault(Memory):
     def __init__(self, settings):
@@ -29,7 +33,7 @@ class Vault(Memory):
 
 @hookimpl
 def agentfw_memories():
-    return [Component("vault", f"{__name__}:Vault", "", settings=f"{__name__}:VaultSettings")]
+    return [Component("my.vault", f"{__name__}:Vault", "", settings=f"{__name__}:VaultSettings")]
 """
 
 
@@ -37,7 +41,7 @@ def agentfw_memories():
 def interrupted(agentfw: Agentfw, install: Callable[..., None]) -> str:
     """A run that failed on the way and can be resumed."""
     install("agentfw-vault", "[agentfw]\nvault = agentfw_vault\n", SECRETIVE)
-    words = ("guessing", "--policy", "hashing", "--memory", "vault", "--set", "memory.vault.key=s3cret")
+    words = ("guessing", "--policy", "hashing", "--memory", "my.vault", "--set", "memory.my.vault.key=s3cret")
 
     answer = agentfw("run", *words)
 
@@ -50,10 +54,10 @@ def interrupted(agentfw: Agentfw, install: Callable[..., None]) -> str:
 @pytest.mark.slow
 def test_it_is_set_again(agentfw: Agentfw, interrupted: str) -> None:
     refused = agentfw("runs", "resume", interrupted)
-    answer = agentfw("runs", "resume", interrupted, "--set", "memory.vault.key=s3cret")
+    answer = agentfw("runs", "resume", interrupted, "--set", "memory.my.vault.key=s3cret")
 
     assert refused.code == 2
-    assert "--set memory.vault.key=VALUE" in refused.err
+    assert "--set memory.my.vault.key=VALUE" in refused.err
     assert answer.code == 0
     assert Path("used").read_text() == "s3cret"
 
@@ -62,7 +66,7 @@ def test_it_is_set_again(agentfw: Agentfw, interrupted: str) -> None:
 def test_it_comes_from_a_variable(agentfw: Agentfw, interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VAULT_KEY", "from outside")
 
-    answer = agentfw("runs", "resume", interrupted, "--set", "memory.vault.key.env=VAULT_KEY")
+    answer = agentfw("runs", "resume", interrupted, "--set", "memory.my.vault.key.env=VAULT_KEY")
 
     assert answer.code == 0
     assert Path("used").read_text() == "from outside"
@@ -70,17 +74,29 @@ def test_it_comes_from_a_variable(agentfw: Agentfw, interrupted: str, monkeypatc
 
 @pytest.mark.slow
 def test_a_person_at_a_terminal_is_asked(agentfw: Agentfw, interrupted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def typed(prompt: str) -> str:
-        asked.append(prompt)
-        return 'sëcret "typed"'
-
+    typed = iter(['sëcret "typed"'])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr(click.termui, "hidden_prompt_func", typed)
+    monkeypatch.setattr(click.termui, "hidden_prompt_func", lambda prompt: next(typed))
 
     answer = agentfw("runs", "resume", interrupted)
 
     assert answer.code == 0
-    assert len(asked) == 1
     assert Path("used").read_text() == 'sëcret "typed"'
+
+
+@pytest.mark.slow
+def test_an_address_may_change_and_a_limit_may_not(agentfw: Agentfw, interrupted: str) -> None:
+    key = ("--set", "memory.my.vault.key=s3cret")
+
+    other = agentfw("runs", "resume", interrupted, *key, "--set", "memory.my.vault.limit=5")
+    resumed = agentfw(
+        "runs", "resume", interrupted, *key, "--set", "memory.my.vault.address=there", "--set", "deadline=60"
+    )
+
+    assert other.code == 2
+    changeable = other.err.partition("what can be changed: ")[2].strip().split(", ")
+    assert {"deadline", "memory.my.vault.address"} <= set(changeable)
+    assert not {"memory.my.vault.limit", "seed", "keep", "concurrency"} & set(changeable)
+    assert resumed.code == 0, resumed.err
+    settings = agentfw("runs", "show", "last", "--json").json["about"]["settings"]
+    assert (settings["memory.my.vault"]["limit"], settings["memory.my.vault"]["address"]) == (3, "there")

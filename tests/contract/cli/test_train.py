@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-Agentfw = Callable[..., Any]
+from command_line import Agentfw
 
 SPEC = """
 environment = { name = "bandit", settings = { rounds = 2 } }
@@ -32,27 +31,6 @@ def spec_of(agentfw: Agentfw, *words: str) -> Any:
     return agentfw("runs", "show", answer.json["folder"], "--json").json["about"]["spec"]
 
 
-def test_samples_of_each_update_are_printed_where_they_are_asked_for(agentfw: Agentfw) -> None:
-    with_samples, without = agentfw(*SMALL, "--samples"), agentfw(*SMALL)
-
-    assert with_samples.err.count("best, reward ") == 2
-    assert "best, reward " not in without.err
-
-
-@pytest.mark.slow
-def test_a_setting_of_each_part_can_be_given(agentfw: Agentfw) -> None:
-    Path("my.toml").write_text(SPEC)
-    settings = ("learner.rate=1.5", "optimizer.loss=likelihood", "evaluation.samples=2", "policy.pause=0.001")
-
-    spec = spec_of(agentfw, "--spec", "my.toml", *(word for each in settings for word in ("--set", each)))
-
-    assert spec["learner"]["settings"]["rate"] == 1.5
-    assert spec["optimizer"]["settings"]["loss"] == "likelihood"
-    assert spec["evaluation"]["samples"] == 2
-    assert spec["evaluation"]["every"] == 1
-    assert spec["policy"]["settings"]["pause"] == 0.001
-
-
 @pytest.mark.slow
 def test_an_environment_begins_with_the_training_that_a_plugin_ships_for_it(
     agentfw: Agentfw, install: Callable[..., None], tmp_path: Path
@@ -68,12 +46,15 @@ def agentfw_specs():
 """
     install("agentfw-shipped", "[agentfw]\nshipped = agentfw_shipped\n", code)
 
-    assert spec_of(agentfw, "bandit")["tasks"] == 2
     assert spec_of(agentfw)["tasks"] == 2
+    spec = spec_of(agentfw, "bandit", "--set", "learner.rate=1.5", "--set", "evaluation.samples=2")
+    assert spec["learner"]["settings"]["rate"] == 1.5
+    assert spec["evaluation"] == spec["evaluation"] | {"every": 1, "tasks": 3, "samples": 2}
 
 
+@pytest.mark.slow
 def test_what_came_of_it_is_told(agentfw: Agentfw, tmp_path: Path) -> None:
-    answer = agentfw(*SMALL, "--set", "evaluation.every=1")
+    answer, sampled = agentfw(*SMALL, "--set", "evaluation.every=1"), agentfw(*SMALL, "--runs", "sampled", "--samples")
 
     (folder,) = (tmp_path / "runs").iterdir()
     assert answer.code == 0
@@ -84,6 +65,7 @@ def test_what_came_of_it_is_told(agentfw: Agentfw, tmp_path: Path) -> None:
     assert lines == ["bandit", "0/2", "1/2", "1/2", "2/2", "2/2", "next:"], "in a pipe: lines, not a picture"
     assert (folder / "report.html").exists()
     assert (folder / "curve.svg").exists()
+    assert sampled.err.count("best, reward ") == 2
 
 
 @pytest.mark.slow
@@ -91,42 +73,38 @@ def test_json_is_one_value_and_quiet_is_quiet(agentfw: Agentfw) -> None:
     answer = agentfw(*SMALL, "--json")
 
     assert answer.err == ""
-    assert answer.json["updates"] == 2
-    assert answer.json["version"] == "bias@2"
+    assert (answer.json["updates"], answer.json["version"]) == (2, "bias@2")
     assert set(answer.json["before"]) == set(answer.json["figures"]) >= {"reward", "utility", "missed"}
     assert agentfw(*SMALL, "--quiet").err == ""
 
 
 @pytest.mark.slow
-def test_a_training_is_listed_shown_resumed_reported_and_compared(agentfw: Agentfw) -> None:
+def test_a_training_is_listed_shown_resumed_reported_compared_and_viewed(
+    agentfw: Agentfw, view_of: Callable[[Path, str], str]
+) -> None:
     first = Path(agentfw(*SMALL, "--json").json["folder"])
     agentfw(*SMALL, "--seed", "3")
 
-    listed = agentfw("runs", "list")
+    listed, shown = agentfw("runs", "list"), agentfw("runs", "show", first.name)
+    refused = agentfw("runs", "resume", "last", "--set", "learner.rate=0.5")
+    compared = agentfw("compare", first.name, "last", "--json").json
+    viewed = view_of(first.parent, "/runs")
+
     assert listed.out.count("done, 2 updates") == 2
-    shown = agentfw("runs", "show", first.name)
     assert "done, 2 updates" in shown.out
     assert "learner bias" in shown.out
     assert "is done already" in agentfw("runs", "resume", first.name).err
+    assert (refused.code, "learner.rate can't be changed" in refused.err) == (2, True)
+    assert [row["figure"] for row in compared][:3] == ["missed", "missed after 0", "missed after 2"]
+    sides = re.findall('<option value="([^"]+)" selected>', viewed)[:2]
+    assert [side.rpartition(", ")[2] for side in sides] == ["evaluation 0", "evaluation 2"]
     (first / "report.html").unlink()
     assert agentfw("report", first.name).code == 0
     page = (first / "report.html").read_text()
     for words in ("bandit, biased by centred", "Missed by update", "Entropy by update", "bias@2"):
         assert words in page
-    compared = agentfw("compare", first.name, "last", "--json").json
-    assert [row["figure"] for row in compared][:3] == ["missed", "missed after 0", "missed after 2"]
-
-
-@pytest.mark.slow
-def test_the_page_compares_the_last_evaluation_of_a_training_with_the_first(
-    agentfw: Agentfw, view_of: Callable[[Path, str], str]
-) -> None:
-    folder = Path(agentfw(*SMALL, "--set", "evaluation.every=1", "--json").json["folder"])
-
-    page = view_of(folder.parent, "/runs")
-
-    sides = [f"{folder.name}, evaluation {number}" for number in (0, 2)]
-    assert re.findall('<option value="([^"]+)" selected>', page)[:2] == sides
+    more = agentfw("runs", "resume", first.name, "--set", "updates=4", "--json")
+    assert more.json["updates"] == 4, "more updates change no result"
 
 
 @pytest.mark.slow
@@ -149,17 +127,12 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(agentfw: Agentfw) ->
     ("words", "code", "told"),
     [
         (("train",), 2, "a training needs an environment"),
-        (("train", "bandti"), 2, 'did you mean "bandit"?'),
         ((*WORDS[:4], "--no-plugin", "builtin"), 2, "a training needs an optimizer"),
         ((*WORDS, "--set", "learner.rat=2"), 2, 'did you mean "rate"?'),
         ((*WORDS, "--policy", "unpublishable"), 2, "so it can't be trained"),
         ((*WORDS, "--set", "policy.fault=tokenless"), 2, "returns no token ids"),
         ((*WORDS, "--set", "optimizer.fault=unfinite"), 3, "the advantage nan"),
-        (
-            (*WORDS, "--set", "policy.fault=stuck", "--set", "deadline=0.2"),
-            1,
-            "has not answered generate() within 0.2 s",
-        ),
+        ((*WORDS, "--set", "policy.fault=stuck", "--set", "deadline=0.2"), 1, "has not answered generate() within 0.2"),
     ],
 )
 def test_errors_have_the_exit_code_of_their_kind(agentfw: Agentfw, words: Any, code: int, told: str) -> None:
@@ -175,15 +148,3 @@ def test_the_spec_of_a_training_is_no_run(agentfw: Agentfw) -> None:
     for words in (("--spec", "my.toml"), ("train-any",)):
         answer = agentfw("run", *words)
         assert (answer.code, "agentfw train --help" in answer.err) == (2, True)
-
-
-@pytest.mark.slow
-def test_a_resumed_training_takes_what_changes_no_result(agentfw: Agentfw) -> None:
-    first = Path(agentfw(*SMALL, "--json").json["folder"])
-
-    refused = agentfw("runs", "resume", "last", "--set", "learner.rate=0.5")
-    more = agentfw("runs", "resume", first.name, "--set", "updates=4", "--json")
-
-    assert refused.code == 2
-    assert "learner.rate can't be changed" in refused.err
-    assert more.json["updates"] == 4, more.err

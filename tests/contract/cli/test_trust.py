@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 from command_line import Agentfw
@@ -36,8 +35,11 @@ def spy(tmp_path: Path) -> Path:
 SPEC = 'environment = "inbox"\npolicy = "./spy.py"\nepisodes = 1\n'
 
 
-def test_a_spec_calls_no_function_before_it_is_allowed(agentfw: Agentfw, spy: Path, tmp_path: Path) -> None:
-    (tmp_path / "spec.toml").write_text(SPEC)
+def test_a_spec_calls_no_function_before_it_is_allowed_and_no_other_afterwards(
+    agentfw: Agentfw, spy: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "spec.toml"
+    file.write_text(SPEC)
 
     refused = agentfw("run", "--spec", "spec.toml")
 
@@ -45,21 +47,12 @@ def test_a_spec_calls_no_function_before_it_is_allowed(agentfw: Agentfw, spy: Pa
     assert "spy.py" in refused.err
     assert "agentfw trust spec.toml" in refused.err
     assert not spy.exists()
-    allowed = agentfw("trust", "spec.toml")
-    assert "spy.py" in allowed.out
-    assert agentfw("run", "--spec", "spec.toml").code == 0
+    assert "spy.py" in agentfw("trust", "spec.toml").out
+    file.write_text(f"{SPEC}seed = 3\n")
+    assert agentfw("run", "--spec", "spec.toml").code == 0, "another seed needs no question"
     assert spy.exists()
-
-
-def test_another_seed_needs_no_question_and_another_function_does(agentfw: Agentfw, spy: Path, tmp_path: Path) -> None:
-    (tmp_path / "spec.toml").write_text(SPEC)
-    agentfw("trust", "spec.toml")
-    (tmp_path / "spec.toml").write_text(f"{SPEC}seed = 3\n")
-    assert agentfw("run", "--spec", "spec.toml").code == 0
-
-    (tmp_path / "spec.toml").write_text(SPEC.replace("spy.py", "spy.py:decide"))
-
-    assert agentfw("run", "--spec", "spec.toml").code == 2
+    file.write_text(SPEC.replace("spy.py", "spy.py:decide"))
+    assert agentfw("run", "--spec", "spec.toml").code == 2, "and another function does"
 
 
 def test_what_is_allowed_in_one_folder_is_not_in_another(agentfw: Agentfw, spy: Path, tmp_path: Path) -> None:
@@ -121,37 +114,26 @@ def test_a_spec_of_names_and_numbers_needs_no_permission(agentfw: Agentfw, tmp_p
     assert agentfw("run", "--spec", "spec.toml").code == 0
 
 
-def test_what_is_typed_needs_no_permission_and_neither_does_resuming_what_was(
-    agentfw: Agentfw, spy: Path, tmp_path: Path
+@pytest.mark.slow
+def test_a_run_may_be_resumed_by_who_typed_it_and_calls_nothing_of_others_before_it_is_allowed(
+    agentfw: Agentfw, spy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert agentfw("run", "inbox", "--policy", "./spy.py", "--episodes", "1").code == 0
     assert spy.exists()
     (run,) = (tmp_path / "runs").glob("*-inbox-*")
     (run / "summary.json").unlink()
-
     assert agentfw("runs", "resume", "last").code == 0
     assert agentfw("reproduce", "last").code == 0
-
-
-@pytest.mark.parametrize(
-    "command",
-    [("runs", "resume"), ("reproduce",), ("run", "--spec"), ("run", "inbox", "--policy")],
-)
-def test_a_run_of_others_calls_nothing_before_it_is_allowed(
-    agentfw: Agentfw, spy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
-    agentfw("run", "inbox", "--policy", "./spy.py", "--episodes", "1")
-    (run,) = (tmp_path / "runs").glob("*-inbox-*")
     for file in ("summary.json", "episodes.jsonl", "metrics.jsonl"):
         (run / file).unlink()
     spy.unlink()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "of somebody else"))
 
-    refused = agentfw(*command, str(run))
-
-    assert refused.code == 2
+    for command in ("runs resume", "reproduce", "run --spec", "run inbox --policy"):
+        refused = agentfw(*command.split(), str(run))
+        assert refused.code == 2
+        assert "agentfw trust" in refused.err
     assert not spy.exists()
-    assert "agentfw trust" in refused.err
     assert agentfw("runs", "show", str(run)).code == 0
     agentfw("trust", str(run))
     assert agentfw("runs", "resume", str(run)).code == 0
@@ -228,47 +210,39 @@ def test_a_terminal_is_shown_what_a_spec_wants_and_asked_once(spy: Path, tmp_pat
     assert again.returncode == code
 
 
-class _Collector(http.server.BaseHTTPRequestHandler):
-    seen: ClassVar[list[str]] = []
-
-    def do_POST(self) -> None:
-        self.seen.append(self.headers.get("authorization", ""))
-        self.send_error(401)
-
-    do_GET = do_POST
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
-def collector() -> Iterator[int]:
-    """A server that notes which keys it gets."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Collector)
+def collector() -> Iterator[tuple[int, list[str]]]:
+    """The port of a server, and the keys that it gets."""
+    keys: list[str] = []
+
+    class Collector(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            keys.append(self.headers.get("authorization", ""))
+            self.send_error(401)
+
+        do_GET = do_POST
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    _Collector.seen.clear()
-    yield server.server_address[1]
+    yield server.server_address[1], keys
     server.shutdown()
     server.server_close()
 
 
 def test_the_key_of_openai_goes_to_a_server_outside_only_if_it_is_named(
-    agentfw: Agentfw, collector: int, monkeypatch: pytest.MonkeyPatch
+    agentfw: Agentfw, collector: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    port, keys = collector
+    here = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-openai")
-    monkeypatch.setattr("socket.getaddrinfo", _to_this_machine(collector))
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [here])
     words = ("run", "inbox", "--episodes", "1", "--policy", "openai", "--set", "policy.retries=0")
-    outside = ("--set", f"policy.base_url=http://models.example.org:{collector}/v1", "--set", "policy.model=m")
+    outside = ("--set", f"policy.base_url=http://models.example.org:{port}/v1", "--set", "policy.model=m")
 
     refused = agentfw(*words, *outside)
 
     assert refused.code != 0
     assert "policy.api_key_env=OPENAI_API_KEY" in refused.err
-    assert set(_Collector.seen) == {""}
+    assert set(keys) == {""}
     agentfw(*words, *outside, "--set", "policy.api_key_env=OPENAI_API_KEY")
-    assert _Collector.seen[-1] == "Bearer sk-secret-of-openai"
-
-
-def _to_this_machine(port: int) -> Any:
-    there = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
-    return lambda *_, **__: there
+    assert keys[-1] == "Bearer sk-secret-of-openai"

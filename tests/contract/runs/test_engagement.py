@@ -14,7 +14,7 @@ from agentfw import Decision, Engagement, Environment, Generation, World, action
 from agentfw.episode import Intervention, Observation, Task
 from agentfw.errors import PluginError, TimelineError
 from agentfw.interfaces import EventDriven, Interface, Polling, Reflex, StepLoop
-from agentfw.request import InFlight, Moment
+from agentfw.request import InFlight
 from agentfw.tool import Tool, tool
 
 # -- one moment ------------------------------------------------------------------------------------------------------
@@ -154,28 +154,6 @@ def test_an_interruption_keeps_what_was_out_by_then(tokens: int, per_token: floa
     assert kept.text == turn.text
 
 
-@pytest.mark.slow
-@given(st.integers(1, 40), st.lists(st.floats(0.1, 60), max_size=6, unique=True))
-def test_an_answer_taken_up_again_loses_and_repeats_no_token(tokens: int, interruptions: list[float]) -> None:
-    """The agent goes on with the rest of its answer after each interruption: the pieces together are the whole."""
-    out: list[str] = []
-
-    def rule(moment: Moment) -> Decision:
-        if moment.interrupted is not None:
-            out.extend(moment.interrupted.pieces)
-        elif moment.observations or finished:
-            return do()  # the answer is out: what comes now is other news
-        rest = WORDS[len(out) : tokens]
-        said = Generation("".join(rest), count=len(rest), pieces=rest)
-        finished[:] = [said] if rest else []
-        return Decision((), float(len(rest)), None, said)
-
-    finished: list[Generation] = []
-    episode = play(Planned(*[(when, "a") for when in interruptions]), Ruled(rule))
-    assert "".join(turn.text for turn in episode.turns) == "".join(WORDS[:tokens])
-    assert sum(turn.count for turn in episode.turns) == tokens
-
-
 def test_an_agent_may_finish_its_thought_first() -> None:
     agent = Ruled(lambda moment: do(takes=5) if moment.now == 0 else do(), breaks_off=False)
     episode = play(Planned((2, "a"), (3, "b")), agent)
@@ -219,22 +197,19 @@ class Endless(Environment):
         self.world.after(self.delay, self.tick)
 
 
-@pytest.mark.parametrize(("delay", "words"), [(1, "it goes on after 200,000 events"), (0, "at one instant, 0")])
-def test_a_world_that_never_ends_is_named(delay: float, words: str) -> None:
+@pytest.mark.parametrize(
+    ("delay", "words"),
+    [(1, "it goes on after 200,000 events"), (0, "at one instant, 0"), (-1, "a delay of -1")],
+)
+def test_a_world_that_never_ends_or_goes_back_is_named(delay: float, words: str) -> None:
     with pytest.raises(TimelineError, match=rf"the world Endless: .*{words}") as caught:
         play(Endless(delay), Ruled())
     assert caught.value.exit_code == 3
 
 
 def test_how_long_a_world_may_go_on_is_set_by_whoever_runs_it() -> None:
-    engagement = Engagement(Endless(1), Ruled(), horizon=300_000, max_events=300_001)
-    episode = asyncio.run(engagement.run(Task(0, seed=7)))
+    episode = play(Endless(1), Ruled(), horizon=300_000, max_events=300_001)
     assert (episode.finish, episode.ended) == ("horizon", 300_000)
-
-
-def test_a_world_that_schedules_into_the_past_is_named() -> None:
-    with pytest.raises(TimelineError, match=r"the world Endless: .* a delay of -1"):
-        play(Endless(-1), Ruled())
 
 
 # -- reflexes, refusals, tools ---------------------------------------------------------------------------------------
@@ -259,11 +234,8 @@ def test_a_reflex_acts_before_the_agent_is_asked() -> None:
     assert agent.sets() == [(0, []), (5, ["alarm", "down", "refused"])]
     order = [(event.kind, event.name) for event in episode.events if event.time == 5]
     assert order.index(("reflex", "duck")) < order.index(("seen", ""))
-
-
-def test_only_the_reflex_interface_has_reflexes() -> None:
-    for interface in (EventDriven(), StepLoop(), Polling(2)):
-        assert not kinds(play(Alarmed((5, "alarm")), Ruled(), interface), "reflex")
+    for other in (EventDriven(), StepLoop(), Polling(2)):
+        assert not kinds(play(Alarmed((5, "alarm")), Ruled(), other), "reflex")
 
 
 def test_a_reflex_rule_of_ones_own_replaces_that_of_the_world() -> None:
@@ -339,20 +311,20 @@ def test_tools_run_side_by_side_in_real_time() -> None:
     both = asyncio.Barrier(2)
 
     @tool(timeout=5)
-    async def left() -> str:
+    async def meet() -> str:
         """Waits for the other."""
         await both.wait()
-        return "left"
+        return "met"
 
-    @tool(timeout=5)
-    async def right() -> str:
-        """Waits for the other."""
-        await both.wait()
-        return "right"
-
-    agent = with_tools(call("left", "right"), left, right)
+    agent = with_tools(call("meet", "meet"), meet)
     play(Planned(), agent)
-    assert [str(one) for one in agent.moments[1].observations] == ["left", "right"]
+    assert [str(one) for one in agent.moments[1].observations] == ["met", "met"]
+
+
+@tool
+def quick() -> str:
+    """Takes nothing."""
+    return "now"
 
 
 def test_a_tools_answer_comes_after_the_time_that_it_takes() -> None:
@@ -360,11 +332,6 @@ def test_a_tools_answer_comes_after_the_time_that_it_takes() -> None:
     def far() -> int:
         """Takes three."""
         return 42
-
-    @tool
-    def quick() -> str:
-        """Takes nothing."""
-        return "now"
 
     agent = with_tools(call("far", "quick"), far, quick)
     play(Planned((1, "a")), agent, StepLoop())
@@ -375,11 +342,6 @@ def test_a_tools_answer_comes_after_the_time_that_it_takes() -> None:
 
 
 def test_news_and_answers_of_one_instant_are_one_set() -> None:
-    @tool
-    def quick() -> str:
-        """Takes nothing."""
-        return "now"
-
     agent = with_tools(
         lambda moment: Decision([Intervention("quick")], takes=5) if moment.now == 0 else Decision(), quick
     )
@@ -409,14 +371,11 @@ def test_an_agent_can_ask_to_be_woken_and_news_comes_first() -> None:
     assert [moment.woken for moment in agent.moments] == [True, True, False, True]
 
 
-def test_a_limit_of_turns_ends_the_episode() -> None:
-    episode = play(Planned(), Ruled(lambda moment: do(wake=1)), max_turns=5)
-    assert (episode.finish, len(episode.turns), episode.ended) == ("turn_limit", 5, 5)
-
-
-def test_an_agent_that_is_always_refused_cannot_hold_the_clock_for_ever() -> None:
-    episode = play(Planned(), Ruled(lambda moment: do("fly")), max_turns=20)
-    assert (episode.finish, episode.ended) == ("turn_limit", 0)
+@pytest.mark.parametrize(("decision", "ended"), [(do(wake=1), 5), (do("fly"), 0)], ids=["waking", "refused"])
+def test_a_limit_of_turns_ends_the_episode(decision: Decision, ended: float) -> None:
+    """Also of an agent that is always refused, and would hold the clock for ever."""
+    episode = play(Planned(), Ruled(lambda moment: decision), max_turns=5)
+    assert (episode.finish, len(episode.turns), episode.ended) == ("turn_limit", 5, ended)
 
 
 @pytest.mark.parametrize(
@@ -455,7 +414,6 @@ def test_a_world_that_is_over_before_it_began_asks_nobody() -> None:
 
 
 def test_an_engagement_can_be_run_again() -> None:
-    agent = Ruled()
-    engagement = Engagement(Planned((5, "a"), (9, "finish")), agent)
+    engagement = Engagement(Planned((5, "a"), (9, "finish")), Ruled())
     first, second = (asyncio.run(engagement.run(Task(0, seed=7))) for _ in range(2))
     assert first == second

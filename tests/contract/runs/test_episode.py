@@ -1,8 +1,9 @@
-"""The record of an engagement: a plain value that comes back equal from disk."""
+"""The record of an engagement: a plain value that comes back equal from disk, and can be read as a text."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from agentfw.episode import Call, Episode, Event, Measure, Message, Observation, Task, Turn, Usage
 from agentfw.errors import StorageError
+from agentfw.runs import transcript
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 TIME = st.one_of(st.integers(0, 10**9), st.floats(0, 1e9))
@@ -91,28 +93,14 @@ def test_a_long_conversation_stays_linear_in_its_length() -> None:
     assert size(200) < 2.3 * size(100)
 
 
-@pytest.mark.parametrize("damage", ["missing", "foreign", "short", "list"])
-def test_what_is_no_record_is_an_error_that_says_so(damage: str) -> None:
+@pytest.mark.parametrize(
+    "damage", [{}, {"colour": "red"}, {"events": [[]]}, {"turns": [None]}], ids=["empty", "foreign", "short", "list"]
+)
+def test_what_is_no_record_is_an_error_that_says_so(damage: dict[str, Any]) -> None:
     record = json.loads(json.dumps(Episode(Task(0, 0), turns=[Turn(0, 0, 0)]).to_record()))
-    if damage == "missing":
-        del record["task"]
-    elif damage == "foreign":
-        record["colour"] = "red"
-    elif damage == "short":
-        record["events"] = [[]]
-    else:
-        record["turns"] = [None]
+
     with pytest.raises(StorageError, match="not an agentfw episode record"):
-        Episode.from_record(record)
-
-
-def test_a_measure_is_a_series() -> None:
-    measures = [Measure("error", 0.5, 1), Measure("other", 9.0, 1), Measure("error", 0.25, 2)]
-    assert Episode(Task(0, 0), measures=measures).series("error") == [0.5, 0.25]
-
-
-def test_samples_of_a_task_have_ids_of_their_own() -> None:
-    assert (Task(3, 7, sample=2).id, Episode(Task(12, 7)).id) == ("00003-2", "00012-0")
+        Episode.from_record({**record, **damage} if damage else {})
 
 
 def test_an_observation_reads_as_its_text_or_as_its_data() -> None:
@@ -127,3 +115,25 @@ def test_the_usage_of_an_episode_is_told_only_where_every_turn_has_told_it() -> 
 
     assert episode.usage == Usage(120, None, 12)
     assert Episode(Task(0, 0)).usage == Usage(0, 0, 0)
+
+
+def read(**turn: object) -> str:
+    """The text of an episode of one turn, after one message."""
+    episode = Episode(Task(0, 7), messages=[Message("user", "conflict: A or C?\nwhich one?")])
+    episode.turns.append(Turn(0, 0, 2.5, shown=(0,), **turn))  # type: ignore[arg-type]
+    return transcript(episode)
+
+
+def test_a_transcript_has_what_was_read_what_was_said_and_each_call_with_its_arguments() -> None:
+    call = Call("decide", {"accept": "C", "ranking": ["C", "A"], "note": "für Ana"})
+
+    called = read(text='{"name": "decide", ...}', said="", calls=(call,))
+    said = read(text="C it is.", calls=(Call("decide", {"accept": "C"}),))
+    nothing = read(finish="interrupted", failures=("no such action: decode",))
+
+    assert "user\n  conflict: A or C?\n  which one?" in called
+    assert 'at 2.5\n> decide(accept="C", ranking=["C", "A"], note="für Ana")' in called
+    assert '{"name"' not in called
+    assert '> C it is.\n> decide(accept="C")' in said
+    assert "at 2.5 (interrupted)\n> (nothing)" in nothing
+    assert "! no such action: decode" in nothing

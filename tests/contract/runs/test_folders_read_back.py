@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -11,9 +12,7 @@ from command_line import Agentfw
 
 import agentfw as framework
 from agentfw import Episode
-from agentfw.runs import RunFolder, find_run, list_runs
-
-RUN = ("run", "guessing", "--policy", "hashing", "--episodes", "3")
+from agentfw.runs import RunFolder, figure_text, figures_of, find_run, list_runs
 
 
 def read(path: Path) -> list[Any]:
@@ -21,13 +20,13 @@ def read(path: Path) -> list[Any]:
 
 
 @pytest.fixture
-def run(agentfw: Agentfw) -> Path:
-    assert agentfw(*RUN).code == 0
+def run(agentfw: Agentfw, quick: tuple[str, ...]) -> Path:
+    assert agentfw(*quick).code == 0
     (folder,) = Path("runs").iterdir()
     return folder
 
 
-def test_episodes_are_read_as_they_were_written(run: Path) -> None:
+def test_episodes_are_read_as_they_were_written_whatever_the_run_is_called(run: Path) -> None:
     lines = read(run / "episodes.jsonl")
 
     loaded = framework.load(run.name).episodes
@@ -41,46 +40,42 @@ def test_episodes_are_read_as_they_were_written(run: Path) -> None:
         ]
         assert [turn["text"] for turn in line["turns"]] == [turn.text for turn in episode.turns]
         assert [message[:2] for message in line["messages"]] == [[one.role, one.content] for one in episode.messages]
-        assert line["utility"] == episode.utility
-        assert line["outcome"] == episode.outcome
-
-
-def test_figures_are_the_means_of_the_lines(agentfw: Agentfw, run: Path) -> None:
-    lines = read(run / "metrics.jsonl")
-    mean = sum(line["utility"] for line in lines) / len(lines)
-
-    summary = json.loads((run / "summary.json").read_text("utf-8"))
-    shown = agentfw("runs", "show", run.name, "--json").json
-    headline = sum(line["outcome"]["error"] for line in lines) / len(lines)
-    loaded = framework.load(run.name)
-
-    assert [line["episode"] for line in lines] == ["00000-0", "00001-0", "00002-0"]
-    assert loaded.figures["utility"].estimate == pytest.approx(mean)
-    assert loaded.figures["utility"].count == 3
-    assert summary["figures"]["utility"]["mean"] == pytest.approx(mean)
-    assert (shown["headline"], shown["mean"]) == ("error", pytest.approx(headline))
-    assert (shown["done"], shown["state"]) == (3, "done")
-
-
-def test_a_run_is_found_by_its_path_its_name_its_end_and_as_the_last(run: Path) -> None:
+        assert (line["utility"], line["outcome"]) == (episode.utility, episode.outcome)
     found = [find_run(Path("runs"), name).id for name in (str(run), run.name, run.name[-8:], "last")]
-
     assert found == [run.name] * 4
     assert [folder.id for folder in list_runs(Path("runs"))] == [run.name]
 
 
-def test_a_report_is_written_again_from_the_files(agentfw: Agentfw, run: Path) -> None:
+@pytest.mark.slow
+def test_a_figure_is_the_mean_of_its_lines_in_the_table_the_notebook_the_report_json_and_the_view(
+    agentfw: Agentfw, run: Path
+) -> None:
+    lines = read(run / "metrics.jsonl")
+    shown = agentfw("runs", "show", run.name, "--json").json
+    loaded = framework.load(run.name)
+    length = fmean(fmean(turn.count for turn in episode.turns) for episode in loaded.episodes)
+
+    assert [line["episode"] for line in lines] == ["00000-0", "00001-0", "00002-0"]
+    assert loaded.figures["utility"].estimate == pytest.approx(fmean(line["utility"] for line in lines))
+    assert (shown["headline"], shown["done"], shown["state"]) == ("error", 3, "done")
+    assert shown["mean"] == pytest.approx(fmean(line["outcome"]["error"] for line in lines))
+    for figures in (shown["summary"]["figures"], json.loads((run / "summary.json").read_text("utf-8"))["figures"]):
+        assert (figures["answer_tokens"]["mean"], figures["answer_tokens"]["count"]) == (pytest.approx(length), 3)
+    title = "answer length (tokens)"
+    table = " ".join(agentfw("runs", "show", run.name).out.split())
+    assert f"{title} {figure_text('answer_tokens', length)} " in table
+    assert f"<th>{title}</th>" in loaded._repr_html_()
     page = (run / "report.html").read_text("utf-8")
-    (run / "report.html").unlink()
-    (run / "curve.svg").unlink()
+    assert page.count(title) == 3, "explained, among the figures, and as a column of the episodes"
+    assert agentfw("view", run.name, "--bundle", "site").code == 0
+    assert f">{title}</th>" in Path("site", "index.html").read_text("utf-8")
 
-    answer = agentfw("report", run.name)
 
-    assert answer.code == 0, answer.err
-    assert (run / "curve.svg").read_text("utf-8").startswith("<svg")
-    again = (run / "report.html").read_text("utf-8")
-    assert run.name in again
-    assert again.count("<tr") == page.count("<tr")
+def test_what_no_episode_has_measured_is_nowhere() -> None:
+    program = {"reward": 1.0, "utility": 1.0, "outcome": {}, "turns": 4, "tokens": 0, "usage": {"cost": 0.0}}
+
+    assert "answer_tokens" not in figures_of(program)
+    assert "cost" not in figures_of(program, averaged=False)
 
 
 def test_a_line_that_was_cut_short_is_set_aside_and_played_again(agentfw: Agentfw, run: Path) -> None:

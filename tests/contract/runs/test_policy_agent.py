@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,16 +20,13 @@ from agentfw.tool import Tool, tool
 class Scripted(Policy):
     """Says these, one after the other, and then nothing; remembers what it was asked."""
 
-    def __init__(self, *answers: str | Generation | Callable[[Request], Generation]) -> None:
+    def __init__(self, *answers: str | Generation) -> None:
         self.answers, self.requests = list(answers), list[Request]()
 
     async def generate(self, request: Request) -> Generation:
         self.requests.append(request)
         answer = self.answers.pop(0) if self.answers else ""
-        if isinstance(answer, str):
-            pieces = tuple(answer)
-            return Generation(answer, count=len(pieces), pieces=pieces)
-        return answer if isinstance(answer, Generation) else answer(request)
+        return answer if isinstance(answer, Generation) else Generation(answer, count=len(answer), pieces=tuple(answer))
 
 
 class Desk(Environment):
@@ -86,11 +83,6 @@ def test_turns_share_the_messages_that_they_share() -> None:
     assert [turn.shown for turn in episode.turns] == [(0, 1), (0, 1, 2, 3), (0, 1, 2, 3, 4, 5)]
     for turn, request in zip(episode.turns, policy.requests, strict=True):
         assert [episode.messages[index] for index in turn.shown] == list(request.messages)
-
-
-def test_what_can_be_done_is_offered_with_its_schema() -> None:
-    policy = Scripted()
-    play(policy, Desk())
     assert [one.name for one in policy.requests[0].actions] == ["reply", "write"]
 
 
@@ -107,12 +99,6 @@ def test_a_refusal_answers_the_call_that_was_refused() -> None:
     assert [refused.answers, accepted.answers] == [call.id for call in calls]
 
 
-def test_what_cannot_be_understood_is_kept_with_the_turn() -> None:
-    episode = play(Scripted("<tool_call>reply to it</tool_call>"), Desk())
-    assert episode.turns[0].calls == ()
-    assert len(episode.turns[0].failures) == 1
-
-
 class Survey(Desk):
     """Write what you think."""
 
@@ -120,13 +106,15 @@ class Survey(Desk):
         return replace(super().brief(), plain=True)
 
 
-def test_a_world_that_reads_the_text_itself_gets_it_without_failures() -> None:
+def test_what_cannot_be_understood_is_a_failure_but_for_a_world_that_reads_the_text_itself() -> None:
     answer = '{"name": "reply", "arguments": {"number": "many"}} <tool_call>?</tool_call>'
 
-    episode = play(Scripted(answer), Survey(1))
+    called, plain = play(Scripted("<tool_call>reply to it</tool_call>"), Desk()), play(Scripted(answer), Survey(1))
 
-    assert episode.turns[0].text == answer
-    assert [(turn.calls, turn.failures) for turn in episode.turns] == [((), ()), ((), ())]
+    assert called.turns[0].calls == ()
+    assert len(called.turns[0].failures) == 1
+    assert plain.turns[0].text == answer
+    assert [(turn.calls, turn.failures) for turn in plain.turns] == [((), ()), ((), ())]
 
 
 def test_an_answer_that_was_broken_off_stays_as_far_as_it_had_come() -> None:
@@ -141,12 +129,6 @@ def test_an_answer_that_was_broken_off_stays_as_far_as_it_had_come() -> None:
     # The call that it would have made was never out: nobody waits for its answer.
     assert episode.utility == 0
     assert (episode.turns[0].text, episode.turns[0].count, episode.turns[0].finish) == ("Dear", 4, "interrupted")
-
-
-def test_an_answer_takes_its_tokens_each_as_long_as_the_run_says() -> None:
-    policy = Scripted('{"name": "reply", "arguments": {"number": 0}}')
-    episode = play(policy, Desk(), time_per_token=0.5)
-    assert episode.turns[0].ended == episode.turns[0].count * 0.5 == episode.ended
 
 
 def test_a_window_shows_the_last_turns_and_no_answer_without_its_call() -> None:
@@ -210,7 +192,7 @@ class Notes(Memory):
 
     async def recall(self, query: Query) -> Sequence[Recollection]:
         self.queries.append(query)
-        return [Recollection("Ada is in a hurry")] if "mail" in query.text else []
+        return [Recollection("Ada is in a hurry", 0.5, {"since": Path("march")})] if "mail" in query.text else []
 
     def begin(self, task: Task) -> None:
         self.begun.append(task.id)
@@ -224,22 +206,13 @@ class Notes(Memory):
         return [look_up]
 
 
-def test_what_the_memories_recall_is_told_before_the_news() -> None:
-    notes = Notes()
-    policy = Scripted()
-    play(policy, Desk(3), memories=[notes], recall=2)
+def test_what_the_memories_recall_is_told_before_the_news_and_the_record_says_why() -> None:
+    notes, policy = Notes(), Scripted()
+    episode = play(policy, Desk(3), memories=[notes], recall=2)
+
     assert read(policy.requests[1])[-1] == ("user", "[3]\nYou remember:\n- Ada is in a hurry\nmail number=0")
     assert (notes.queries[1].text, notes.queries[1].now, notes.queries[1].limit) == ("mail number=0", 3, 2)
     assert notes.begun == ["00000-0"]
-
-
-def test_the_record_says_what_was_recalled_and_why() -> None:
-    class Reasoned(Notes):
-        async def recall(self, query: Query) -> Sequence[Recollection]:
-            return [Recollection("Ada is in a hurry", 0.5, {"since": Path("march")})] if "mail" in query.text else []
-
-    episode = play(Scripted(), Desk(3), memories=[Reasoned()])
-
     found = [event for event in episode.events if event.kind == "memory"]
     assert [(event.time, event.name, event.data) for event in found] == [
         (3, "recalled", {"text": "Ada is in a hurry", "score": 0.5, "why": {"since": "march"}})
@@ -260,7 +233,6 @@ def test_the_tools_of_a_memory_are_tools_of_the_agent() -> None:
     [
         (Sampling(0.7, 0.9), (None, None), (0.7, 0.9)),
         (Sampling(0.7, 0.9), (0.5, 1.0), (0.5, 1.0)),
-        (Sampling(), (None, None), (1.0, 1.0)),
         (Sampling(), (0.0, None), (0.0, 1.0)),
     ],
 )
@@ -277,58 +249,42 @@ def test_a_turn_keeps_how_it_was_sampled(
 
 
 class Acquainted(Memory):
-    """Keeps whom it met."""
+    """Keeps whom it met, and what it was asked about."""
 
     def __init__(self) -> None:
         self.met: list[tuple[str, dict[str, str]]] = []
+        self.asked: list[tuple[str, ...]] = []
 
     async def recall(self, query: Query) -> list[Recollection]:
+        self.asked.append(query.scenarios)
         return []
 
     def introduce(self, user: str, profile: Mapping[str, str]) -> None:
         self.met.append((user, dict(profile)))
 
 
-class Known(Environment):
-    """A world that knows something of each of its users, and begins with the user of the task."""
+class Errand(Environment):
+    """A world that knows its user. Two requests, each followed by news that doesn't say what it is about."""
 
     def begin(self, world: World, task: Task) -> None:
         self.user = task.user
-        world.finish()
+        for when, about in enumerate((["dining"], None, ["music", "trips"], None)):
+            data = {} if about is None else {"scenarios": about}
+            world.at(when, lambda data=data: world.observe("news", data))  # type: ignore[misc]
 
     def profile(self) -> dict[str, str]:
         return {"about": "likes " + {"ana": "tea", "ben": "jazz"}[self.user]}
 
 
-def test_the_profile_of_the_tasks_user_reaches_the_memories_and_the_record() -> None:
-    memory, world = Acquainted(), Known()
+def test_memories_are_told_of_the_user_and_asked_with_what_the_episode_is_about_until_that_changes() -> None:
+    memory, world = Acquainted(), Errand()
 
     found = [
-        asyncio.run(Engagement(world, PolicyAgent(Policy(), memories=[memory])).run(Task(0, 7, user=user)))
+        asyncio.run(Engagement(world, PolicyAgent(Scripted(), memories=[memory])).run(Task(0, 7, user=user)))
         for user in ("ana", "ben")
     ]
 
     assert memory.met == [("ana", {"about": "likes tea"}), ("ben", {"about": "likes jazz"})]
     assert Episode.from_record(found[0].to_record()).profile == {"about": "likes tea"}
     assert found[1].profile == {"about": "likes jazz"}
-
-
-def test_memories_are_asked_with_what_the_episode_is_about_until_that_changes() -> None:
-    asked = []
-
-    class Curious(Memory):
-        async def recall(self, query: Query) -> list[Recollection]:
-            asked.append(query.scenarios)
-            return []
-
-    class Errand(Environment):
-        """Two requests, each followed by news that doesn't say what it is about."""
-
-        def begin(self, world: World, task: Task) -> None:
-            for when, about in enumerate((["dining"], None, ["music", "trips"], None)):
-                data = {} if about is None else {"scenarios": about}
-                world.at(when, lambda data=data: world.observe("news", data))  # type: ignore[misc]
-
-    asyncio.run(Engagement(Errand(), PolicyAgent(Scripted(), memories=[Curious()])).run(Task(0, 7)))
-
-    assert asked == [("dining",), ("dining",), ("music", "trips"), ("music", "trips")]
+    assert memory.asked == [("dining",), ("dining",), ("music", "trips"), ("music", "trips")] * 2

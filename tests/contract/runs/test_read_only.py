@@ -1,4 +1,7 @@
-"""What plugins get is theirs to read: nothing that they do to it changes a record, or what others get."""
+"""What plugins get is theirs to read: nothing that they do to it changes a record, or what others get.
+
+What a reward model is given besides: a folder, the host, and figures that are to be seen and don't count.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from agentfw.errors import PluginError
 from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.request import Generation, Request
-from agentfw.runs import Summary, parse_spec
+from agentfw.runs import Summary, list_runs, parse_spec
 from agentfw.scores import RewardModel, Score, wrong_scores
 from agentfw.testing import fresh_host
 
@@ -102,6 +105,22 @@ class Odd(RewardModel):
         return [score for episode in group for score in Odd.scores(episode)]
 
 
+class Noting(RewardModel):
+    """Notes how many it scored in the folder it was given, and says how sure it is."""
+
+    def __init__(self, *, host: Host) -> None:
+        self.host = host
+
+    def open(self, folder: Path) -> None:
+        self.path = folder / "noted.txt"
+
+    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
+        with self.path.open("a") as file:
+            file.write(f"{len(group)}\n")
+        sure = [Score(episode.id, "sureness", 0.25, counts=False) for episode in group]
+        return [*sure, *(Score(episode.id, "worth", 2.0) for episode in group)]
+
+
 class Plugin:
     @hookimpl
     def agentfw_environments(self) -> list[Component]:
@@ -117,7 +136,7 @@ class Plugin:
 
     @hookimpl
     def agentfw_reward_models(self) -> list[Component]:
-        return [Component(name, f"{__name__}:{name.title()}", "") for name in ("ruining", "odd")]
+        return [Component(name, f"{__name__}:{name.title()}", "") for name in ("ruining", "odd", "noting")]
 
 
 @pytest.fixture
@@ -208,3 +227,22 @@ def test_a_copy_shares_nothing_that_can_be_changed() -> None:
     ruin(copied)
 
     assert episode.to_record() == before
+
+
+def test_a_reward_model_gets_host_and_folder_and_what_does_not_count_is_seen_and_makes_no_reward(
+    host: Host, tmp_path: Path
+) -> None:
+    summary = run(host, tmp_path, rewards=[{"name": "noting", "weight": 3}], episodes=2, samples=2)
+    made = host.create("reward", "noting", {})
+
+    (folder,) = list_runs(tmp_path)
+    for record in folder.metrics():
+        assert record["reward"] == 6.0
+        assert record["outcome"]["sureness"] == 0.25
+        assert [row[0] for row in record["scores"]] == ["worth"]
+        assert record["scored_by"] == {"worth": "noting"}
+    assert summary.figures["sureness"].estimate == 0.25
+    assert all("sureness" not in episode.outcome for episode in folder.episodes())
+    assert (folder.path / "noted.txt").read_text() == "2\n2\n"
+    assert isinstance(made, Noting)
+    assert made.host is host

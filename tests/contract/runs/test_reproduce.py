@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from command_line import SITE, Agentfw
@@ -18,13 +19,11 @@ from agentfw import Component, hookimpl
 from agentfw.policy import Policy
 from agentfw.request import Generation
 
-
 class Fixed(Policy):
     version = "1"
 
     async def generate(self, request):
         return Generation(text="{answer}")
-
 
 @hookimpl
 def agentfw_policies():
@@ -32,7 +31,6 @@ def agentfw_policies():
 """
 TOOL = """
 from agentfw.tool import tool
-
 
 @tool
 def note(text: str) -> str:
@@ -51,17 +49,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def only_run(folder: str = "runs") -> Path:
-    (found,) = Path(folder).iterdir()
+def only_run() -> Path:
+    (found,) = Path("runs").iterdir()
     return found
-
-
-def moved(run: Path) -> Path:
-    """The run, copied elsewhere as a person would copy it, and gone from where it was."""
-    target = Path("elsewhere").resolve() / run.name
-    shutil.copytree(run, target)
-    shutil.rmtree(run)
-    return target
 
 
 @pytest.mark.parametrize(
@@ -70,15 +60,20 @@ def moved(run: Path) -> Path:
         ("run", "inbox", "--episodes", "2"),
         ("run", "guessing", "--policy", "hashing", "--episodes", "3", "--memory", "scratch"),
         ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--set", "samples=3"),
+        ("run", "guessing", "--policy", "hashing", "--episodes", "2", "--tool", "./notes.py"),
         TRAIN,
     ],
-    ids=["inbox", "memory", "groups", "training"],
+    ids=["inbox", "memory", "groups", "plugin of one file", "training"],
 )
 def test_a_run_that_was_copied_elsewhere_is_equal_when_it_is_played_again(
     agentfw: Agentfw, words: tuple[str, ...]
 ) -> None:
+    Path("notes.py").write_text(TOOL, "utf-8")
     assert agentfw(*words).code == 0
-    copy = moved(only_run())
+    Path("notes.py").unlink()
+    copy = Path("elsewhere").resolve() / only_run().name
+    copy.parent.mkdir()
+    shutil.move(only_run(), copy)
     answer = agentfw("reproduce", str(copy), "--json")
     assert (answer.code, answer.json["equal"], answer.json["installation"]) == (0, True, [])
     assert answer.json["compared"] >= 2
@@ -93,12 +88,8 @@ def test_another_version_of_the_code_is_named_and_so_is_the_first_episode_that_d
     (Path("site") / "agentfw_fixed.py").write_text(POLICY.format(answer="another"), "utf-8")
     path = os.pathsep.join([str(Path("site").resolve()), str(SITE)])
     # In a process of its own: this one has imported the code as it was.
-    again = subprocess.run(
-        [sys.executable, "-m", "agentfw", "reproduce", "last"],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
+    command, variables = [sys.executable, "-m", "agentfw", "reproduce", "last"], {**os.environ, "PYTHONPATH": path}
+    again = subprocess.run(command, env=variables, capture_output=True, text=True)
     assert again.returncode == 1
     assert "not equal: episode 00000-0: turns[0].text" in again.stdout
     assert "agentfw-fixed 1.0.0 has other files here, in the same version" in again.stderr
@@ -118,26 +109,20 @@ def test_a_run_that_was_resumed_with_another_version_says_so_when_it_is_played_a
     assert any("was resumed with something else, after 3 episodes" in line for line in again.json["installation"])
 
 
-def test_a_plugin_without_a_version_in_an_index_is_packed_as_a_wheel_that_pip_installs(
+def test_what_no_index_has_is_packed_as_a_wheel_and_what_a_component_needs_is_locked(
     agentfw: Agentfw, install: Callable[..., None]
 ) -> None:
-    install("agentfw-fixed", "[agentfw]\nfixed = agentfw_fixed\n", POLICY.format(answer="1"))
+    code = POLICY.format(answer="1").replace('"")', '"", extra="fast", needs=("needed_library",))')
+    needs = "Fixed\nProvides-Extra: fast\nRequires-Dist: needed-library; extra == 'fast'"
+    install("agentfw-fixed", "[agentfw]\nfixed = agentfw_fixed\n", code, summary=needs)
+    install("needed-library", "", "raise SystemExit('imported')")
     assert agentfw(*FIXED).code == 0
     lines = agentfw("runs", "export", "last", "--lock").out.splitlines()
     (wheel,) = [line for line in lines if "agentfw_fixed-1.0.0-py3-none-any.whl" in line]
-    import zipfile
-
-    assert {"agentfw_fixed.py", "agentfw_fixed-1.0.0.dist-info/METADATA"} <= set(zipfile.ZipFile(wheel).namelist())
+    assert {"agentfw_fixed.py", "agentfw_fixed-1.0.0.dist-info/METADATA"} <= set(ZipFile(wheel).namelist())
     assert any(line.startswith("numpy==") for line in lines)
-
-
-def test_a_plugin_of_one_file_goes_along(agentfw: Agentfw) -> None:
-    Path("notes.py").write_text(TOOL, "utf-8")
-    assert agentfw("run", "guessing", "--policy", "hashing", "--episodes", "2", "--tool", "./notes.py").code == 0
-    run = only_run()
-    Path("notes.py").unlink()
-    answer = agentfw("reproduce", str(moved(run)), "--json")
-    assert (answer.code, answer.json["equal"], answer.json["installation"]) == (0, True, [])
+    lock = json.loads((only_run() / "package" / "lock.json").read_text("utf-8"))
+    assert "needed-library" in lock["distributions"]
 
 
 def test_the_spec_of_a_run_is_a_file_and_can_be_started_from_by_the_name_of_the_run(agentfw: Agentfw) -> None:
@@ -145,12 +130,11 @@ def test_the_spec_of_a_run_is_a_file_and_can_be_started_from_by_the_name_of_the_
     first = only_run().name
     spec = agentfw("runs", "export", "last", "--toml").out
     Path("again.toml").write_text(spec, "utf-8")
-    assert agentfw("run", "--spec", "again.toml").code == 0
-    assert agentfw("run", "--spec", first).code == 0
+    for file in ("again.toml", first):
+        assert agentfw("run", "--spec", file).code == 0
     found = [json.loads((run / "run.json").read_text("utf-8"))["spec"] for run in Path("runs").iterdir()]
     assert found[0] == found[1] == found[2]
-    names = [run.name for run in Path("runs").iterdir()]
-    assert "are equal, to the last digit" in agentfw("compare", *names[:2]).err
+    assert "are equal, to the last digit" in agentfw("compare", first, "last").err
 
 
 def test_what_cannot_be_played_again_says_why(agentfw: Agentfw, quick: tuple[str, ...]) -> None:
@@ -163,18 +147,6 @@ def test_what_cannot_be_played_again_says_why(agentfw: Agentfw, quick: tuple[str
     (run / "package").mkdir()
     (run / "package" / "lock.json").write_text("{", "utf-8")
     assert "lock.json can't be read" in agentfw("reproduce", str(run)).err
-
-
-def test_what_a_component_needs_is_locked_also_if_it_was_never_imported(
-    agentfw: Agentfw, install: Callable[..., None]
-) -> None:
-    code = POLICY.format(answer="1").replace('"")', '"", extra="fast", needs=("needed_library",))')
-    needs = "Fixed\nProvides-Extra: fast\nRequires-Dist: needed-library; extra == 'fast'"
-    install("agentfw-fixed", "[agentfw]\nfixed = agentfw_fixed\n", code, summary=needs)
-    install("needed-library", "", "raise SystemExit('imported')")
-    assert agentfw(*FIXED).code == 0
-    lock = json.loads((only_run() / "package" / "lock.json").read_text("utf-8"))
-    assert "needed-library" in lock["distributions"]
 
 
 @pytest.mark.nightly

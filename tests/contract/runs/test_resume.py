@@ -1,4 +1,4 @@
-"""A run or a training that stopped goes on to the same end, once, and by one process at a time."""
+"""A run or a training that stopped goes on to the same end, once, by one process at a time, and within its budget."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 from command_line import Agentfw
 
-METERED = """
-from agentfw import Component, hookimpl
+TILL = """
+from agentfw import Component, Score, hookimpl
 from agentfw.episode import Usage
+from agentfw.policy import Price
 from agentfw_laboratory.bandit import Biased, BiasedSettings
-
+from agentfw_laboratory.rewards import Varied
 
 class Metered(Biased):
-    '''Each answer takes 100 tokens.'''
+    '''Each answer takes 100 tokens, costs half a unit, and is written down.'''
+
+    price = Price(prompt=5000, cached=5000, sampled=5000)
 
     def __init__(self):
         super().__init__(BiasedSettings())
@@ -29,21 +32,40 @@ class Metered(Biased):
         found.usage = Usage(prompt=90, cached=0, sampled=10)
         return found
 
+class Judge(Varied):
+    '''Each score takes 1000 tokens of a judge.'''
+
+    async def score(self, group):
+        with open("judged.txt", "a") as file:
+            file.write("judged\\n" * len(group))
+        usage = Usage(prompt=1000, cached=0, sampled=0, cost=1.0)
+        return [Score(one.id, "judge", 1.0, usage=usage) for one in group]
 
 @hookimpl
 def agentfw_policies():
     return [Component("metered", f"{__name__}:Metered", "")]
+
+@hookimpl
+def agentfw_reward_models():
+    return [Component("judge", f"{__name__}:Judge", "")]
 """
-RUN = ("run", "bandit", "--policy", "metered", "--episodes", "4", "--set", "concurrency=1")
-TRAIN = ("train", "bandit", "--policy", "metered", "--optimizer", "centred", "--learner", "bias", "--updates", "3")
-SMALL = ("tasks=2", "samples=3", "evaluation.tasks=2", "evaluation.every=1", "concurrency=1", "environment.rounds=1")
-SMALL_TRAIN = (*TRAIN, *(word for each in SMALL for word in ("--set", each)))
+
+SMALL = ("--set", "concurrency=1", "--set", "environment.rounds=1")
+RUN = ("run", "bandit", "--policy", "metered", "--episodes", "6", *SMALL)
+TRAIN = (
+    *("train", "bandit", "--policy", "metered", "--optimizer", "centred", "--learner", "bias", "--updates", "3"),
+    *(*SMALL, "--set", "tasks=2", "--set", "samples=3", "--set", "evaluation.tasks=2", "--set", "evaluation.every=1"),
+)
 
 
 @pytest.fixture
-def metered(agentfw: Agentfw, install: Callable[..., None]) -> Agentfw:
-    install("agentfw-metered", "[agentfw]\nmetered = agentfw_metered\n", METERED)
+def till(agentfw: Agentfw, install: Callable[..., None]) -> Agentfw:
+    install("agentfw-till", "[agentfw]\ntill = agentfw_till\n", TILL)
     return agentfw
+
+
+def spent(file: str = "answers.txt") -> int:
+    return len(Path(file).read_text().splitlines())
 
 
 def only_run(folder: str = "runs") -> Path:
@@ -81,48 +103,64 @@ def left_by(run: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_run_that_is_done_is_not_done_again(metered: Agentfw) -> None:
-    metered(*RUN)
+@pytest.mark.parametrize(("limit", "most", "more"), [("tokens", "200", "400"), ("money", "1", "2")])
+def test_a_run_stops_at_its_limits_and_ends_as_an_undisturbed_one(
+    till: Agentfw, limit: str, most: str, more: str
+) -> None:
+    till(*RUN, "--runs", "undisturbed")
+    Path("answers.txt").unlink()
+    changes = ((), ("--set", f"budget.{limit}={more}"), (), ("--set", f"budget.{limit}=null"))
+
+    first = till(*RUN, "--set", f"budget.{limit}={most}")
     run = only_run()
+    steps = [(till("runs", "resume", run.name, *change).code, spent()) for change in changes]
     before = {path.name: path.read_bytes() for path in run.glob("*.json*")}
-    asked = Path("answers.txt").read_text()
+    again = till("runs", "resume", run.name)
 
-    again = metered("runs", "resume", run.name)
-
-    assert again.code == 0
-    assert Path("answers.txt").read_text() == asked, "nothing is asked a second time"
-    assert {path.name: path.read_bytes() for path in run.glob("*.json*")} == before
-
-
-def test_a_run_that_stopped_twice_ends_as_an_undisturbed_one(metered: Agentfw) -> None:
-    metered(*RUN, "--runs", "undisturbed")
-    metered(*RUN, "--set", "budget.tokens=300")
-    run = only_run()
-
-    second = metered("runs", "resume", run.name, "--set", "budget.tokens=900")
-    last = metered("runs", "resume", run.name, "--set", "budget.tokens=null")
-
-    assert (second.code, last.code) == (1, 0)
+    assert first.code == 1
+    assert f"budget.{limit} is spent" in first.err
+    assert f"agentfw runs resume {run.name} --set budget.{limit}=" in first.err
+    assert steps == [(1, 2), (1, 4), (1, 4), (0, 6)], "a raised limit holds, and no answer is paid for twice"
     assert left_by(run) == left_by(only_run("undisturbed"))
+    assert (again.code, spent()) == (0, 6)
+    assert {path.name: path.read_bytes() for path in run.glob("*.json*")} == before, "what is done is not done again"
 
 
-def test_a_training_that_stopped_in_two_updates_ends_as_an_undisturbed_one(metered: Agentfw) -> None:
-    """The weights, the optimizer's and the learner's states, each version and each figure."""
-    metered(*SMALL_TRAIN, "--runs", "undisturbed")
-    first = metered(*SMALL_TRAIN, "--set", "budget.tokens=900")
-    run = only_run()
+def test_judges_spend_of_the_same_budget(till: Agentfw) -> None:
+    answer = till(*RUN, "--reward", "judge", "--set", "budget.tokens=2000")
+    asked, judged = spent(), spent("judged.txt")
+    resumed = till("runs", "resume", only_run().name)
 
-    second = metered("runs", "resume", run.name, "--set", "budget.tokens=2300")
-    last = metered("runs", "resume", run.name, "--set", "budget.tokens=null")
-
-    assert (first.code, second.code, last.code) == (1, 1, 0)
-    whole, expected = left_by(run), left_by(only_run("undisturbed"))
-    assert [line["update"] for line in whole["updates.jsonl"]] == [1, 2, 3]
-    assert whole == expected
+    assert (answer.code, resumed.code) == (1, 1)
+    assert 2 <= judged == asked <= 3, "two judgements reach the limit; a third answer may have been on its way"
+    assert (spent(), spent("judged.txt")) == (asked, judged)
 
 
 @pytest.mark.slow
-def test_a_run_that_is_executed_cannot_be_resumed_beside_it(metered: Agentfw, install: Callable[..., None]) -> None:
+def test_a_training_that_stopped_in_two_updates_ends_as_an_undisturbed_one(till: Agentfw) -> None:
+    """The weights, the optimizer's and the learner's states, each version and each figure."""
+    till(*TRAIN, "--runs", "undisturbed")
+    Path("answers.txt").unlink()
+
+    # It stops in the middle of a group: two of its episodes are played, and not scored.
+    first, asked = till(*TRAIN, "--set", "budget.tokens=700"), spent()
+    run = only_run()
+    again, asked_again = till("runs", "resume", run.name), spent()
+    changes = [("--set", f"budget.tokens={most}") for most in ("2300", "null")]
+    steps = [(till("runs", "resume", run.name, *change).code, spent()) for change in changes]
+
+    assert (first.code, asked) == (1, 7)
+    assert (again.code, asked_again) == (1, 7)
+    assert "700 of 700" in again.err
+    # Four evaluations of two tasks, and three updates with two groups of three.
+    assert steps == [(1, 23), (0, 4 * 2 + 3 * 6)], "evaluations count, and nothing is asked twice"
+    whole = left_by(run)
+    assert [line["update"] for line in whole["updates.jsonl"]] == [1, 2, 3]
+    assert whole == left_by(only_run("undisturbed"))
+
+
+@pytest.mark.slow
+def test_a_run_that_is_executed_cannot_be_resumed_beside_it(till: Agentfw, install: Callable[..., None]) -> None:
     """A hook resumes the run while it is executed: what a second terminal would do."""
     code = """
 import os
@@ -144,10 +182,10 @@ def agentfw_episode_done(run, episode):
 """
     install("agentfw-beside", "[agentfw]\nbeside = agentfw_beside\n", code)
 
-    answer = metered(*RUN)
+    answer = till(*RUN)
 
     assert answer.code == 0, answer.err
     told = Path("beside.txt").read_text()
     assert told[0] in "12"
     assert "in use" in told
-    assert [line["episode"] for line in lines(only_run() / "metrics.jsonl")] == [f"0000{n}-0" for n in range(4)]
+    assert [line["episode"] for line in lines(only_run() / "metrics.jsonl")] == [f"0000{n}-0" for n in range(6)]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from html.parser import HTMLParser
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import SITE
 
 import agentfw
 from agentfw.errors import UsageError
 from agentfw.runs import timeline_picture, write_report
-
-SITE = Path(__file__).parents[2] / "site"
 
 
 @pytest.fixture
@@ -22,39 +21,18 @@ def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("agentfw_laboratory.playing")
 
 
-class Tags(HTMLParser):
-    """The tags of a page, and the text between them."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attributes: Any) -> None:
-        self.tags.append(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def report(folder: Any) -> str:
     page, picture = write_report(folder)
     assert picture.read_text("utf-8").startswith("<svg")
     return page.read_text("utf-8")
 
 
-def test_one_episode_is_enough(laboratory: Any, tmp_path: Path) -> None:
+def test_one_episode_is_enough_and_rounds_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
     page = report(laboratory.play(tmp_path, episodes=1).folder)
 
-    assert "nan" not in Tags(page.partition("<script>")[0]).text.lower()
+    assert not re.search(r"\bnan\b", page.partition("<script>")[0], re.I)
     assert "one episode" in page
     assert ", 1 episode<" in page
-
-
-def test_rounds_make_the_curve(laboratory: Any, tmp_path: Path) -> None:
-    page = report(laboratory.play(tmp_path, episodes=6).folder)
-
     assert "Error by round" in page
     assert "The lower the error, the better." in page
 
@@ -80,31 +58,24 @@ def test_without_rounds_the_episodes_make_the_curve_of_the_headline_or_of_the_ut
 def test_what_a_world_says_is_shown_and_never_obeyed(laboratory: Any, tmp_path: Path) -> None:
     environment = {"name": "guessing", "settings": {"odd": True}}
     page = report(laboratory.play(tmp_path, environment=environment, episodes=3).folder)
-    tags = Tags(page)
 
-    assert "<b>bold</b> & � nothing 🍵 � half a pair" in tags.text
+    assert "&lt;b&gt;bold&lt;/b&gt; &amp; � nothing 🍵 � half a pair" in page
     assert "\x00" not in page
-    assert tags.tags.count("script") == 1
+    assert page.count("<script") == 1
     assert "http://" not in page.replace("http://www.w3.org/", "")
     assert "https://" not in page
 
 
-def test_a_run_that_goes_on_or_was_broken_off_has_a_report_too(laboratory: Any, tmp_path: Path) -> None:
+def test_a_run_that_was_broken_off_has_a_report_of_what_there_is(laboratory: Any, tmp_path: Path) -> None:
     run = laboratory.play(tmp_path, episodes=5)
     (run.folder.path / "summary.json").unlink()
     file = run.folder.path / "metrics.jsonl"
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:3]) + b'{"epi')
 
-    page = report(run.folder)
-
-    assert "3 of 5 episodes" in page
-
-
-def test_without_an_episode_there_is_nothing_to_report(laboratory: Any, tmp_path: Path) -> None:
-    folder = laboratory.create(tmp_path).folder
-
+    assert "3 of 5 episodes" in report(run.folder)
+    file.write_bytes(b"")
     with pytest.raises(UsageError, match="has no finished episode yet"):
-        write_report(folder)
+        write_report(run.folder)
 
 
 def test_the_timeline_shows_what_was_put_aside(laboratory: Any, tmp_path: Path) -> None:
@@ -132,22 +103,6 @@ def test_of_each_group_the_worst_the_median_and_the_best_are_shown(laboratory: A
     for group in rewards.values():
         ordered = sorted(group, key=lambda one: one[0])
         assert {ordered[0][1], ordered[-1][1]} <= set(shown)
-
-
-@pytest.mark.slow
-def test_the_best_simple_player_is_in_the_tile_of_the_headline(laboratory: Any, tmp_path: Path) -> None:
-    pytest.importorskip("icalendar", reason="the calendar needs its extra")
-    small = {"name": "calendar", "settings": {"rounds": 3}}
-    folder = laboratory.play(tmp_path, environment=small, policy="linear", episodes=2).folder
-
-    page = report(folder)
-
-    tile = page[page.index("<dt>error</dt>") :]
-    tile = tile[: tile.index("</div>")]
-    players = folder.summary()["references"]
-    best = min(players, key=lambda name: players[name]["error"]["mean"])
-    assert f"{players[best]['error']['mean']:.3f}" in tile
-    assert "first: " in tile or "random: " in tile
 
 
 def test_a_training_says_where_its_time_went(laboratory: Any, tmp_path: Path) -> None:

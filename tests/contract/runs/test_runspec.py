@@ -1,73 +1,31 @@
-"""A spec says everything that is wrong with it, at once and in the words of whoever wrote it."""
+"""A spec, its settings, and the words in them: everything that is wrong is said at once, as whoever wrote it would."""
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, field_validator
 
-from agentfw import RunSpec
-from agentfw.boundary.settings_input import parse_assignments
+from agentfw.boundary.settings_input import parse_assignments, validate
 from agentfw.errors import SettingsError, UnknownNameError, UsageError
+from agentfw.interfaces import EventDriven, Interface, Polling, StepLoop, parse_interface
 from agentfw.runs import apply_assignments, parse_spec, read_spec
+from agentfw.runs.spec.weights import Progress, parse_schedule
+from agentfw.settings import Settings
 
 LEAST = {"environment": "inbox", "policy": "scripted"}
 FILES = {"name": "mcp", "alias": "files"}
-
-
-def test_a_component_is_its_name_or_a_table() -> None:
-    spec = parse_spec(
-        {
-            "environment": "inbox",
-            "policy": {"name": "scripted", "settings": {"tokens": 4}},
-            "memories": "notebook",
-            "rewards": ["utility", {"name": "format", "weight": "round:0.5->0"}],
-        }
-    )
-
-    assert (spec.environment.name, spec.policy.settings) == ("inbox", {"tokens": 4})
-    assert [memory.name for memory in spec.memories] == ["notebook"]
-    assert [(reward.name, reward.weight) for reward in spec.rewards] == [("utility", 1.0), ("format", "round:0.5->0")]
-
-
-def test_a_spec_survives_its_way_to_disk() -> None:
-    spec = parse_spec({**LEAST, "rewards": ["utility"], "sampling": {"temperature": 0.5}, "horizon": 3})
-
-    assert RunSpec.model_validate(spec.model_dump(mode="json")) == spec
-
-
-def test_all_that_is_wrong_is_told_at_once() -> None:
-    with pytest.raises(SettingsError) as caught:
-        parse_spec(
-            {
-                "policy": 3,
-                "episode": 3,
-                "seed": "x",
-                "interface": "evnt_driven",
-                "rewards": [{"name": "a", "weight": "heavy"}],
-                "sampling": {"temprature": 1},
-            },
-            "my.toml",
-        )
-
-    for words in (
-        "my.toml.environment: is required",
-        "my.toml.policy: must be a table",
-        'my.toml.episode: no such key; did you mean "episodes"?',
-        'my.toml.seed: must be a whole number (got "x")',
-        'my.toml.interface: no interface is called "evnt_driven"; did you mean "event_driven"?',
-        'my.toml.rewards.0.weight: "heavy" is not a weight',
-        'my.toml.sampling.temprature: no such key; did you mean "temperature"?',
-    ):
-        assert words in caught.value.message
 
 
 @pytest.mark.parametrize(
     ("values", "at_once"),
     [
         ({}, 32),
-        ({"tasks": 32, "samples": 4}, 128),
         ({"tasks": 64, "samples": 8}, 256),
         ({"tasks": 64, "samples": 8, "groups": "query"}, 64),
         ({"tasks": 1}, 32),  # evaluations have more
@@ -84,17 +42,14 @@ def test_a_training_plays_an_update_at_once(values: dict[str, Any], at_once: int
         ({"episodes": 0}, "spec.episodes: must be at least 1"),
         ({"episodes": 10**20}, "must be at most 1000000"),
         ({"split": "foo"}, "must be train, validation or test"),
-        ({"samples": 0}, "spec.samples: must be at least 1"),
-        ({"concurrency": 0}, "spec.concurrency: must be at least 1"),
         ({"rewards": ["utility", "utility"]}, "utility: is listed twice; a reward has one weight"),
         ({"tools": ["mcp", {"name": "mcp"}]}, "mcp: is listed twice; give one an alias"),
         ({"tools": [{"name": "skills", "alias": "mcp"}, "mcp"]}, "mcp: is listed twice"),
         ({"tools": [{"name": "mcp", "alias": "my files"}]}, '(got "my files")'),
         ({"memories": ["notebook", "notebook"]}, "notebook: is listed twice"),
         ({"interface": "polling:0"}, "can't poll every 0.0"),
-        ({"environment": ""}, "spec.environment: must be at least 1 characters long"),
+        ({"environment": 3}, "spec.environment: must be a table"),
         ({"memories": 3}, "spec.memories: must be a list"),
-        ({"sampling": {"top_p": 2}}, "spec.sampling.top_p: must be at most 1"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(values: dict[str, Any], words: str) -> None:
@@ -104,21 +59,12 @@ def test_a_value_that_cannot_be_is_refused(values: dict[str, Any], words: str) -
     assert words in caught.value.message
 
 
-def test_a_file_that_is_no_spec_is_told(tmp_path: Path) -> None:
-    (tmp_path / "torn.toml").write_text("environment = ?")
+@pytest.mark.parametrize("name", ["latin.toml", "."])
+def test_a_file_that_is_no_text_is_told(tmp_path: Path, name: str) -> None:
     (tmp_path / "latin.toml").write_bytes(b'environment = "\xff"')
 
-    with pytest.raises(UsageError, match="there is no spec file"):
-        read_spec(tmp_path / "missing.toml")
-    with pytest.raises(SettingsError, match=r"isn't valid TOML.*line 1"):
-        read_spec(tmp_path / "torn.toml")
-    for name in ("latin.toml", "."):
-        with pytest.raises(UsageError, match="can't read"):
-            read_spec(tmp_path / name)
-
-
-def assign(values: dict[str, Any], *assignments: str) -> dict[str, Any]:
-    return apply_assignments(values, parse_assignments(assignments))
+    with pytest.raises(UsageError, match="can't read"):
+        read_spec(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -134,11 +80,7 @@ def assign(values: dict[str, Any], *assignments: str) -> dict[str, Any]:
         ("tool.files.command=ls", "tools", [{"name": "mcp"}, FILES | {"settings": {"command": "ls"}}]),
         ("tool.mcp.url=x", "tools", [{"name": "mcp", "settings": {"url": "x"}}, FILES]),
         ("reward.utility.weight=2", "rewards", [{"name": "utility", "weight": 2, "settings": {}}, {"name": "format"}]),
-        (
-            "policy.deep.er.key=1",
-            "policy",
-            {"name": "scripted", "settings": {"tokens": 4, "deep": {"er": {"key": 1}}}},
-        ),
+        ("policy.a.b=1", "policy", {"name": "scripted", "settings": {"tokens": 4, "a": {"b": 1}}}),
     ],
 )
 def test_an_assignment_sets_one_thing_and_leaves_the_others(assignment: str, key: str, value: Any) -> None:
@@ -151,34 +93,12 @@ def test_an_assignment_sets_one_thing_and_leaves_the_others(assignment: str, key
         "sampling": {"temperature": 1},
     }
 
-    changed = assign(values, assignment)
+    changed = apply_assignments(values, parse_assignments([assignment]))
 
     assert changed[key] == value
     assert {name: value for name, value in changed.items() if name != key} == {
         name: value for name, value in values.items() if name != key
     }
-
-
-@pytest.mark.parametrize(
-    ("assignment", "words", "fix"),
-    [
-        (
-            "memory.notbook.limit=3",
-            'no selected memory is called "notbook"; did you mean "notebook"?',
-            "--memory notbook",
-        ),
-        ("memory=3", "--set memory=... names no component", "name it: --set memory.NAME.KEY=VALUE"),
-        ("memories.notebook.limit=3", "names no component", "name it: --set memory.NAME.KEY=VALUE"),
-        ("environment=3", "--set environment=... names no key", "name it: --set environment.KEY=VALUE"),
-        ("memory.notebook=3", "--set memory.notebook=... names no key", "name it: --set memory.notebook.KEY=VALUE"),
-    ],
-)
-def test_an_assignment_to_nothing_is_told(assignment: str, words: str, fix: str) -> None:
-    with pytest.raises((SettingsError, UnknownNameError)) as caught:
-        assign({"environment": "inbox", "memories": ["notebook"]}, assignment)
-
-    assert words in caught.value.message
-    assert fix in caught.value.fix
 
 
 def test_a_component_whose_name_has_dots_is_set_by_its_name() -> None:
@@ -187,3 +107,214 @@ def test_a_component_whose_name_has_dots_is_set_by_its_name() -> None:
     changed = apply_assignments(values, parse_assignments(["memory.my.notes.limit=3", "memory.my.notes.old.limit=4"]))
 
     assert [choice["settings"]["limit"] for choice in changed["memories"]] == [3, 4]
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+class Sampler(Settings):
+    top_k: int = 40
+
+
+class Linear(Settings):
+    slope: float = 1.0
+
+
+class Loose(BaseModel):
+    """Doesn't forbid unknown keys by itself."""
+
+    folder: str = "."
+    temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
+    tokens: int = 100
+    mode: Literal["greedy", "sample"] = "sample"
+    stop: list[str] = Field(default_factory=list)
+    sampler: Sampler = Sampler()
+    samplers: dict[str, Sampler] = Field(default_factory=dict)
+    shape: Sampler | Linear = Linear()
+    limit: int | Literal["none"] = "none"
+    api_token: Annotated[str, Field(min_length=3)] = "none"
+    pairs: int = 2
+
+    @field_validator("pairs")
+    @classmethod
+    def check(cls, value: int) -> int:
+        if value % 2:
+            raise ValueError("must be even, because pairs are drawn")
+        return value
+
+
+class Strict(Settings, Loose):
+    """Forbids unknown keys, and needs a folder."""
+
+    folder: str
+
+
+@pytest.mark.parametrize("model", [Loose, Strict])
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"temprature": 1}, 'policy.temprature: no such key; did you mean "temperature"?'),
+        ({"xyz": 1}, "policy.xyz: no such key"),
+        ({"temperature": 9}, "policy.temperature: must be at most 2 (got 9)"),
+        ({"tokens": 1.5}, "policy.tokens: must be a whole number (got 1.5)"),
+        ({"tokens": [1]}, "policy.tokens: must be a whole number (got [1])"),
+        ({"mode": "gready"}, "policy.mode: must be 'greedy' or 'sample' (got \"gready\")"),
+        ({"stop": ["x", 3]}, "policy.stop.1: must be text (got 3)"),
+        ({"sampler": 3}, "policy.sampler: must be a table (got 3)"),
+        ({"sampler": {"topk": 3}}, 'policy.sampler.topk: no such key; did you mean "top_k"?'),
+        ({"samplers": {"a": {"topk": 3}}}, 'policy.samplers.a.topk: no such key; did you mean "top_k"?'),
+        ({"shape": {"slop": 1}}, 'policy.shape.slop: no such key; did you mean "slope"?'),
+        ({"limit": "lots"}, "policy.limit: must be a whole number or 'none' (got \"lots\")"),
+        ({"pairs": 3}, "policy.pairs: must be even, because pairs are drawn (got 3)"),
+        ({"api_token": "s3"}, "policy.api_token: must be at least 3 characters long"),
+    ],
+)
+def test_each_mistake_is_told_in_plain_words(model: type[BaseModel], values: dict[str, object], expected: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        validate(model, {"folder": "here", **values}, "policy")
+
+    assert caught.value.message == expected
+
+
+def test_all_mistakes_are_told_at_once_with_the_keys_that_there_are() -> None:
+    with pytest.raises(SettingsError) as caught:
+        validate(Strict, {"temprature": 1, "tokens": "x"}, "policy")
+
+    lines = caught.value.message.splitlines()
+    assert lines[0] == "3 settings are wrong:"
+    assert {line.strip().partition(":")[0] for line in lines[1:]} == {
+        *("policy.temprature", "policy.tokens", "policy.folder")
+    }
+    assert "policy.folder: is required" in caught.value.message
+    assert "settings of policy: temperature" in caught.value.fix
+
+
+def test_right_settings_come_back_as_the_model() -> None:
+    checked = validate(Strict, {"folder": "here", "sampler": {"top_k": 3}}, "policy")
+
+    assert checked == Strict(folder="here", sampler=Sampler(top_k=3))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.5", 0.5),
+        ("true", True),
+        ('"3"', "3"),
+        ("[1, 2]", [1, 2]),
+        ("{a = 1}", {"a": 1}),
+        ("2026-11-21", datetime.date(2026, 11, 21)),
+        ("plain words", "plain words"),
+        ("a=b", "a=b"),
+        ("", ""),
+        ("1\nother = 2", "1\nother = 2"),
+    ],
+)
+def test_values_are_toml_where_they_can_be(text: str, value: object) -> None:
+    assert parse_assignments([f"environment.rate={text}"]) == {"environment": {"rate": value}}
+
+
+def test_assignments_meet_in_one_table_and_the_last_holds() -> None:
+    values = parse_assignments(["policy.temperature=1", "policy.top.k=2", "policy.temperature=3", "seed=7"])
+
+    assert values == {"policy": {"temperature": 3, "top": {"k": 2}}, "seed": 7}
+
+
+@pytest.mark.parametrize("assignments", [["policy"], ["=3"], ["a..b=3"], ["a=1", "a.b=2"], ["a.b=2", "a=1"]])
+def test_what_is_no_assignment_is_an_error(assignments: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_assignments(assignments)
+
+    assert assignments[-1].partition("=")[0] in caught.value.message
+    assert caught.value.fix
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+WEIGHT = st.floats(-10, 10)
+
+
+@given(WEIGHT, WEIGHT, st.integers(1, 50))
+def test_a_curriculum_goes_in_a_straight_line_from_first_to_last(first: float, last: float, rounds: int) -> None:
+    schedule = parse_schedule(f"round:{first}->{last}")
+
+    values = [schedule(Progress(round=number, rounds=rounds)) for number in range(rounds + 1)]
+
+    assert values[0] == first
+    assert values == pytest.approx([first + (last - first) * number / rounds for number in range(rounds + 1)])
+
+
+@pytest.mark.parametrize(
+    ("update", "weight"), [(0, 0.8), (33, 0.8), (34, 0.6), (66, 0.6), (67, 0.5), (99, 0.5), (100, 0.5)]
+)
+def test_stages_change_at_a_third_and_two_thirds(update: int, weight: float) -> None:
+    assert parse_schedule("stages:0.8,0.6,0.5")(Progress(update=update, updates=100)) == weight
+
+
+def test_a_ramp_rises_to_its_cap_and_stays() -> None:
+    ramp = parse_schedule("ramp:0.3@0.5")
+
+    values = [ramp(Progress(update=update, updates=4)) for update in range(5)]
+
+    assert values == pytest.approx([0, 0.15, 0.3, 0.3, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (0.5, 0.5),
+        ("0.5", 0.5),
+        (" stages:0.8,0.6,0.4 ", 0.6),
+        ("ramp:0.3", 0.15),
+        ("ramp:1->0.7", 0.85),
+        ("ramp:1->0.7@0.5", 0.7),
+    ],
+)
+def test_schedules_have_words(text: str | float, value: float) -> None:
+    assert parse_schedule(text)(Progress(round=1, rounds=4, update=5, updates=10)) == pytest.approx(value)
+
+
+WRONG = "much nan round:1 round:a->b stages: stages:1,,2 ramp: ramp:1-> ramp:->1 ramp:1->0@2 ramp:1@0 ramp:1@2 up:1"
+
+
+@pytest.mark.parametrize("text", ["", float("inf"), *WRONG.split()])
+def test_what_is_no_weight_is_an_error_that_says_what_is(text: str | float) -> None:
+    with pytest.raises(SettingsError) as raised:
+        parse_schedule(text)
+    assert raised.value.fix
+
+
+MOMENTS = st.one_of(st.integers(0, 10**12), st.floats(0, 1e12))
+
+
+@given(MOMENTS, st.one_of(st.integers(1, 10**6), st.floats(1e-300, 1e6)))
+def test_polling_looks_at_the_next_multiple_and_never_in_the_past(now: float, every: float) -> None:
+    when = Polling(every).delivery(now, busy=True)
+    assert when is not None
+    assert now <= when <= now + every * (1 + 1e-6) + now * 1e-15
+    assert Polling(every).delivery(now, busy=False) == now
+
+
+@pytest.mark.parametrize(
+    ("text", "interface"),
+    [
+        ("Event-Driven", EventDriven()),
+        (" step-loop ", StepLoop()),
+        ("polling:1e-3", Polling(0.001)),
+    ],
+)
+def test_interfaces_have_words(text: str, interface: Interface) -> None:
+    assert parse_interface(text) == interface
+
+
+@pytest.mark.parametrize("text", ["polling", "polling:", "polling:often", "polling:-3", "polling:nan"])
+def test_polling_needs_an_interval(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"poll|interval"):
+        parse_interface(text)
+
+
+@pytest.mark.parametrize("text", ["", "events", "step_loop:3"])
+def test_an_unknown_interface_is_an_error_that_knows_the_others(text: str) -> None:
+    with pytest.raises(UnknownNameError) as raised:
+        parse_interface(text)
+    assert "polling:EVERY" in raised.value.fix

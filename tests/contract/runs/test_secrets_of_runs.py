@@ -6,11 +6,10 @@ import json
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
-from command_line import Agentfw
+from command_line import Agentfw, Answer
 
 KEY = "Hunter2/Swordfish+and=Chips>>>???"
 """Its base64 has the letters that addresses write otherwise."""
@@ -34,14 +33,13 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from agentfw import Component, Generation, Policy, RewardModel, Score, Settings, hookimpl
+from agentfw import Component, Generation, Memory, Policy, RewardModel, Score, Settings, hookimpl
 from agentfw.episode import Call
+from agentfw.memory import Recollection
 from agentfw.tool import tool
-
 
 class LookupSettings(Settings):
     key: SecretStr
-
 
 def lookup(settings):
     @tool
@@ -58,7 +56,6 @@ def lookup(settings):
 
     return lookup
 
-
 class Parrot(Policy):
     '''Looks up what it shouldn't know, and says it.'''
 
@@ -73,29 +70,38 @@ class Parrot(Policy):
             return Generation("", calls=(Call("lookup", {"term": "fail"}),))
         return Generation("done", count=1)
 
-
 class Gossip(RewardModel):
     async def score(self, group):
         if group[0].task.index:
             raise ValueError(Path("form.txt").read_text())
         return [Score(one.id, "gossip", 1.0) for one in group]
 
+class DiarySettings(Settings):
+    token: str
+
+class Diary(Memory):
+    def __init__(self, settings):
+        self.token = settings.token
+
+    async def recall(self, query):
+        return [Recollection(f"the token is {self.token}" if query.task.index == 0 else int(self.token))]
 
 @hookimpl
 def agentfw_turn(run, episode_id, turn):
     with open("hooked.txt", "a") as file:
         file.write(json.dumps([turn.text, [dict(call.arguments) for call in turn.calls]]))
 
-
 @hookimpl
 def agentfw_tools():
     return [Component("lookup", f"{__name__}:lookup", "", settings=f"{__name__}:LookupSettings")]
 
+@hookimpl
+def agentfw_memories():
+    return [Component("diary", f"{__name__}:Diary", "", settings=f"{__name__}:DiarySettings")]
 
 @hookimpl
 def agentfw_policies():
     return [Component("parrot", f"{__name__}:Parrot", "")]
-
 
 @hookimpl
 def agentfw_reward_models():
@@ -103,36 +109,78 @@ def agentfw_reward_models():
 """
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_no_form_of_a_tools_secret_is_recorded_printed_or_sent(
-    agentfw: Agentfw, install: Callable[..., None], form: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    install("agentfw-leaky", "[agentfw]\nleaky = agentfw_leaky\n", LEAKY)
-    Path("form.txt").write_text(form)
-    words = ("run", "guessing", "--policy", "parrot", "--tool", "lookup", "--reward", "gossip", "--episodes", "2")
-    chosen = (f"tool.lookup.key={KEY}", "max_failed=0.5", "retries=0", "concurrency=1")
+Leaky = Callable[..., tuple[Answer, dict[str, str]]]
+"""Runs the parrot. Returns the answer, and all texts that came of it, by their names."""
 
-    answer = agentfw(*words, *(word for each in chosen for word in ("--set", each)), "--debug")
+
+@pytest.fixture
+def leaky(agentfw: Agentfw, install: Callable[..., None]) -> Leaky:
+    install("agentfw-leaky", "[agentfw]\nleaky = agentfw_leaky\n", LEAKY)
+
+    def run(form: str, *words: str, **settings: str) -> tuple[Answer, dict[str, str]]:
+        Path("form.txt").write_text(form)
+        chosen = [f"{key}={value}" for key, value in {"retries": "0", "concurrency": "1", **settings}.items()]
+        given = [word for each in chosen for word in ("--set", each)]
+        answer = agentfw("run", "guessing", "--policy", "parrot", "--episodes", "2", *words, *given)
+        files = [path for path in (*Path("runs").rglob("*"), *Path().glob("*.txt")) if path.is_file()]
+        seen = {path.name: path.read_bytes().decode(errors="replace") for path in files}
+        del seen["form.txt"]
+        return answer, seen | {"out": answer.out, "err": answer.err}
+
+    return run
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_no_form_of_a_tools_secret_is_recorded_printed_or_sent(leaky: Leaky, form: str) -> None:
+    words = ("--tool", "lookup", "--reward", "gossip", "--debug")
+
+    answer, seen = leaky(form, *words, **{"tool.lookup.key": KEY, "max_failed": "0.5"})
 
     assert answer.code == 0, answer.err
-    files = [path for path in Path("runs").rglob("*") if path.is_file()]
-    seen = {str(path): path.read_bytes().decode(errors="replace") for path in files}
-    seen |= {"out": answer.out, "err": answer.err, "shown to the policy": Path("shown.txt").read_text()}
-    seen |= {"heard by the tool": Path("heard.txt").read_text(), "seen by a hook": Path("hooked.txt").read_text()}
     # The part of each form that no mask may leave.
     core = max(form.replace("https://example.test/?key=", "").replace("&lang=en", "").split('"'), key=len)
     for name, text in seen.items():
         assert core not in text, name
         assert "swordfish" not in text.lower(), name
-    recorded = _episodes()
-    assert recorded[0]["turns"][0]["text"].startswith("I know "), "the turn itself is recorded"
-    assert "**********" in json.dumps(recorded[0]["turns"][0]["calls"])
-    for name in ("heard by the tool", "seen by a hook"):
-        assert "**********" in seen[name]
-    assert "found with" in seen["shown to the policy"]
-    assert "**********" in seen["shown to the policy"]
+    turn = json.loads(seen["episodes.jsonl"].splitlines()[0])["turns"][0]
+    assert turn["text"].startswith("I know "), "the turn itself is recorded"
+    assert "**********" in json.dumps(turn["calls"])
+    for name in ("heard.txt", "hooked.txt", "shown.txt"):
+        assert "**********" in seen[name], name
+    assert "found with" in seen["shown.txt"]
 
 
-def _episodes() -> list[dict[str, Any]]:
-    (path,) = Path("runs").glob("*/episodes.jsonl")
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+def test_a_setting_that_is_named_like_a_secret_is_one_in_what_is_recalled_and_in_errors(
+    leaky: Leaky,
+) -> None:
+    words, settings = ("--memory", "diary"), {"memory.diary.token": "token-of-a-diary"}
+
+    failed, seen_then = leaky("nothing", *words, **settings)
+    answer, seen = leaky("nothing", *words, **settings, max_failed="0.5")
+
+    assert (failed.code, answer.code) == (3, 0)
+    for name, text in (*seen_then.items(), *seen.items()):
+        assert "token-of-a-diary" not in text, name
+    assert "the token is ****" in seen["shown.txt"]
+    wrong = "invalid literal for int() with base 10: '**********'"
+    assert wrong in failed.err
+    assert wrong in seen["failed.jsonl"]
+    assert json.loads(seen["run.json"])["spec"]["memories"][0]["settings"] == {"token": "**********"}
+
+
+@pytest.mark.slow
+def test_a_key_of_the_environment_is_struck_from_what_a_tool_of_one_file_says(
+    leaky: Leaky, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORECAST_KEY", KEY)
+    code = (
+        "import os\n\n\ndef lookup(term: str) -> str:\n    'Look a term up.'\n    print(os.environ['FORECAST_KEY'])\n"
+    )
+    Path("answers.py").write_text(code + "    return 'with ' + os.environ['FORECAST_KEY']\n")
+
+    answer, seen = leaky("nothing", "--tool", "./answers.py")
+
+    assert answer.code == 0, answer.err
+    assert not [name for name, text in seen.items() if "swordfish" in text.lower()]
+    assert "with **********" in seen["shown.txt"]
+    assert "**********" in answer.err

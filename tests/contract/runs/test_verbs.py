@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import SITE
 
 import agentfw
 from agentfw.errors import SettingsError, UnknownNameError, UsageError
 from agentfw.runs import RunResult
 
-SITE = Path(__file__).parents[2] / "site"
 QUICK: dict[str, Any] = {"policy": "hashing", "episodes": 3}
 
 
@@ -23,36 +24,21 @@ def laboratory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SITE))
 
 
-def test_a_run_has_its_figures_its_episodes_and_a_folder() -> None:
-    result = agentfw.run("guessing", **QUICK)
+def test_a_run_has_figures_episodes_and_a_folder_is_found_again_and_shows_itself() -> None:
+    rewards = ["utility", "format=0.5"]
+    result = agentfw.run("guessing", reward=rewards, settings={"environment.rounds": 2}, **QUICK)
 
-    assert len(result.episodes) == 3
-    assert all(episode.turns for episode in result.episodes)
-    assert result.figures["utility"].count == 3
-    assert result.to_record()["figures"]["utility"]["mean"] == result.figures["utility"].estimate
-    assert (result.path / "report.html").is_file()
-
-
-def test_settings_and_several_components_are_chosen_as_on_the_command_line() -> None:
-    result = agentfw.run("guessing", reward=["utility", "format=0.5"], settings={"environment.rounds": 2}, **QUICK)
+    shown, page = repr(result), result._repr_html_()
 
     spec = result.folder.about["spec"]
     assert [(reward["name"], reward["weight"]) for reward in spec["rewards"]] == [("utility", 1.0), ("format", 0.5)]
     assert spec["environment"]["settings"] == {"rounds": 2}
-
-
-def test_a_run_is_found_again() -> None:
-    result = agentfw.run("guessing", **QUICK)
-
+    assert [bool(episode.turns) for episode in result.episodes] == [True] * 3
+    assert result.figures["utility"].count == 3
+    assert result.to_record()["figures"]["utility"]["mean"] == result.figures["utility"].estimate
+    assert (result.path / "report.html").is_file()
     assert agentfw.load().path == agentfw.load(result.path.name).path == result.path
-    assert repr(agentfw.load("last")) == repr(result)
-
-
-def test_a_result_shows_itself_in_a_terminal_and_in_a_notebook() -> None:
-    result = agentfw.run("guessing", **QUICK)
-
-    shown, page = repr(result), result._repr_html_()
-
+    assert repr(agentfw.load("last")) == shown
     assert "utility" in shown.splitlines()[0]
     assert "hashing" in shown.splitlines()[1]
     assert shown.endswith(str(result.path))
@@ -77,7 +63,7 @@ def test_a_training_shows_figures_before_and_after() -> None:
 
 
 def test_mistakes_are_errors_before_any_work() -> None:
-    with pytest.raises(UnknownNameError, match='did you mean "guessing"'):
+    with pytest.raises(UnknownNameError, match='did you mean "guessing"') as caught:
         agentfw.run("gessing")
     with pytest.raises(SettingsError, match=r"environment\.rounds\.more is below rounds"):
         agentfw.run("guessing", settings={"environment.rounds": 2, "environment.rounds.more": 1})
@@ -86,6 +72,7 @@ def test_mistakes_are_errors_before_any_work() -> None:
     with pytest.raises(UnknownNameError, match="no run is called"):
         agentfw.load("nothing")
 
+    assert "fix: similar: guessing" in "".join(traceback.format_exception(caught.value))
     assert not Path("runs").exists()
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from agentfw_memory import SkillGraphError, StorageError, StoreBusyError, StoreRefusedError
+from agentfw_memory import SkillGraphError, StorageError, StoreRefusedError
 from agentfw_memory.graph.stores import TABLES, Insert, Store, create_statements
 
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "vector": "BLOB", "bytes": "BLOB"}
@@ -175,12 +175,8 @@ class _File:
                 raise StoreRefusedError(f"{self.path} is a database of another program", fix="choose another path")
             ((version,),) = connection.execute("SELECT version FROM skillgraph_format").fetchall()
         except duckdb.Error as error:
-            if "lock" in str(error):
-                raise StoreBusyError(
-                    f"{self.path} is open in another process", fix="close it there; DuckDB lets one process write"
-                ) from error
-            fix = "choose another path"
-            raise StoreRefusedError(f"{self.path} is not a file of skill graphs: {error}", fix=fix) from error
+            fix = "close it where else it is open, or choose another path"
+            raise StoreRefusedError(f"{self.path} can't be opened: {error}", fix=fix) from error
         if version != VERSION:
             raise StoreRefusedError(
                 f"{self.path} was written by another version of agentfw (format {version}, this one reads {VERSION})",

@@ -1,1 +1,1 @@
-"""A tracker that keeps the results of all runs in one database, and a command that shows them."""
+"""A tracker that keeps the results of all runs in one file, and a command that shows them."""

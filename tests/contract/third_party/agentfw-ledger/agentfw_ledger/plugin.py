@@ -13,7 +13,7 @@ def agentfw_trackers() -> list[Component]:
         Component(
             "ledger",
             "agentfw_ledger.tracker:Ledger",
-            "Results of all runs in one SQLite database",
+            "Results of all runs in one file",
             settings="agentfw_ledger.tracker:LedgerSettings",
         )
     ]

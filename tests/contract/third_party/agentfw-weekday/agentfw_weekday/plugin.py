@@ -1,4 +1,4 @@
-"""Registers the tool. It is written for a plugin API that doesn't exist yet."""
+"""Registers a tool. It is written for a plugin API that doesn't exist yet, so the tool is never made."""
 
 from __future__ import annotations
 

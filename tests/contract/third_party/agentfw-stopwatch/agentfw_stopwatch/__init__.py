@@ -1,1 +1,0 @@
-"""Hooks that write down how long each episode took in its world."""
