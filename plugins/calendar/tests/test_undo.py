@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentfw_calendar.ics.ics_lines import FileLines
 from agentfw_calendar.ics.ics_marking import DECLINED, Mark, unmarked
 
@@ -65,27 +67,21 @@ def test_an_event_right_behind_a_series_is_restored_by_itself(calendar: Calendar
     assert decided.read_bytes() == path.read_bytes()
 
 
-def test_one_event_is_undone_and_the_others_stay_declined(calendar: Calendar, ics_file: IcsFile) -> None:
+def test_one_event_or_the_last_session_is_undone_and_the_others_stay_declined(
+    calendar: Calendar, ics_file: IcsFile
+) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])
 
     calendar("undo", "call with")
-    again = calendar("decide", path)
-
     assert decided.read_text().count(DECLINED) == 1
-    assert again["conflicts"] == [], "the first is asked about, and nobody answers"
+    assert calendar("decide", path)["conflicts"] == [], "the first is asked about, and nobody answers"
     assert calendar("undo", "--list")[0]["title"] == "Group meeting"
 
-
-def test_only_the_last_session_is_undone(calendar: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(GROUP, CALL, DENTIST)
     calendar("decide", path, answers="a\n")
-    calendar("decide", path, answers="b\n")
-
     undone = calendar("undo")
-
-    assert [one["title"] for one in undone["restored"]] == ["Group meeting"]
-    assert (path.parent / "my.decided.ics").read_text().count(DECLINED) == 1
+    assert [one["title"] for one in undone["restored"]] == ["Call with Acme"], "what the last session declined"
+    assert decided.read_text().count(DECLINED) == 1
 
 
 def test_what_others_changed_in_the_new_file_stays(calendar: Calendar, ics_file: IcsFile) -> None:
@@ -130,24 +126,17 @@ def test_a_file_that_another_program_changed_is_not_overwritten(calendar: Calend
     assert Path(second).read_text().count(DECLINED) == 2
 
 
-def test_one_file_goes_on_and_knows_earlier_weeks(calendar: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(GROUP, CALL, DENTIST)
-    calendar("decide", path, "--days", "5", answers="a\n")
+@pytest.mark.parametrize(("title", "declined"), [("Acme", 2), ("Acme and the CEO", 1)])
+def test_one_file_goes_on_with_those_of_earlier_weeks_whose_conflict_is_still_there(
+    calendar: Calendar, ics_file: IcsFile, title: str, declined: int
+) -> None:
+    calendar("decide", ics_file(GROUP, CALL, DENTIST), "--days", "5", answers="a\n")
+    path = ics_file(GROUP, CALL.replace("Acme", title), DENTIST)
 
     (written,) = calendar("decide", path, answers="b\n", since="2026-11-28")["outputs"]
 
     assert Path(written).name == "my.decided.ics"
-    assert Path(written).read_text().count(DECLINED) == 2
-
-
-def test_a_decline_of_an_earlier_week_is_dropped_if_its_conflict_is_gone(calendar: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(GROUP, CALL, DENTIST)
-    calendar("decide", path, "--days", "5", answers="a\n")
-    path = ics_file(GROUP, CALL.replace("Acme", "Acme and the CEO"), DENTIST)
-
-    (written,) = calendar("decide", path, answers="b\n", since="2026-11-28")["outputs"]
-
-    assert Path(written).read_text().count(DECLINED) == 1
+    assert Path(written).read_text().count(DECLINED) == declined
 
 
 def test_a_mark_that_somebody_else_removed_is_not_undone_again() -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from itertools import combinations
+from itertools import pairwise
 
 import pytest
 
@@ -16,7 +16,11 @@ from agentfw_plugins.worlds.calendar.regular_year import ROUNDS, WEEKS
 # -- organisations and users -------------------------------------------------------------------------------------------
 
 
-def test_splits_share_no_organisation_and_no_user(dataset: Dataset) -> None:
+def test_splits_share_no_organisation_and_no_user_and_the_held_out_are_of_ten_roles(
+    dataset: Dataset, calendars: list[Calendar]
+) -> None:
+    assert len({calendar.user.organisation.name for calendar in calendars}) == 2
+    assert len({(one.user.organisation.schema.archetype, one.user.role.name) for one in calendars}) == 10
     users = {split: set(dataset.users(split)) for split in ("train", "validation", "test")}
     assert len(users["test"]) == 10
     assert not users["train"] & users["test"]
@@ -31,12 +35,6 @@ def test_splits_share_no_organisation_and_no_user(dataset: Dataset) -> None:
         for split in ("train", "test")
     }
     assert not people["train"] & people["test"]
-
-
-def test_the_held_out_users_are_of_two_organisations_and_ten_different_roles(calendars: list[Calendar]) -> None:
-    assert len({calendar.user.organisation.name for calendar in calendars}) == 2
-    roles = Counter((one.user.organisation.schema.archetype, one.user.role.name) for one in calendars)
-    assert len(roles) == 10
 
 
 def test_relations_are_those_of_the_chart(dataset: Dataset) -> None:
@@ -73,31 +71,21 @@ def test_users_are_of_their_role_but_are_not_their_role(dataset: Dataset) -> Non
 # -- the year ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_year_has_52_weeks_without_a_conflict(calendars: list[Calendar]) -> None:
+def test_a_year_has_52_weeks_without_a_conflict_and_two_rounds_a_week_that_the_weights_decide(
+    calendars: list[Calendar],
+) -> None:
     for calendar in calendars:
         days: dict[int, list[tuple[int, int]]] = {}
         for event in calendar.events:
             days.setdefault(event.day, []).append((event.start, event.end))
         assert {day // 7 for day in days} == set(range(WEEKS))
         assert all(day % 7 < 5 for day in days)
-        for spans in days.values():
-            for first, second in combinations(sorted(spans), 2):
-                assert first[1] <= second[0]
+        assert all(first[1] <= second[0] for spans in days.values() for first, second in pairwise(sorted(spans)))
 
-
-# -- rounds ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_year_has_104_rounds_two_a_week(calendars: list[Calendar]) -> None:
-    for calendar in calendars:
         assert [shown.number for shown in calendar.rounds] == list(range(1, ROUNDS + 1))
         assert Counter(shown.week for shown in calendar.rounds) == dict.fromkeys(range(WEEKS), 2)
         starts = [(shown.day, shown.events[shown.anchor].start) for shown in calendar.rounds]
         assert starts == sorted(starts)
-
-
-def test_the_hidden_weights_decide_every_round_by_the_margin(calendars: list[Calendar]) -> None:
-    for calendar in calendars:
         for shown in calendar.rounds:
             values = [calendar.user.value(tags) for tags in shown.tags]
             best = max(values)

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from agentfw.agent import Agent, Decision
-from agentfw.episode import Episode, Event, Intervention, Task
+from agentfw import Episode, Intervention, Moment, PolicyAgent, Task
+from agentfw.agent import Agent
+from agentfw.episode import Event
 from agentfw.interfaces import EventDriven, Interface, Polling, StepLoop
-from agentfw.request import Moment
-from agentfw.turns.engagement import Engagement
-from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_papers.worlds.patrol.environment import Patrol, situation
 from agentfw_papers.worlds.patrol.patrol_settings import PatrolSettings
 from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController
 
-Rule = Callable[[Moment], Iterable[Intervention]]
+from ..playing import Ruled, observed, refusals
+from ..playing import play as play_in
+
 RESPOND = Intervention("respond")
 
 
-class Ruled(Agent):
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
-
-    async def act(self, moment: Moment) -> Decision:
-        return Decision(list(self.rule(moment)))
-
-
 def play(agent: Agent, interface: Interface | None = None, seed: int = 3, **settings: Any) -> Episode:
-    return asyncio.run(Engagement(Patrol(PatrolSettings(**settings)), agent, interface).run(Task(0, seed=seed)))
+    return play_in(Patrol(PatrolSettings(**settings)), agent, Task(0, seed=seed), interface)
 
 
 def controlled(name: str, interface: Interface | None = None, seed: int = 3, **settings: Any) -> Episode:
@@ -67,9 +58,7 @@ def test_an_alarm_that_is_left_alone_expires_and_costs_while_it_lasts() -> None:
     episode = play(Ruled(idle), horizon=200)
     assert episode.outcome["resolved"] == 0
     assert paid(episode, "alarm expired") == [-20] * int(episode.outcome["expired"])
-    raised = [event for event in episode.events if event.kind == "observation" and event.name == "alarm"]
-    expired = [event for event in episode.events if event.kind == "observation" and event.name == "expired"]
-    for alarm, end in zip(raised, expired, strict=False):
+    for alarm, end in zip(observed(episode, "alarm"), observed(episode, "expired"), strict=False):
         assert end.time - alarm.time == alarm.data["remaining"]
 
 
@@ -77,11 +66,8 @@ def test_who_responds_walks_there_stays_and_goes_back_to_where_the_work_was_left
     episode = play(Ruled(always), horizon=1000)
     aside = next(event for event in works(episode, "interrupted") if event.data["spent"] > 0)
     after = [event for event in episode.events if event.kind == "work" and event.time >= aside.time]
-    assert [event.name for event in after if event.data["state"] == "started"][:3] == [
-        "to the alarm",
-        "resolve",
-        "walk",
-    ]
+    began = [event.name for event in after if event.data["state"] == "started"]
+    assert began[:3] == ["to the alarm", "resolve", "walk"]
     again = next(event for event in after if event.data["state"] == "resumed")
     assert (again.name, again.data["spent"]) == ("handle", aside.data["spent"])
 
@@ -94,37 +80,29 @@ def test_a_phase_that_is_broken_off_begins_anew_and_costs() -> None:
     assert paid(episode, "left in the middle") == [prices[one.name] for one in broken if one.data["spent"] > 0]
     assert episode.outcome["cost"] == -sum(paid(episode, "left in the middle"))
 
-
-def test_between_two_phases_leaving_costs_nothing() -> None:
-    episode = controlled("loop", StepLoop(), depth=3)
-    assert episode.outcome["resolved"] > 0
-    assert episode.outcome["cost"] == 0
+    between = controlled("loop", StepLoop(), depth=3)
+    assert between.outcome["resolved"] > 0
+    assert between.outcome["cost"] == 0, "between two phases leaving costs nothing"
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_the_loop_hears_of_alarms_only_between_two_pieces_of_work(depth: int) -> None:
-    class Watching(Ruled):
-        times: list[float] = []  # noqa: RUF012
+    heard: list[float] = []
 
-        async def act(self, moment: Moment) -> Decision:
-            if situation(moment):
-                self.times.append(moment.now)
-            return await super().act(moment)
+    def watching(moment: Moment) -> Iterable[Intervention]:
+        heard.extend([moment.now] if situation(moment) else [])
+        return always(moment)
 
-    watching = Watching(always)
-    watching.times = []
-    episode = play(watching, StepLoop(), depth=depth)
-    ends = {event.time for event in works(episode, "finished")}
-    assert watching.times
-    assert set(watching.times) <= ends
+    episode = play(Ruled(watching), StepLoop(), depth=depth)
+    assert heard
+    assert set(heard) <= {event.time for event in works(episode, "finished")}
 
 
 def test_responding_to_nothing_or_twice_is_refused() -> None:
     def twice(moment: Moment) -> Iterable[Intervention]:
         return [RESPOND] if moment.now == 0 and moment.woken else [RESPOND, RESPOND] if moment.of("alarm") else []
 
-    reasons = {event.data["reason"] for event in play(Ruled(twice)).events if event.kind == "refused"}
-    assert reasons == {"there is no alarm", "you are on your way already"}
+    assert set(refusals(play(Ruled(twice)))) == {"there is no alarm", "you are on your way already"}
 
 
 def test_looking_again_tells_how_things_stand_then() -> None:
@@ -132,8 +110,7 @@ def test_looking_again_tells_how_things_stand_then() -> None:
         return [Intervention("look_again", {"after": 4}) for _ in moment.of("alarm")]
 
     episode = play(Ruled(look), rate=0.01, deadline=(20, 20), seed=5)
-    alarm = next(event for event in episode.events if event.kind == "observation" and event.name == "alarm")
-    seen = next(event for event in episode.events if event.kind == "observation" and event.name == "look")
+    alarm, seen = observed(episode, "alarm")[0], observed(episode, "look")[0]
     assert (seen.time - alarm.time, seen.data["remaining"]) == (4, 16)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from agentfw_papers.worlds.proactive.command import proactive
 from agentfw_papers.worlds.proactive.domains import domain_file
 
 SAMPLE = domain_file("abcd").parent / "abcd_sample.json"
-TABLES = Path(__file__).parents[2] / "data" / "proactor_tables.json"
 BAKERY = """
 name: bakery
 slots:
@@ -133,24 +131,6 @@ def test_an_import_that_leaves_out_too_much_fails_but_keeps_the_rest(tmp_path: P
     assert (tmp_path / "data" / "dialogues.jsonl.gz").read_bytes() == (
         tmp_path / "lenient" / "dialogues.jsonl.gz"
     ).read_bytes()
-
-
-@pytest.mark.parametrize("table", ["ABCD+", "Home Loan"])
-def test_systems_are_ranked_as_in_the_paper(tmp_path: Path, table: str) -> None:
-    group = json.loads(TABLES.read_text("utf-8"))["table_5"][table]
-    path = tmp_path / "systems.csv"
-    columns = ["ac", "max_ac", "difference", "pt", "ftr", "rar"]
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["name", *columns])
-        writer.writerows([row["name"], *(row[column] for column in columns)] for row in group)
-
-    ranking = call("rank", path)
-
-    assert len(ranking["group"]) == 17
-    found = {row["name"]: row["pri"] for row in ranking["rows"]}
-    assert found == pytest.approx({row["name"]: row["pri"] for row in group}, abs=5e-5)
-    assert list(found.values()) == sorted(found.values(), reverse=True)
 
 
 @pytest.mark.parametrize(
