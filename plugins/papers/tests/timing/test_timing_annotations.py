@@ -32,18 +32,12 @@ def test_what_is_known_and_what_is_not_is_told_turn_by_turn() -> None:
 
     annotation = annotate(dialogue)
 
-    known = [
-        tuple(one.provided for one in annotation.at(turn).opportunities[0].inputs.values()) for turn in range(2, 7)
-    ]
+    inputs = [annotation.at(turn).opportunities[0].inputs.values() for turn in range(2, 7)]
+    known = [tuple(one.provided for one in some) for some in inputs]
     # The reason is never said, so it is known with the wish.
     assert known == [(False, False, True)] * 2 + [(True, False, True)] + [(True, True, True)] * 2
-    assert annotation.statuses("call-back") == (
-        (2, "pending"),
-        (3, "pending"),
-        (4, "pending"),
-        (5, "ready_to_trigger"),
-        (6, "triggered"),
-    )
+    statuses = ("pending", "pending", "pending", "ready_to_trigger", "triggered")
+    assert annotation.statuses("call-back") == tuple(enumerate(statuses, 2))
     assert annotation.at(1).opportunities == annotation.at(7).opportunities == ()
 
 
@@ -182,20 +176,11 @@ def test_dialogues_come_back_from_their_file(tmp_path: Path) -> None:
 LINE = json.dumps({"dialogue": "d", "turn": 1, "opportunities": []})
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        ("\ufeff" + LINE + "\n\n").encode(),
-        gzip.compress(LINE.encode(), mtime=0),
-        (LINE + "\r\n").encode(),
-        LINE.encode(),
-    ],
-)
-def test_files_are_read_by_their_content(tmp_path: Path, content: bytes) -> None:
+def test_files_are_read_by_their_content(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(content)
-
-    assert timing.read_predictions(path) == [TurnOpportunities("d", 1)]
+    for content in (("\ufeff" + LINE + "\r\n\n").encode(), gzip.compress(LINE.encode(), mtime=0), LINE.encode()):
+        path.write_bytes(content)
+        assert timing.read_predictions(path) == [TurnOpportunities("d", 1)]
 
 
 def lines(row: Mapping[str, Any], **changed: Any) -> bytes:
@@ -208,42 +193,32 @@ ANNOTATION = {"dialogue": "a", "length": 3, "turns": []}
 DIALOGUE = {"id": "a", "turns": [{"speaker": "customer", "text": "hi"}]}
 
 
+TALK, NOTES, SAID = timing.read_dialogues, timing.read_annotations, timing.read_predictions
+
+
 @pytest.mark.parametrize(
     ("read", "content", "message"),
     [
-        (timing.read_predictions, f"{LINE}\n{{".encode(), "line 2 is not JSON"),
-        (timing.read_predictions, f"{LINE}\n[1]".encode(), "line 2 is not a JSON object"),
-        (timing.read_predictions, b"[" * 100_000, "line 1 is not JSON"),
-        (timing.read_predictions, lines(PREDICTION, turn=0), "line 2: 0 is not a turn number"),
-        (timing.read_predictions, lines(PREDICTION, turn=float("nan")), "line 2: nan is not a turn number"),
-        (timing.read_predictions, lines(PREDICTION, dialogue=3), 'line 2: "dialogue" is 3, not a text'),
-        (timing.read_predictions, lines(PREDICTION, opportunities={}), 'line 2: "opportunities" is {}, not a list'),
-        (
-            timing.read_predictions,
-            lines(PREDICTION, opportunities=[{"name": "a", "status": "soon"}]),
-            'line 2: "soon" is not a status',
-        ),
-        (
-            timing.read_predictions,
-            lines(PREDICTION, opportunities=[{"status": "pending"}]),
-            "an opportunity has no name",
-        ),
-        (timing.read_predictions, b"\xff\xfe\x00", "can't be read"),
-        (timing.read_predictions, gzip.compress(LINE.encode() * 99, mtime=0)[:-20], "can't be read"),
-        (timing.read_predictions, gzip.compress(LINE.encode(), mtime=0)[:12] + b"\xff" * 30, "can't be read"),
-        (timing.read_annotations, lines(ANNOTATION, turns=[{"turn": 4, "opportunities": []}]), "a reference at turn 4"),
-        (
-            timing.read_annotations,
-            lines(ANNOTATION, turns=[{"turn": 1, "opportunities": []}] * 2),
-            "two references at turn 1",
-        ),
-        (timing.read_annotations, lines(ANNOTATION, length="3"), "\"length\" is '3', not a number"),
-        (timing.read_annotations, lines(ANNOTATION, turns=[7]), "7 is not a turn"),
-        (timing.read_dialogues, lines(DIALOGUE, turns=[]), "dialogues.jsonl, line 2"),
-        (timing.read_dialogues, lines(DIALOGUE, turns=[{"speaker": "parrot", "text": "hi"}]), "line 2"),
-        (timing.read_dialogues, lines(DIALOGUE, turns=[{"speaker": "customer"}]), "line 2"),
-        (timing.read_dialogues, lines(DIALOGUE, triggers=[{"turn": 2, "action": "a"}]), "line 2"),
-        (timing.read_dialogues, lines(DIALOGUE, mood="fine"), "line 2"),
+        (SAID, f"{LINE}\n{{".encode(), "line 2 is not JSON"),
+        (SAID, f"{LINE}\n[1]".encode(), "line 2 is not a JSON object"),
+        (SAID, b"[" * 100_000, "line 1 is not JSON"),
+        (SAID, lines(PREDICTION, turn=0), "line 2: 0 is not a turn number"),
+        (SAID, lines(PREDICTION, turn=float("nan")), "line 2: nan is not a turn number"),
+        (SAID, lines(PREDICTION, dialogue=3), 'line 2: "dialogue" is 3, not a text'),
+        (SAID, lines(PREDICTION, opportunities={}), 'line 2: "opportunities" is {}, not a list'),
+        (SAID, lines(PREDICTION, opportunities=[{"name": "a", "status": "soon"}]), 'line 2: "soon" is not a status'),
+        (SAID, lines(PREDICTION, opportunities=[{"status": "pending"}]), "an opportunity has no name"),
+        (SAID, b"\xff\xfe\x00", "can't be read"),
+        (SAID, gzip.compress(LINE.encode() * 99, mtime=0)[:-20], "can't be read"),
+        (SAID, gzip.compress(LINE.encode(), mtime=0)[:12] + b"\xff" * 30, "can't be read"),
+        (NOTES, lines(ANNOTATION, turns=[{"turn": 4, "opportunities": []}]), "a reference at turn 4"),
+        (NOTES, lines(ANNOTATION, turns=[{"turn": 1, "opportunities": []}] * 2), "two references at turn 1"),
+        (NOTES, lines(ANNOTATION, length="3"), "\"length\" is '3', not a number"),
+        (NOTES, lines(ANNOTATION, turns=[7]), "7 is not a turn"),
+        (TALK, lines(DIALOGUE, turns=[]), "dialogues.jsonl, line 2"),
+        (TALK, lines(DIALOGUE, turns=[{"speaker": "parrot", "text": "hi"}]), "line 2"),
+        (TALK, lines(DIALOGUE, triggers=[{"turn": 2, "action": "a"}]), "line 2"),
+        (TALK, lines(DIALOGUE, mood="fine"), "line 2"),
     ],
 )
 def test_a_damaged_file_is_refused_with_the_place(

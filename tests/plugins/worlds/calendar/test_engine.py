@@ -1,17 +1,26 @@
-"""Users, years and rounds: what a benchmark may rely on."""
+"""Organisations, users, years and rounds: what a benchmark may rely on, and every way to break a schema."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from agentfw.errors import SettingsError
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
-from agentfw_plugins.worlds.calendar.regular_year import ROUNDS, WEEKS
+from agentfw_plugins.worlds.calendar.event_attributes import LETTERS, event_line, parse_line
+from agentfw_plugins.worlds.calendar.regular_year import ROUNDS, WEEKS, Round
+from agentfw_plugins.worlds.calendar.schema import load_folder, load_schema, shipped_schemas, vocabulary
 
 # -- organisations and users -------------------------------------------------------------------------------------------
 
@@ -116,3 +125,117 @@ def test_one_seed_gives_the_same_bytes_in_every_process() -> None:
         )
         digests.add(done.stdout.strip())
     assert len(digests) == 1
+
+
+# -- organisation schemas: the shipped ones, a person's own, and broken ones -------------------------------------------
+
+
+def fits_together(shown: Round) -> bool:
+    """Whether all lines read back, and all events fall into one hour of a working day."""
+    lines: list[Any] = [
+        (*one, tags) for *one, tags in zip(LETTERS, [one.shown for one in shown.events], shown.tags, strict=False)
+    ]
+    overlap = max(event.start for event in shown.events) < min(event.end for event in shown.events)
+    at_day = all(event.day == shown.day and 420 <= event.start < event.end <= 1200 for event in shown.events)
+    quarters = not any(event.start % 15 or event.minutes % 15 for event in shown.events)
+    return overlap and at_day and quarters and all(parse_line(event_line(*line)) == line for line in lines)
+
+
+@pytest.mark.parametrize("schema", shipped_schemas(), ids=lambda schema: schema.archetype)
+def test_a_shipped_schema_has_what_the_benchmark_promises_and_each_role_gets_a_year(schema) -> None:  # type: ignore[no-untyped-def]
+    assert len(schema.user_roles) >= 5
+    for role in schema.user_roles:
+        assert len(role.meetings) >= 5
+        assert 8 <= len(role.principles) <= 12
+        assert min(role.principles.values()) < 0 < max(role.principles.values())
+        assert len(role.reasons) >= 10
+        assert sum(len(meeting.titles) for meeting in role.meetings) > len(role.meetings)
+    # Together the roles react to nearly the whole vocabulary, so that no principle is only ever noise.
+    assert len({name for role in schema.user_roles for name in role.principles}) >= 15
+
+    dataset = Dataset(3, (schema,), len(schema.user_roles), {"train": 1, "validation": 0, "test": 0})
+    users = [dataset.user(name) for name in dataset.users("train")]
+    for user in users:
+        assert all(fits_together(shown) for shown in dataset.calendar(user, rounds=20).rounds)
+    assert {user.role.name for user in users} == {role.name for role in schema.user_roles}
+
+
+def test_there_are_four_archetypes_and_twenty_shared_principles() -> None:
+    archetypes = {"research lab", "technology company", "hospital department", "consultancy"}
+    assert {schema.archetype for schema in shipped_schemas()} == archetypes
+    assert 12 <= len(vocabulary().principles) <= 20
+    for principle in vocabulary().principles.values():
+        assert len(principle.praise) >= 3
+        assert len(principle.complaint) >= 3
+
+
+def test_somebodys_own_organisation_works_without_a_change_of_code(tmp_path: Path, bakery: Path) -> None:
+    (tmp_path / "bakery.yaml").write_text(bakery.read_text("utf-8"), "utf-8")
+    (schema,) = load_folder(tmp_path)
+    dataset = Dataset(5, (schema,))
+    calendar = dataset.calendar(dataset.user("5-test-0-0"))
+    assert len(calendar.rounds) == 104
+    assert all(fits_together(shown) for shown in calendar.rounds)
+    assert "early" in schema.principles  # its own principle, beside the shared ones
+    assert any("early" in dataset.user(name).weights for name in dataset.users("train")[:10])
+
+
+# What is replaced in bakery.yaml, by what, and what the complaint must say.
+BREAKAGES = {
+    "no YAML": ("names:\n", "names: [\n", "can't read"),
+    "an unknown key": ("projects:", "project:", 'did you mean "projects"'),
+    "a missing key": ("rooms: [the back office, the shop]\n", "", "rooms: is required"),
+    "an unknown topic": ("topic: admin, cadence", "topic: admn, cadence", 'did you mean "admin"'),
+    "a span of words": ("who: {report: 1-2}, place", "who: {report: few}, place", "a span such as 2-5"),
+    "a slot that can't be filled": ("[Trade school]", '["Trade school with {client}"]', r"\{client\} can't be filled"),
+    "a boss who isn't there": ("reports_to: baker", "reports_to: bakr", 'did you mean "baker"'),
+    "an unknown principle": ("superior: 3, learning: 3", "superiors: 3, learning: 3", 'did you mean "superior"'),
+    "an unknown reason": ("oven_broken, owner_comes, buyer", "oven_brocken, owner_comes, buyer", '"oven_broken"'),
+    "a principle about nothing": (
+        "when: {topic: delivery, minutes: {at_most: 30}}",
+        "when: {colour: red}",
+        "no such attribute",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BREAKAGES)
+def test_a_broken_schema_is_refused_with_file_and_reason(name: str, tmp_path: Path, bakery: Path) -> None:
+    old, new, reason = BREAKAGES[name]
+    whole = bakery.read_text("utf-8")
+    assert whole.count(old) >= 1
+    path = tmp_path / "broken.yaml"
+    path.write_text(whole.replace(old, new, 1), "utf-8")
+    with pytest.raises(SettingsError, match=reason) as caught:
+        load_schema(path)
+    assert "broken.yaml" in caught.value.message
+    assert caught.value.fix
+
+
+def test_two_files_of_one_archetype_and_empty_folders_are_refused(tmp_path: Path, bakery: Path) -> None:
+    with pytest.raises(SettingsError, match=r"no \.yaml file"):
+        load_folder(tmp_path)
+    with pytest.raises(SettingsError, match="no directory"):
+        load_folder(tmp_path / "nowhere")
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(bakery.read_text("utf-8"), "utf-8")
+    with pytest.raises(SettingsError, match=r'b\.yaml: "bakery" is described by another file'):
+        load_folder(tmp_path)
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
+def test_no_text_raises_anything_but_a_settings_error(text: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "any.yaml"
+        path.write_text(text, "utf-8", newline="")
+        with pytest.raises(SettingsError, match=r"any\.yaml"):
+            load_schema(path)
+
+
+def test_the_example_in_the_docs_works(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[4] / "docs" / "guides" / "organisations.md").read_text("utf-8")
+    example = re.search(r"```yaml[^\n]*\n(.*?)```", text, re.S)
+    assert example is not None
+    (tmp_path / "bakery.yaml").write_text(example[1], "utf-8")
+    dataset = Dataset(1, load_folder(tmp_path), 1)
+    assert len(dataset.calendar(dataset.user("1-test-0-0"), rounds=20).rounds) == 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Agentfw
 
 import agentfw
 from agentfw import Request
@@ -179,18 +179,16 @@ agentfw.train(
 
 
 @pytest.mark.slow
-def test_a_training_from_a_script_is_resumed_after_a_kill(folder: Path) -> None:
+def test_a_training_from_a_script_is_resumed_after_a_kill(
+    folder: Path, agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "script.py").write_text(SCRIPT, "utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(SITE)}
+    monkeypatch.setenv("PYTHONPATH", str(SITE))
 
-    def ran(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, *words]
-        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-
-    killed = ran("script.py")
-    resumed = ran("-m", "agentfw_cli.main", "runs", "resume", "last", "--json")
+    killed = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=False)
+    resumed = agentfw("runs", "resume", "last", "--json")
 
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert resumed.returncode == 0, resumed.stderr
-    assert json.loads(resumed.stdout)["updates"] == 4
+    assert resumed.code == 0, resumed.err
+    assert resumed.json["updates"] == 4
     assert len(list((folder / "runs").glob("*-questions-*"))) == 1

@@ -1,4 +1,4 @@
-"""The patrol: the round goes on by itself, alarms are heard of when the interface says, and leaving has its price."""
+"""Worlds with explicit time: the patrol hears of alarms when its interface says, and thinking takes its time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from agentfw import Episode, Intervention, Moment, PolicyAgent, Task
 from agentfw.agent import Agent
 from agentfw.episode import Event
 from agentfw.interfaces import EventDriven, Interface, Polling, StepLoop
+from agentfw_papers.worlds.deliberation.environment import Deliberation, DeliberationSettings
 from agentfw_papers.worlds.patrol.environment import Patrol, situation
 from agentfw_papers.worlds.patrol.patrol_settings import PatrolSettings
 from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController
 
-from ..playing import Ruled, observed, refusals
-from ..playing import play as play_in
+from .playing import Rule, Ruled, observed, refusals
+from .playing import play as play_in
 
 RESPOND = Intervention("respond")
 
@@ -129,3 +130,60 @@ def test_two_levels_as_modules_come_to_the_same(depth: int, controller: str, int
         assert {event.seat for event in composed.events} == {"", "rounds"}
         assert not any(turn.calls for turn in composed.turns if turn.seat)
         assert {event.seat for event in composed.events if event.kind == "work" and event.name != "round"} == {"rounds"}
+
+
+# -- deliberation: late is late ----------------------------------------------------------------------------------------
+
+
+def deliberate(rule: Rule, seed: int = 3, **settings: Any) -> Episode:
+    return play_in(Deliberation(DeliberationSettings(**settings)), Ruled(rule), Task(0, seed=seed))
+
+
+def think(mode: int) -> Rule:
+    """Think about each question in this mode."""
+    return lambda moment: [Intervention("think", {"mode": mode}) for _ in moment.of("question")]
+
+
+def test_an_answer_that_is_ready_when_it_is_due_is_in_time() -> None:
+    assert deliberate(think(2), gaps=(2.0,), qualities=(1, 1, 1, 1, 1), toll=0).utility == 4
+
+
+def test_an_answer_that_comes_later_costs_the_penalty_at_its_deadline_and_only_once() -> None:
+    episode = deliberate(think(3), gaps=(3.0,), qualities=(1, 1, 1, 1, 1), toll=0)
+    assert [(event.time, event.data["value"]) for event in episode.events if event.kind == "utility"] == [(3, -2)]
+    assert episode.outcome == {"success": 0, "timeout": 1, "deepest": 0}
+
+
+def test_in_a_chain_thinking_long_makes_the_next_questions_late_and_who_never_answers_pays_for_each() -> None:
+    deep, quick = (deliberate(think(mode), setting="chain") for mode in (5, 1))
+    idle = deliberate(lambda moment: [], setting="chain")
+    assert deep.outcome["timeout"] >= 0.9
+    assert quick.outcome["timeout"] == 0
+    assert (deep.ended, quick.ended) == (120, 10)
+    assert (idle.utility, idle.outcome["timeout"]) == (-20, 1)
+
+
+def test_both_worlds_ask_the_same_questions() -> None:
+    def questions(instant: bool, mode: int) -> list[tuple[float, str]]:
+        asked = observed(deliberate(think(mode), setting="chain", instant=instant), "question")
+        return [(event.data["due"], event.data["difficulty"]) for event in asked]
+
+    assert questions(False, 1) == questions(False, 4) == questions(True, 5)
+    assert len(questions(True, 5)) == 10
+
+
+def test_thinking_about_two_things_at_once_is_refused() -> None:
+    def twice(moment: Moment) -> Iterable[Intervention]:
+        return [Intervention("think", {"mode": 1})] * 2 if moment.of("question") else []
+
+    assert refusals(deliberate(twice)) == ["you are thinking already"]
+
+
+def test_the_demonstration_is_never_late() -> None:
+    for seed in range(20):
+        world = Deliberation(DeliberationSettings(setting="chain"))
+
+        def follow(moment: Moment, world: Deliberation = world) -> Iterable[Intervention]:
+            return [call for call in world.demonstrate(moment) if not isinstance(call, str)]
+
+        assert play_in(world, Ruled(follow), Task(0, seed=seed)).outcome["timeout"] == 0
