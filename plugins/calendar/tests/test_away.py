@@ -57,13 +57,9 @@ def declined(session: Session) -> list[str]:
     "event",
     [
         all_day("Vacation in Spain", "TRANSP:TRANSPARENT"),
-        all_day("Annual leave"),
         all_day("Urlaub"),
         all_day("krank"),
-        all_day("Dienstreise Hamburg"),
-        all_day("Arrêt maladie"),
         all_day("Congés"),
-        all_day("Vacaciones"),
         all_day("Viaje a Madrid"),
         all_day("Lake house", "X-MICROSOFT-CDO-BUSYSTATUS:OOF"),
         all_day("Lake house", "X-GOOGLE-EVENT-TYPE:outOfOffice"),

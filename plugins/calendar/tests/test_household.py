@@ -95,16 +95,11 @@ def test_what_most_people_keep_is_proposed_at_first(decide: Calendar, ics_file: 
 
 
 def test_what_is_always_kept_is_proposed_after_few_answers(decide: Calendar, ics_file: IcsFile) -> None:
-    pairs = [
-        one
-        for week in range(3)
-        for one in (
-            event(f"a{week}", 2 + 7 * week, "1000", "Budget", "ORGANIZER:mailto:maria@lab.example"),
-            event(f"b{week}", 2 + 7 * week, "1030", "Vivarium"),
-        )
-    ]
+    days = (2, 9, 16)
+    budgets = [event(f"a{day}", day, "1000", "Budget", "ORGANIZER:mailto:maria@lab.example") for day in days]
+    others = [event(f"b{day}", day, "1030", "Vivarium") for day in days]
 
-    answer = decide(ics_file(*pairs), answers="Vivarium\nVivarium\n\n")
+    answer = decide(ics_file(*budgets, *others), answers="Vivarium\nVivarium\n\n")
 
     last = answer["conflicts"][-1]
     assert last["proposed"] == "B"
@@ -112,18 +107,15 @@ def test_what_is_always_kept_is_proposed_after_few_answers(decide: Calendar, ics
 
 
 def test_what_is_likely_is_asked_about_at_once_and_corrected_by_letter(decide: Calendar, ics_file: IcsFile) -> None:
-    pairs = [
-        one
-        for day in range(2, 16)
-        for one in (event(f"a{day}", day, "1000", "Vivarium"), event(f"b{day}", day, "1030", "Budget"))
-    ]
-    path = ics_file(*pairs)
+    days = range(2, 16)
+    kept = [event(f"a{day}", day, "1000", "Vivarium") for day in days]
+    path = ics_file(*kept, *(event(f"b{day}", day, "1030", "Budget") for day in days))
     decide(path, "--days", "11", answers="a\n" * 11)
 
     answer = decide(path, answers="c\n")
 
-    kept = [one["kept"] for one in answer["conflicts"] if not one["decided_before"]]
-    assert kept == ["A", "B", "A"], "one answer about three"
+    asked = [one["kept"] for one in answer["conflicts"] if not one["decided_before"]]
+    assert asked == ["A", "B", "A"], "one answer about three"
 
 
 @pytest.mark.parametrize(
@@ -224,21 +216,6 @@ def test_what_is_known_is_said_with_the_decisions_behind_it(
     assert sum(week["proposed"] for week in told["weeks"]) == 5
 
 
-def test_a_sentence_is_pinned_corrected_and_forgotten(calendar: Calendar, known: Calendar, ics_file: IcsFile) -> None:
-    known(ics_file(*clashes(3)), answers="b\nb\nb\n")
-    number = next(one["number"] for one in calendar("me")["sentences"] if one["first"] == "who=client")
-
-    pinned = calendar("me", "--pin", number)["sentences"][0]
-    corrected = calendar("me", "--correct", 1)["sentences"]
-    forgotten = calendar("me", "--forget", 1)
-
-    assert pinned["sentence"] == "clients before superiors: pinned, 3 of 3 times"
-    assert corrected[0]["sentence"] == "superiors before clients: pinned, not decided yet"
-    assert sum(one["pinned"] for one in corrected) == 1
-    assert forgotten["sentences"] == []
-    assert "there is no sentence 9" in calendar("me", "--forget", 9, code=2)
-
-
 def listed(calendar: Calendar, path: Path, *words: str) -> list[str]:
     return [
         next(event["title"] for event in one["events"] if event["letter"] == one["proposed"])
@@ -246,15 +223,25 @@ def listed(calendar: Calendar, path: Path, *words: str) -> list[str]:
     ]
 
 
-def test_a_pinned_sentence_decides_what_is_proposed(calendar: Calendar, known: Calendar, ics_file: IcsFile) -> None:
+def test_a_sentence_is_pinned_corrected_and_forgotten_and_decides_what_is_proposed(
+    calendar: Calendar, known: Calendar, ics_file: IcsFile
+) -> None:
     known(ics_file(*clashes(3)), answers="b\nb\nb\n")
     new = ics_file(*(text.replace("UID:", "UID:new").replace("209911", "209912") for text in clashes(1)))
-
     before = listed(calendar, new, "--days", "60")
     number = next(one["number"] for one in calendar("me")["sentences"] if one["first"] == "who=client")
-    calendar("me", "--correct", number)
 
-    assert (before, listed(calendar, new, "--days", "60")) == (["Acme 23"], ["Talk 23"])
+    pinned = calendar("me", "--pin", number)["sentences"][0]
+    corrected = calendar("me", "--correct", 1)["sentences"]
+    after = listed(calendar, new, "--days", "60")
+    forgotten = calendar("me", "--forget", 1)
+
+    assert pinned["sentence"] == "clients before superiors: pinned, 3 of 3 times"
+    assert corrected[0]["sentence"] == "superiors before clients: pinned, not decided yet"
+    assert sum(one["pinned"] for one in corrected) == 1
+    assert forgotten["sentences"] == []
+    assert (before, after) == (["Acme 23"], ["Talk 23"])
+    assert "there is no sentence 9" in calendar("me", "--forget", 9, code=2)
 
 
 ONE_TO_ONE = event("o", 23, "1000", "1:1 with Maria", "RRULE:FREQ=WEEKLY", *BOSS)
@@ -264,12 +251,9 @@ ONE_TO_ONE = event("o", 23, "1000", "1:1 with Maria", "RRULE:FREQ=WEEKLY", *BOSS
     ("title", "lines"),
     [
         ("Dentist", ()),
-        ("Zahnarzt", ()),
         ("Rendez-vous chez le médecin", ()),
         ("Médico", ()),
         ("Parents evening", ()),
-        ("Kita: Elternabend", ()),
-        ("Réunion parents professeurs", ()),
         ("Cumpleaños de mi hija", ()),
         ("Dinner", ("ORGANIZER;CN=Rui Costa:mailto:rui@gmail.com", "ATTENDEE:mailto:ana.costa@lab.example")),
     ],

@@ -225,7 +225,7 @@ def rules(draw: st.DrawFn) -> dict[str, list[Any]]:
 
 @pytest.mark.slow
 @given(rules(), st.datetimes(datetime(2018, 1, 1), datetime(2026, 12, 31)), st.integers(-50, 900), st.integers(1, 500))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_rules_mean_what_they_mean_to_dateutil(
     rule: dict[str, list[Any]], start: datetime, ahead: int, span: int
 ) -> None:

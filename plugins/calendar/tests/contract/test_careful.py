@@ -53,24 +53,16 @@ def test_what_the_program_decided_teaches_nothing_and_is_asked_again(
 ) -> None:
     path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
 
-    _, out, _ = run(path, "--yes", "--json")
-    _, again, _ = run(path, "--yes", "--json")
-
-    assert json.loads(out)["declined"] == 2
-    assert json.loads(out)["strategies"] == []
-    assert (tmp_path / "hub.db.decisions.jsonl").read_text() == ""
-    assert not any(conflict["decided_before"] for conflict in json.loads(again)["conflicts"])
-    assert [one["proposed"] for one in json.loads(out)["conflicts"]] == [
-        one["proposed"] for one in json.loads(again)["conflicts"]
-    ]
-
-
-def test_a_policy_of_generated_organisations_is_refused(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:
-    code, _, err = run(ics_file(GROUP, THERAPY), "--yes", "--policy", "tiny")
-
+    code, _, err = run(path, "--yes", "--policy", "tiny")
     assert code == 2
     assert 'the policy "tiny" knows generated organisations only' in err
     assert not (tmp_path / "hub.db").exists()
+
+    first, again = (json.loads(run(path, "--yes", "--json")[1]) for _ in range(2))
+    assert (first["declined"], first["strategies"]) == (2, [])
+    assert (tmp_path / "hub.db.decisions.jsonl").read_text() == ""
+    assert not any(conflict["decided_before"] for conflict in again["conflicts"])
+    assert [one["proposed"] for one in first["conflicts"]] == [one["proposed"] for one in again["conflicts"]]
 
 
 def test_what_is_written_is_as_private_as_the_calendar_and_says_what_other_programs_need(

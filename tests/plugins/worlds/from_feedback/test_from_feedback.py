@@ -108,7 +108,7 @@ def trained(host: Host, small_model: Path, tmp_path: Path) -> Trained:
     def train(recorded: Path, optimizer: str | None, learner: str, updates: int, tokens: int = 12, **more: Any) -> Any:
         settings = {"model": str(small_model), "device": "cpu"}
         values = start_from_runs([str(recorded)], tmp_path, *([optimizer] if optimizer else []))(host, None, None)
-        wanted = {"name": learner, "settings": {**settings, **more.pop("learner", {})}}
+        wanted = {"name": learner, "settings": {**settings, **more.pop("sets", {})}}
         values |= {"policy": {"name": "transformers", "settings": settings}, "learner": wanted, "updates": updates}
         examined = {"every": updates, "tasks": 3, "sampling": {"temperature": 0}}
         values |= {"sampling": {"max_tokens": tokens}, "evaluation": examined, **more}
@@ -122,7 +122,7 @@ def trained(host: Host, small_model: Path, tmp_path: Path) -> Trained:
 
 @pytest.mark.slow
 def test_train_from_learns_the_wanted_answers(trained: Trained, recorded: Path) -> None:
-    _, summary, _ = trained(recorded, None, "sft", 4, learner={"weights": "all", "learning_rate": 0.01})
+    _, summary, _ = trained(recorded, None, "sft", 4, sets={"weights": "all", "learning_rate": 0.01})
 
     assert summary.figures["agreement"].estimate > summary.before["agreement"].estimate + 0.2
 
@@ -132,7 +132,7 @@ def test_train_from_learns_the_wanted_answers(trained: Trained, recorded: Path) 
 def test_corrections_are_learned_as_pairs_and_as_hints(
     trained: Trained, recorded: Path, optimizer: str, samples: int
 ) -> None:
-    run, _, lines = trained(recorded, optimizer, "sft", 5, tasks=4, learner={"learning_rate": 0.01})
+    run, _, lines = trained(recorded, optimizer, "sft", 5, tasks=4, sets={"learning_rate": 0.01})
 
     assert run.folder.about["spec"]["samples"] == samples
     learned = [line["learner"] for line in lines]
