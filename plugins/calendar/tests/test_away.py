@@ -16,15 +16,12 @@ from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
+from .events import event
+
 IcsFile = Callable[..., Path]
 
-BOARD = """UID:board
-DTSTART;TZID=Europe/Berlin:20261125T100000
-DURATION:PT1H
-SUMMARY:Board meeting
-LOCATION:Vienna office
-ATTENDEE:mailto:bob@lab.example
-ATTENDEE:mailto:ana@lab.example"""
+BOTH = ("ATTENDEE:mailto:bob@lab.example", "ATTENDEE:mailto:ana@lab.example")
+BOARD = event("board", "20261125T1000", "Board meeting", "LOCATION:Vienna office", *BOTH)
 
 
 def all_day(title: str, *lines: str) -> str:
@@ -54,7 +51,7 @@ def declined(session: Session) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "event",
+    "absence",
     [
         all_day("Vacation in Spain", "TRANSP:TRANSPARENT"),
         all_day("Urlaub"),
@@ -68,9 +65,9 @@ def declined(session: Session) -> list[str]:
     ],
 )
 def test_who_is_away_is_asked_about_meetings_and_the_leave_is_never_declined(
-    ics_file: IcsFile, tmp_path: Path, event: str
+    ics_file: IcsFile, tmp_path: Path, absence: str
 ) -> None:
-    path = ics_file(BOARD, event)
+    path = ics_file(BOARD, absence)
 
     attended = played(path, tmp_path, "Board meeting\n")
     again = played(path, tmp_path, "")
@@ -82,7 +79,7 @@ def test_who_is_away_is_asked_about_meetings_and_the_leave_is_never_declined(
 
 def test_a_meeting_is_declined_for_the_sake_of_leave(ics_file: IcsFile, tmp_path: Path) -> None:
     # Nothing is proposed for what is past, so this week lies far ahead; its weekdays are those of 2026.
-    events = [event.replace("202611", "209311") for event in (BOARD, all_day("Leave", "TRANSP:TRANSPARENT"))]
+    events = [one.replace("202611", "209311") for one in (BOARD, all_day("Leave", "TRANSP:TRANSPARENT"))]
 
     session = played(ics_file(*events), tmp_path, "a\n", since=date(2093, 11, 23))
 
@@ -108,7 +105,7 @@ def test_what_somebody_went_to_in_spite_of_their_leave_is_proposed_the_next_time
 
 
 @pytest.mark.parametrize(
-    "event",
+    "absence",
     [
         all_day("Grandma's birthday"),
         all_day("Geburtstag Oma", "X-MICROSOFT-CDO-BUSYSTATUS:BUSY"),
@@ -119,14 +116,13 @@ def test_what_somebody_went_to_in_spite_of_their_leave_is_proposed_the_next_time
     ],
 )
 def test_what_is_no_absence_or_is_what_the_trip_is_for_clashes_with_nothing(
-    ics_file: IcsFile, tmp_path: Path, event: str
+    ics_file: IcsFile, tmp_path: Path, absence: str
 ) -> None:
-    assert played(ics_file(BOARD, event), tmp_path, "").agenda.next() is None
+    assert played(ics_file(BOARD, absence), tmp_path, "").agenda.next() is None
 
 
 def timed(uid: str, day: int, clock: str, title: str, *lines: str, length: str = "PT1H") -> str:
-    start = f"UID:{uid}\nDTSTART;TZID=Europe/Berlin:202611{day}T{clock}00"
-    return "\n".join([start, f"DURATION:{length}", f"SUMMARY:{title}", *lines])
+    return event(uid, f"202611{day}T{clock}", title, *lines, length=length)
 
 
 JOE = ("ORGANIZER:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
@@ -184,8 +180,7 @@ JOE_ASKS = "ORGANIZER;CN=Joe:mailto:joe@acme.example"
 
 def far(uid: str, clock: str, title: str, *lines: str) -> str:
     """An event on a day for which other times are proposed."""
-    start = f"UID:{uid}\nDTSTART;TZID=Europe/Berlin:20991102T{clock}00\nDURATION:PT1H"
-    return "\n".join([start, title if ":" in title else f"SUMMARY:{title}", *lines])
+    return event(uid, f"20991102T{clock}", title, *lines).replace("SUMMARY:SUMMARY", "SUMMARY")
 
 
 def drafts(path: Path, tmp_path: Path, answers: str = "a\n", **more: Any) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ from agentfw_calendar.page import Planner, page_app, serve_page
 from agentfw_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
+from .events import event
+
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
@@ -27,18 +29,13 @@ IcsFile = Callable[..., Path]
 MARKUP = '<img src=x onerror="window.taken=1">'
 
 
-def event(uid: str, day: int, clock: str, title: str, *lines: str) -> str:
-    start = f"UID:{uid}\nDTSTART;TZID=Europe/Berlin:209911{day:02}T{clock}00"
-    return "\n".join([start, "DURATION:PT1H", f"SUMMARY:{title}", *lines])
-
-
 JOE = ("ORGANIZER;CN=Joe:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
 EVENTS = (
-    event("dentist", 2, "1000", "Dentist"),
-    event("review", 2, "1030", "Review with Acme, about a contract with a rather long name", *JOE),
-    event("standup", 3, "0900", "Standup", "RRULE:FREQ=WEEKLY;COUNT=3"),
-    event("sync", 3, "0930", f"Sync {MARKUP}", "RRULE:FREQ=WEEKLY;COUNT=3", *JOE),
-    event("lunch", 5, "1200", "Lunch"),
+    event("dentist", "20991102T1000", "Dentist"),
+    event("review", "20991102T1030", "Review with Acme, about a contract with a rather long name", *JOE),
+    event("standup", "20991103T0900", "Standup", "RRULE:FREQ=WEEKLY;COUNT=3"),
+    event("sync", "20991103T0930", f"Sync {MARKUP}", "RRULE:FREQ=WEEKLY;COUNT=3", *JOE),
+    event("lunch", "20991105T1200", "Lunch"),
     "UID:leave\nDTSTART;VALUE=DATE:20991106\nSUMMARY:Annual leave",
 )
 
@@ -117,10 +114,10 @@ def asked(planner: Planner, method: str, path: str, **options: Any) -> httpx.Res
 
 
 CHILDREN = (
-    event("lily", 3, "1600", "Lily swimming", "RRULE:FREQ=WEEKLY;COUNT=3"),
-    event("tom", 3, "1630", "Tom football", "RRULE:FREQ=WEEKLY;COUNT=3"),
-    event("lily2", 4, "1600", "Lily piano"),
-    event("tom2", 4, "1630", "Tom chess"),
+    event("lily", "20991103T1600", "Lily swimming", "RRULE:FREQ=WEEKLY;COUNT=3"),
+    event("tom", "20991103T1630", "Tom football", "RRULE:FREQ=WEEKLY;COUNT=3"),
+    event("lily2", "20991104T1600", "Lily piano"),
+    event("tom2", "20991104T1630", "Tom chess"),
 )
 
 

@@ -10,22 +10,15 @@ import pytest
 
 from agentfw_calendar.ics.ics_marking import DECLINED
 
+from .events import event
+
 IcsFile = Callable[..., Path]
 Decide = Callable[..., Any]
 
 # In the far future, because nothing is proposed for what is past.
-STANDUP = """UID:standup
-DTSTART;TZID=Europe/Berlin:20991104T090000
-DTEND;TZID=Europe/Berlin:20991104T100000
-RRULE:FREQ=WEEKLY
-SUMMARY:Standup"""
-CLIENT = """UID:client
-DTSTART;TZID=Europe/Berlin:20991104T093000
-DTEND;TZID=Europe/Berlin:20991104T103000
-RRULE:FREQ=WEEKLY
-SUMMARY:Call with Acme
-ORGANIZER;CN=Joe:mailto:joe@acme.example
-ATTENDEE:mailto:ana@lab.example"""
+WEEKLY, JOE = "RRULE:FREQ=WEEKLY", ("ORGANIZER;CN=Joe:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
+STANDUP = event("standup", "20991104T0900", "Standup", WEEKLY)
+CLIENT = event("client", "20991104T0930", "Call with Acme", WEEKLY, *JOE)
 
 
 def moved(event: str, day: int, line: str) -> str:
@@ -83,8 +76,8 @@ def test_a_date_that_is_unlike_the_others_is_asked_about_and_replaces_no_decisio
 
 
 def test_always_holds_for_new_events_of_the_same_titles_and_not_for_others(decide: Decide, ics_file: IcsFile) -> None:
-    single = [event.replace("RRULE:FREQ=WEEKLY\n", "") for event in (STANDUP, CLIENT)]
-    next_week = [event.replace("UID:", "UID:new-").replace("20991104", "20991111") for event in single]
+    single = [one.replace("\nRRULE:FREQ=WEEKLY", "") for one in (STANDUP, CLIENT)]
+    next_week = [one.replace("UID:", "UID:new-").replace("20991104", "20991111") for one in single]
     other = next_week[1].replace("joe@acme", "mia@acme")
     decide(ics_file(*single), "b always\n")
 
@@ -102,7 +95,7 @@ def test_one_draft_for_a_series_and_none_in_later_sessions_or_for_what_is_past(
     first = decide(path, "a series\n")
     later = decide(path, "", "2099-11-16")
 
-    past = [event.replace("RRULE:FREQ=WEEKLY\n", "").replace("2099", "2020") for event in (STANDUP, CLIENT)]
+    past = [one.replace("\nRRULE:FREQ=WEEKLY", "").replace("2099", "2020") for one in (STANDUP, CLIENT)]
     long_ago = decide(ics_file(*past), "a\n", "2020-11-02")
 
     (draft,) = first["other_times"]
@@ -113,7 +106,7 @@ def test_one_draft_for_a_series_and_none_in_later_sessions_or_for_what_is_past(
 
 
 def test_moving_the_series_asks_for_a_time_that_is_free_every_week(decide: Decide, ics_file: IcsFile) -> None:
-    busy = "UID:x\nDTSTART;TZID=Europe/Berlin:20991111T100000\nDURATION:PT2H\nSUMMARY:Visit"
+    busy = event("x", "20991111T1000", "Visit", length="PT2H")
 
     answer = decide(ics_file(STANDUP, CLIENT, busy), "a move\n", days=12)
 
@@ -126,7 +119,7 @@ def test_moving_the_series_asks_for_a_time_that_is_free_every_week(decide: Decid
     [("b always on time", '"always" may be how far it holds'), ("b series", "none of these is part of a series")],
 )
 def test_what_is_unclear_is_asked_for_again(decide: Decide, ics_file: IcsFile, answer: str, said: str) -> None:
-    single = [event.replace("RRULE:FREQ=WEEKLY\n", "") for event in (STANDUP, CLIENT)]
+    single = [one.replace("\nRRULE:FREQ=WEEKLY", "") for one in (STANDUP, CLIENT)]
 
     assert said in decide(ics_file(*single), f"{answer}\n", code=2)
     assert not decide(ics_file(STANDUP, CLIENT), "b: series\n")["conflicts"][0]["scope"], (

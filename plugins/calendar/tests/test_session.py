@@ -35,6 +35,8 @@ from agentfw_memory import StrategyHubs
 from agentfw_plugins.plugin import CALENDAR
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
+from .events import event
+
 ROOT = Path(__file__).parents[3]
 IcsFile = Callable[..., Path]
 
@@ -51,17 +53,9 @@ ACTION:DISPLAY
 TRIGGER:-PT15M
 END:VALARM"""
 LONG = "Call with Acme, about a contract whose name is so long that its line has to be folded"
-CALL = f"""UID:call@acme
-DTSTART:20261123T093000Z
-DURATION:PT1H
-SUMMARY:{LONG}
-ORGANIZER:mailto:joe@acme.example
-ATTENDEE;PARTSTAT=NEEDS-ACTION:mailto:ana@lab.example"""
-DENTIST = """UID:dentist
-DTSTART;TZID=Europe/Berlin:20261130T103000
-DTEND;TZID=Europe/Berlin:20261130T113000
-SUMMARY:Dentist
-TRANSP:OPAQUE"""
+JOE = ("ORGANIZER:mailto:joe@acme.example", "ATTENDEE;PARTSTAT=NEEDS-ACTION:mailto:ana@lab.example")
+CALL = event("call@acme", "20261123T0930Z", LONG, *JOE)
+DENTIST = event("dentist", "20261130T1030", "Dentist", "TRANSP:OPAQUE")
 Decided = Callable[..., Any]
 
 
@@ -277,11 +271,16 @@ def at_console(path: Path, folder: Path, *lines: str) -> str:
 
 def test_the_day_of_the_clash_other_days_and_what_is_taken_back_are_told(ics_file: IcsFile, tmp_path: Path) -> None:
     leave = "UID:leave\nDTSTART;VALUE=DATE:20991105\nDTEND;VALUE=DATE:20991107\nSUMMARY:Annual leave"
-    board = "UID:board\nDTSTART;TZID=Europe/Berlin:20991106T100000\nDURATION:PT1H\nSUMMARY:Board meeting"
-    lunch = "UID:lunch\nDTSTART;TZID=Europe/Berlin:20991109T120000\nDURATION:PT1H\nSUMMARY:Lunch"
-    call = "UID:call\nDTSTART;TZID=Europe/Berlin:20991109T123000\nDURATION:PT1H\nSUMMARY:Call"
+    pair = (event("lunch", "20991109T1200", "Lunch"), event("call", "20991109T1230", "Call"))
 
-    text = at_console(ics_file(leave, board, lunch, call), tmp_path, "a", "u", "Familie geht vor", "q")
+    text = at_console(
+        ics_file(leave, event("board", "20991106T1000", "Board meeting"), *pair),
+        tmp_path,
+        "a",
+        "u",
+        "Familie geht vor",
+        "q",
+    )
 
     assert "1 of 2   Fri 6 November 2099" in text
     assert "A  Thu 5 November to Fri 6 November  Annual leave" in text
@@ -342,7 +341,7 @@ def test_on_a_terminal_a_person_is_shown_everything_and_asked(ics_file: IcsFile)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("kill", [pytest.param(signal.SIGINT, marks=pytest.mark.nightly), signal.SIGKILL])
 def test_a_session_that_is_cut_off_keeps_every_answer(
     decided: Decided, ics_file: IcsFile, kill: signal.Signals
 ) -> None:

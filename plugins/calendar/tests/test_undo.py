@@ -11,6 +11,8 @@ import pytest
 from agentfw_calendar.ics.ics_lines import FileLines
 from agentfw_calendar.ics.ics_marking import DECLINED, Mark, unmarked
 
+from .events import event
+
 IcsFile = Callable[..., Path]
 Calendar = Callable[..., Any]
 
@@ -25,18 +27,11 @@ BEGIN:VALARM
 ACTION:DISPLAY
 TRIGGER:-PT15M
 END:VALARM"""
-CALL = """UID:call
-DTSTART:20261123T093000Z
-DURATION:PT1H
-TRANSP:OPAQUE
-SUMMARY:Call with Acme
-SEQUENCE:4
-X-SOMETHING:of another program
-ATTENDEE;PARTSTAT=NEEDS-ACTION;CN=Ana:mailto:ana@lab.example"""
-DENTIST = """UID:dentist
-DTSTART;TZID=Europe/Berlin:20261130T103000
-DTEND;TZID=Europe/Berlin:20261130T113000
-SUMMARY:Dentist"""
+MORE = ("TRANSP:OPAQUE", "SEQUENCE:4", "X-SOMETHING:of another program")
+CALL = event(
+    "call", "20261123T0930Z", "Call with Acme", *MORE, "ATTENDEE;PARTSTAT=NEEDS-ACTION;CN=Ana:mailto:ana@lab.example"
+)
+DENTIST = event("dentist", "20261130T1030", "Dentist")
 
 
 def test_undo_restores_the_file_byte_for_byte_and_the_conflicts_are_asked_again(
@@ -57,8 +52,9 @@ def test_undo_restores_the_file_byte_for_byte_and_the_conflicts_are_asked_again(
 
 
 def test_an_event_right_behind_a_series_is_restored_by_itself(calendar: Calendar, ics_file: IcsFile) -> None:
-    other = "UID:lunch\nDTSTART:20261123T094500Z\nDURATION:PT1H\nSUMMARY:Lunch"
-    path = ics_file(GROUP, CALL, other)  # the declined date of the group is written between the two
+    path = ics_file(
+        GROUP, CALL, event("lunch", "20261123T0945Z", "Lunch")
+    )  # the declined date of the group is written between the two
     decided = Path(calendar("decide", path, answers="Lunch\n")["outputs"][0])
     assert decided.read_text().count(DECLINED) == 2
 

@@ -22,11 +22,9 @@ from agentfw.testing import contract, fresh_host, made_by
 from agentfw.testing.checks import CheckFunction, run_check
 from agentfw.testing.samples import sample_episodes
 from agentfw_papers.loops import read_loop
-from agentfw_papers.plugin import plugin
 from agentfw_plugins.plugin import PAPERS
 
 PACKAGE = Path(agentfw_papers.__file__).parent
-WORLDS = sorted(path.parent.name for path in (PACKAGE / "worlds").glob("*/environment.py"))
 HEAVY = {"pydantic", "numpy", "torch", "httpx", "rich", "click", "yaml", "asyncio"}
 ALONE, HOST = (fresh_host("agentfw_papers.plugin:plugin", builtins=builtins) for builtins in (False, True))
 
@@ -37,11 +35,6 @@ def test_registering_everything_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert not HEAVY & set(done.stdout.split())
-
-
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_world_registers_an_environment_of_its_name(world: str) -> None:
-    assert [component.name for component in plugin.registrations[f"worlds.{world}"].environments] == [world]
 
 
 def test_every_spec_that_ships_has_a_name_and_every_loop_can_be_done() -> None:

@@ -14,28 +14,15 @@ from typing import Any
 
 import pytest
 
+from ..events import event
+
 pytest.importorskip("icalendar")
 
-GROUP = """UID:group@lab
-DTSTART;TZID=Europe/Berlin:20261123T100000
-DURATION:PT1H
-SUMMARY:Group meeting
-SEQUENCE:3
-X-MICROSOFT-CDO-BUSYSTATUS:BUSY
-ORGANIZER:mailto:bob@lab.example
-ATTENDEE:mailto:ana@lab.example"""
-THERAPY = """UID:therapy
-DTSTART;TZID=Europe/Berlin:20261123T103000
-DURATION:PT1H
-SUMMARY:Therapy"""
-REVIEW = """UID:review
-DTSTART;TZID=Europe/Berlin:20261124T100000
-DURATION:PT1H
-SUMMARY:Review"""
-DEMO = """UID:demo
-DTSTART;TZID=Europe/Berlin:20261124T100000
-DURATION:PT1H
-SUMMARY:Demo"""
+BOB = ("ORGANIZER:mailto:bob@lab.example", "ATTENDEE:mailto:ana@lab.example")
+GROUP = event("group@lab", "20261123T1000", "Group meeting", "SEQUENCE:3", "X-MICROSOFT-CDO-BUSYSTATUS:BUSY", *BOB)
+THERAPY = event("therapy", "20261123T1030", "Therapy")
+REVIEW = event("review", "20261124T1000", "Review")
+DEMO = event("demo", "20261124T1000", "Demo")
 IcsFile = Callable[..., Path]
 Run = Callable[..., tuple[int, str, str]]
 CalendarSession = Callable[..., Any]
@@ -87,7 +74,7 @@ def test_what_is_written_is_as_private_as_the_calendar_and_says_what_other_progr
 
 
 def test_what_is_sent_is_shown_without_address_and_other_titles(run: Run, ics_file: IcsFile) -> None:
-    later = "UID:x\nDTSTART;TZID=Europe/Berlin:20261123T150000\nDURATION:PT1H\nSUMMARY:Pregnancy test"
+    later = event("x", "20261123T1500", "Pregnancy test")
     words = ("--policy", "scripted", "--set", 'policy.replies=["?"]')
 
     code, _, err = run(ics_file(GROUP, THERAPY, later), "--show-what-is-sent", "--quiet", "--yes", *words)
@@ -233,16 +220,8 @@ def test_an_answer_can_be_a_sentence(run: Run, ics_file: IcsFile, answer: str) -
 
 # -- a decision holds for these events at this time with this content --------------------------------------------------
 
-LUNCH = """UID:lunch
-DTSTART;TZID=Europe/Berlin:20260310T120000
-DTEND;TZID=Europe/Berlin:20260310T130000
-SUMMARY:Team lunch
-LOCATION:Canteen
-ATTENDEE:mailto:bob@lab.example"""
-OPTIONAL = """UID:demo
-DTSTART;TZID=Europe/Berlin:20260310T123000
-DTEND;TZID=Europe/Berlin:20260310T133000
-SUMMARY:Optional demo"""
+LUNCH = event("lunch", "20260310T1200", "Team lunch", "LOCATION:Canteen", "ATTENDEE:mailto:bob@lab.example")
+OPTIONAL = event("demo", "20260310T1230", "Optional demo", length="PT60M")
 
 
 @pytest.fixture
@@ -264,7 +243,7 @@ def decide(calendar_session: CalendarSession) -> Decide:
         ("Optional demo", "CRISIS: outage review", '"Optional demo" is now called "CRISIS: outage review"'),
         ("Canteen", "Paris", "Team lunch: the place is now Paris"),
         ("bob@lab", "ceo@lab", "Team lunch: ceo@lab.example came to it"),
-        ("T133000", "T150000", "Optional demo lasts 150 minutes and no longer 60"),
+        ("PT60M", "PT150M", "Optional demo lasts 150 minutes and no longer 60"),
     ],
 )
 def test_what_changed_since_it_was_decided_is_asked_again_with_what_changed(

@@ -9,6 +9,8 @@ from typing import Any
 import icalendar
 import pytest
 
+from ..events import event
+
 CalendarSession = Callable[..., Any]
 
 MAIL, DECLINED = "ana@lab.example", "X-AGENTFW-DECLINED"
@@ -52,22 +54,9 @@ ATTENDEE;CN="Ana";CUTYPE=INDIVIDUAL;EMAIL="ana@lab.example";PARTSTAT={status};RO
 SEQUENCE:1
 TRANSP:OPAQUE
 X-APPLE-TRAVEL-ADVISORY-BEHAVIOR:AUTOMATIC"""
-GROUP = """UID:group
-DTSTAMP:20260101T000000Z
-DTSTART:20261123T090000Z
-DURATION:PT1H
-SUMMARY:Group meeting
-DESCRIPTION:Grüße\\, of another program
-X-OF-ANOTHER:kept
-ORGANIZER:mailto:bob@lab.example
-ATTENDEE:mailto:ana@lab.example"""
-CALL = """UID:call
-DTSTAMP:20260101T000000Z
-DTSTART:20261123T093000Z
-DURATION:PT1H
-SUMMARY:Call with Acme
-ORGANIZER:mailto:eve@acme.example
-ATTENDEE:mailto:ana@lab.example"""
+OWN = ("DTSTAMP:20260101T000000Z", "X-OF-ANOTHER:kept", f"ATTENDEE:mailto:{MAIL}")
+GROUP = event("group", "20261123T0900Z", "Group meeting", *OWN, "DESCRIPTION:Grüße\\, of another program")
+CALL = event("call", "20261123T0930Z", "Call with Acme", *OWN, "ORGANIZER:mailto:eve@acme.example")
 
 
 def same(text: str) -> str:
@@ -184,8 +173,8 @@ def test_what_was_accepted_elsewhere_or_stays_declined_is_not_said_to_be_restore
 def test_a_mark_that_the_server_keeps_is_not_restored_and_can_be_undone_later(
     command: CalendarSession, calendar_session: CalendarSession, server: Any, status: int
 ) -> None:
-    for name, event in (("group", GROUP), ("call", CALL)):
-        server.put(name, event)
+    for name, text in (("group", GROUP), ("call", CALL)):
+        server.put(name, text)
     before = dict(server.events)
     command("decide", answers="a\n")
 
@@ -212,9 +201,9 @@ def test_a_mark_that_the_server_keeps_is_not_restored_and_can_be_undone_later(
 def test_a_declined_event_that_the_server_does_not_take_is_not_declined(
     command: CalendarSession, server: Any, status: int
 ) -> None:
-    for name, event in (("group", GROUP), ("call", CALL)):
-        server.put(name, event)
-        server.put(f"next-{name}", event.replace("UID:", "UID:next-").replace("20261123", "20261124"))
+    for name, text in (("group", GROUP), ("call", CALL)):
+        server.put(name, text)
+        server.put(f"next-{name}", text.replace("UID:", "UID:next-").replace("20261123", "20261124"))
     before = dict(server.events)
     server.refuses = status
 
@@ -230,7 +219,7 @@ def test_a_declined_event_that_the_server_does_not_take_is_not_declined(
 
 
 def test_what_somebody_else_changed_at_that_moment_stays(command: CalendarSession, server: Any) -> None:
-    places = [server.put(name, event) for name, event in (("group", GROUP), ("call", CALL))]
+    places = [server.put(name, text) for name, text in (("group", GROUP), ("call", CALL))]
 
     def edit(place: str) -> None:
         server.before_write = lambda place: None

@@ -12,8 +12,6 @@ from statistics import fmean
 
 import pytest
 from make_tiny_assistant import lessons_of as lessons_of_the_assistant
-from make_tiny_merchant import PIECES as PIECES_OF_PLANS
-from make_tiny_merchant import lessons_of as lessons_of_the_merchant
 from make_tiny_proactive import PIECES, lessons_of
 
 from agentfw import Engagement, Environment, Episode, Host, PolicyAgent
@@ -32,7 +30,6 @@ from agentfw_papers.worlds.merchant.skills import SKILLS
 from agentfw_papers.worlds.merchant.tastes import TASTES
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
-from agentfw_plugins.models import locate
 from agentfw_plugins.models.making import word_tokenizer
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 
@@ -57,11 +54,6 @@ def test_the_same_command_makes_the_same_model(name: str, tmp_path: Path, monkey
     assert episode.turns[0].count > 0
 
 
-@pytest.mark.parametrize(("name", "megabytes"), [("assistant", 2), ("merchant", 1), ("proactive", 3)])
-def test_a_model_that_ships_is_small(name: str, megabytes: int) -> None:
-    assert sum(file.stat().st_size for file in locate(f"tiny-{name}").iterdir()) < megabytes * 1_000_000
-
-
 @pytest.mark.slow
 def test_lessons_of_the_assistant_are_cards_and_answers_that_go_by_what_can_be_read() -> None:
     lessons = lessons_of_the_assistant(400, 7)
@@ -77,20 +69,6 @@ def test_lessons_of_the_assistant_are_cards_and_answers_that_go_by_what_can_be_r
         for found in re.findall(r"prefer (\S+) ", messages[-1].content)
     ]
     assert 0 < sum("\N{REPLACEMENT CHARACTER}" in wish for wish in wishes) < len(wishes) / 2
-
-
-@pytest.mark.nightly
-def test_lessons_of_the_merchant_are_cards_with_recalled_wishes_and_plans_of_few_tokens() -> None:
-    lessons = lessons_of_the_merchant(2, 6, 7)
-
-    cards = [messages[-1].content for messages, _ in lessons]
-    assert any("You remember:" in card and "prefer products" in card for card in cards)
-    for _, answer in lessons:
-        (call,) = parse_calls(answer, ["plan", "report"]).calls
-        assert all(step["skill"] in SKILLS for step in call.arguments.get("steps", ()))
-        pieces = re.findall(PIECES_OF_PLANS, answer)
-        assert "".join(pieces) == answer
-        assert len(pieces) < 100
 
 
 def test_proactive_lessons_are_what_the_environment_shows_and_answers_that_it_can_read() -> None:

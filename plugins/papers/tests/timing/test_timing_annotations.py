@@ -86,7 +86,7 @@ def dialogues(draw: st.DrawFn) -> Dialogue:
     return Dialogue("d", tuple(turns), tuple(draw(unique)))
 
 
-@pytest.mark.slow
+@settings(max_examples=60)
 @given(dialogues())
 def test_rule_annotations_pass_their_own_validation(dialogue: Dialogue) -> None:
     annotation = annotate(dialogue)

@@ -47,15 +47,11 @@ def paid(episode: Episode, reason: str) -> list[float]:
     return [event.data["value"] for event in episode.events if event.kind == "utility" and event.name == reason]
 
 
-def test_without_alarms_the_round_goes_on_by_itself() -> None:
-    episode = play(Ruled(idle), rate=1e-9, horizon=108)
+def test_the_round_goes_on_by_itself_and_an_alarm_that_is_left_alone_expires_and_costs() -> None:
+    calm = play(Ruled(idle), rate=1e-9, horizon=108)
     # Four checkpoints, each 20 ticks of handling and 7 of walking to the next.
-    assert episode.outcome["handled"] == 4
-    assert episode.utility == 40
-    assert len(episode.turns) == 1
+    assert (calm.outcome["handled"], calm.utility, len(calm.turns)) == (4, 40, 1)
 
-
-def test_an_alarm_that_is_left_alone_expires_and_costs_while_it_lasts() -> None:
     episode = play(Ruled(idle), horizon=200)
     assert episode.outcome["resolved"] == 0
     assert paid(episode, "alarm expired") == [-20] * int(episode.outcome["expired"])
@@ -144,11 +140,8 @@ def think(mode: int) -> Rule:
     return lambda moment: [Intervention("think", {"mode": mode}) for _ in moment.of("question")]
 
 
-def test_an_answer_that_is_ready_when_it_is_due_is_in_time() -> None:
+def test_an_answer_is_in_time_when_it_is_due_and_later_costs_the_penalty_at_its_deadline_and_only_once() -> None:
     assert deliberate(think(2), gaps=(2.0,), qualities=(1, 1, 1, 1, 1), toll=0).utility == 4
-
-
-def test_an_answer_that_comes_later_costs_the_penalty_at_its_deadline_and_only_once() -> None:
     episode = deliberate(think(3), gaps=(3.0,), qualities=(1, 1, 1, 1, 1), toll=0)
     assert [(event.time, event.data["value"]) for event in episode.events if event.kind == "utility"] == [(3, -2)]
     assert episode.outcome == {"success": 0, "timeout": 1, "deepest": 0}

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentfw.errors import SettingsError
@@ -219,6 +219,7 @@ def test_two_files_of_one_archetype_and_empty_folders_are_refused(tmp_path: Path
         load_folder(tmp_path)
 
 
+@settings(max_examples=40)  # each writes to the disk
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
 def test_no_text_raises_anything_but_a_settings_error(text: str) -> None:
     with TemporaryDirectory() as folder:

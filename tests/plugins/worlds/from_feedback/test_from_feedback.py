@@ -202,7 +202,7 @@ def test_answers_are_scored_by_what_their_user_liked_so_far(host: Host, tastes: 
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", [pytest.param("grpo", marks=pytest.mark.nightly), "parpo"])
 def test_fresh_samples_of_recorded_tasks_train_a_policy(trained: Trained, tastes: Path, optimizer: str) -> None:
-    run, _, (update,) = trained(tastes, optimizer, "lora", 1, tokens=8, tasks=2)
+    run, _, (update,) = trained(tastes, optimizer, "lora", 1, tokens=8, tasks=2, evaluation={"every": 1, "tasks": 1})
 
     rollouts = (run.folder.path / "rollouts" / "00001" / "episodes.jsonl").read_text("utf-8").splitlines()
     told = [Episode.from_record(json.loads(line)).turns[0].text for line in rollouts]

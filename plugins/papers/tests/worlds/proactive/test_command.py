@@ -32,8 +32,12 @@ phrases:
   shape: {turns: 12, spread: 2}
   slots: {day: {value: "day ###"}}
   openings:
-    birthday: [I need a birthday cake, A birthday it is, It was her birthday, Her birthday, No birthday, My birthday]
-    complaint: [It was stale, I complain, Hard as stone, I am not happy, This is a complaint, A stone was in it]
+    birthday:
+      [I need a cake for a birthday., A birthday cake please., It is my daughter's birthday.,
+       Can you make a birthday cake?, We have a birthday here., I am planning a birthday party.]
+    complaint:
+      [The cake was stale., I have a complaint about your bread., Your rolls were hard as stone.,
+       I am not happy with the cake., This is a complaint., There was a stone in my bread.]
 """
 
 
