@@ -150,7 +150,7 @@ def test_what_is_wrong_with_a_domain_is_said_with_its_file_and_key(
     assert fix in caught.value.fix
 
 
-A = {"actions": {"a": {}}}
+A: dict[str, Any] = {"actions": {"a": {}}}
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,8 @@ def test_a_mail_puts_the_writing_aside_and_asking_to_write_goes_on_after_it() ->
     ],
 )
 def test_everything_takes_its_time_and_the_time_can_be_set(call: Intervention, takes: float) -> None:
-    for settings, ticks in (({}, takes), ({"durations": {call.name: 0.7}}, 0.7)):
+    cases: list[tuple[dict[str, Any], float]] = [({}, takes), ({"durations": {call.name: 0.7}}, 0.7)]
+    for settings, ticks in cases:
         episode = play(Ruled(at(4, call)), **CALM, **settings)
         (started,), (finished,) = works(episode, call.name, "started"), works(episode, call.name, "finished")
         assert finished.time - started.time == pytest.approx(ticks)

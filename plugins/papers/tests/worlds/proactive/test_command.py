@@ -34,7 +34,7 @@ phrases:
   openings:
     birthday:
       [I need a cake for a birthday., A birthday cake please., It is my daughter's birthday.,
-       Can you make a birthday cake?, We have a birthday here., I am planning a birthday party.]
+       Can you make a birthday cake, We have a birthday here., I am planning a birthday party.]
     complaint:
       [The cake was stale., I have a complaint about your bread., Your rolls were hard as stone.,
        I am not happy with the cake., This is a complaint., There was a stone in my bread.]
