@@ -221,18 +221,18 @@ def test_dialogues_come_from_a_folder_with_their_times_and_references_of_another
         return replace(dialogue, turns=turns)
 
     examples = [Example(with_times(one.dialogue), one.annotation) for one in generated(DOMAIN, "test", 7, 3)]
-    write_data(tmp_path, examples, DOMAIN.catalog, {})
+    for name in ("own", "other"):
+        write_data(tmp_path / name, examples, DOMAIN.catalog, {})
 
-    episode = play(dialogues(data=str(tmp_path)), Answering(lambda _: "nothing"))
+    episode = play(dialogues(data=str(tmp_path / "own")), Answering(lambda _: "nothing"))
 
     assert [turn.started for turn in episode.turns][:2] == [0, 10]
     assert episode.task.user in {one.id for one in examples}
 
-    manifest = json.loads((tmp_path / "MANIFEST.json").read_text())
-    (tmp_path / "MANIFEST.json").write_text(json.dumps({**manifest, "catalog": "0123456789abcdef"}))
-
+    manifest = tmp_path / "other" / "MANIFEST.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "catalog": "0123456789abcdef"}))
     with pytest.raises(UsageError) as refused:
-        dialogues(data=str(tmp_path)).tasks(1, 7, "test")
+        dialogues(data=str(tmp_path / "other")).tasks(1, 7, "test")
 
     assert all(digest[:12] in str(refused.value) for digest in ("0123456789abcdef", DOMAIN.catalog.digest))
 
