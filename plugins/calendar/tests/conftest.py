@@ -75,7 +75,7 @@ def calendar_session(
 def calendar(calendar_session: CalendarSession) -> Callable[..., Any]:
     """What `agentfw calendar WORD... --json` prints, or its error where it ends with another code."""
 
-    def call(command: str, *words: object, code: int = 0, answers: str = "", **more: str) -> Any:
+    def call(command: str, *words: object, code: int = 0, answers: str | None = "", **more: str) -> Any:
         given = answers if command == "decide" else None
         said = calendar_session(command, *words, "--json", answers=given, **more)
         assert said.code == code, said.err

@@ -1,4 +1,4 @@
-"""Leave, travel and illness clash with meetings; a birthday doesn't."""
+"""Leave, travel and illness clash with meetings, a birthday doesn't; and drafts are in the language of the event."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,15 +16,12 @@ from agentfw_calendar.ics.sources import FileSource
 from agentfw_calendar.session import Session, Wishes
 from agentfw_plugins.worlds.calendar.policies import LinearPolicy
 
+from .events import event
+
 IcsFile = Callable[..., Path]
 
-BOARD = """UID:board
-DTSTART;TZID=Europe/Berlin:20261125T100000
-DURATION:PT1H
-SUMMARY:Board meeting
-LOCATION:Vienna office
-ATTENDEE:mailto:bob@lab.example
-ATTENDEE:mailto:ana@lab.example"""
+BOTH = ("ATTENDEE:mailto:bob@lab.example", "ATTENDEE:mailto:ana@lab.example")
+BOARD = event("board", "20261125T1000", "Board meeting", "LOCATION:Vienna office", *BOTH)
 
 
 def all_day(title: str, *lines: str) -> str:
@@ -32,25 +30,33 @@ def all_day(title: str, *lines: str) -> str:
     )
 
 
-def played(path: Path, tmp_path: Path, answers: str, since: date = date(2026, 11, 23)) -> Session:
+def played(
+    path: Path,
+    tmp_path: Path,
+    answers: str,
+    since: date = date(2026, 11, 23),
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Session:
+    """A session that is over and written; `meanwhile` is what happens before it is written."""
     session = Session.open([FileSource(path)], Wishes(since=since))
     with PersonFile(tmp_path / "hub.db", session.person) as known:
         asyncio.run(session.play(LinearPolicy(), AnswersGiven(answers, "test"), known))
+        meanwhile()
         session.write(known)
     return session
 
 
+def declined(session: Session) -> list[str]:
+    return [one.entry.title for outcome in session.outcomes for one in outcome.declined]
+
+
 @pytest.mark.parametrize(
-    "event",
+    "absence",
     [
         all_day("Vacation in Spain", "TRANSP:TRANSPARENT"),
-        all_day("Annual leave"),
         all_day("Urlaub"),
         all_day("krank"),
-        all_day("Dienstreise Hamburg"),
-        all_day("Arrêt maladie"),
         all_day("Congés"),
-        all_day("Vacaciones"),
         all_day("Viaje a Madrid"),
         all_day("Lake house", "X-MICROSOFT-CDO-BUSYSTATUS:OOF"),
         all_day("Lake house", "X-GOOGLE-EVENT-TYPE:outOfOffice"),
@@ -59,9 +65,9 @@ def played(path: Path, tmp_path: Path, answers: str, since: date = date(2026, 11
     ],
 )
 def test_who_is_away_is_asked_about_meetings_and_the_leave_is_never_declined(
-    ics_file: IcsFile, tmp_path: Path, event: str
+    ics_file: IcsFile, tmp_path: Path, absence: str
 ) -> None:
-    path = ics_file(BOARD, event)
+    path = ics_file(BOARD, absence)
 
     attended = played(path, tmp_path, "Board meeting\n")
     again = played(path, tmp_path, "")
@@ -73,7 +79,7 @@ def test_who_is_away_is_asked_about_meetings_and_the_leave_is_never_declined(
 
 def test_a_meeting_is_declined_for_the_sake_of_leave(ics_file: IcsFile, tmp_path: Path) -> None:
     # Nothing is proposed for what is past, so this week lies far ahead; its weekdays are those of 2026.
-    events = [event.replace("202611", "209311") for event in (BOARD, all_day("Leave", "TRANSP:TRANSPARENT"))]
+    events = [one.replace("202611", "209311") for one in (BOARD, all_day("Leave", "TRANSP:TRANSPARENT"))]
 
     session = played(ics_file(*events), tmp_path, "a\n", since=date(2093, 11, 23))
 
@@ -84,34 +90,22 @@ def test_a_meeting_is_declined_for_the_sake_of_leave(ics_file: IcsFile, tmp_path
     assert moved["to"][:10] > "2093-11-27"
 
 
-URGENT = """UID:urgent
-DTSTART;TZID=Europe/Berlin:20261124T100000
-DURATION:PT1H
-SUMMARY:URGENT: contract with Acme, due today
-ATTENDEE:mailto:eve@acme.example
-ATTENDEE:mailto:ana@lab.example"""
-
-
-def test_what_somebody_went_to_in_spite_of_their_leave_is_proposed_the_next_time(
+def test_what_somebody_went_to_in_spite_of_their_leave_is_proposed_the_next_time_and_a_doctor_at_once(
     ics_file: IcsFile, tmp_path: Path
 ) -> None:
     weekly = f"{BOARD}\nRRULE:FREQ=WEEKLY;COUNT=2"
     later = all_day("Annual leave").replace("202611", "202612").replace("1223", "1202").replace("1228", "1203")
 
     session = played(ics_file(weekly, all_day("Annual leave"), later.replace("UID:away", "UID:2")), tmp_path, "b\n\n")
+    doctor = played(ics_file(BOARD.replace("Board meeting", "Dentist"), all_day("Annual leave")), tmp_path, "\n")
 
     assert [outcome.question.proposed for outcome in session.outcomes] == ["A", "B"]
-    assert [outcome.declined for outcome in session.outcomes] == [(), ()]
-
-
-def test_a_doctor_can_be_seen_on_leave(ics_file: IcsFile, tmp_path: Path) -> None:
-    session = played(ics_file(BOARD.replace("Board meeting", "Dentist"), all_day("Annual leave")), tmp_path, "\n")
-
-    assert [outcome.question.proposed for outcome in session.outcomes] == ["B"]
+    assert [outcome.question.proposed for outcome in doctor.outcomes] == ["B"]
+    assert declined(session) == []
 
 
 @pytest.mark.parametrize(
-    "event",
+    "absence",
     [
         all_day("Grandma's birthday"),
         all_day("Geburtstag Oma", "X-MICROSOFT-CDO-BUSYSTATUS:BUSY"),
@@ -122,14 +116,13 @@ def test_a_doctor_can_be_seen_on_leave(ics_file: IcsFile, tmp_path: Path) -> Non
     ],
 )
 def test_what_is_no_absence_or_is_what_the_trip_is_for_clashes_with_nothing(
-    ics_file: IcsFile, tmp_path: Path, event: str
+    ics_file: IcsFile, tmp_path: Path, absence: str
 ) -> None:
-    assert played(ics_file(BOARD, event), tmp_path, "").agenda.next() is None
+    assert played(ics_file(BOARD, absence), tmp_path, "").agenda.next() is None
 
 
 def timed(uid: str, day: int, clock: str, title: str, *lines: str, length: str = "PT1H") -> str:
-    start = f"UID:{uid}\nDTSTART;TZID=Europe/Berlin:202611{day}T{clock}00"
-    return "\n".join([start, f"DURATION:{length}", f"SUMMARY:{title}", *lines])
+    return event(uid, f"202611{day}T{clock}", title, *lines, length=length)
 
 
 JOE = ("ORGANIZER:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
@@ -152,29 +145,22 @@ def test_a_trip_is_one_question_and_what_belongs_to_it_is_kept(
 ) -> None:
     session = played(ics_file(*TRIP, *said), tmp_path, "\n")
 
-    declined = [one.entry.title for outcome in session.outcomes for one in outcome.declined]
-    assert declined == ["Stand-up", "Design review"]
+    assert declined(session) == ["Stand-up", "Design review"]
     assert not session.stopped, "one question, and nothing else was to be asked"
 
 
-def test_what_is_kept_in_an_absence_is_chosen_by_letters(ics_file: IcsFile, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("answers", "left_out"), [("b d\n", ["Meeting 24"]), ("a\nu\nboth\nq\n", [])])
+def test_what_is_kept_in_an_absence_is_chosen_by_letters_and_taken_back_as_a_whole(
+    ics_file: IcsFile, tmp_path: Path, answers: str, left_out: list[str]
+) -> None:
     some = [timed(f"m{day}", day, "0900", f"Meeting {day}") for day in (23, 24, 25)]
-
-    session = played(ics_file(*some, all_day("Annual leave")), tmp_path, "b d\n")
-
-    declined = [one.entry.title for outcome in session.outcomes for one in outcome.declined]
-    assert declined == ["Meeting 24"]
-    assert len({outcome.question.number for outcome in session.outcomes}) == 1
-
-
-def test_an_answer_about_an_absence_is_taken_back_as_a_whole(ics_file: IcsFile, tmp_path: Path) -> None:
-    some = [timed(f"m{day}", day, "0900", f"Meeting {day}") for day in (23, 24, 25)]
-
     pair = [timed(uid, 30, "0900", uid) for uid in ("one", "other")]
 
-    session = played(ics_file(*some, *pair, all_day("Annual leave")), tmp_path, "a\nu\nboth\nq\n")
+    session = played(ics_file(*some, *pair, all_day("Annual leave")), tmp_path, answers)
 
-    assert [outcome.declined for outcome in session.outcomes] == [(), (), ()]
+    assert declined(session) == left_out
+    assert len({outcome.question.number for outcome in session.outcomes}) == 1
+    assert len(session.outcomes) == 3
 
 
 def test_the_rest_is_accepted_at_once_and_teaches_nothing(ics_file: IcsFile, tmp_path: Path) -> None:
@@ -185,3 +171,75 @@ def test_the_rest_is_accepted_at_once_and_teaches_nothing(ics_file: IcsFile, tmp
     assert [len(outcome.declined) for outcome in session.outcomes] == [1, 1, 1]
     with PersonFile(tmp_path / "hub.db", session.person, read_only=True) as known:
         assert len(known.decisions) == 2, "the third was not looked at"
+
+
+# -- drafts ------------------------------------------------------------------------------------------------------------
+
+JOE_ASKS = "ORGANIZER;CN=Joe:mailto:joe@acme.example"
+
+
+def far(uid: str, clock: str, title: str, *lines: str) -> str:
+    """An event on a day for which other times are proposed."""
+    return event(uid, f"20991102T{clock}", title, *lines).replace("SUMMARY:SUMMARY", "SUMMARY")
+
+
+def drafts(path: Path, tmp_path: Path, answers: str = "a\n", **more: Any) -> list[dict[str, Any]]:
+    return played(path, tmp_path, answers, date(2099, 11, 2), **more).other_times()
+
+
+@pytest.mark.parametrize(
+    ("title", "others", "said"),
+    [
+        ("Abstimmung mit dem Vertrieb", "Budget", "Hallo Joe,\nleider kann ich am Montag, 2. November, 10:30 Uhr"),
+        ("SAP", "Vorbereitung der Sitzung", "Hallo Joe,\nleider kann ich am Montag"),
+        ("Réunion avec le client", "Budget", "Je ne peux pas venir à « Réunion avec le client » le lundi 2"),
+        ("Reunión con el cliente", "Budget", "No puedo ir a «Reunión con el cliente» el lunes, 2 de noviembre"),
+        ("Reunión diaria", "Budget", "Hola Joe:\nNo puedo ir a «Reunión diaria»"),
+        ("Riunione con il cliente", "Budget", "Buongiorno Joe,\npurtroppo lunedì 2 novembre alle 10:30"),
+        ("Reunião com o cliente", "Budget", "«Reunião com o cliente» (segunda-feira, 2 de novembro, às 10:30)"),
+        ("Overleg met de klant", "Budget", "Hallo Joe,\nHelaas kan ik op maandag 2 november om 10:30 uur niet bij"),
+        ("Spotkanie z klientem", "Budget", "Dzień dobry,\nniestety nie mogę uczestniczyć w „Spotkanie z klientem”"),
+        ("اجتماع مع العميل", "Budget", "مرحبًا Joe،\nللأسف لا أستطيع حضور «اجتماع مع العميل» يوم الاثنين 2 نوفمبر"),
+        ("お客様との打ち合わせ", "Budget", "Joe様\nお世話になっております。\n申し訳ありませんが、11月2日（月）10:30の"),
+        ("契約確認会議", "Budget", "申し訳ありませんが"),
+        ("고객 회의", "Budget", "Joe 님, 안녕하세요.\n죄송하지만 11월 2일 월요일 10:30에"),
+        ("与客户讨论合同", "Budget", "Joe，您好：\n很抱歉，11月2日（星期一）10:30的“与客户讨论合同”我无法参加"),
+        ("Review", "Spotkanie zespołu", "Dzień dobry"),
+        ("SUMMARY;LANGUAGE=de-DE:Review", "Budget", "Hallo Joe"),
+        ("Review with the client", "Sitzung mit dem Vorstand", 'I can\'t come to "Review with the client" on'),
+        ("SAP", "SAP 2", "Hello Joe"),
+    ],
+)
+def test_a_draft_is_in_the_language_of_the_event_or_else_of_the_calendar(
+    ics_file: IcsFile, tmp_path: Path, title: str, others: str, said: str
+) -> None:
+    (draft,) = drafts(ics_file(far("a", "1000", others), far("b", "1030", title, JOE_ASKS)), tmp_path)
+
+    assert said in draft["message"]
+
+
+def test_each_person_is_written_to_in_one_language_also_where_a_title_is_in_another(
+    ics_file: IcsFile, tmp_path: Path
+) -> None:
+    path = ics_file(
+        far("a", "1000", "Team meeting about the office"),
+        far("b", "1030", "Weekly meeting", JOE_ASKS),
+        far("c", "1300", "Wochenbesprechung mit dem Vertrieb", JOE_ASKS),
+        far("d", "1500", "Angebot für den Kunden", JOE_ASKS),
+        far("e", "1700", "Discuss the offer with the customer"),
+        far("f", "1730", "Point sur le projet avec l'équipe", "ORGANIZER;CN=Mia:mailto:mia@else.example"),
+    )
+
+    greetings = [one["message"].partition("\n")[0] for one in drafts(path, tmp_path, "a\na\n")]
+    assert greetings == ["Hallo Joe,", "Bonjour Mia,"]
+
+
+def test_drafts_are_about_what_is_there_when_they_are_written(ics_file: IcsFile, tmp_path: Path) -> None:
+    a, b, new = far("a", "1000", "Review"), far("b", "1030", "Call", JOE_ASKS), far("c", "1100", "New")
+
+    (draft,) = drafts(ics_file(a, b), tmp_path / "1", meanwhile=lambda: ics_file(a, b, new))
+    moved = drafts(ics_file(a, b), tmp_path / "2", meanwhile=lambda: ics_file(a, b.replace("T1030", "T1130")))
+    deleted = drafts(ics_file(a, b), tmp_path / "3", meanwhile=lambda: ics_file(a))
+
+    assert draft["to"][11:16] in ("09:00", "12:00"), "a time that was taken meanwhile is not proposed"
+    assert moved == deleted == []

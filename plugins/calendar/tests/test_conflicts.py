@@ -36,25 +36,26 @@ def groups(found: Session, keep: int = 0) -> list[str]:
     return shown
 
 
-def test_events_that_only_touch_are_in_nobodys_way(ics_file: IcsFile) -> None:
-    assert groups(session(ics_file(at("0900", "1000", "a"), at("1000", "1100", "b")))) == []
+CHAIN = [at("0900", "1000", "a"), at("0930", "1100", "b"), at("1030", "1130", "c")]
 
 
-def test_of_a_chain_the_middle_one_is_asked_about_only_while_it_is_kept(ics_file: IcsFile) -> None:
-    chain = (at("0900", "1000", "a"), at("0930", "1100", "b"), at("1030", "1130", "c"))
-
-    assert groups(session(ics_file(*chain)), keep=0) == ["a b"]
-    assert groups(session(ics_file(*chain)), keep=1) == ["a b", "b c"]
-
-
-def test_of_more_than_five_the_one_that_is_kept_meets_the_rest(ics_file: IcsFile) -> None:
-    seven = [at("0900", "1000", letter) for letter in "abcdefg"]
-
-    assert groups(session(ics_file(*seven))) == ["a b c d e", "a f g"]
+@pytest.mark.parametrize(
+    ("events", "keep", "asked"),
+    [
+        ([at("0900", "1000", "a"), at("1000", "1100", "b")], 0, []),  # they only touch
+        (CHAIN, 0, ["a b"]),
+        (CHAIN, 1, ["a b", "b c"]),
+        ([at("0900", "1000", letter) for letter in "abcdefg"], 0, ["a b c d e", "a f g"]),
+    ],
+)
+def test_what_is_asked_about_together_depends_on_what_is_kept(
+    ics_file: IcsFile, events: list[str], keep: int, asked: list[str]
+) -> None:
+    assert groups(session(ics_file(*events)), keep) == asked
 
 
 def test_what_was_left_side_by_side_is_not_asked_about_again(ics_file: IcsFile) -> None:
-    found = session(ics_file(at("0900", "1000", "a"), at("0930", "1030", "b"), at("1000", "1100", "c")))
+    found = session(ics_file(*CHAIN))
 
     first = found.agenda.next()
     assert first is not None

@@ -1,4 +1,4 @@
-"""Whose an event is in a shared calendar, what people keep in general, and when events are."""
+"""Whose an event is in a shared calendar, what people keep in general, when they are, and what is known of a person."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from agentfw_calendar.deciding.people import People
+from agentfw_calendar.ics.ics_events import Party
 
 IcsFile = Callable[..., Path]
 Calendar = Callable[..., Any]
@@ -37,55 +40,41 @@ def titles(answer: Any) -> list[list[str]]:
     return [[event["title"] for event in one["events"]] for one in answer["conflicts"]]
 
 
-def test_who_goes_is_asked_once_and_remembered(decide: Calendar, ics_file: IcsFile) -> None:
+def test_who_goes_is_asked_once_remembered_and_can_be_taken_back(
+    calendar: Calendar, decide: Calendar, ics_file: IcsFile
+) -> None:
     path = ics_file(*FAMILY[:3])
 
     first = decide(path, answers="n\nme\n")
     again = decide(path)
+    calendar("undo", "--all")
 
     assert titles(first) == titles(again) == [], "two children at two places are no choice"
-    assert not first["stopped"]
-    assert not again["stopped"]
+    assert (first["stopped"], again["stopped"]) == (False, False)
+    assert decide(path, answers="q\n")["stopped"]
 
 
-def test_who_has_to_be_at_both_is_asked_which(decide: Calendar, ics_file: IcsFile) -> None:
-    answer = decide(ics_file(*FAMILY[:2]), answers="me\nme\na series\n")
+def test_who_has_to_be_at_both_is_asked_which_and_what_is_unclear_is_left_alone(
+    decide: Calendar, ics_file: IcsFile
+) -> None:
+    path = ics_file(*FAMILY[:2])
 
-    assert titles(answer) == [["Lily swimming", "Tom football"]] * 3
+    assert decide(path, answers="s\ns\ns\n")["declined"] == 0
+    assert titles(decide(path, answers="me\nme\na series\n")) == [["Lily swimming", "Tom football"]] * 3
 
 
-def test_what_is_unclear_is_left_alone(decide: Calendar, ics_file: IcsFile) -> None:
-    assert decide(ics_file(*FAMILY[:2]), answers="s\ns\ns\n")["declined"] == 0
-
-
-def test_a_name_in_the_persons_file_is_asked_about_also_by_itself(
+def test_a_name_in_the_persons_file_is_asked_about_also_by_itself_and_a_childs_calendar_is_theirs(
     decide: Calendar, ics_file: IcsFile, tmp_path: Path
 ) -> None:
     (tmp_path / "people.toml").write_text('[me]\nfamily = ["Lily"]\n')
-
-    answer = decide(ics_file(*FAMILY[2:]), "--people", "people.toml", answers="n\n")
-
-    assert titles(answer) == []
-    assert not answer["stopped"]
-
-
-def test_two_calendars_of_children_are_two_peoples(decide: Calendar, ics_file: IcsFile) -> None:
     lily = ics_file(event("a", 2, "1600", "Swimming"), head="X-WR-CALNAME:Lily", name="lily.ics")
     tom = ics_file(event("b", 2, "1630", "Football"), head="X-WR-CALNAME:Tom", name="tom.ics")
 
-    answer = decide(lily, tom, answers="n\nn\n")
+    named = decide(ics_file(*FAMILY[2:]), "--people", "people.toml", answers="n\n")
+    owned = decide(lily, tom, answers="n\nn\n")
 
-    assert titles(answer) == []
-    assert not answer["stopped"]
-
-
-def test_who_goes_can_be_taken_back(calendar: Calendar, decide: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(*FAMILY[:2])
-    decide(path, answers="n\n")
-
-    calendar("undo", "--all")
-
-    assert decide(path, answers="q\n")["stopped"]
+    assert titles(named) == titles(owned) == []
+    assert (named["stopped"], owned["stopped"]) == (False, False)
 
 
 @pytest.mark.parametrize(
@@ -106,16 +95,11 @@ def test_what_most_people_keep_is_proposed_at_first(decide: Calendar, ics_file: 
 
 
 def test_what_is_always_kept_is_proposed_after_few_answers(decide: Calendar, ics_file: IcsFile) -> None:
-    pairs = [
-        one
-        for week in range(3)
-        for one in (
-            event(f"a{week}", 2 + 7 * week, "1000", "Budget", "ORGANIZER:mailto:maria@lab.example"),
-            event(f"b{week}", 2 + 7 * week, "1030", "Vivarium"),
-        )
-    ]
+    days = (2, 9, 16)
+    budgets = [event(f"a{day}", day, "1000", "Budget", "ORGANIZER:mailto:maria@lab.example") for day in days]
+    others = [event(f"b{day}", day, "1030", "Vivarium") for day in days]
 
-    answer = decide(ics_file(*pairs), answers="Vivarium\nVivarium\n\n")
+    answer = decide(ics_file(*budgets, *others), answers="Vivarium\nVivarium\n\n")
 
     last = answer["conflicts"][-1]
     assert last["proposed"] == "B"
@@ -123,18 +107,15 @@ def test_what_is_always_kept_is_proposed_after_few_answers(decide: Calendar, ics
 
 
 def test_what_is_likely_is_asked_about_at_once_and_corrected_by_letter(decide: Calendar, ics_file: IcsFile) -> None:
-    pairs = [
-        one
-        for day in range(2, 16)
-        for one in (event(f"a{day}", day, "1000", "Vivarium"), event(f"b{day}", day, "1030", "Budget"))
-    ]
-    path = ics_file(*pairs)
+    days = range(2, 16)
+    kept = [event(f"a{day}", day, "1000", "Vivarium") for day in days]
+    path = ics_file(*kept, *(event(f"b{day}", day, "1030", "Budget") for day in days))
     decide(path, "--days", "11", answers="a\n" * 11)
 
     answer = decide(path, answers="c\n")
 
-    kept = [one["kept"] for one in answer["conflicts"] if not one["decided_before"]]
-    assert kept == ["A", "B", "A"], "one answer about three"
+    asked = [one["kept"] for one in answer["conflicts"] if not one["decided_before"]]
+    assert asked == ["A", "B", "A"], "one answer about three"
 
 
 @pytest.mark.parametrize(
@@ -157,10 +138,13 @@ def test_another_time_is_one_at_which_such_events_are(
     assert earliest <= other["to"][11:16] <= latest
 
 
-def test_nobody_is_told_to_move_a_concert(decide: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(event("a", 6, "1900", "Kept"), event("b", 6, "1900", "Concert"))
+def test_nobody_is_told_to_move_a_concert_and_a_choir_has_its_evening(decide: Calendar, ics_file: IcsFile) -> None:
+    concert = ics_file(event("a", 6, "1900", "Kept"), event("b", 6, "1900", "Concert"))
+    assert decide(concert, answers="Kept\n")["other_times"] == []
 
-    assert decide(path, answers="Kept\n")["other_times"] == []
+    choir = ics_file(event("choir", 2, "1900", "Choir", WEEKLY), event("parents", 2, "1900", "Parents evening"))
+    answer = decide(choir, answers="Parents evening\n")
+    assert (answer["declined"], answer["other_times"]) == (1, [])
 
 
 @pytest.mark.parametrize("by_hand", ["moved", "deleted", "declined"])
@@ -198,9 +182,108 @@ def test_a_parents_leave_cancels_no_childs_club_and_moves_no_daily_meeting(
     assert [one["title"] for one in answer["other_times"]] == ["Project kickoff"]
 
 
-def test_a_choir_has_its_evening_and_is_not_the_persons_to_move(decide: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(event("choir", 2, "1900", "Choir", WEEKLY), event("parents", 2, "1900", "Parents evening"))
+# -- what is known of a person, in sentences with the decisions behind them --------------------------------------------
 
-    answer = decide(path, answers="Parents evening\n")
+BOSS = ("ORGANIZER:mailto:maria@lab.example", "ATTENDEE:mailto:ana@lab.example")
+CLIENT = ("ORGANIZER:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
 
-    assert (answer["declined"], answer["other_times"]) == (1, [])
+
+@pytest.fixture
+def known(calendar: Calendar, tmp_path: Path) -> Calendar:
+    """Decide with a file that says who is who."""
+    (tmp_path / "people.toml").write_text('"maria@lab.example" = "superior"\n"acme.example" = "client"\n')
+    return lambda *words, answers="": calendar(
+        "decide", *words, "--people", "people.toml", answers=answers, since="2099-11-23"
+    )
+
+
+def clashes(count: int) -> list[str]:
+    days = range(23, 23 + count)
+    boss = [event(f"a{day}", day, "1000", f"Talk {day}", *BOSS) for day in days]
+    return [*boss, *(event(f"b{day}", day, "1030", f"Acme {day}", *CLIENT) for day in days)]
+
+
+def test_what_is_known_is_said_with_the_decisions_behind_it(
+    calendar: Calendar, known: Calendar, ics_file: IcsFile
+) -> None:
+    known(ics_file(*clashes(5)), answers="b\nb: they pay\na\nb\nb\n")
+
+    told = calendar("me")
+
+    first = next(one for one in told["sentences"] if (one["first"], one["second"]) == ("who=client", "who=superior"))
+    assert first["sentence"] == "clients before superiors: 4 of 5 times"
+    assert first["decisions"][1].endswith('Acme 24, and not Talk 24. "they pay"')
+    assert sum(week["proposed"] for week in told["weeks"]) == 5
+
+
+def listed(calendar: Calendar, path: Path, *words: str) -> list[str]:
+    return [
+        next(event["title"] for event in one["events"] if event["letter"] == one["proposed"])
+        for one in calendar("list", path, "--people", "people.toml", *words, since="2099-11-23")["conflicts"]
+    ]
+
+
+def test_a_sentence_is_pinned_corrected_and_forgotten_and_decides_what_is_proposed(
+    calendar: Calendar, known: Calendar, ics_file: IcsFile
+) -> None:
+    known(ics_file(*clashes(3)), answers="b\nb\nb\n")
+    new = ics_file(*(text.replace("UID:", "UID:new").replace("209911", "209912") for text in clashes(1)))
+    before = listed(calendar, new, "--days", "60")
+    number = next(one["number"] for one in calendar("me")["sentences"] if one["first"] == "who=client")
+
+    pinned = calendar("me", "--pin", number)["sentences"][0]
+    corrected = calendar("me", "--correct", 1)["sentences"]
+    after = listed(calendar, new, "--days", "60")
+    forgotten = calendar("me", "--forget", 1)
+
+    assert pinned["sentence"] == "clients before superiors: pinned, 3 of 3 times"
+    assert corrected[0]["sentence"] == "superiors before clients: pinned, not decided yet"
+    assert sum(one["pinned"] for one in corrected) == 1
+    assert forgotten["sentences"] == []
+    assert (before, after) == (["Acme 23"], ["Talk 23"])
+    assert "there is no sentence 9" in calendar("me", "--forget", 9, code=2)
+
+
+ONE_TO_ONE = event("o", 23, "1000", "1:1 with Maria", "RRULE:FREQ=WEEKLY", *BOSS)
+
+
+@pytest.mark.parametrize(
+    ("title", "lines"),
+    [
+        ("Dentist", ()),
+        ("Rendez-vous chez le médecin", ()),
+        ("Médico", ()),
+        ("Parents evening", ()),
+        ("Cumpleaños de mi hija", ()),
+        ("Dinner", ("ORGANIZER;CN=Rui Costa:mailto:rui@gmail.com", "ATTENDEE:mailto:ana.costa@lab.example")),
+    ],
+)
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("other", [ONE_TO_ONE, event("c", 23, "1000", "Review with Acme", *CLIENT)])
+def test_health_and_family_come_first_until_somebody_says_otherwise(
+    calendar: Calendar,
+    ics_file: IcsFile,
+    title: str,
+    lines: tuple[str, ...],
+    other: str,
+) -> None:
+    path = ics_file(event("p", 23, "1030", title, *lines), other)
+    owner = "ana.costa@lab.example" if lines else "ana@lab.example"
+
+    assert listed(calendar, path, "--days", "5", "--me", owner) == [title]
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "relation"),
+    [
+        ("rui@gmail.com", "Rui Costa", "family"),
+        ("rui.costa@gmx.de", "", "family"),
+        ("mia@gmail.com", "Mia Lang", "friend"),
+        ("joe@acme.example", "Joe Costa", "partner"),
+        ("bob@lab.example", "Bob", "peer"),
+    ],
+)
+def test_a_private_mailbox_is_no_partner(address: str, name: str, relation: str) -> None:
+    party = Party(address, name, "INDIVIDUAL", "REQ-PARTICIPANT", "ACCEPTED")
+
+    assert People("ana.costa@lab.example", {}).relation(party) == relation

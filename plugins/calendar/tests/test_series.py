@@ -10,22 +10,15 @@ import pytest
 
 from agentfw_calendar.ics.ics_marking import DECLINED
 
+from .events import event
+
 IcsFile = Callable[..., Path]
 Decide = Callable[..., Any]
 
 # In the far future, because nothing is proposed for what is past.
-STANDUP = """UID:standup
-DTSTART;TZID=Europe/Berlin:20991104T090000
-DTEND;TZID=Europe/Berlin:20991104T100000
-RRULE:FREQ=WEEKLY
-SUMMARY:Standup"""
-CLIENT = """UID:client
-DTSTART;TZID=Europe/Berlin:20991104T093000
-DTEND;TZID=Europe/Berlin:20991104T103000
-RRULE:FREQ=WEEKLY
-SUMMARY:Call with Acme
-ORGANIZER;CN=Joe:mailto:joe@acme.example
-ATTENDEE:mailto:ana@lab.example"""
+WEEKLY, JOE = "RRULE:FREQ=WEEKLY", ("ORGANIZER;CN=Joe:mailto:joe@acme.example", "ATTENDEE:mailto:ana@lab.example")
+STANDUP = event("standup", "20991104T0900", "Standup", WEEKLY)
+CLIENT = event("client", "20991104T0930", "Call with Acme", WEEKLY, *JOE)
 
 
 def moved(event: str, day: int, line: str) -> str:
@@ -43,27 +36,9 @@ def decide(calendar: Decide) -> Decide:
     return call
 
 
-def test_a_decision_about_an_unlike_date_does_not_replace_the_one_for_the_series(
-    decide: Decide, ics_file: IcsFile
-) -> None:
-    decide(ics_file(STANDUP, CLIENT), "b always\n")
-    unlike = moved("client", 11, "093000\nDURATION:PT1H\nSUMMARY:Lunch at Acme")
-    asked = decide(ics_file(STANDUP, CLIENT, unlike), "a always\n", "2099-11-09", 7)
-
-    later = decide(ics_file(STANDUP, CLIENT), "", "2099-11-16", 7)
-
-    assert [one["decided_before"] for one in asked["conflicts"]] == [False]
-    assert [(one["decided_before"], one["kept"]) for one in later["conflicts"]] == [(True, "B")]
-
-
-@pytest.mark.parametrize(
-    "answer", ["b series", "b: series", "b, this series", "b immer", "b always: they pay", "b toujours"]
-)
+@pytest.mark.parametrize("answer", ["b series", "b, this series", "b immer", "b always: they pay", "b toujours"])
 def test_a_decision_for_a_series_holds_in_later_weeks_too(decide: Decide, ics_file: IcsFile, answer: str) -> None:
     path = ics_file(STANDUP, CLIENT)
-    if answer == "b: series":
-        assert not decide(path, "b: series\n")["conflicts"][0]["scope"], "behind a colon it is a reason"
-        return
 
     first = decide(path, f"{answer}\n")
     later = decide(path, "", "2099-11-16")
@@ -83,13 +58,17 @@ def test_keep_both_declines_nothing_and_is_not_asked_again(decide: Decide, ics_f
     assert later["declined"] == 0
 
 
-def test_a_date_that_is_unlike_the_others_is_asked_about(decide: Decide, ics_file: IcsFile) -> None:
-    decide(ics_file(STANDUP, CLIENT), "b series\n")
+def test_a_date_that_is_unlike_the_others_is_asked_about_and_replaces_no_decision(
+    decide: Decide, ics_file: IcsFile
+) -> None:
+    decide(ics_file(STANDUP, CLIENT), "b always\n")
     retitled = moved("client", 18, "093000\nDURATION:PT1H\nSUMMARY:Crisis call with Acme")
     later = moved("client", 25, "091500\nDURATION:PT1H\nSUMMARY:Call with Acme")
 
-    answer = decide(ics_file(STANDUP, CLIENT, retitled, later), "s\ns\n", "2099-11-16")
+    answer = decide(ics_file(STANDUP, CLIENT, retitled, later), "a always\ns\n", "2099-11-16")
+    others = decide(ics_file(STANDUP, CLIENT), "", "2099-12-07", 7)
 
+    assert [(one["decided_before"], one["kept"]) for one in others["conflicts"]] == [(True, "B")]
     assert [one["decided_before"] for one in answer["conflicts"]] == [False, False]
     changed = [words for one in answer["conflicts"] for words in one["changed"]]
     assert '"Call with Acme" is now called "Crisis call with Acme"' in changed
@@ -97,8 +76,8 @@ def test_a_date_that_is_unlike_the_others_is_asked_about(decide: Decide, ics_fil
 
 
 def test_always_holds_for_new_events_of_the_same_titles_and_not_for_others(decide: Decide, ics_file: IcsFile) -> None:
-    single = [event.replace("RRULE:FREQ=WEEKLY\n", "") for event in (STANDUP, CLIENT)]
-    next_week = [event.replace("UID:", "UID:new-").replace("20991104", "20991111") for event in single]
+    single = [one.replace("\nRRULE:FREQ=WEEKLY", "") for one in (STANDUP, CLIENT)]
+    next_week = [one.replace("UID:", "UID:new-").replace("20991104", "20991111") for one in single]
     other = next_week[1].replace("joe@acme", "mia@acme")
     decide(ics_file(*single), "b always\n")
 
@@ -109,21 +88,25 @@ def test_always_holds_for_new_events_of_the_same_titles_and_not_for_others(decid
     assert different["conflicts"] == [], "asked, and nobody answers"
 
 
-def test_one_draft_for_a_series_and_none_in_later_sessions(decide: Decide, ics_file: IcsFile) -> None:
+def test_one_draft_for_a_series_and_none_in_later_sessions_or_for_what_is_past(
+    decide: Decide, ics_file: IcsFile
+) -> None:
     path = ics_file(STANDUP, CLIENT)
-
     first = decide(path, "a series\n")
     later = decide(path, "", "2099-11-16")
+
+    past = [one.replace("\nRRULE:FREQ=WEEKLY", "").replace("2099", "2020") for one in (STANDUP, CLIENT)]
+    long_ago = decide(ics_file(*past), "a\n", "2020-11-02")
 
     (draft,) = first["other_times"]
     assert draft["message"].count("Call with Acme") == 1
     assert len(draft["dates"]) == 2
-    assert later["declined"] == 2
-    assert later["other_times"] == []
+    assert (later["declined"], later["other_times"]) == (2, [])
+    assert (long_ago["declined"], long_ago["other_times"]) == (1, [])
 
 
 def test_moving_the_series_asks_for_a_time_that_is_free_every_week(decide: Decide, ics_file: IcsFile) -> None:
-    busy = "UID:x\nDTSTART;TZID=Europe/Berlin:20991111T100000\nDURATION:PT2H\nSUMMARY:Visit"
+    busy = event("x", "20991111T1000", "Visit", length="PT2H")
 
     answer = decide(ics_file(STANDUP, CLIENT, busy), "a move\n", days=12)
 
@@ -136,9 +119,12 @@ def test_moving_the_series_asks_for_a_time_that_is_free_every_week(decide: Decid
     [("b always on time", '"always" may be how far it holds'), ("b series", "none of these is part of a series")],
 )
 def test_what_is_unclear_is_asked_for_again(decide: Decide, ics_file: IcsFile, answer: str, said: str) -> None:
-    single = [event.replace("RRULE:FREQ=WEEKLY\n", "") for event in (STANDUP, CLIENT)]
+    single = [one.replace("\nRRULE:FREQ=WEEKLY", "") for one in (STANDUP, CLIENT)]
 
     assert said in decide(ics_file(*single), f"{answer}\n", code=2)
+    assert not decide(ics_file(STANDUP, CLIENT), "b: series\n")["conflicts"][0]["scope"], (
+        "behind a colon it is a reason"
+    )
 
 
 def test_undoing_a_date_of_a_series_keeps_the_decision_for_the_others(
@@ -150,12 +136,3 @@ def test_undoing_a_date_of_a_series_keeps_the_decision_for_the_others(
     calendar("undo", "Standup", "--on", "2099-11-11")
 
     assert [one["decided_before"] for one in decide(path, "s\n", days=28)["conflicts"]] == [True, False, True, True]
-
-
-def test_nothing_is_proposed_for_what_is_past(decide: Decide, ics_file: IcsFile) -> None:
-    past = [event.replace("RRULE:FREQ=WEEKLY\n", "").replace("2099", "2020") for event in (STANDUP, CLIENT)]
-
-    answer = decide(ics_file(*past), "a\n", "2020-11-02")
-
-    assert answer["declined"] == 1
-    assert answer["other_times"] == []

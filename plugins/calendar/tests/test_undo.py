@@ -6,8 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentfw_calendar.ics.ics_lines import FileLines
 from agentfw_calendar.ics.ics_marking import DECLINED, Mark, unmarked
+
+from .events import event
 
 IcsFile = Callable[..., Path]
 Calendar = Callable[..., Any]
@@ -23,18 +27,11 @@ BEGIN:VALARM
 ACTION:DISPLAY
 TRIGGER:-PT15M
 END:VALARM"""
-CALL = """UID:call
-DTSTART:20261123T093000Z
-DURATION:PT1H
-TRANSP:OPAQUE
-SUMMARY:Call with Acme
-SEQUENCE:4
-X-SOMETHING:of another program
-ATTENDEE;PARTSTAT=NEEDS-ACTION;CN=Ana:mailto:ana@lab.example"""
-DENTIST = """UID:dentist
-DTSTART;TZID=Europe/Berlin:20261130T103000
-DTEND;TZID=Europe/Berlin:20261130T113000
-SUMMARY:Dentist"""
+MORE = ("TRANSP:OPAQUE", "SEQUENCE:4", "X-SOMETHING:of another program")
+CALL = event(
+    "call", "20261123T0930Z", "Call with Acme", *MORE, "ATTENDEE;PARTSTAT=NEEDS-ACTION;CN=Ana:mailto:ana@lab.example"
+)
+DENTIST = event("dentist", "20261130T1030", "Dentist")
 
 
 def test_undo_restores_the_file_byte_for_byte_and_the_conflicts_are_asked_again(
@@ -55,8 +52,9 @@ def test_undo_restores_the_file_byte_for_byte_and_the_conflicts_are_asked_again(
 
 
 def test_an_event_right_behind_a_series_is_restored_by_itself(calendar: Calendar, ics_file: IcsFile) -> None:
-    other = "UID:lunch\nDTSTART:20261123T094500Z\nDURATION:PT1H\nSUMMARY:Lunch"
-    path = ics_file(GROUP, CALL, other)  # the declined date of the group is written between the two
+    path = ics_file(
+        GROUP, CALL, event("lunch", "20261123T0945Z", "Lunch")
+    )  # the declined date of the group is written between the two
     decided = Path(calendar("decide", path, answers="Lunch\n")["outputs"][0])
     assert decided.read_text().count(DECLINED) == 2
 
@@ -65,33 +63,30 @@ def test_an_event_right_behind_a_series_is_restored_by_itself(calendar: Calendar
     assert decided.read_bytes() == path.read_bytes()
 
 
-def test_one_event_is_undone_and_the_others_stay_declined(calendar: Calendar, ics_file: IcsFile) -> None:
+def test_one_event_or_the_last_session_is_undone_and_the_others_stay_declined(
+    calendar: Calendar, ics_file: IcsFile
+) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])
 
     calendar("undo", "call with")
-    again = calendar("decide", path)
-
     assert decided.read_text().count(DECLINED) == 1
-    assert again["conflicts"] == [], "the first is asked about, and nobody answers"
+    assert calendar("decide", path)["conflicts"] == [], "the first is asked about, and nobody answers"
     assert calendar("undo", "--list")[0]["title"] == "Group meeting"
 
-
-def test_only_the_last_session_is_undone(calendar: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(GROUP, CALL, DENTIST)
     calendar("decide", path, answers="a\n")
-    calendar("decide", path, answers="b\n")
-
     undone = calendar("undo")
+    assert [one["title"] for one in undone["restored"]] == ["Call with Acme"], "what the last session declined"
+    assert decided.read_text().count(DECLINED) == 1
 
-    assert [one["title"] for one in undone["restored"]] == ["Group meeting"]
-    assert (path.parent / "my.decided.ics").read_text().count(DECLINED) == 1
 
-
-def test_what_others_changed_in_the_new_file_stays(calendar: Calendar, ics_file: IcsFile) -> None:
+def test_what_others_changed_in_the_new_file_stays_and_a_date_of_a_series_has_its_alarm_again(
+    calendar: Calendar, ics_file: IcsFile
+) -> None:
     path = ics_file(GROUP, CALL, DENTIST)
     decided = Path(calendar("decide", path, answers="a\nb\n")["outputs"][0])
-    decided.write_bytes(decided.read_bytes().replace(b"SUMMARY:Call with Acme", b"SUMMARY:Call with Acme and Mia"))
+    text = decided.read_text().replace("SUMMARY:Call with Acme", "SUMMARY:Call with Acme and Mia")
+    decided.write_bytes(text.replace("RECURRENCE-ID", "LOCATION:Room 9\nRECURRENCE-ID").replace("\n", "\r\n").encode())
 
     calendar("undo")
 
@@ -99,19 +94,6 @@ def test_what_others_changed_in_the_new_file_stays(calendar: Calendar, ics_file:
     assert b"SUMMARY:Call with Acme and Mia" in new
     assert {line for line in old if line not in new} == {b"SUMMARY:Call with Acme", b"SEQUENCE:4"}
     assert not [line for line in new if b"DECLINED" in line or b"TRANSPARENT" in line]
-
-
-def test_a_declined_date_of_a_series_that_others_changed_has_its_alarm_again(
-    calendar: Calendar, ics_file: IcsFile
-) -> None:
-    path = ics_file(GROUP, CALL)
-    calendar("decide", path, answers="b")
-    decided = path.with_suffix(".decided.ics")
-    before, _, declined = decided.read_text().partition("RECURRENCE-ID")
-    decided.write_bytes(f"{before}LOCATION:Room 9\r\nRECURRENCE-ID{declined}".encode())
-
-    calendar("undo")
-
     (date,) = [one for one in FileLines(decided.read_bytes()).blocks("VEVENT") if one.lines_of("RECURRENCE-ID")]
     assert (date.first_text("LOCATION"), date.first_text("TRANSP")) == ("Room 9", "")
     assert [alarm.first_text("TRIGGER") for alarm in date.inner] == ["-PT15M"]
@@ -130,24 +112,17 @@ def test_a_file_that_another_program_changed_is_not_overwritten(calendar: Calend
     assert Path(second).read_text().count(DECLINED) == 2
 
 
-def test_one_file_goes_on_and_knows_earlier_weeks(calendar: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(GROUP, CALL, DENTIST)
-    calendar("decide", path, "--days", "5", answers="a\n")
+@pytest.mark.parametrize(("title", "declined"), [("Acme", 2), ("Acme and the CEO", 1)])
+def test_one_file_goes_on_with_those_of_earlier_weeks_whose_conflict_is_still_there(
+    calendar: Calendar, ics_file: IcsFile, title: str, declined: int
+) -> None:
+    calendar("decide", ics_file(GROUP, CALL, DENTIST), "--days", "5", answers="a\n")
+    path = ics_file(GROUP, CALL.replace("Acme", title), DENTIST)
 
     (written,) = calendar("decide", path, answers="b\n", since="2026-11-28")["outputs"]
 
     assert Path(written).name == "my.decided.ics"
-    assert Path(written).read_text().count(DECLINED) == 2
-
-
-def test_a_decline_of_an_earlier_week_is_dropped_if_its_conflict_is_gone(calendar: Calendar, ics_file: IcsFile) -> None:
-    path = ics_file(GROUP, CALL, DENTIST)
-    calendar("decide", path, "--days", "5", answers="a\n")
-    path = ics_file(GROUP, CALL.replace("Acme", "Acme and the CEO"), DENTIST)
-
-    (written,) = calendar("decide", path, answers="b\n", since="2026-11-28")["outputs"]
-
-    assert Path(written).read_text().count(DECLINED) == 1
+    assert Path(written).read_text().count(DECLINED) == declined
 
 
 def test_a_mark_that_somebody_else_removed_is_not_undone_again() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -62,10 +63,6 @@ def host() -> Host:
     return Host.load()
 
 
-class Interrupted(Exception):
-    pass
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     """A loop of two variants that was not disturbed."""
@@ -82,13 +79,13 @@ def test_a_loop_that_is_interrupted_anywhere_goes_on_and_has_the_same_table(tmp_
     def stop(text: str, done: int, of: int) -> None:
         if text not in phases:
             phases.append(text)
-            raise Interrupted
+            raise KeyboardInterrupt
 
     for _ in range(20):
         try:
             again = Loop.at(tmp_path / "again", chosen, 1).do(host(), stop)
             break
-        except Interrupted:
+        except KeyboardInterrupt:
             continue
 
     assert phases == [
@@ -160,19 +157,14 @@ def _names(data: bytes, user: str) -> bool:
 
 
 @pytest.mark.slow
-def test_data_elsewhere_is_not_deleted(tmp_path: Path, whole: tuple[Path, Result]) -> None:
-    """The copy of a loop whose runs still name the stores of the original."""
-    shutil.copytree(whole[0], tmp_path / "loop")
+def test_nothing_is_forgotten_of_data_elsewhere_or_in_a_loop_that_is_not_complete(
+    tmp_path: Path, whole: tuple[Path, Result]
+) -> None:
+    shutil.copytree(whole[0], tmp_path / "loop")  # its runs still name the stores of the original
 
     with pytest.raises(UsageError, match="memory skillgraph has its data in"):
         forget(tmp_path / "loop", "train 1", host())
-
-
-@pytest.mark.slow
-def test_nothing_is_forgotten_in_a_loop_that_is_not_complete(tmp_path: Path, whole: tuple[Path, Result]) -> None:
-    shutil.copytree(whole[0], tmp_path / "loop")
     next((tmp_path / "loop/cells/P0-1/exam").glob("*/summary.json")).unlink()
-
     with pytest.raises(UsageError, match="is not complete"):
         forget(tmp_path / "loop", "train 1", host())
 
@@ -181,7 +173,6 @@ COMMAND = """
 import json, sys
 from pathlib import Path
 from agentfw import Host
-from agentfw.host import HostOptions
 from agentfw_papers.loops import Loop, LoopSpec
 spec = LoopSpec.model_validate(json.loads(sys.argv[2]))
 Loop.at(Path(sys.argv[1]), spec, 1).do(Host.load())
@@ -208,21 +199,18 @@ def test_a_loop_that_is_killed_has_the_same_table(tmp_path: Path, whole: tuple[P
 
 @pytest.mark.slow
 def test_the_exam_works_on_a_copy_of_what_was_learned(whole: tuple[Path, Result]) -> None:
-    before, after = (_users(whole[0] / "cells" / "P0-1" / store) for store in ("store", "exam-store"))
+    def users(store: str) -> set[str]:
+        with sqlite3.connect(whole[0] / "cells" / "P0-1" / store / "skills.db") as connection:
+            found = connection.execute("SELECT name FROM node WHERE kind = 'user' AND name LIKE '% %'")
+            return {name for (name,) in found}
 
+    before = users("store")
     assert before
     assert all(user.startswith("train") for user in before)
-    assert before < after
+    assert before < users("exam-store")
 
 
-def _users(store: Path) -> set[str]:
-    import sqlite3
-
-    with sqlite3.connect(store / "skills.db") as connection:
-        return {name for (name,) in connection.execute("SELECT name FROM node WHERE kind = 'user' AND name LIKE '% %'")}
-
-
-def test_a_wrong_variant_is_an_error_before_anything_is_played(tmp_path: Path) -> None:
+def test_a_wrong_variant_or_contrast_is_an_error_before_anything_is_played() -> None:
     wrong = {"about": "a typo", "set": ["memory.skillgraph.ablatoin=A1"]}
 
     with pytest.raises(SettingsError, match=r"variant X, live.*ablatoin"):
@@ -231,6 +219,12 @@ def test_a_wrong_variant_is_an_error_before_anything_is_played(tmp_path: Path) -
         spec().chosen(["A2"])
     assert "A1" in refused.value.fix
     spec().check(host())
+    with pytest.raises(ValueError, match=r'names "Ful".*did you mean "Full"'):
+        spec(contrasts={"wrong": {"about": "a typo", "plus": ["Ful"], "minus": ["A1"]}})
+    assert spec().chosen(["A1"]).contrasts == {}
+    world = CliRunner().invoke(cli, ["loop", "inbox"], standalone_mode=False).exception
+    assert isinstance(world, UsageError)
+    assert "assistant" in world.fix, "the worlds that have a loop"
 
 
 def test_a_variant_replaces_a_component_and_then_sets_what_a_phase_needs_of_it() -> None:
@@ -254,8 +248,8 @@ def test_a_folder_belongs_to_one_loop_and_takes_more_variants(tmp_path: Path) ->
         Loop.at(tmp_path, spec(variants={**SPEC["variants"], "A1": {"about": "something else"}}), 1)
 
 
-def records(values: dict[str, list[float]], *, seed: int = 1) -> list[tuple[int, dict[str, Any]]]:
-    return [(seed, {"user": user, "outcome": {"judge": value}}) for user, some in values.items() for value in some]
+def records(values: dict[str, list[float]]) -> list[tuple[int, dict[str, Any]]]:
+    return [(1, {"user": user, "outcome": {"judge": value}}) for user, some in values.items() for value in some]
 
 
 def test_variants_are_compared_user_by_user() -> None:
@@ -274,16 +268,3 @@ def test_variants_are_compared_user_by_user() -> None:
     assert less.differences["judge"].difference.count == 8
     assert less.corrected == pytest.approx(2 * less.differences["judge"].p_value)
     assert holm([0.5, 0.9]) == [1.0, 1.0]
-
-
-def test_a_contrast_of_a_variant_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r'names "Ful".*did you mean "Full"'):
-        spec(contrasts={"wrong": {"about": "a typo", "plus": ["Ful"], "minus": ["A1"]}})
-    assert spec().chosen(["A1"]).contrasts == {}
-
-
-def test_a_world_without_a_loop_is_named(tmp_path: Path) -> None:
-    result = CliRunner().invoke(cli, ["loop", "inbox"], standalone_mode=False)
-
-    assert isinstance(result.exception, UsageError)
-    assert "assistant" in result.exception.fix

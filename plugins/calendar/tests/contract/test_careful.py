@@ -1,4 +1,4 @@
-"""What a session doesn't do: learn from itself, show files or titles to others, or change anything on --list."""
+"""What a session doesn't do: learn from itself, show files or titles to others, or decide about what has changed."""
 
 from __future__ import annotations
 
@@ -14,30 +14,19 @@ from typing import Any
 
 import pytest
 
+from ..events import event
+
 pytest.importorskip("icalendar")
 
-GROUP = """UID:group@lab
-DTSTART;TZID=Europe/Berlin:20261123T100000
-DURATION:PT1H
-SUMMARY:Group meeting
-SEQUENCE:3
-X-MICROSOFT-CDO-BUSYSTATUS:BUSY
-ORGANIZER:mailto:bob@lab.example
-ATTENDEE:mailto:ana@lab.example"""
-THERAPY = """UID:therapy
-DTSTART;TZID=Europe/Berlin:20261123T103000
-DURATION:PT1H
-SUMMARY:Therapy"""
-REVIEW = """UID:review
-DTSTART;TZID=Europe/Berlin:20261124T100000
-DURATION:PT1H
-SUMMARY:Review"""
-DEMO = """UID:demo
-DTSTART;TZID=Europe/Berlin:20261124T100000
-DURATION:PT1H
-SUMMARY:Demo"""
+BOB = ("ORGANIZER:mailto:bob@lab.example", "ATTENDEE:mailto:ana@lab.example")
+GROUP = event("group@lab", "20261123T1000", "Group meeting", "SEQUENCE:3", "X-MICROSOFT-CDO-BUSYSTATUS:BUSY", *BOB)
+THERAPY = event("therapy", "20261123T1030", "Therapy")
+REVIEW = event("review", "20261124T1000", "Review")
+DEMO = event("demo", "20261124T1000", "Demo")
 IcsFile = Callable[..., Path]
 Run = Callable[..., tuple[int, str, str]]
+CalendarSession = Callable[..., Any]
+Decide = Callable[..., Any]
 
 
 @pytest.fixture
@@ -51,24 +40,16 @@ def test_what_the_program_decided_teaches_nothing_and_is_asked_again(
 ) -> None:
     path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
 
-    _, out, _ = run(path, "--yes", "--json")
-    _, again, _ = run(path, "--yes", "--json")
-
-    assert json.loads(out)["declined"] == 2
-    assert json.loads(out)["strategies"] == []
-    assert (tmp_path / "hub.db.decisions.jsonl").read_text() == ""
-    assert not any(conflict["decided_before"] for conflict in json.loads(again)["conflicts"])
-    assert [one["proposed"] for one in json.loads(out)["conflicts"]] == [
-        one["proposed"] for one in json.loads(again)["conflicts"]
-    ]
-
-
-def test_a_policy_of_generated_organisations_is_refused(run: Run, ics_file: IcsFile, tmp_path: Path) -> None:
-    code, _, err = run(ics_file(GROUP, THERAPY), "--yes", "--policy", "tiny")
-
+    code, _, err = run(path, "--yes", "--policy", "tiny")
     assert code == 2
     assert 'the policy "tiny" knows generated organisations only' in err
     assert not (tmp_path / "hub.db").exists()
+
+    first, again = (json.loads(run(path, "--yes", "--json")[1]) for _ in range(2))
+    assert (first["declined"], first["strategies"]) == (2, [])
+    assert (tmp_path / "hub.db.decisions.jsonl").read_text() == ""
+    assert not any(conflict["decided_before"] for conflict in again["conflicts"])
+    assert [one["proposed"] for one in first["conflicts"]] == [one["proposed"] for one in again["conflicts"]]
 
 
 def test_what_is_written_is_as_private_as_the_calendar_and_says_what_other_programs_need(
@@ -78,7 +59,9 @@ def test_what_is_written_is_as_private_as_the_calendar_and_says_what_other_progr
     path.chmod(0o600)
 
     _, out, _ = run(path, "--json", answers="b\n")
+    _, _, err = run(path, "--yes")
 
+    assert all(name in err for name in ("Google Calendar", "Outlook", "Apple Calendar")), "how to bring it back"
     written = Path(json.loads(out)["outputs"][0])
     if os.name != "nt":
         files = (written, tmp_path / "hub.db", tmp_path / "hub.db.decisions.jsonl")
@@ -91,7 +74,7 @@ def test_what_is_written_is_as_private_as_the_calendar_and_says_what_other_progr
 
 
 def test_what_is_sent_is_shown_without_address_and_other_titles(run: Run, ics_file: IcsFile) -> None:
-    later = "UID:x\nDTSTART;TZID=Europe/Berlin:20261123T150000\nDURATION:PT1H\nSUMMARY:Pregnancy test"
+    later = event("x", "20261123T1500", "Pregnancy test")
     words = ("--policy", "scripted", "--set", 'policy.replies=["?"]')
 
     code, _, err = run(ics_file(GROUP, THERAPY, later), "--show-what-is-sent", "--quiet", "--yes", *words)
@@ -131,7 +114,7 @@ def test_a_server_gets_what_is_shown_and_nothing_else(run: Run, ics_file: IcsFil
         server.shutdown()
 
     assert code == 0
-    shown = [line for line in err.splitlines() if line]
+    shown = [line for line in err.splitlines() if line and not line.startswith("still importing")]
     sent = "\n".join(_texts(bodies))
     assert all(line in err for line in sent.splitlines()), "everything that is sent is shown"
     unsent = [line for line in shown if re.sub(r"^sent \w+: ", "", line) not in sent]
@@ -172,12 +155,12 @@ def test_a_list_shows_conflicts_and_changes_nothing(run: Run, ics_file: IcsFile,
 def test_an_undone_answer_is_asked_again_and_not_learned_from(run: Run, ics_file: IcsFile) -> None:
     path = ics_file(GROUP, THERAPY, REVIEW, DEMO)
 
-    _, out, _ = run(path, "--json", answers="b\nu\nA\nb\n")
+    _, out, _ = run(path, "--json", answers="s\nu\nb\nu\nA\nb\n")
     _, later, _ = run(path, "--json", answers="")
     _, undone, _ = run(path, "--json", answers="u\n")
 
     answer = json.loads(out)
-    assert answer["undone"] == ["Therapy"]
+    assert answer["undone"] == ["Therapy"], "to leave all can be undone, and is no decision"
     assert [one["kept"] for one in answer["conflicts"]] == ["A", "B"]
     assert [one["decided_before"] for one in json.loads(later)["conflicts"]] == [True, True]
     assert json.loads(later)["strategies"] == answer["strategies"]
@@ -194,15 +177,10 @@ def test_only_what_stays_undone_is_told_at_the_end(run: Run, ics_file: IcsFile, 
     assert ("is asked about again" in out) == told
 
 
-def test_leaving_all_can_be_undone(run: Run, ics_file: IcsFile) -> None:
-    _, out, _ = run(ics_file(GROUP, THERAPY, REVIEW, DEMO), "--json", answers="s\nu\nb\nb\n")
-
-    assert [one["kept"] for one in json.loads(out)["conflicts"]] == ["B", "B"]
-
-
 def test_several_calendars_are_one_agenda_and_each_is_written(run: Run, ics_file: IcsFile) -> None:
     work, home = ics_file(GROUP, REVIEW, name="work.ics"), ics_file(THERAPY, DEMO, GROUP, name="home.ics")
 
+    refused, _, why = run(work, home, "--output", "x.ics", "--yes")
     _, out, _ = run(work, home, "--json", answers="b\nReview\n")
 
     answer = json.loads(out)
@@ -210,19 +188,8 @@ def test_several_calendars_are_one_agenda_and_each_is_written(run: Run, ics_file
     assert [Path(path).name for path in answer["outputs"]] == ["work.decided.ics", "home.decided.ics"]
     # The group meeting is in both; the demo is at home only.
     assert [text.count("X-AGENTFW-DECLINED") for text in texts] == [1, 2]
-
-
-def test_one_output_for_several_calendars_is_refused(run: Run, ics_file: IcsFile) -> None:
-    code, _, err = run(ics_file(GROUP), ics_file(DEMO, name="b.ics"), "--output", "x.ics", "--yes")
-
-    assert code == 2
-    assert "--output is one file" in err
-
-
-def test_how_to_bring_the_file_back_is_said_for_three_programs(run: Run, ics_file: IcsFile) -> None:
-    _, _, err = run(ics_file(GROUP, THERAPY), "--yes")
-
-    assert all(name in err for name in ("Google Calendar", "Outlook", "Apple Calendar"))
+    assert refused == 2
+    assert "--output is one file" in why
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
@@ -243,13 +210,82 @@ def test_a_file_in_utf_16_is_read_and_written_in_it(run: Run, ics_file: IcsFile,
     "answer", ["keep A", "Keep a, the team needs me", "A the team needs me", "a: the team", "a because of us", "1"]
 )
 def test_an_answer_can_be_a_sentence(run: Run, ics_file: IcsFile, answer: str) -> None:
+    code, _, err = run(ics_file(GROUP, THERAPY), answers="a boss matters more")
     _, out, _ = run(ics_file(GROUP, THERAPY), "--json", answers=answer)
 
     assert json.loads(out)["conflicts"][0]["kept"] == "A"
-
-
-def test_the_article_a_is_not_taken_for_the_letter(run: Run, ics_file: IcsFile) -> None:
-    code, _, err = run(ics_file(GROUP, THERAPY), answers="a boss matters more")
-
-    assert code == 2
+    assert code == 2, "an article is not taken for the letter"
     assert 'may begin with the word "a"' in err
+
+
+# -- a decision holds for these events at this time with this content --------------------------------------------------
+
+LUNCH = event("lunch", "20260310T1200", "Team lunch", "LOCATION:Canteen", "ATTENDEE:mailto:bob@lab.example")
+OPTIONAL = event("demo", "20260310T1230", "Optional demo", length="PT60M")
+
+
+@pytest.fixture
+def decide(calendar_session: CalendarSession) -> Decide:
+    """Run a session from March 2026 with these answers, and return its record."""
+
+    def call(path: Path, answers: str) -> Any:
+        said = calendar_session("decide", path, "--json", answers=answers, since="2026-03-01")
+        assert said.err == ""
+        return said.json
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("20260310T", "20260317T", "Team lunch was moved from Tue 10 March, 12:00 to Tue 17 March, 12:00"),
+        ("Optional demo", "CRISIS: outage review", '"Optional demo" is now called "CRISIS: outage review"'),
+        ("Canteen", "Paris", "Team lunch: the place is now Paris"),
+        ("bob@lab", "ceo@lab", "Team lunch: ceo@lab.example came to it"),
+        ("PT60M", "PT150M", "Optional demo lasts 150 minutes and no longer 60"),
+    ],
+)
+def test_what_changed_since_it_was_decided_is_asked_again_with_what_changed(
+    decide: Decide, ics_file: IcsFile, old: str, new: str, said: str
+) -> None:
+    decide(ics_file(LUNCH, OPTIONAL), "a\n")
+
+    answer = decide(ics_file(LUNCH.replace(old, new), OPTIONAL.replace(old, new)), "s\n")
+
+    (conflict,) = answer["conflicts"]
+    assert (conflict["decided_before"], conflict["kept"]) == (False, "")
+    assert said in conflict["changed"]
+    assert answer["declined"] == 0
+
+
+def test_a_decision_of_the_version_before_is_learned_from_and_asked_again(
+    decide: Decide, ics_file: IcsFile, tmp_path: Path
+) -> None:
+    path, journal = ics_file(LUNCH, OPTIONAL), tmp_path / "hub.db.decisions.jsonl"
+    assert decide(path, "b\n")["strategies"] == [], "one is too few"
+    new = json.loads(journal.read_text())
+    journal.write_text(
+        json.dumps({name: new[name] for name in new if name not in ("seen", "id", "at", "session")}) + "\n"
+    )
+
+    (asked,) = decide(path, "b\n")["conflicts"]
+    again = decide(path, "")
+
+    assert not asked["decided_before"]
+    assert asked["changed"] == ["it isn't known when these events were at that time"]
+    assert again["conflicts"][0]["decided_before"]
+    assert "outreach +0.2" in again["strategies"], "learned from both"
+
+
+def test_a_person_is_shown_what_changed_and_asked_about_nothing_else(
+    decide: Decide, ics_file: IcsFile, calendar_session: CalendarSession
+) -> None:
+    decide(ics_file(LUNCH, OPTIONAL), "a\n")
+    (unchanged,) = decide(ics_file(LUNCH + "\nDESCRIPTION:Bring a fork", OPTIONAL), "")["conflicts"]
+    path = ics_file(LUNCH, OPTIONAL.replace("Optional demo", "Crisis"))
+
+    out = calendar_session("list", path, since="2026-03-01").out
+
+    assert (unchanged["decided_before"], unchanged["kept"]) == (True, "A")
+    assert 'you kept Team lunch before; asked again, because\n    "Optional demo" is now called "Crisis"' in out

@@ -13,26 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentfw_papers.timing import (
-    STATUSES,
-    Annotation,
-    Dialogue,
-    Input,
-    Opportunity,
-    Trigger,
-    Turn,
-    TurnOpportunities,
-    Windows,
-    annotate,
-    annotation_row,
-    load_domain,
-    read_annotations,
-    read_dialogues,
-    read_predictions,
-    turn_row,
-    validate,
-    write_rows,
-)
+from agentfw_papers import timing
+from agentfw_papers.timing import Dialogue, Input, Opportunity, Trigger, Turn, TurnOpportunities, Windows, annotate
 from agentfw_rewardmodels.errors import BadInputError, StorageError
 
 
@@ -50,33 +32,23 @@ def test_what_is_known_and_what_is_not_is_told_turn_by_turn() -> None:
 
     annotation = annotate(dialogue)
 
-    known = [
-        tuple(one.provided for one in annotation.at(turn).opportunities[0].inputs.values()) for turn in range(2, 7)
-    ]
+    inputs = [annotation.at(turn).opportunities[0].inputs.values() for turn in range(2, 7)]
+    known = [tuple(one.provided for one in some) for some in inputs]
     # The reason is never said, so it is known with the wish.
     assert known == [(False, False, True)] * 2 + [(True, False, True)] + [(True, True, True)] * 2
-    assert annotation.statuses("call-back") == (
-        (2, "pending"),
-        (3, "pending"),
-        (4, "pending"),
-        (5, "ready_to_trigger"),
-        (6, "triggered"),
-    )
+    statuses = ("pending", "pending", "pending", "ready_to_trigger", "triggered")
+    assert annotation.statuses("call-back") == tuple(enumerate(statuses, 2))
     assert annotation.at(1).opportunities == annotation.at(7).opportunities == ()
 
 
-def test_an_action_that_is_triggered_again_is_expected_again() -> None:
-    turns = talk("c please do it twice for me", "a once", "p And now?", "c again", "a twice")
-    dialogue = Dialogue("d", turns, (Trigger(2, "do"), Trigger(5, "do")))
+def test_the_window_is_from_when_the_wish_shows_to_the_last_trigger() -> None:
+    twice = talk("c please do it twice for me", "a once", "p And now?", "c again", "a twice")
+    again = annotate(Dialogue("d", twice, (Trigger(2, "do"), Trigger(5, "do"))))
+    assert again.windows == {"do": (1, 2, 3, 4, 5)}
+    assert again.statuses("do")[1] == (2, "triggered")
 
-    assert annotate(dialogue).windows == {"do": (1, 2, 3, 4, 5)}
-    assert annotate(dialogue).statuses("do")[1] == (2, "triggered")
-
-
-def test_the_caller_can_say_when_the_wish_shows() -> None:
     turns = talk("c hi", "p hello", "c refund", "p yes", "a refunded")
     dialogue = Dialogue("d", turns, (Trigger(5, "refund"),))
-
     # Nobody says five words, so without help the wish only shows in the trigger itself.
     assert annotate(dialogue).windows == {"refund": (5,)}
     assert annotate(dialogue, recognisable=3).windows == {"refund": (3, 4, 5)}
@@ -88,7 +60,7 @@ name: bakery
 slots: {cake: {values: {apple: [Apfelkuchen]}}, day: {}}
 actions: {order-cake: {parameters: [cake, day], required: [cake], aliases: [Order]}}
 """)
-    catalog = load_domain(tmp_path / "domain.yaml").catalog
+    catalog = timing.load_domain(tmp_path / "domain.yaml").catalog
     turns = talk("c I would like an Apfelkuchen please", "p When?", "c On Friday", "a ordered")
     dialogue = Dialogue("d", turns, (Trigger(4, "Order", {"cake": "apple", "day": "friday"}),))
 
@@ -114,12 +86,12 @@ def dialogues(draw: st.DrawFn) -> Dialogue:
     return Dialogue("d", tuple(turns), tuple(draw(unique)))
 
 
-@pytest.mark.slow
+@settings(max_examples=60)
 @given(dialogues())
 def test_rule_annotations_pass_their_own_validation(dialogue: Dialogue) -> None:
     annotation = annotate(dialogue)
 
-    report = validate({"d": dialogue.triggers}, {"d": annotation.windows})
+    report = timing.validate({"d": dialogue.triggers}, {"d": annotation.windows})
 
     assert report.margins[0].passed == len(dialogue.triggers)
     # Triggered exactly where it was, and gone after the last time.
@@ -134,15 +106,15 @@ def test_dialogues_without_triggers_are_kept_and_counted_apart() -> None:
     early, late, quiet = Windows({"a": [1]}), Windows({"a": [9]}), Windows({})
     observed = {"good": [Trigger(5, "a")], "bad": [Trigger(5, "a"), Trigger(9, "a")], "quiet": []}
 
-    report = validate(observed, {"good": early, "bad": late, "quiet": quiet})
+    report = timing.validate(observed, {"good": early, "bad": late, "quiet": quiet})
 
     assert report.kept() == ("good", "quiet")
     assert report.kept(0.4) == ("good", "bad", "quiet")
     assert report.without_triggers == ("quiet",)
     assert (report.margins[0].share, report.margins[0].above()) == (2 / 3, 0.5)
     with pytest.raises(BadInputError, match="1 dialogues have no annotation"):
-        validate(observed, {"good": early, "bad": late})
-    nothing = validate({"quiet": []}, {"quiet": quiet})
+        timing.validate(observed, {"good": early, "bad": late})
+    nothing = timing.validate({"quiet": []}, {"quiet": quiet})
     assert (nothing.margins[0].share, nothing.margins[0].mean, nothing.margins[0].above()) == (None, None, None)
 
 
@@ -162,7 +134,7 @@ inputs = st.lists(
 opportunities = st.builds(
     Opportunity,
     names,
-    st.sampled_from(STATUSES),
+    st.sampled_from(timing.STATUSES),
     inputs.map(lambda all: tuple({one.name: one for one in all}.values())),
     maturity=st.sampled_from(["low", "medium", "high"]),
     description=st.text(max_size=5),
@@ -177,16 +149,16 @@ records = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=40)  # each writes to the disk
+@settings(max_examples=25)  # each writes to the disk
 @given(st.lists(records, max_size=4))
 def test_predictions_and_annotations_come_back_from_their_files(records: list[TurnOpportunities]) -> None:
-    annotations = [Annotation(one.dialogue, 9, (one,)) for one in records]
+    annotations = [timing.Annotation(one.dialogue, 9, (one,)) for one in records]
     with tempfile.TemporaryDirectory() as folder:
-        write_rows(Path(folder) / "predictions.jsonl", map(turn_row, records))
-        write_rows(Path(folder) / "annotations.jsonl.gz", map(annotation_row, annotations))
+        timing.write_rows(Path(folder) / "predictions.jsonl", map(timing.turn_row, records))
+        timing.write_rows(Path(folder) / "annotations.jsonl.gz", map(timing.annotation_row, annotations))
 
-        assert read_predictions(Path(folder) / "predictions.jsonl") == records
-        assert read_annotations(Path(folder) / "annotations.jsonl.gz") == annotations
+        assert timing.read_predictions(Path(folder) / "predictions.jsonl") == records
+        assert timing.read_annotations(Path(folder) / "annotations.jsonl.gz") == annotations
 
 
 def test_dialogues_come_back_from_their_file(tmp_path: Path) -> None:
@@ -196,28 +168,19 @@ def test_dialogues_come_back_from_their_file(tmp_path: Path) -> None:
         Dialogue("e", (Turn("customer", "", time=1.5),), facts={"order": {"id": 3}}),
     ]
 
-    write_rows(tmp_path / "dialogues.jsonl", (dialogue.as_dict() for dialogue in dialogues))
+    timing.write_rows(tmp_path / "dialogues.jsonl", (dialogue.as_dict() for dialogue in dialogues))
 
-    assert read_dialogues(tmp_path / "dialogues.jsonl") == dialogues
+    assert timing.read_dialogues(tmp_path / "dialogues.jsonl") == dialogues
 
 
 LINE = json.dumps({"dialogue": "d", "turn": 1, "opportunities": []})
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        ("\ufeff" + LINE + "\n\n").encode(),
-        gzip.compress(LINE.encode(), mtime=0),
-        (LINE + "\r\n").encode(),
-        LINE.encode(),
-    ],
-)
-def test_files_are_read_by_their_content(tmp_path: Path, content: bytes) -> None:
+def test_files_are_read_by_their_content(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(content)
-
-    assert read_predictions(path) == [TurnOpportunities("d", 1)]
+    for content in (("\ufeff" + LINE + "\r\n\n").encode(), gzip.compress(LINE.encode(), mtime=0), LINE.encode()):
+        path.write_bytes(content)
+        assert timing.read_predictions(path) == [TurnOpportunities("d", 1)]
 
 
 def lines(row: Mapping[str, Any], **changed: Any) -> bytes:
@@ -230,34 +193,32 @@ ANNOTATION = {"dialogue": "a", "length": 3, "turns": []}
 DIALOGUE = {"id": "a", "turns": [{"speaker": "customer", "text": "hi"}]}
 
 
+TALK, NOTES, SAID = timing.read_dialogues, timing.read_annotations, timing.read_predictions
+
+
 @pytest.mark.parametrize(
     ("read", "content", "message"),
     [
-        (read_predictions, f"{LINE}\n{{".encode(), "line 2 is not JSON"),
-        (read_predictions, f"{LINE}\n[1]".encode(), "line 2 is not a JSON object"),
-        (read_predictions, b"[" * 100_000, "line 1 is not JSON"),
-        (read_predictions, lines(PREDICTION, turn=0), "line 2: 0 is not a turn number"),
-        (read_predictions, lines(PREDICTION, turn=float("nan")), "line 2: nan is not a turn number"),
-        (read_predictions, lines(PREDICTION, dialogue=3), 'line 2: "dialogue" is 3, not a text'),
-        (read_predictions, lines(PREDICTION, opportunities={}), 'line 2: "opportunities" is {}, not a list'),
-        (
-            read_predictions,
-            lines(PREDICTION, opportunities=[{"name": "a", "status": "soon"}]),
-            'line 2: "soon" is not a status',
-        ),
-        (read_predictions, lines(PREDICTION, opportunities=[{"status": "pending"}]), "an opportunity has no name"),
-        (read_predictions, b"\xff\xfe\x00", "can't be read"),
-        (read_predictions, gzip.compress(LINE.encode() * 99, mtime=0)[:-20], "can't be read"),
-        (read_predictions, gzip.compress(LINE.encode(), mtime=0)[:12] + b"\xff" * 30, "can't be read"),
-        (read_annotations, lines(ANNOTATION, turns=[{"turn": 4, "opportunities": []}]), "a reference at turn 4"),
-        (read_annotations, lines(ANNOTATION, turns=[{"turn": 1, "opportunities": []}] * 2), "two references at turn 1"),
-        (read_annotations, lines(ANNOTATION, length="3"), "\"length\" is '3', not a number"),
-        (read_annotations, lines(ANNOTATION, turns=[7]), "7 is not a turn"),
-        (read_dialogues, lines(DIALOGUE, turns=[]), "dialogues.jsonl, line 2"),
-        (read_dialogues, lines(DIALOGUE, turns=[{"speaker": "parrot", "text": "hi"}]), "line 2"),
-        (read_dialogues, lines(DIALOGUE, turns=[{"speaker": "customer"}]), "line 2"),
-        (read_dialogues, lines(DIALOGUE, triggers=[{"turn": 2, "action": "a"}]), "line 2"),
-        (read_dialogues, lines(DIALOGUE, mood="fine"), "line 2"),
+        (SAID, f"{LINE}\n{{".encode(), "line 2 is not JSON"),
+        (SAID, f"{LINE}\n[1]".encode(), "line 2 is not a JSON object"),
+        (SAID, b"[" * 100_000, "line 1 is not JSON"),
+        (SAID, lines(PREDICTION, turn=0), "line 2: 0 is not a turn number"),
+        (SAID, lines(PREDICTION, turn=float("nan")), "line 2: nan is not a turn number"),
+        (SAID, lines(PREDICTION, dialogue=3), 'line 2: "dialogue" is 3, not a text'),
+        (SAID, lines(PREDICTION, opportunities={}), 'line 2: "opportunities" is {}, not a list'),
+        (SAID, lines(PREDICTION, opportunities=[{"name": "a", "status": "soon"}]), 'line 2: "soon" is not a status'),
+        (SAID, lines(PREDICTION, opportunities=[{"status": "pending"}]), "an opportunity has no name"),
+        (SAID, b"\xff\xfe\x00", "can't be read"),
+        (SAID, gzip.compress(LINE.encode() * 99, mtime=0)[:-20], "can't be read"),
+        (SAID, gzip.compress(LINE.encode(), mtime=0)[:12] + b"\xff" * 30, "can't be read"),
+        (NOTES, lines(ANNOTATION, turns=[{"turn": 4, "opportunities": []}]), "a reference at turn 4"),
+        (NOTES, lines(ANNOTATION, turns=[{"turn": 1, "opportunities": []}] * 2), "two references at turn 1"),
+        (NOTES, lines(ANNOTATION, length="3"), "\"length\" is '3', not a number"),
+        (NOTES, lines(ANNOTATION, turns=[7]), "7 is not a turn"),
+        (TALK, lines(DIALOGUE, turns=[]), "dialogues.jsonl, line 2"),
+        (TALK, lines(DIALOGUE, turns=[{"speaker": "parrot", "text": "hi"}]), "line 2"),
+        (TALK, lines(DIALOGUE, triggers=[{"turn": 2, "action": "a"}]), "line 2"),
+        (TALK, lines(DIALOGUE, mood="fine"), "line 2"),
     ],
 )
 def test_a_damaged_file_is_refused_with_the_place(
@@ -279,8 +240,8 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> Non
     blocked.write_text("not a folder")
 
     with pytest.raises(StorageError, match="can't be written"):
-        write_rows(blocked / "rows.jsonl", [])
+        timing.write_rows(blocked / "rows.jsonl", [])
     with pytest.raises(TypeError):
-        write_rows(tmp_path / "rows.jsonl", [{"set": {1}}])
+        timing.write_rows(tmp_path / "rows.jsonl", [{"set": {1}}])
 
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -1,15 +1,21 @@
-"""The ProActor paper's tables, recomputed from its own printed figures."""
+"""The ProActor paper's tables, recomputed from its own printed figures, and the guide to its metrics."""
 
 from __future__ import annotations
 
+import csv
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from agentfw_papers.timing import Dependencies, load_domain
 from agentfw_papers.timing.run_agreement import MetricAgreement, RunAgreement
+from agentfw_papers.worlds.proactive.command import proactive
 
 DATA = Path(__file__).parents[1] / "data"
 ABCD = Path(__file__).parents[2] / "agentfw_papers/worlds/proactive/domains/abcd"
@@ -42,3 +48,47 @@ def test_the_agreement_of_runs_is_the_mean_of_both_parts(
     # Two of the eight metrics are not printed, so the printed average doesn't follow from the others.
     six = RunAgreement(rows)
     assert (six.final, six.trajectory) == pytest.approx(over_six, abs=6e-4)
+
+
+@pytest.mark.parametrize("table", ["ABCD+", "Home Loan"])
+def test_systems_are_ranked_as_in_the_paper(tmp_path: Path, table: str) -> None:
+    group = TABLES["table_5"][table]
+    path = tmp_path / "systems.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["name", "ac", "max_ac", "difference", "pt", "ftr", "rar"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(group)
+
+    ranking = json.loads(CliRunner().invoke(proactive, ["rank", str(path), "--json"], catch_exceptions=False).stdout)
+
+    assert len(ranking["group"]) == 17
+    found = {row["name"]: row["pri"] for row in ranking["rows"]}
+    assert found == pytest.approx({row["name"]: row["pri"] for row in group}, abs=5e-5)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+# -- the guide: its files and examples work in a Python without torch -------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "proactive-metrics.md").read_text("utf-8")
+FILE = re.compile(r'^```\w+ title="(\S+)"\n(.*?)^```\n', re.S | re.M)
+EXAMPLE = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```\n", re.S | re.M)
+WITHOUT_TORCH = """
+import sys
+for name in ("torch", "transformers"):
+    sys.modules[name] = None  # importing it is an error
+"""
+
+
+@pytest.mark.slow
+def test_the_examples_run_without_torch_and_print_what_the_page_says(tmp_path: Path) -> None:
+    files, examples = FILE.findall(PAGE), EXAMPLE.findall(PAGE)
+    for name, content in files:
+        (tmp_path / name).write_text(content, "utf-8")
+    program = WITHOUT_TORCH + "print('---')\n".join(code for code, _ in examples)
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.stderr == ""
+    assert [name for name, _ in files] == ["predictions.jsonl", "annotations.jsonl", "domain.yaml"]
+    assert len(examples) == PAGE.count("```python") == 4
+    assert done.stdout.split("---\n") == [printed for _, printed in examples]

@@ -1,22 +1,36 @@
-"""Users, years and rounds: what a benchmark may rely on."""
+"""Organisations, users, years and rounds: what a benchmark may rely on, and every way to break a schema."""
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
-from itertools import combinations
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from agentfw.errors import SettingsError
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
-from agentfw_plugins.worlds.calendar.regular_year import ROUNDS, WEEKS
+from agentfw_plugins.worlds.calendar.event_attributes import LETTERS, event_line, parse_line
+from agentfw_plugins.worlds.calendar.regular_year import ROUNDS, WEEKS, Round
+from agentfw_plugins.worlds.calendar.schema import load_folder, load_schema, shipped_schemas, vocabulary
 
 # -- organisations and users -------------------------------------------------------------------------------------------
 
 
-def test_splits_share_no_organisation_and_no_user(dataset: Dataset) -> None:
+def test_splits_share_no_organisation_and_no_user_and_the_held_out_are_of_ten_roles(
+    dataset: Dataset, calendars: list[Calendar]
+) -> None:
+    assert len({calendar.user.organisation.name for calendar in calendars}) == 2
+    assert len({(one.user.organisation.schema.archetype, one.user.role.name) for one in calendars}) == 10
     users = {split: set(dataset.users(split)) for split in ("train", "validation", "test")}
     assert len(users["test"]) == 10
     assert not users["train"] & users["test"]
@@ -31,12 +45,6 @@ def test_splits_share_no_organisation_and_no_user(dataset: Dataset) -> None:
         for split in ("train", "test")
     }
     assert not people["train"] & people["test"]
-
-
-def test_the_held_out_users_are_of_two_organisations_and_ten_different_roles(calendars: list[Calendar]) -> None:
-    assert len({calendar.user.organisation.name for calendar in calendars}) == 2
-    roles = Counter((one.user.organisation.schema.archetype, one.user.role.name) for one in calendars)
-    assert len(roles) == 10
 
 
 def test_relations_are_those_of_the_chart(dataset: Dataset) -> None:
@@ -73,31 +81,21 @@ def test_users_are_of_their_role_but_are_not_their_role(dataset: Dataset) -> Non
 # -- the year ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_year_has_52_weeks_without_a_conflict(calendars: list[Calendar]) -> None:
+def test_a_year_has_52_weeks_without_a_conflict_and_two_rounds_a_week_that_the_weights_decide(
+    calendars: list[Calendar],
+) -> None:
     for calendar in calendars:
         days: dict[int, list[tuple[int, int]]] = {}
         for event in calendar.events:
             days.setdefault(event.day, []).append((event.start, event.end))
         assert {day // 7 for day in days} == set(range(WEEKS))
         assert all(day % 7 < 5 for day in days)
-        for spans in days.values():
-            for first, second in combinations(sorted(spans), 2):
-                assert first[1] <= second[0]
+        assert all(first[1] <= second[0] for spans in days.values() for first, second in pairwise(sorted(spans)))
 
-
-# -- rounds ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_year_has_104_rounds_two_a_week(calendars: list[Calendar]) -> None:
-    for calendar in calendars:
         assert [shown.number for shown in calendar.rounds] == list(range(1, ROUNDS + 1))
         assert Counter(shown.week for shown in calendar.rounds) == dict.fromkeys(range(WEEKS), 2)
         starts = [(shown.day, shown.events[shown.anchor].start) for shown in calendar.rounds]
         assert starts == sorted(starts)
-
-
-def test_the_hidden_weights_decide_every_round_by_the_margin(calendars: list[Calendar]) -> None:
-    for calendar in calendars:
         for shown in calendar.rounds:
             values = [calendar.user.value(tags) for tags in shown.tags]
             best = max(values)
@@ -107,24 +105,134 @@ def test_the_hidden_weights_decide_every_round_by_the_margin(calendars: list[Cal
 
 # -- one seed, one result ----------------------------------------------------------------------------------------------
 
-_PRINT = """
-import hashlib
-from agentfw_plugins.worlds.calendar.dataset import Dataset
-dataset = Dataset(11)
-names = dataset.users("test")[:2] + dataset.users("train")[:1]
-text = repr([dataset.calendar(dataset.user(name), rounds=30).rounds for name in names])
-text += repr([sorted(dataset.user(name).weights.items()) for name in names])
-print(hashlib.sha256(text.encode()).hexdigest())
-"""
+
+def some_rounds() -> list[object]:
+    dataset = Dataset(11)
+    users = [dataset.user(name) for name in dataset.users("test")[:2] + dataset.users("train")[:1]]
+    return [(dataset.calendar(user, rounds=30).rounds, sorted(user.weights.items())) for user in users]
 
 
 @pytest.mark.slow
 def test_one_seed_gives_the_same_bytes_in_every_process() -> None:
-    digests = set()
-    for hash_seed in ("0", "4242"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        done = subprocess.run(
-            [sys.executable, "-c", _PRINT], env=environment, capture_output=True, text=True, check=True
-        )
-        digests.add(done.stdout.strip())
-    assert len(digests) == 1
+    needed = "from __future__ import annotations\nfrom agentfw_plugins.worlds.calendar.dataset import Dataset\n"
+    code = f"{needed}{inspect.getsource(some_rounds)}\nprint(some_rounds())"
+    environment = {**os.environ, "PYTHONHASHSEED": "4242"}
+
+    there = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
+
+    assert there.strip() == str(some_rounds())
+
+
+# -- organisation schemas: the shipped ones, a person's own, and broken ones -------------------------------------------
+
+
+def fits_together(shown: Round) -> bool:
+    """Whether all lines read back, and all events fall into one hour of a working day."""
+    lines: list[Any] = [
+        (*one, tags) for *one, tags in zip(LETTERS, [one.shown for one in shown.events], shown.tags, strict=False)
+    ]
+    overlap = max(event.start for event in shown.events) < min(event.end for event in shown.events)
+    at_day = all(event.day == shown.day and 420 <= event.start < event.end <= 1200 for event in shown.events)
+    quarters = not any(event.start % 15 or event.minutes % 15 for event in shown.events)
+    return overlap and at_day and quarters and all(parse_line(event_line(*line)) == line for line in lines)
+
+
+@pytest.mark.parametrize("schema", shipped_schemas(), ids=lambda schema: schema.archetype)
+def test_a_shipped_schema_has_what_the_benchmark_promises_and_each_role_gets_a_year(schema) -> None:  # type: ignore[no-untyped-def]
+    assert len(schema.user_roles) >= 5
+    for role in schema.user_roles:
+        assert len(role.meetings) >= 5
+        assert 8 <= len(role.principles) <= 12
+        assert min(role.principles.values()) < 0 < max(role.principles.values())
+        assert len(role.reasons) >= 10
+        assert sum(len(meeting.titles) for meeting in role.meetings) > len(role.meetings)
+    # Together the roles react to nearly the whole vocabulary, so that no principle is only ever noise.
+    assert len({name for role in schema.user_roles for name in role.principles}) >= 15
+
+    dataset = Dataset(3, (schema,), len(schema.user_roles), {"train": 1, "validation": 0, "test": 0})
+    users = [dataset.user(name) for name in dataset.users("train")]
+    for user in users:
+        assert all(fits_together(shown) for shown in dataset.calendar(user, rounds=20).rounds)
+    assert {user.role.name for user in users} == {role.name for role in schema.user_roles}
+
+
+def test_there_are_four_archetypes_and_twenty_shared_principles() -> None:
+    archetypes = {"research lab", "technology company", "hospital department", "consultancy"}
+    assert {schema.archetype for schema in shipped_schemas()} == archetypes
+    assert 12 <= len(vocabulary().principles) <= 20
+    for principle in vocabulary().principles.values():
+        assert len(principle.praise) >= 3
+        assert len(principle.complaint) >= 3
+
+
+def test_somebodys_own_organisation_works_without_a_change_of_code(tmp_path: Path, bakery: Path) -> None:
+    (tmp_path / "bakery.yaml").write_text(bakery.read_text("utf-8"), "utf-8")
+    (schema,) = load_folder(tmp_path)
+    dataset = Dataset(5, (schema,))
+    calendar = dataset.calendar(dataset.user("5-test-0-0"))
+    assert len(calendar.rounds) == 104
+    assert all(fits_together(shown) for shown in calendar.rounds)
+    assert "early" in schema.principles  # its own principle, beside the shared ones
+    assert any("early" in dataset.user(name).weights for name in dataset.users("train")[:10])
+
+
+# What is replaced in bakery.yaml, by what, and what the complaint must say.
+BREAKAGES = {
+    "no YAML": ("names:\n", "names: [\n", "can't read"),
+    "an unknown key": ("projects:", "project:", 'did you mean "projects"'),
+    "a missing key": ("rooms: [the back office, the shop]\n", "", "rooms: is required"),
+    "an unknown topic": ("topic: admin, cadence", "topic: admn, cadence", 'did you mean "admin"'),
+    "a span of words": ("who: {report: 1-2}, place", "who: {report: few}, place", "a span such as 2-5"),
+    "a slot that can't be filled": ("[Trade school]", '["Trade school with {client}"]', r"\{client\} can't be filled"),
+    "a boss who isn't there": ("reports_to: baker", "reports_to: bakr", 'did you mean "baker"'),
+    "an unknown principle": ("superior: 3, learning: 3", "superiors: 3, learning: 3", 'did you mean "superior"'),
+    "an unknown reason": ("oven_broken, owner_comes, buyer", "oven_brocken, owner_comes, buyer", '"oven_broken"'),
+    "a principle about nothing": (
+        "when: {topic: delivery, minutes: {at_most: 30}}",
+        "when: {colour: red}",
+        "no such attribute",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BREAKAGES)
+def test_a_broken_schema_is_refused_with_file_and_reason(name: str, tmp_path: Path, bakery: Path) -> None:
+    old, new, reason = BREAKAGES[name]
+    whole = bakery.read_text("utf-8")
+    assert whole.count(old) >= 1
+    path = tmp_path / "broken.yaml"
+    path.write_text(whole.replace(old, new, 1), "utf-8")
+    with pytest.raises(SettingsError, match=reason) as caught:
+        load_schema(path)
+    assert "broken.yaml" in caught.value.message
+    assert caught.value.fix
+
+
+def test_two_files_of_one_archetype_and_empty_folders_are_refused(tmp_path: Path, bakery: Path) -> None:
+    with pytest.raises(SettingsError, match=r"no \.yaml file"):
+        load_folder(tmp_path)
+    with pytest.raises(SettingsError, match="no directory"):
+        load_folder(tmp_path / "nowhere")
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(bakery.read_text("utf-8"), "utf-8")
+    with pytest.raises(SettingsError, match=r'b\.yaml: "bakery" is described by another file'):
+        load_folder(tmp_path)
+
+
+@settings(max_examples=40)  # each writes to the disk
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
+def test_no_text_raises_anything_but_a_settings_error(text: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "any.yaml"
+        path.write_text(text, "utf-8", newline="")
+        with pytest.raises(SettingsError, match=r"any\.yaml"):
+            load_schema(path)
+
+
+def test_the_example_in_the_docs_works(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[4] / "docs" / "guides" / "organisations.md").read_text("utf-8")
+    example = re.search(r"```yaml[^\n]*\n(.*?)```", text, re.S)
+    assert example is not None
+    (tmp_path / "bakery.yaml").write_text(example[1], "utf-8")
+    dataset = Dataset(1, load_folder(tmp_path), 1)
+    assert len(dataset.calendar(dataset.user("1-test-0-0"), rounds=20).rounds) == 20

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from asynchronous import asynchronous
@@ -97,16 +98,31 @@ async def test_too_little_feedback_is_an_error_that_says_why_and_what_to_do(host
     assert "cut off at the limit of tokens: 1 rated answer" in caught.value.message
 
 
-@pytest.mark.slow
-def test_train_from_learns_the_wanted_answers(host: Host, recorded: Path, small_model: Path, tmp_path: Path) -> None:
-    settings = {"model": str(small_model)}
-    values = start_from_runs([str(recorded)], tmp_path)(host, None, None)
-    values |= {"policy": {"name": "transformers", "settings": {**settings, "device": "cpu"}}, "updates": 4}
-    values["learner"] = {"name": "sft", "settings": {**settings, "weights": "all", "learning_rate": 0.01}}
-    values |= {"sampling": {"max_tokens": 12}, "evaluation": {"every": 4, "tasks": 3, "sampling": {"temperature": 0}}}
-    run = Run.create(parse_spec(values), host, tmp_path)
+Trained = Callable[..., tuple[Run, Any, list[Any]]]
 
-    summary = asyncio.run(run.execute())
+
+@pytest.fixture
+def trained(host: Host, small_model: Path, tmp_path: Path) -> Trained:
+    """Train the small model on what a run recorded; gives the run, its summary and the lines of its updates."""
+
+    def train(recorded: Path, optimizer: str | None, learner: str, updates: int, tokens: int = 12, **more: Any) -> Any:
+        settings = {"model": str(small_model), "device": "cpu"}
+        values = start_from_runs([str(recorded)], tmp_path, *([optimizer] if optimizer else []))(host, None, None)
+        wanted = {"name": learner, "settings": {**settings, **more.pop("sets", {})}}
+        values |= {"policy": {"name": "transformers", "settings": settings}, "learner": wanted, "updates": updates}
+        examined = {"every": updates, "tasks": 3, "sampling": {"temperature": 0}}
+        values |= {"sampling": {"max_tokens": tokens}, "evaluation": examined, **more}
+        run = Run.create(parse_spec(values), host, tmp_path)
+        summary = asyncio.run(run.execute())
+        lines = (run.folder.path / "updates.jsonl").read_text("utf-8").splitlines()
+        return run, summary, [json.loads(line) for line in lines]
+
+    return train
+
+
+@pytest.mark.slow
+def test_train_from_learns_the_wanted_answers(trained: Trained, recorded: Path) -> None:
+    _, summary, _ = trained(recorded, None, "sft", 4, sets={"weights": "all", "learning_rate": 0.01})
 
     assert summary.figures["agreement"].estimate > summary.before["agreement"].estimate + 0.2
 
@@ -114,19 +130,11 @@ def test_train_from_learns_the_wanted_answers(host: Host, recorded: Path, small_
 @pytest.mark.nightly
 @pytest.mark.parametrize(("optimizer", "samples"), [("dpo", 2), ("hint", 1)])
 def test_corrections_are_learned_as_pairs_and_as_hints(
-    host: Host, recorded: Path, small_model: Path, tmp_path: Path, optimizer: str, samples: int
+    trained: Trained, recorded: Path, optimizer: str, samples: int
 ) -> None:
-    values = start_from_runs([str(recorded)], tmp_path, optimizer)(host, None, None)
-    assert values["samples"] == samples
-    settings = {"model": str(small_model)}
-    values |= {"policy": {"name": "transformers", "settings": {**settings, "device": "cpu"}}, "updates": 5, "tasks": 4}
-    values["learner"] = {"name": "sft", "settings": {**settings, "device": "cpu", "learning_rate": 0.01}}
-    values |= {"sampling": {"max_tokens": 12}, "evaluation": {"every": 5, "tasks": 3, "sampling": {"temperature": 0}}}
-    run = Run.create(parse_spec(values), host, tmp_path)
+    run, _, lines = trained(recorded, optimizer, "sft", 5, tasks=4, sets={"learning_rate": 0.01})
 
-    asyncio.run(run.execute())
-
-    lines = [json.loads(line) for line in (run.folder.path / "updates.jsonl").read_text("utf-8").splitlines()]
+    assert run.folder.about["spec"]["samples"] == samples
     learned = [line["learner"] for line in lines]
     if optimizer == "dpo":
         assert [line["optimizer"]["pairs"] for line in lines] == [4.0] * 5
@@ -193,19 +201,9 @@ def test_answers_are_scored_by_what_their_user_liked_so_far(host: Host, tastes: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", [pytest.param("grpo", marks=pytest.mark.nightly), "parpo"])
-def test_fresh_samples_of_recorded_tasks_train_a_policy(
-    host: Host, tastes: Path, small_model: Path, tmp_path: Path, optimizer: str
-) -> None:
-    settings = {"model": str(small_model), "device": "cpu"}
-    values = start_from_runs([str(tastes)], tmp_path, optimizer)(host, None, None)
-    values |= {"policy": {"name": "transformers", "settings": settings}, "tasks": 2, "updates": 1}
-    values["learner"] = {"name": "lora", "settings": settings}
-    values |= {"sampling": {"max_tokens": 8}, "evaluation": {"every": 1, "tasks": 1}}
-    run = Run.create(parse_spec(values), host, tmp_path)
+def test_fresh_samples_of_recorded_tasks_train_a_policy(trained: Trained, tastes: Path, optimizer: str) -> None:
+    run, _, (update,) = trained(tastes, optimizer, "lora", 1, tokens=8, tasks=2, evaluation={"every": 1, "tasks": 1})
 
-    asyncio.run(run.execute())
-
-    (update,) = [json.loads(line) for line in (run.folder.path / "updates.jsonl").read_text("utf-8").splitlines()]
     rollouts = (run.folder.path / "rollouts" / "00001" / "episodes.jsonl").read_text("utf-8").splitlines()
     told = [Episode.from_record(json.loads(line)).turns[0].text for line in rollouts]
     assert len(told) == 8

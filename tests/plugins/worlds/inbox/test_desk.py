@@ -21,7 +21,7 @@ from agentfw.turns.engagement import Engagement
 from agentfw.turns.policy_agent import PolicyAgent
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 from agentfw_plugins.worlds.inbox.environment import Inbox
-from agentfw_plugins.worlds.inbox.mails import Arrivals, InboxSettings, Mail
+from agentfw_plugins.worlds.inbox.mails import Arrivals, InboxSettings
 
 
 class Ruled(Agent):
@@ -66,13 +66,6 @@ def works(episode: Episode, name: str, state: str) -> list[Event]:
     ]
 
 
-def test_what_is_asked_for_together_is_done_one_after_the_other() -> None:
-    episode = play(Ruled(at(4, *handle(0, 1))), rate=1.0)
-    began = [event.time for event in works(episode, "handle_email", "started")]
-    assert len(began) == 2
-    assert began[1] == began[0] + 1
-
-
 def test_a_mail_puts_the_writing_aside_and_asking_to_write_goes_on_after_it() -> None:
     episode = play(Ruled(at(10, *handle(0), Intervention("write"))), **CALM)
     (aside,), (resumed,) = works(episode, "write", "interrupted"), works(episode, "write", "resumed")
@@ -91,16 +84,13 @@ def test_a_mail_puts_the_writing_aside_and_asking_to_write_goes_on_after_it() ->
         (Intervention("handle_email", {"message": 0}), 1.0),
         (Intervention("set_reminder", {"message": 0, "after": 4}), 0.1),
     ],
-    ids=lambda value: getattr(value, "name", ""),
 )
 def test_everything_takes_its_time_and_the_time_can_be_set(call: Intervention, takes: float) -> None:
-    def took(**settings: Any) -> float:
+    cases: list[tuple[dict[str, Any], float]] = [({}, takes), ({"durations": {call.name: 0.7}}, 0.7)]
+    for settings, ticks in cases:
         episode = play(Ruled(at(4, call)), **CALM, **settings)
         (started,), (finished,) = works(episode, call.name, "started"), works(episode, call.name, "finished")
-        return finished.time - started.time
-
-    assert took() == pytest.approx(takes)
-    assert took(durations={call.name: 0.7}) == pytest.approx(0.7)
+        assert finished.time - started.time == pytest.approx(ticks)
 
 
 def test_the_inbox_and_the_triage_say_what_to_do_until_when_and_reading_says_what_it_is_about() -> None:
@@ -114,8 +104,10 @@ def test_the_inbox_and_the_triage_say_what_to_do_until_when_and_reading_says_wha
     assert message.data["body"] in message.data["text"]
 
 
-def test_a_mail_that_was_due_meanwhile_is_left_out_and_the_next_is_done() -> None:
-    """Everything is asked for at once, and far too late for most of it."""
+def test_what_is_asked_for_together_is_done_one_after_the_other_and_what_was_due_meanwhile_is_left_out() -> None:
+    pair = [event.time for event in works(play(Ruled(at(4, *handle(0, 1))), rate=1.0), "handle_email", "started")]
+    assert pair == [pair[0], pair[0] + 1]
+    # Everything is asked for at once, and far too late for most of it.
     episode = play(Ruled(at(60, *handle(*range(30)))), rate=1.0)
     assert episode.finish == "finished"
     assert 0 < episode.outcome["missed"] < 1
@@ -139,21 +131,13 @@ def test_what_makes_no_sense_is_refused(call: Intervention) -> None:
     assert [event.name for event in episode.events if event.kind == "refused"] == [call.name]
 
 
-def test_a_reminder_comes_when_it_was_asked_for() -> None:
-    episode = play(Ruled(at(10, Intervention("set_reminder", {"message": 0, "after": 5.0}))), **CALM)
-    (done,) = works(episode, "set_reminder", "finished")
-    (reminder,) = heard(episode, "reminder")
+def test_a_reminder_comes_when_it_was_asked_for_and_the_day_is_the_same_whatever_the_agent_does() -> None:
+    reminded = play(Ruled(at(10, Intervention("set_reminder", {"message": 0, "after": 5.0}))), **CALM)
+    others = play(Ruled(lambda moment: []), StepLoop(), **CALM), play(PolicyAgent(ScriptedPolicy()), Polling(5), **CALM)
+    (done,) = works(reminded, "set_reminder", "finished")
+    (reminder,) = heard(reminded, "reminder")
     assert reminder.time == done.time + 5
-
-
-def test_the_day_is_the_same_whatever_the_agent_does() -> None:
-    days = [
-        play(Ruled(at(10, *handle(0)))),
-        play(Ruled(lambda moment: []), StepLoop()),
-        play(PolicyAgent(ScriptedPolicy()), Polling(5)),
-    ]
-    first, second, third = (heard(day, "mail") for day in days)
-    assert first == second == third != []
+    assert heard(reminded, "mail") == heard(others[0], "mail") == heard(others[1], "mail") != []
 
 
 @pytest.mark.parametrize("interface", [EventDriven(), StepLoop(), Polling(15), Reflex()], ids=str)
@@ -176,39 +160,26 @@ def test_what_a_day_pays_is_what_was_done() -> None:
     assert paid["mail handled"] == pytest.approx(0.4 * len(heard(episode, "handled")))
     assert paid["mail missed"] == pytest.approx(-0.5 * len(heard(episode, "missed")))
     assert paid["interruptions"] == pytest.approx(-0.005 * episode.outcome["interruptions"])
-    written = [
-        event.data["value"] for event in episode.events if event.name in ("section written", "part of a section")
-    ]
-    assert sum(written) == pytest.approx(1.6 * episode.outcome["document"])
+    sections = ("section written", "part of a section")
+    written = sum(event.data["value"] for event in episode.events if event.name in sections)
+    assert written == pytest.approx(1.6 * episode.outcome["document"])
     assert paid["document finished"] == (0.8 if episode.outcome["document"] == 1 else 0)
 
 
-def mails(count: int, **settings: Any) -> list[Mail]:
-    arrivals = Arrivals(InboxSettings(**settings), Seeds(7))
-    return [arrivals.mail(number, 0) for number in range(count)]
-
-
 def test_mails_come_at_the_rate_with_the_urgencies_and_slacks_that_were_set() -> None:
-    came = mails(4000)
+    arrivals = Arrivals(InboxSettings(rate=0.2), Seeds(7))
+    came = [arrivals.mail(number, 0) for number in range(4000)]
     shares = {urgency: count / len(came) for urgency, count in Counter(mail.urgency for mail in came).items()}
     assert shares == pytest.approx({"high": 0.4, "medium": 0.4, "low": 0.2}, abs=0.03)
     for urgency, (least, most) in {"high": (5, 15), "medium": (15, 25), "low": (25, 35)}.items():
         slacks = [mail.due for mail in came if mail.urgency == urgency]
         assert least <= min(slacks) < least + 0.2
         assert most - 0.2 < max(slacks) <= most
-    arrivals = Arrivals(InboxSettings(rate=0.2), Seeds(7))
     assert sum(arrivals.gap() for _ in range(4000)) / 4000 == pytest.approx(5, rel=0.05)
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"high": 0.8, "medium": 0.3},
-        {"rate": -1},
-        {"durations": {"triage": -1}},
-        {"durations": {"triag": 1}},
-    ],
-    ids=str,
+    "wrong", [{"high": 0.8, "medium": 0.3}, {"rate": -1}, {"durations": {"triage": -1}}, {"durations": {"triag": 1}}]
 )
 def test_what_makes_no_sense_is_told_before_anything_runs(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="environment"):

@@ -137,14 +137,12 @@ def test_a_wrong_setting_is_an_error(host: Host, tmp_path: Path, settings: dict[
 
 
 @pytest.mark.slow
-def test_a_function_on_the_official_client(host: Host, tmp_path: Path) -> None:
-    episodes = played(host, tmp_path, {"function": f"{__name__}:solve"})
-
+def test_a_function_on_the_official_client_is_scored_and_the_model_inside_is_trained(
+    host: Host, tmp_path: Path
+) -> None:
+    episodes = played(host, tmp_path / "played", {"function": f"{__name__}:solve"})
     assert [episode.utility for episode in episodes] == [0.0, 0.0, 1.0]
 
-
-@pytest.mark.slow
-def test_the_model_inside_a_program_is_trained(host: Host, tmp_path: Path) -> None:
     spec = {
         "environment": {"name": "program", "settings": {"tasks": str(TASKS), "function": f"{__name__}:solve"}},
         "policy": {"name": "tiny", "settings": {"model": "tiny-sums"}},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Agentfw
 
 import agentfw
 from agentfw import Request
@@ -47,28 +47,22 @@ def reward_of(result: RunResult) -> float:
     return result.figures["reward"].estimate
 
 
-def test_a_function_for_trl_runs_unchanged() -> None:
+def test_a_function_for_trl_runs_unchanged_on_texts_and_on_messages() -> None:
+    chats = [{**row, "prompt": [{"role": "user", "content": row["prompt"]}]} for row in SUMS]
     seen = dict[str, Any]()
 
     def correct(completions: list[str], answer: list[str], **columns: Any) -> list[float]:
         seen.update(columns, completions=completions)
         return [float(text == gold) for text, gold in zip(completions, answer, strict=True)]
 
-    result = played(SUMS, correct)
+    def of_chats(prompts: list[Any], completions: list[Any], answer: list[str]) -> list[float]:
+        assert prompts[0][-1]["role"] == "user"
+        return correct([one[0]["content"] for one in completions], answer)
 
-    assert reward_of(result) == 0.5
+    assert reward_of(played(SUMS, correct)) == 0.5
     assert seen.keys() >= {"prompts", "completion_ids", "trainer_state"}
     assert seen["prompts"][0].endswith("+1=")
-
-
-def test_the_completions_of_prompts_that_are_messages_are_messages_for_trl() -> None:
-    chats = [{**row, "prompt": [{"role": "user", "content": row["prompt"]}]} for row in SUMS]
-
-    def correct(prompts: list[Any], completions: list[Any], answer: list[str]) -> list[float]:
-        assert prompts[0][-1]["role"] == "user"
-        return [float(one[0]["content"] == gold) for one, gold in zip(completions, answer, strict=True)]
-
-    assert reward_of(played(chats, correct)) == 0.5
+    assert reward_of(played(chats, of_chats)) == 0.5
 
 
 def test_functions_for_verifiers_run_unchanged_plain_and_async() -> None:
@@ -88,14 +82,22 @@ def test_functions_for_verifiers_run_unchanged_plain_and_async() -> None:
     assert [score[0] for score in result.folder.metrics()[0]["scores"]] == ["correct", "asked", "short"]
 
 
-def test_a_reward_in_a_file_is_found_by_its_name(folder: Path) -> None:
+def test_a_reward_in_a_file_or_in_a_script_is_found_by_its_name(folder: Path) -> None:
     (folder / "rewards.py").write_text(
         "def short(completion: str) -> float:\n    return float(len(completion) == 1)\n"
         "def never(completion) -> float:\n    return 0.0\n",
         "utf-8",
     )
 
+    (folder / "script.py").write_text(
+        "import agentfw\n"
+        "def short(completion: str) -> float:\n    return float(len(completion) == 1)\n"
+        "agentfw.run('nothing of this name')\n",
+        "utf-8",
+    )
+
     assert reward_of(played(SUMS, "rewards.py:short")) == 1.0
+    assert reward_of(played(SUMS, "script.py:short")) == 1.0, "a script that trains doesn't run again"
     with pytest.raises(UsageError, match=r"shirt.*did you mean"):
         played(SUMS, "rewards.py:shirt")
     with pytest.raises(PluginError, match="several"):
@@ -158,17 +160,6 @@ def test_a_task_that_cannot_be_asked_is_an_error_before_any_work(row: dict[str, 
         played([row], "format")
 
 
-def test_a_script_that_trains_is_read_for_its_functions_and_does_not_run_again(folder: Path) -> None:
-    (folder / "script.py").write_text(
-        "import agentfw\n"
-        "def short(completion: str) -> float:\n    return float(len(completion) == 1)\n"
-        "agentfw.run('nothing of this name')\n",
-        "utf-8",
-    )
-
-    assert reward_of(played(SUMS, "script.py:short")) == 1.0
-
-
 SCRIPT = """
 import os, signal, pathlib, agentfw
 
@@ -188,18 +179,16 @@ agentfw.train(
 
 
 @pytest.mark.slow
-def test_a_training_from_a_script_is_resumed_after_a_kill(folder: Path) -> None:
+def test_a_training_from_a_script_is_resumed_after_a_kill(
+    folder: Path, agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "script.py").write_text(SCRIPT, "utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(SITE)}
+    monkeypatch.setenv("PYTHONPATH", str(SITE))
 
-    def ran(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, *words]
-        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-
-    killed = ran("script.py")
-    resumed = ran("-m", "agentfw_cli.main", "runs", "resume", "last", "--json")
+    killed = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=False)
+    resumed = agentfw("runs", "resume", "last", "--json")
 
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert resumed.returncode == 0, resumed.stderr
-    assert json.loads(resumed.stdout)["updates"] == 4
+    assert resumed.code == 0, resumed.err
+    assert resumed.json["updates"] == 4
     assert len(list((folder / "runs").glob("*-questions-*"))) == 1

@@ -34,40 +34,14 @@ def tasksets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(HERE / "tasksets"))
 
 
-def run_of(host: Host, runs: Path, settings: dict[str, Any], replies: list[str], **more: Any) -> Run:
-    """A run with a policy that gives these replies in turn."""
-    spec = {
-        "environment": {"name": "verifiers", "settings": settings},
-        "policy": {"name": "scripted", "settings": {"replies": replies}},
-        **more,
-    }
-    return Run.create(parse_spec(spec), host, runs)
-
-
 def played(host: Host, runs: Path, settings: dict[str, Any], replies: list[str], **more: Any) -> list[Episode]:
-    run = run_of(host, runs, settings, replies, **more)
+    """The episodes of a run with a policy that gives these replies in turn."""
+    policy = {"name": "scripted", "settings": {"replies": replies}}
+    run = Run.create(
+        parse_spec({"environment": {"name": "verifiers", "settings": settings}, "policy": policy, **more}), host, runs
+    )
     asyncio.run(run.execute())
     return sorted(run.folder.episodes(), key=lambda episode: episode.task.index)
-
-
-def trained(host: Host, runs: Path, settings: dict[str, Any], **more: Any) -> list[Episode]:
-    """The episodes that two updates of `tiny-sums` have learned from."""
-    pytest.importorskip("peft")
-    spec = {
-        "environment": {"name": "verifiers", "settings": settings},
-        "policy": {"name": "tiny", "settings": {"model": "tiny-sums"}},
-        "optimizer": {"name": "grpo", "settings": {"kl": 0.0}},
-        "learner": {"name": "lora", "settings": {"model": "tiny-sums", "weights": "all"}},
-        "rewards": ["utility"],
-        "sampling": {"temperature": 1.0, "max_tokens": 16},
-        "updates": 2,
-        "evaluation": {"every": 2, "tasks": 1},
-        **more,
-    }
-    run = Run.create(parse_spec(spec), host, runs)
-    summary = asyncio.run(run.execute())
-    assert summary.updates == 2
-    return [episode for update in (1, 2) for episode in run.folder.rollouts(update).episodes()]
 
 
 @pytest.mark.skipif(find_spec("verifiers") is not None, reason="the library is installed")
@@ -87,6 +61,9 @@ def test_rewards_and_metrics_of_the_library_score_its_examples(host: Host, tmp_p
     assert episodes[2].outcome == {"right": 1.0, "brief": 0.5, "length": 1.0, "timed_out": 0.0}
     assert [message.content for message in episodes[2].messages] == ["What is 2 + 2?"]
     assert [turn.text for turn in episodes[2].turns] == ["4"]
+
+    [late] = played(host, tmp_path, {"id": "vf-sums", "timeout": 1e-6}, ["0"], episodes=1)
+    assert (late.utility, late.outcome) == (0.0, {"timed_out": 1.0}), "what takes too long earns nothing"
 
 
 @with_library
@@ -145,18 +122,25 @@ def test_what_is_wrong_is_one_line(
 
 @with_library
 @pytest.mark.slow
-def test_an_episode_that_takes_too_long_earns_nothing(host: Host, tmp_path: Path) -> None:
-    [episode] = played(host, tmp_path, {"id": "vf-sums", "timeout": 1e-6}, ["0"], episodes=1)
-
-    assert (episode.utility, episode.outcome) == (0.0, {"timed_out": 1.0})
-
-
-@with_library
-@pytest.mark.slow
 def test_the_model_is_trained_on_examples_of_the_library(host: Host, tmp_path: Path) -> None:
-    episodes = trained(host, tmp_path, {"id": "vf-sums"}, tasks=2, samples=3)
+    pytest.importorskip("peft")
+    spec = {
+        "environment": {"name": "verifiers", "settings": {"id": "vf-sums"}},
+        "policy": {"name": "tiny", "settings": {"model": "tiny-sums"}},
+        "optimizer": {"name": "grpo", "settings": {"kl": 0.0}},
+        "learner": {"name": "lora", "settings": {"model": "tiny-sums", "weights": "all"}},
+        "rewards": ["utility"],
+        "sampling": {"temperature": 1.0, "max_tokens": 16},
+        "evaluation": {"every": 2, "tasks": 1},
+        "updates": 2,
+        "tasks": 2,
+        "samples": 3,
+    }
+    run = Run.create(parse_spec(spec), host, tmp_path)
 
-    turns = [turn for episode in episodes for turn in episode.turns]
+    assert asyncio.run(run.execute()).updates == 2
+
+    turns = [turn for update in (1, 2) for episode in run.folder.rollouts(update).episodes() for turn in episode.turns]
     assert len(turns) == 12
     assert all(len(turn.token_ids) == len(turn.logprobs) > 0 for turn in turns)
     assert all(turn.temperature == 1.0 for turn in turns), "the run's sampling holds"

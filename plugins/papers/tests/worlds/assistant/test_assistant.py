@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
+import yaml
 
-from agentfw import Engagement, Episode, Generation, Intervention, PolicyAgent, Request, Task
+from agentfw import Episode, Generation, Intervention, Moment, Request, Task
 from agentfw.errors import SettingsError
 from agentfw.report.statistics import bootstrap
 from agentfw_papers.worlds.assistant import rewards
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
+from agentfw_papers.worlds.assistant.card_teacher import CardTeacher, CardTeacherSettings
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_papers.worlds.assistant.linear_policy import LinearPolicy, LinearSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
+
+from ..playing import play as play_in
 
 VISIBLE = {"procedure", "proactive", "visible_personal", "stars"}
 """What rewards may read."""
@@ -28,11 +33,11 @@ def world(**settings: Any) -> Assistant:
 
 
 def play(task: Task, policy: Any = None, **settings: Any) -> Episode:
-    return asyncio.run(Engagement(world(**settings), PolicyAgent(policy or ScriptedPolicy())).run(task))
+    return play_in(world(**settings), policy or ScriptedPolicy(), task)
 
 
-def many(count: int, policy: Any = None, split: str = "test", **settings: Any) -> list[Episode]:
-    return [play(task, policy, **settings) for task in world(**settings).tasks(count, 7, split)]
+def many(count: int, policy: Any = None, **settings: Any) -> list[Episode]:
+    return [play(task, policy, **settings) for task in world(**settings).tasks(count, 7, "test")]
 
 
 def test_samples_of_a_task_begin_alike_and_users_with_one_query_are_shown_the_same_offers() -> None:
@@ -100,8 +105,7 @@ def test_nothing_that_an_agent_sees_tells_its_users_hidden_taste(style: str) -> 
         texts = [str(event.data["text"]) for event in episode.events if event.kind == "observation"][:-1]
         return [line for text in texts for line in text.splitlines() if not line.startswith("about:")]
 
-    alike = sum(shown(one) == shown(two) for one, two in zip(same, other, strict=True))
-    assert alike == 30
+    assert [shown(one) for one in same] == [shown(one) for one in other]
 
 
 def test_a_false_claim_costs_and_an_honest_failure_less() -> None:
@@ -169,3 +173,59 @@ class Whispering(LinearPolicy):
         return await super().generate(
             replace(request, messages=[*request.messages[:-1], replace(last, content=content)])
         )
+
+
+# -- the card: the same world for models that read one message, and the teacher of such a model ------------------------
+
+
+def cards(episode: Episode) -> list[str]:
+    return [message.content for message in episode.messages if message.role == "user"]
+
+
+def test_both_styles_are_one_world() -> None:
+    full, card = (many(25, style=style, difficulty="hard") for style in ("full", "card"))
+
+    def played(episode: Episode) -> tuple[object, ...]:
+        return episode.outcome, [[(call.name, call.arguments) for call in turn.calls] for turn in episode.turns]
+
+    assert [played(one) for one in full] == [played(one) for one in card]
+
+
+def test_every_card_has_all_that_the_next_call_needs() -> None:
+    played = many(40, CardTeacher(), style="card", difficulty="hard", faults=1.0)
+
+    for episode in played:
+        shown = cards(episode)
+        assert len(shown) == len(episode.turns)
+        assert all("\nday " in card and len(card) < 1200 for card in shown)
+        # Whatever isn't done yet is still on the card.
+        assert all("to do: " in card or "done: " in card for card in shown)
+    texts = "\n".join(card for episode in played for card in cards(episode))
+    told = ("failed: no answer", "has just been taken", "a mail to", "inbox: guest@", "told: guest", "in the calendar")
+    assert [what for what in told if what not in texts] == []
+
+
+def test_only_what_the_user_says_is_told_as_theirs() -> None:
+    def asks(moment: Moment) -> Iterable[Intervention]:
+        return [Intervention("ask", {"question": "Which?"} if not moment.of("reply") else {"question": ""})]
+
+    (episode,) = many(1, ScriptedPolicy(rule=asks), style="card", turns=2)
+
+    theirs = [event.data for event in episode.events if event.kind == "observation" and event.data.get("by") == "user"]
+    assert theirs[0]["said"] == "You know me, choose what you think is right."
+    assert f"reply: {theirs[0]['said']}" in cards(episode)[1]
+
+
+def test_the_teacher_plays_scenarios_of_ones_own(tmp_path: Path) -> None:
+    questions = {"size": {"small": ["very small", "tiny", "little"], "large": ["large", "big", "huge"]}}
+    own = {"calls": ["cup_search", "cup_take"], "dated": False, "noun": "tea cups", "names": ['The "Blue" <Cup>']}
+    file = tmp_path / "own.yaml"
+    file.write_text(yaml.safe_dump({"tea": {**own, "requests": ["Tea.", "A tea."], "questions": questions}}), "utf-8")
+
+    teacher = CardTeacher(CardTeacherSettings(domains=str(file)))
+    played = many(20, teacher, style="card", domains=str(file), stated=1.0, faults=0.5)
+
+    assert {episode.outcome["procedure"] for episode in played} == {5.0}
+    assert fmean(episode.outcome["visible_personal"] for episode in played) > 4.5
+    with pytest.raises(SettingsError, match="the scenario tea"):
+        many(1, CardTeacher(), style="card", domains=str(file))

@@ -73,8 +73,13 @@ def write_copy(folder: Path, *, persons: int = 16, instructions: int = 50, seed:
         slug = name.replace(" ", "_")
         concrete = {one: {"likes": [f"{name}'s way of {one}"]} for one in SECTIONS}
         write_json(folder / "profile/concrete_profile" / f"profile_{slug}.json", concrete)
-        write_tables(folder / "database", slug, name)
-    write_shared(folder / "database")
+        for table, given in tables_of(slug, name).items():
+            write_csv(folder / "database" / f"{table}.csv", *given)
+    for table, given in SHARED.items():
+        write_csv(folder / "database" / f"{table}.csv", *given)
+    write_json(folder / "database/Weather/weather.json", {"Harbour City": {date: {"sky": "clear"} for date in DATES}})
+    news = [{"title": "A comet", "source": "x", "url": "", "summary": "It is bright.", "date": DATES[0]}]
+    write_json(folder / "database/Web_Browsing/news.json", {"science": news})
     return folder
 
 
@@ -110,14 +115,8 @@ def instruction(number: int, draw: random.Random) -> dict[str, Any]:
 
 
 def profile(name: str) -> dict[str, Any]:
-    basics = {
-        "Name": name,
-        "Age": 40,
-        "Gender": "-",
-        "Location": "Harbour City",
-        "Occupation": "pilot",
-        "Character": "calm",
-    }
+    place = {"Location": "Harbour City", "Occupation": "pilot", "Character": "calm"}
+    basics = {"Name": name, "Age": 40, "Gender": "-", **place}
     kinds = ("Entertainment", "Lifestyle", "Technology", "Exercise", "Shopping", "Travel")
     return {
         "DemographicData": {"BasicInformation": basics, "InterestActivity": {"Hobbies": ["chess"]}},
@@ -125,75 +124,57 @@ def profile(name: str) -> dict[str, Any]:
     }
 
 
-def write_tables(database: Path, slug: str, name: str) -> None:
+def tables_of(slug: str, name: str) -> dict[str, tuple[str, list[Sequence[object]]]]:
+    """The columns and rows of the tables of a person."""
     days = list(enumerate(DATES))
-    write_csv(
-        database / f"Calendar/events/events_{slug}.csv",
-        ["id", "title", "description", "start_time", "end_time", "reminder"],
-        [[day, f"meeting {day}", "", f"{date} 12:00:00", f"{date} 13:00:00", "10"] for day, date in days],
-    )
-    write_csv(
-        database / f"Calendar/alarms/alarms_{slug}.csv",
-        ["id", "alarm_time", "message"],
-        [[day, f"{date} 06:30:00", "up"] for day, date in days],
-    )
-    write_csv(
-        database / f"Email/emails_{slug}.csv",
-        ["id", "sender", "receiver", "subject", "content", "timestamp", "status", "read_status", "attachments"],
-        [
-            [day, "Eva", name, f"invoice {day}", "the blue bicycle", f"{date} 07:00:00", "in", "no", ""]
-            for day, date in days
-        ],
-    )
-    write_csv(
-        database / f"Health/Health_records_{slug}.csv",
-        ["timestamp", "steps", "mood", "stress_level"],
-        [[f"{date} 07:00:00", 4000 + day, "fine", "low"] for day, date in days],
-    )
-    write_csv(
-        database / f"Health/Health_summary_records_{slug}.csv",
-        ["date", "sleep"],
-        [[date, "{'hours': 7}"] for _, date in days],
-    )
-    write_csv(
-        database / f"Health/Workout_records_{slug}.csv",
-        ["date", "kind", "minutes"],
-        [[date, "run", 30] for _, date in days],
-    )
-    write_csv(
-        database / f"Music/favorites_{slug}.csv", ["id", "music_type", "title", "artist"], [[1, "jazz", "Blue", "Ana"]]
-    )
-    write_csv(
-        database / f"Shopping/carts_{slug}.csv",
-        ["id", "asin", "product_title", "product_price", "quantity", "category"],
-        [[1, "A1", "Lamp", "9.50", "1", "home"]],
-    )
+    mail = "id sender receiver subject content timestamp status read_status attachments"
+    return {
+        f"Calendar/events/events_{slug}": (
+            "id title description start_time end_time reminder",
+            [(day, f"meeting {day}", "", f"{date} 12:00:00", f"{date} 13:00:00", "10") for day, date in days],
+        ),
+        f"Calendar/alarms/alarms_{slug}": (
+            "id alarm_time message",
+            [(day, f"{date} 06:30:00", "up") for day, date in days],
+        ),
+        f"Email/emails_{slug}": (
+            mail,
+            [
+                (n, "Eva", name, f"invoice {n}", "the blue bicycle", f"{day} 07:00:00", "in", "no", "")
+                for n, day in days
+            ],
+        ),
+        f"Health/Health_records_{slug}": (
+            "timestamp steps mood stress_level",
+            [(f"{date} 07:00:00", 4000 + day, "fine", "low") for day, date in days],
+        ),
+        f"Health/Health_summary_records_{slug}": ("date sleep", [(date, "{'hours': 7}") for date in DATES]),
+        f"Health/Workout_records_{slug}": ("date kind minutes", [(date, "run", 30) for date in DATES]),
+        f"Music/favorites_{slug}": ("id music_type title artist", [(1, "jazz", "Blue", "Ana")]),
+        f"Shopping/carts_{slug}": (
+            "id asin product_title product_price quantity category",
+            [(1, "A1", "Lamp", "9.50", "1", "home")],
+        ),
+    }
 
 
-def write_shared(database: Path) -> None:
-    write_csv(database / "Music/music_all.csv", ["title", "annotation_count"], [["Blue", 5], ["Red Rain", 2]])
-    write_csv(
-        database / "Shopping/product.csv",
-        ["asin", "product_title", "product_price", "category"],
-        [["A1", "Lamp", "9.50", "home"], ["B2", "Green kettle", "30.00", "kitchen"]],
-    )
-    for part, columns in {
-        "accommodations": ["name", "price"],
-        "attractions": ["name", "rating"],
-        "restaurants": ["name", "cuisine"],
-        "flights": ["name", "destination"],
-    }.items():
-        write_csv(database / f"Navigation/{part}/Lakeside.csv", columns, [[f"one of {part}", "Lakeside"]])
-    weather = {"Harbour City": {date: {"sky": "clear"} for date in DATES}}
-    write_json(database / "Weather/weather.json", weather)
-    news = [{"title": "A comet", "source": "x", "url": "", "summary": "It is bright.", "date": DATES[0]}]
-    write_json(database / "Web_Browsing/news.json", {"science": news})
+SHARED: Mapping[str, tuple[str, list[Sequence[object]]]] = {
+    "Music/music_all": ("title annotation_count", [("Blue", 5), ("Red Rain", 2)]),
+    "Shopping/product": (
+        "asin product_title product_price category",
+        [("A1", "Lamp", "9.50", "home"), ("B2", "Green kettle", "30.00", "kitchen")],
+    ),
+    "Navigation/accommodations/Lakeside": ("name price", [("one of accommodations", "Lakeside")]),
+    "Navigation/attractions/Lakeside": ("name rating", [("one of attractions", "Lakeside")]),
+    "Navigation/restaurants/Lakeside": ("name cuisine", [("one of restaurants", "Lakeside")]),
+    "Navigation/flights/Lakeside": ("name destination", [("one of flights", "Lakeside")]),
+}
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def write_csv(path: Path, columns: str, rows: Sequence[Sequence[object]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([columns, *rows])
+        csv.writer(file).writerows([columns.split(), *rows])
 
 
 def write_json(path: Path, value: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agentfw import Engagement, Episode, Host, Intervention, Moment, Observation, PolicyAgent, Task
+from agentfw import Episode, Host, Intervention, Moment, Observation, Task
 from agentfw.errors import AgentfwError
 from agentfw.testing import contract, made_by
 from agentfw.testing.checks import run_check
@@ -24,6 +24,7 @@ from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
 from agentfw_plugins.policies.scripted import ScriptedPolicy
 
+from ..playing import play as play_in
 from .copies import TOOLS
 
 ARGUMENTS = {
@@ -73,7 +74,7 @@ class Caller:
 
 
 def play(env: Etapp, task: Task, rule: Any) -> Episode:
-    return asyncio.run(Engagement(env, PolicyAgent(ScriptedPolicy(rule=rule))).run(task))
+    return play_in(env, ScriptedPolicy(rule=rule), task)
 
 
 def use(folder: Path, *calls: tuple[str, dict[str, Any]], **settings: Any) -> tuple[Caller, Episode, Etapp]:
@@ -88,11 +89,8 @@ def use(folder: Path, *calls: tuple[str, dict[str, Any]], **settings: Any) -> tu
 @pytest.mark.slow
 def test_all_tasks_begin_and_end_and_all_tools_are_called(copy_folder: Path) -> None:
     env = Etapp(EtappSettings(folder=str(copy_folder)))
-    tasks = [
-        task
-        for split, count in (("train", 640), ("validation", 80), ("test", 80))
-        for task in env.tasks(count, 7, split)
-    ]
+    counts = {"train": 640, "validation": 80, "test": 80}
+    tasks = [task for split, count in counts.items() for task in env.tasks(count, 7, split)]
     used: Counter[str] = Counter()
 
     for task in tasks:
@@ -142,43 +140,30 @@ def test_what_a_call_changes_stays_changed_and_only_for_the_episode(copy_folder:
 
 
 def test_calls_that_cannot_be_are_refused_in_words(copy_folder: Path) -> None:
-    caller, _, _ = use(
-        copy_folder,
-        ("fly_away", {}),
-        ("view_cart", {"colour": "red"}),
-        ("add_alarm", {}),
-        ("add_alarm", {"alarm_time": "soon"}),
-        ("control_light_in_home", {"brightness": "bright"}),
-        ("delete_event", {"id": "77"}),
-        ("add_product_to_cart", {"product_title": "a yacht"}),
-        ("send_email", {"receiver": " ", "content": "x"}),
-        (
-            "add_event_to_calendar",
-            {"title": "x", "start_time": "2024-09-08 09:00:00", "end_time": "2024-09-08 08:00:00"},
-        ),
-    )
+    backwards = {"title": "x", "start_time": "2024-09-08 09:00:00", "end_time": "2024-09-08 08:00:00"}
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        ("fly_away", {}, "no tool"),
+        ("view_cart", {"colour": "red"}, "no argument colour"),
+        ("add_alarm", {}, "needs the argument"),
+        ("add_alarm", {"alarm_time": "soon"}, "must be a time"),
+        ("control_light_in_home", {"brightness": "bright"}, "of type integer"),
+        ("delete_event", {"id": "77"}, "nothing in events"),
+        ("add_product_to_cart", {"product_title": "a yacht"}, ""),
+        ("send_email", {"receiver": " ", "content": "x"}, ""),
+        ("add_event_to_calendar", backwards, ""),
+    ]
 
-    words = (
-        "no tool",
-        "no argument colour",
-        "needs the argument",
-        "must be a time",
-        "of type integer",
-        "nothing in events",
-    )
-    assert len(caller.refusals()) == 9
-    assert all(word in reason for word, reason in zip(words, caller.refusals(), strict=False))
+    caller, _, _ = use(copy_folder, *((tool, arguments) for tool, arguments, _ in cases))
+
+    assert all(words in reason for (_, _, words), reason in zip(cases, caller.refusals(), strict=True))
 
 
 def test_the_splits_share_no_instruction_or_no_instance(copy_folder: Path) -> None:
     by_instruction = Etapp(EtappSettings(folder=str(copy_folder)))
     by_instance = Etapp(EtappSettings(folder=str(copy_folder), part="instance"))
 
-    def tasks(env: Etapp, split: str, count: int) -> Sequence[Task]:
-        return env.tasks(count, 7, split)
-
-    asked = [{task.query for task in tasks(by_instruction, split, 640)} for split in ("train", "test")]
-    pairs = [{(one.user, one.query) for one in tasks(by_instance, split, 640)} for split in ("train", "test")]
+    asked = [{task.query for task in by_instruction.tasks(640, 7, split)} for split in ("train", "test")]
+    pairs = [{(one.user, one.query) for one in by_instance.tasks(640, 7, split)} for split in ("train", "test")]
     assert [len(some) for some in asked] == [40, 5]
     assert not asked[0] & asked[1]
     assert [len(some) for some in pairs] == [640, 80]
@@ -206,16 +191,15 @@ def marked(moment: Moment) -> list[str]:
     return ['{"points": [2, 2, 1], "marks": {"procedure": 2, "personal": 4, "proactive": 5}}']
 
 
-def test_a_copy_without_damage_has_no_gaps_and_the_published_counts(copy_folder: Path) -> None:
+def test_a_copy_without_damage_has_no_gaps_and_a_folder_that_is_none_says_what_to_do(
+    copy_folder: Path, tmp_path: Path
+) -> None:
     shown = CliRunner().invoke(data, ["check", "etapp", str(copy_folder), "--json"])
 
     facts = json.loads(shown.stdout)
     assert facts["gaps"] == []
     assert facts["counts"] == {"persons": 16, "instructions": 50, "tasks": 800, "tools": 33, "sections": 9, "gaps": 0}
     assert facts["rows"]["events"] == 64
-
-
-def test_a_folder_that_is_none_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     for folder in ("", str(tmp_path / "nowhere"), str(tmp_path)):
         with pytest.raises(AgentfwError, match=r"environment.folder|no usable"):
             Etapp(EtappSettings(folder=folder))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
 
-from agentfw import Engagement, Episode, Intervention, Moment, Observation, PolicyAgent, Task
+import agentfw
+from agentfw import Episode, Generation, Host, Intervention, Moment, Observation, Policy, Request, Task
+from agentfw_memory import Step as Done
+from agentfw_memory import Trajectory
+from agentfw_papers.said_wishes import extract_wishes
 from agentfw_papers.worlds.merchant.engine import Results, carry_out
 from agentfw_papers.worlds.merchant.environment import MerchantMarket
 from agentfw_papers.worlds.merchant.merchant_settings import MerchantSettings
@@ -18,8 +23,12 @@ from agentfw_papers.worlds.merchant.plan import MOST_STEPS, Step, plan_of
 from agentfw_papers.worlds.merchant.rewards import MerchantBase, MerchantPersonal
 from agentfw_papers.worlds.merchant.scoring import needless_steps, score_report
 from agentfw_papers.worlds.merchant.skills import SKILLS
+from agentfw_papers.worlds.merchant.teacher import TeacherPolicy, TeacherSettings
+from agentfw_papers.worlds.merchant.team_policy import TeamPolicy, TeamSettings
 from agentfw_papers.worlds.merchant.written_report import make_report
 from agentfw_plugins.policies.scripted import ScriptedPolicy
+
+from ..playing import play as play_in
 
 
 def world(**settings: Any) -> MerchantMarket:
@@ -41,13 +50,14 @@ class Planner:
             yield Intervention("report")
 
 
-def play(task: Task, rule: Any = None, **settings: Any) -> Episode:
-    policy = ScriptedPolicy(rule=rule) if rule else ScriptedPolicy()
-    return asyncio.run(Engagement(world(**settings), PolicyAgent(policy)).run(task))
+def play(task: Task, player: Any = None, **settings: Any) -> Episode:
+    """By a policy, or by a rule. Default: what the world demonstrates."""
+    policy = player if isinstance(player, Policy) else ScriptedPolicy(rule=player) if player else ScriptedPolicy()
+    return play_in(world(**settings), policy, task)
 
 
-def a_task(index: int = 0, split: str = "test", **settings: Any) -> Task:
-    return world(**settings).tasks(index + 1, 7, split)[index]
+def tasks(count: int) -> list[Task]:
+    return list(world().tasks(count, 7, "test"))
 
 
 def as_steps(plan: Iterable[Step]) -> list[dict[str, Any]]:
@@ -61,13 +71,9 @@ def as_steps(plan: Iterable[Step]) -> list[dict[str, Any]]:
         ([{"id": "a", "skill": "risk_sreen"}], 'did you mean "risk_screen"'),
         ([{"id": "a", "skill": "sales_forecast"}], "needs a step of category_trend"),
         (
-            [
-                {"id": "a", "skill": "risk_screen", "needs": ["b"]},
-                {"id": "b", "skill": "price_band", "needs": ["a"]},
-            ],
+            [{"id": one, "skill": "risk_screen", "needs": [other]} for one, other in ("ab", "ba")],
             "in a circle: a -> b -> a",
         ),
-        ([{"id": "a", "skill": "risk_screen", "needs": ["a"]}], "in a circle: a -> a"),
         ([{"id": "s1", "skill": "risk_screen", "needs": ["s2"]}], '"s2", which is no step'),
         ([{"id": "a", "skill": "risk_screen"}] * 2, "two steps have the id a"),
         ([{"id": str(number), "skill": "risk_screen"} for number in range(11)], f"at most {MOST_STEPS}"),
@@ -80,7 +86,7 @@ def as_steps(plan: Iterable[Step]) -> list[dict[str, Any]]:
 def test_a_plan_that_cannot_be_is_refused_in_words(steps: list[dict[str, Any]], says: str) -> None:
     rule = Planner(steps)
 
-    episode = play(a_task(), rule)
+    episode = play(tasks(1)[0], rule)
 
     reasons = [str(one.data.get("reason")) for one in rule.heard if one.name == "refused"]
     assert len(reasons) == 1
@@ -99,7 +105,7 @@ def test_independent_steps_overlap_so_a_plan_takes_as_long_as_its_longest_path()
         for step in plan:
             ends[step.id] = SKILLS[step.skill].takes + max((ends[need] for need in step.needs), default=0.0)
 
-        episode = play(a_task(number), Planner(as_steps(plan)), outages=0)
+        episode = play(tasks(number + 1)[number], Planner(as_steps(plan)), outages=0)
 
         assert episode.outcome["critical_path"] == max(ends.values())
         assert episode.outcome["steps"] == len(plan)
@@ -124,7 +130,7 @@ def test_what_failed_can_be_planned_again_once() -> None:
         [{"id": "x", "skill": "risk_screen"}],
     )
 
-    episode = play(a_task(), rule, outages=1)
+    episode = play(tasks(1)[0], rule, outages=1)
 
     told = [one.data for one in rule.heard if one.name == "evidence"]
     assert [len(one["failed"]) for one in told] == [2, 0]
@@ -166,7 +172,7 @@ def test_rewards_read_the_visible_view_only() -> None:
             read.add(name)
             return super().get(name, default)
 
-    episode = play(a_task())
+    episode = play(tasks(1)[0])
     episode.outcome = Outcome(episode.outcome)
     scores = [score for model in (MerchantBase(), MerchantPersonal()) for score in asyncio.run(model.score([episode]))]
 
@@ -197,3 +203,126 @@ def test_a_claim_without_evidence_and_an_analysis_without_use_cost() -> None:
     assert unlinked.logic < 4 == unlinked.authenticity
     assert "sales_forecast" in needless
     assert opposite.depth < full.depth
+
+
+# -- cards for models with a short memory, and the teacher that plans from them ----------------------------------------
+
+
+def test_a_plan_is_worth_the_same_whatever_the_style_of_its_request() -> None:
+    for task in tasks(12):
+        full, card = (play(task, style=style) for style in ("full", "card"))
+
+        assert full.outcome == card.outcome
+        assert max(len(one.content) for one in card.messages if one.role == "user") < 700
+
+
+def test_the_teacher_repeats_what_failed() -> None:
+    teacher = TeacherPolicy(TeacherSettings(share=1.0))
+
+    for task in tasks(20):
+        often, never = (play(task, teacher, style="card", outages=outages) for outages in (0.3, 0.0))
+
+        assert often.outcome["authenticity"] == never.outcome["authenticity"]
+        assert often.outcome["logic"] == never.outcome["logic"]
+        assert len(often.turns) == (3 if often.outcome["failed_steps"] else 2)
+
+
+# -- reports that a policy writes: their claims are compared with the evidence -----------------------------------------
+
+
+WRITTEN: dict[str, Any] = {"report": "agent", "outages": 0.0}
+
+
+class Writer(Policy):
+    """Writes reports with a function of what it is asked."""
+
+    is_program = True
+
+    def __init__(self, write: Callable[[str], str]) -> None:
+        self.write = write
+
+    async def generate(self, request: Request) -> Generation:
+        return Generation(text=self.write(request.messages[-1].content), count=1)
+
+
+def team(write: Callable[[str], str]) -> TeamPolicy:
+    planner = {"name": "scripted", "settings": {}}
+    made = TeamPolicy(TeamSettings.model_validate({"planner": planner, "reporter": planner}), Host.load())
+    made.reporter = Writer(write)
+    return made
+
+
+def copied(asked: str) -> str:
+    """A report that copies the first figure of each step, and the product that the first ranking puts first."""
+    lines, best = [], ""
+    for line in asked.partition("evidence:\n")[2].splitlines():
+        if not line.startswith("- "):
+            break
+        step, _, found = line.removeprefix("- ").partition(": ")
+        figures = found.split(", ")
+        lines.append(f"{SKILLS[step].topic or 'besides'}: {figures[0].rsplit(' ', 1)[1]} [{step}]")
+        places = {one.split(" at ")[0]: float(one.split(" at ")[1]) for one in figures if " at " in one}
+        if places and not best:
+            product = max(places, key=lambda one: places[one])
+            best = f"{product} {places[product]} [{step}]"
+    candidates = asked.partition("candidates: ")[2].partition("\n")[0].split(", ")
+    return "\n".join([*lines, f"Recommended: {best or candidates[0]}"])
+
+
+def test_invented_figures_cost_authenticity_and_copied_ones_do_not() -> None:
+    task = next(task for task in tasks(20) if world().merchants.merchant(task.user).stated)
+
+    honest = play(task, team(copied), **WRITTEN)
+    invented = play(task, team(lambda asked: copied(asked).replace(": 0", ": 7").replace(": 1", ": 8")), **WRITTEN)
+
+    assert honest.outcome["authenticity"] == 4.0
+    assert invented.outcome["authenticity"] < 2.0
+    assert honest.outcome["logic"] == invented.outcome["logic"] == 4.0
+
+
+def test_a_report_without_a_recommendation_is_refused_and_can_be_written_again() -> None:
+    attempts: list[str] = []
+
+    def write(asked: str) -> str:
+        attempts.append(asked)
+        return copied(asked) if len(attempts) > 1 else "Sales are fine."
+
+    episode = play(tasks(1)[0], team(write), **WRITTEN)
+
+    assert episode.outcome["score"] > 0
+    assert "must end with `Recommended:" in attempts[1]
+    assert "evidence:" in attempts[1]
+
+
+NO_REPORTS = ("", "Recommended: " * 2000, "demand: 1e999 [category_trend]\nRecommended: x", "a: 1 [" * 5000)
+
+
+@pytest.mark.parametrize("text", NO_REPORTS)
+def test_text_that_is_no_report_ends_without_a_score(text: str) -> None:
+    assert play(tasks(1)[0], team(lambda asked: text), **WRITTEN).outcome["score"] == 0.0
+
+
+# -- wishes are read from what users say, so that a memory and a world's policy understand each other ------------------
+
+
+def test_what_is_said_in_other_words_is_left_out() -> None:
+    said = "Next time, quiet places please.\nWe really like quiet places.\nHmm, loud? That isn't really me."
+    steps = (Done("call", tool="call", worked=False), Done("look", tool="search"), Done("book", tool="book"))
+    trip = Trajectory("t1", "ana", "a table", ("dining",), steps, said)
+    assert [(draft.text, draft.tools, draft.wish) for draft in extract_wishes(trip)] == [
+        ("For dining, prefer quiet places", ("search", "book"), True),
+        ("For dining, when call fails, use search", ("call", "search"), False),
+        ("For dining, use search, then book", ("search", "book"), False),
+    ]
+
+
+@pytest.mark.slow
+def test_a_merchant_whose_wishes_are_remembered_is_served_better(tmp_path: Path) -> None:
+    """Merchants of whom nothing is known beforehand, by the policy and the memory that the world starts with."""
+    pytest.importorskip("igraph")
+    few = {"environment.stated": 0.0, "environment.test_merchants": 6, "concurrency": 6}
+    remembered, forgotten = (
+        agentfw.run("merchant", episodes=48, settings={**few, "memory.skillgraph.evolve": evolve}, runs=tmp_path / name)
+        for name, evolve in (("remembered", True), ("forgotten", False))
+    )
+    assert remembered.figures["score"].low > forgotten.figures["score"].estimate

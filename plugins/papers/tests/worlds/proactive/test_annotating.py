@@ -1,23 +1,31 @@
-"""Annotation by a policy: retries, failures, resuming after a kill, requests at once."""
+"""Annotation and rating by a policy: what it reads, retries, failures, and going on where it stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from chat_server import completion, serving
+from click.testing import CliRunner
 
-from agentfw import Generation, Policy, Request
+from agentfw import Generation, Policy, Request, Run
 from agentfw.errors import EndpointError
+from agentfw.runs import RunFolder, parse_spec
+from agentfw.testing import fresh_host
 from agentfw_papers.timing import annotation_row, turn_row
 from agentfw_papers.worlds.proactive.annotating import Annotations, Annotator, Unit
 from agentfw_papers.worlds.proactive.asking import Asker
+from agentfw_papers.worlds.proactive.command import proactive
 from agentfw_papers.worlds.proactive.dataset import Example, generated
 from agentfw_papers.worlds.proactive.domains import load_domain
+from agentfw_papers.worlds.proactive.environment import read_turn
+from agentfw_papers.worlds.proactive.proactiveness import Predictions, Rater, Ratings, read_predictions
 
 DOMAIN = load_domain("home_loan")
 
@@ -25,36 +33,24 @@ DOMAIN = load_domain("home_loan")
 class Hindsight(Policy):
     """Answers with the references that it was given."""
 
-    def __init__(self, examples: tuple[Example, ...], log: Path | None = None) -> None:
+    def __init__(self, examples: tuple[Example, ...]) -> None:
         self.references = {one.id: one.annotation for one in examples}
-        self.log, self.asked, self.at_once = log, list[tuple[str, tuple[int, ...]]](), list[int]()
-        self.running = 0
+        self.asked = list[tuple[str, tuple[int, ...]]]()
 
     async def generate(self, request: Request) -> Generation:
         assert request.moment is not None
         about = request.moment.observations[0].data
         self.asked.append((about["dialogue"], about["turns"]))
-        if self.log:
-            with self.log.open("a") as file:
-                file.write(f"{os.getpid()} {about['dialogue']} {about['turns']}\n")
-        self.running += 1
-        self.at_once.append(self.running)
-        await self.wait()
-        self.running -= 1
-        return Generation(self.answer(about["dialogue"], about["turns"], about["attempt"], request), count=7)
-
-    async def wait(self) -> None:
         await asyncio.sleep(0)
+        return Generation(self.answer(about["dialogue"], about["turns"], about["attempt"], request), count=7)
 
     def answer(self, dialogue: str, turns: tuple[int, ...], attempt: int, request: Request) -> str:
         rows = [turn_row(self.references[dialogue].at(turn)) for turn in turns]
         return json.dumps(rows[0] if len(rows) == 1 else {"turns": rows})
 
 
-def run(policy: Policy, examples: tuple[Example, ...], folder: Path, *, name: str = "test", jobs: int = 4,
-        unit: Unit = "turn", observed: bool = False, domain: object = DOMAIN) -> Annotations:  # fmt: skip
-    asker = Asker(policy, name=name, jobs=jobs)
-    annotator = Annotator(domain, asker, unit=unit, observed=observed)  # type: ignore[arg-type]
+def run(policy: Policy, examples: tuple[Example, ...], folder: Path, domain: Any = DOMAIN, **how: Any) -> Annotations:
+    annotator = Annotator(domain, Asker(policy, name="test", jobs=4), **{"unit": "turn", "observed": False, **how})
     return asyncio.run(annotator.annotate([one.dialogue for one in examples], folder))
 
 
@@ -132,12 +128,10 @@ def test_an_answer_that_was_cut_off_is_asked_for_again(tmp_path: Path) -> None:
             generation = await super().generate(request)
             assert request.moment is not None
             if request.moment.observations[0].data["attempt"] == 0:
-                # What is left of it could be read, but may lack actions.
-                generation.finish = "length"
+                generation.finish = "length"  # what is left of it could be read, but may lack actions
             return generation
 
     examples = generated(DOMAIN, "train", 1, 1)
-
     found = run(Long(examples), examples, tmp_path)
 
     assert found.retried == found.answers
@@ -160,3 +154,105 @@ def test_a_server_that_is_gone_stops_the_work_and_keeps_what_there_is(tmp_path: 
 
     assert found.from_before >= 26
     assert len(policy.asked) == found.answers - found.from_before
+
+
+# -- `agentfw proactive rate`: what the judge reads, and what becomes of its ratings -----------------------------------
+
+HOST = fresh_host("agentfw_papers.plugin:plugin", builtins=True, strict=False)
+
+
+class Judge(Policy):
+    """Answers what a function makes of the dialogue and the predictions in the question."""
+
+    def __init__(self, answer: Callable[[dict[str, Any]], str]) -> None:
+        self.answer, self.read = answer, list[dict[str, Any]]()
+
+    async def generate(self, request: Request) -> Generation:
+        material = json.loads(request.messages[1].content)
+        self.read.append(material)
+        return Generation(self.answer(material), count=1)
+
+
+def rating(value: object) -> str:
+    return json.dumps({"why": "it was foreseeable", "rating": value})
+
+
+def by_length(material: dict[str, Any]) -> str:
+    """The later the turn, the lower the rating; the first two turns can't be judged."""
+    turns = len(material["dialogue"])
+    return rating(-1 if turns < 3 else 5 if turns < 8 else 2)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    spec = {
+        "environment": {"name": "proactive", "settings": {"unit": "dialogue", "dialogues": 20}},
+        "policy": "scripted",
+        "episodes": 3,
+    }
+    made = Run.create(parse_spec(spec), HOST, tmp_path_factory.mktemp("runs"))
+    asyncio.run(made.execute())
+    return RunFolder.open(made.folder.path)
+
+
+@pytest.fixture
+def predicted(played: RunFolder) -> Predictions:
+    return read_predictions(played, HOST)
+
+
+def rate(predicted: Predictions, judge: Policy, folder: Path, *, most: int | None = None) -> Ratings:
+    rater = Rater(predicted, Asker(judge, name="test"), most=most)
+    return asyncio.run(rater.rate(folder / "ratings.jsonl"))
+
+
+def test_the_rating_is_the_mean_of_dialogues_without_turns_that_cannot_be_judged(
+    predicted: Predictions, tmp_path: Path
+) -> None:
+    found = rate(predicted, Judge(by_length), tmp_path)
+
+    means, turns = [], 0
+    for [episode] in predicted.episodes.values():
+        values = [5 if turn.round < 8 else 2 for turn in episode.turns if turn.round >= 3]
+        means.append(sum(values) / len(values))
+        turns += len(episode.turns)
+    assert found.mean is not None
+    assert found.mean.estimate == pytest.approx(sum(means) / len(means))
+    assert found.mean.count == 3
+    assert found.answers == sum(found.counts.values()) == turns
+    assert found.counts[-1] >= 3
+
+
+def test_the_judge_reads_the_dialogue_up_to_the_turn_and_what_was_predicted_there(
+    predicted: Predictions, tmp_path: Path
+) -> None:
+    judge = Judge(by_length)
+
+    rate(predicted, judge, tmp_path, most=1)
+
+    name = next(iter(predicted.episodes))
+    spoken = predicted.examples[name].dialogue.turns
+    asked = {len(material["dialogue"]): material for material in judge.read}
+    for turn in predicted.turns(name):
+        shown = asked[turn.round]
+        said = read_turn(turn, predicted.environment.catalog).opportunities
+        assert [one["text"] for one in shown["dialogue"]] == [one.text for one in spoken[: turn.round]]
+        assert [one["name"] for one in shown["predictions"]] == [one.name for one in said]
+        assert shown.keys() == {"dialogue", "predictions"}
+    assert len(asked) == len(predicted.turns(name))
+
+
+@pytest.mark.slow
+def test_the_command_asks_a_model_server_once(played: RunFolder) -> None:
+    with serving(completion(rating(4))) as (address, judge):
+        command = ["rate", str(played.path), "--policy", "openai", "--most", "2", "--json"]
+        command += ["--set", f"policy.base_url={address}", "--set", "policy.model=judge"]
+
+        first, second = (CliRunner().invoke(proactive, command, catch_exceptions=False) for _ in range(2))
+
+    found, again = json.loads(first.stdout), json.loads(second.stdout)
+    assert found["pr"] == {"mean": 4, "low": 4, "high": 4}
+    assert found["dialogues"] == 2
+    assert found["counts"]["4"] == found["answers"] == len(judge.bodies)
+    assert again == {**found, "from_before": found["answers"]}
+    assert {body["temperature"] for body in judge.bodies} == {0.1}
+    assert (played.path / "ratings.jsonl").exists()

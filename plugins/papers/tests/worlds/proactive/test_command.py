@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from agentfw_papers.worlds.proactive.command import proactive
 from agentfw_papers.worlds.proactive.domains import domain_file
 
 SAMPLE = domain_file("abcd").parent / "abcd_sample.json"
-TABLES = Path(__file__).parents[2] / "data" / "proactor_tables.json"
 BAKERY = """
 name: bakery
 slots:
@@ -35,27 +33,18 @@ phrases:
   slots: {day: {value: "day ###"}}
   openings:
     birthday:
-      - I need a cake for a birthday.
-      - A birthday cake, please.
-      - It is my daughter's birthday.
-      - Can you make a birthday cake?
-      - We have a birthday here.
-      - I am planning a birthday party.
+      [I need a cake for a birthday., A birthday cake please., It is my daughter's birthday.,
+       Can you make a birthday cake, We have a birthday here., I am planning a birthday party.]
     complaint:
-      - The cake was stale.
-      - I have a complaint about your bread.
-      - Your rolls were hard as stone.
-      - I am not happy with the cake.
-      - This is a complaint.
-      - There was a stone in my bread.
+      [The cake was stale., I have a complaint about your bread., Your rolls were hard as stone.,
+       I am not happy with the cake., This is a complaint., There was a stone in my bread.]
 """
 
 
 def call(*arguments: object) -> Any:
-    result = CliRunner().invoke(proactive, [*map(str, arguments), "--json"], catch_exceptions=True)
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(
+        proactive, [*map(str, arguments), "--json"], catch_exceptions=False, standalone_mode=False
+    )
     return json.loads(result.stdout)
 
 
@@ -85,11 +74,9 @@ def test_a_third_domain_needs_no_python(bakery: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
 
     # The run repeats the references of the turn before, so it agrees but for what has just changed.
-    figures = json.loads(done.stdout)["figures"]
-    assert figures["format"]["mean"] == 1
-    assert 0.5 < figures["ac"]["mean"] < 1
-    assert figures["ftr"]["mean"] == 0
-    assert figures["unknown_names"]["mean"] == 0
+    means = {name: figure["mean"] for name, figure in json.loads(done.stdout)["figures"].items()}
+    assert (means["format"], means["ftr"], means["unknown_names"]) == (1, 0, 0)
+    assert 0.5 < means["ac"] < 1
 
 
 def test_a_policy_that_is_installed_annotates(bakery: Path, tmp_path: Path) -> None:
@@ -109,17 +96,17 @@ def test_a_policy_that_is_installed_annotates(bakery: Path, tmp_path: Path) -> N
     assert not (tmp_path / "annotated" / "MANIFEST.json").exists()
 
 
-def test_the_public_sample_is_imported_annotated_and_validated(tmp_path: Path) -> None:
-    call("import", "abcd", SAMPLE, "--out", tmp_path / "data")
-    call("annotate", tmp_path / "data", "--rule", "--from", 1, "--most", 1, "--out", tmp_path / "one")
-    call("annotate", tmp_path / "data", "--rule", "--out", tmp_path / "all")
+def test_the_public_sample_is_imported_annotated_and_validated_and_one_that_leaves_out_too_much_fails(
+    tmp_path: Path,
+) -> None:
+    call("import", "abcd", SAMPLE, "--out", tmp_path / "whole")
+    call("annotate", tmp_path / "whole", "--rule", "--from", 1, "--most", 1, "--out", tmp_path / "one")
+    call("annotate", tmp_path / "whole", "--rule", "--out", tmp_path / "all")
 
     one, all = (call("validate", tmp_path / name)["margins"] for name in ("one", "all"))
     assert [row["triggers"] for row in one] == [2] * 5
     assert [row["passed"] for row in all] == [9, 9, 7, 4, 4]
 
-
-def test_an_import_that_leaves_out_too_much_fails_but_keeps_the_rest(tmp_path: Path) -> None:
     rows = json.loads(SAMPLE.read_text("utf-8"))
     rows[0]["original"].pop()
     (tmp_path / "data.json").write_text(json.dumps(rows))
@@ -130,27 +117,8 @@ def test_an_import_that_leaves_out_too_much_fails_but_keeps_the_rest(tmp_path: P
 
     assert caught.value.exit_code == 1
     assert lenient["left_out"] == {"original and delexed differ in length": ["3592"]}
-    assert (tmp_path / "data" / "dialogues.jsonl.gz").read_bytes() == (
-        tmp_path / "lenient" / "dialogues.jsonl.gz"
-    ).read_bytes()
-
-
-@pytest.mark.parametrize("table", ["ABCD+", "Home Loan"])
-def test_systems_are_ranked_as_in_the_paper(tmp_path: Path, table: str) -> None:
-    group = json.loads(TABLES.read_text("utf-8"))["table_5"][table]
-    path = tmp_path / "systems.csv"
-    columns = ["ac", "max_ac", "difference", "pt", "ftr", "rar"]
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["name", *columns])
-        writer.writerows([row["name"], *(row[column] for column in columns)] for row in group)
-
-    ranking = call("rank", path)
-
-    assert len(ranking["group"]) == 17
-    found = {row["name"]: row["pri"] for row in ranking["rows"]}
-    assert found == pytest.approx({row["name"]: row["pri"] for row in group}, abs=5e-5)
-    assert list(found.values()) == sorted(found.values(), reverse=True)
+    kept, again = ((tmp_path / name / "dialogues.jsonl.gz").read_bytes() for name in ("data", "lenient"))
+    assert kept == again
 
 
 @pytest.mark.parametrize(
@@ -162,7 +130,6 @@ def test_systems_are_ranked_as_in_the_paper(tmp_path: Path, table: str) -> None:
         (("import", "abdc", "FILE", "--out", "OUT"), 'no data format is called "abdc"'),
         (("import", "abcd", "FILE", "--out", "OUT"), "can't be read"),
         (("annotate", "OUT", "--rule", "--out", "OUT"), "is not a folder of dialogues"),
-        (("annotate", "OUT", "--out", "OUT"), "pass either --policy or --rule"),
         (("annotate", "OUT", "--rule", "--policy", "openai", "--out", "OUT"), "pass either --policy or --rule"),
         (("validate", "OUT"), "is not a folder of dialogues"),
         (("rank", "FILE"), "no run"),

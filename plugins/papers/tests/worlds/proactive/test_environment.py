@@ -6,17 +6,21 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentfw import Engagement, Episode, Generation, Interface, Policy, PolicyAgent, Request
 from agentfw.episode import Call
 from agentfw.errors import SettingsError, UsageError
 from agentfw.interfaces import parse_interface
 from agentfw.testing import fresh_host
-from agentfw_papers.timing import Dialogue, next_questions
+from agentfw_papers.timing import STATUSES, Dialogue, Input, Opportunity, Trigger, next_questions
+from agentfw_papers.worlds.proactive.asg import ActionStates, observed
 from agentfw_papers.worlds.proactive.conversations import asked_turns
 from agentfw_papers.worlds.proactive.dataset import Example, generated, write_data
 from agentfw_papers.worlds.proactive.domains import load_domain
@@ -57,23 +61,12 @@ def dialogues(**settings: Any) -> Proactive:
     return Proactive(ProactiveSettings.model_validate({"unit": "dialogue", "dialogues": 20, **settings}))
 
 
-def turns(**settings: Any) -> Proactive:
-    return Proactive(ProactiveSettings.model_validate({"unit": "turn", "dialogues": 20, **settings}))
-
-
-def replayed(environment: Proactive, example: Example) -> Callable[[int], str]:
-    """The references of a dialogue as answers."""
-    asked = [number for number, turn in enumerate(example.dialogue.turns, 1) if turn.speaker != "action"]
-    shape = environment.settings.answers
-    return lambda place: write_answer(example.annotation.at(asked[place]).opportunities, shape)
-
-
 # -- what an agent reads -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("unit", ["turn", "dialogue"])
 def test_nothing_of_the_future_is_told(unit: str) -> None:
-    environment = Proactive(ProactiveSettings.model_validate({"unit": unit, "dialogues": 20}))
+    environment = dialogues(unit=unit)
 
     for index in range(10):
         policy = Answering(lambda _: "nothing")
@@ -120,22 +113,26 @@ def test_the_states_have_predictions_of_the_turn_before_and_triggers_that_were_o
 def test_the_references_as_answers_agree_fully_however_they_are_written(answers: str) -> None:
     environment = dialogues(answers=answers)
     example = environment.example(environment.tasks(1, 7, "test")[0])
+    asked = asked_turns(example.dialogue, "spoken")
 
-    episode = play(environment, Answering(replayed(environment, example)))
+    episode = play(
+        environment,
+        Answering(
+            lambda place: write_answer(example.annotation.at(asked[place]).opportunities, environment.settings.answers)
+        ),
+    )
 
     expected = environment.references(episode.task)["oracle"]
+    names = ("ac", "max_ac", "pt", "ftr", "rar", "silent")
     assert episode.outcome["format"] == 1
-    assert {name: episode.outcome[name] for name in ("ac", "max_ac", "pt", "ftr", "rar", "silent")} == {
-        name: expected[name] for name in ("ac", "max_ac", "pt", "ftr", "rar", "silent")
-    }
+    assert [episode.outcome[name] for name in names] == [expected[name] for name in names]
 
 
 def test_calls_that_a_policy_separates_itself_are_predictions() -> None:
     row = {"name": "search-faq", "status": "pending", "inputs": {}}
-    environment = dialogues(answers="calls")
     policy = Answering(lambda _: Generation("", (Call("predict", {"opportunities": [row]}),), count=3))
 
-    episode = play(environment, policy)
+    episode = play(dialogues(answers="calls"), policy)
 
     assert [action.name for action in policy.requests[0].actions] == ["predict"]
     assert episode.outcome["silent"] == 0
@@ -145,9 +142,7 @@ def test_calls_that_a_policy_separates_itself_are_predictions() -> None:
     "text", ["", "I can't say.", '{"name": "search-faq"', "<action>soon</action>", "\x00\ud800", "search-faq soon"]
 )
 def test_what_cannot_be_read_is_an_empty_prediction_and_asked_once(text: str) -> None:
-    environment = dialogues()
-
-    episode = play(environment, Answering(lambda _: text))
+    episode = play(dialogues(), Answering(lambda _: text))
 
     rounds = [turn.round for turn in episode.turns]
     assert rounds == sorted(set(rounds))
@@ -207,12 +202,9 @@ def test_tokens_that_take_time_move_a_prediction_to_the_turn_at_which_it_lands()
 
 
 def test_every_turn_of_every_dialogue_is_a_task_once() -> None:
-    environment = turns(dialogues=5)
-    asked = sum(
-        turn.speaker != "action"
-        for one in generated(DOMAIN, "train", 7, 5, environment.settings)
-        for turn in one.dialogue.turns
-    )
+    environment = dialogues(unit="turn", dialogues=5)
+    talks = generated(DOMAIN, "train", 7, 5, environment.settings)
+    asked = sum(len(asked_turns(one.dialogue, "spoken")) for one in talks)
 
     tasks = environment.tasks(asked, 3, "train")
     episodes = [play(environment, Answering(lambda _: ""), index=task.index, split="train") for task in tasks]
@@ -221,32 +213,28 @@ def test_every_turn_of_every_dialogue_is_a_task_once() -> None:
 
 
 @pytest.mark.slow
-def test_dialogues_come_from_a_folder_with_their_times(tmp_path: Path) -> None:
-    examples = [Example(with_times(one.dialogue), one.annotation) for one in generated(DOMAIN, "test", 7, 3)]
-    write_data(tmp_path, examples, DOMAIN.catalog, {})
+def test_dialogues_come_from_a_folder_with_their_times_and_references_of_another_catalog_are_refused(
+    tmp_path: Path,
+) -> None:
+    def with_times(dialogue: Dialogue) -> Dialogue:
+        turns = tuple(replace(turn, time=10.0 * place) for place, turn in enumerate(dialogue.turns))
+        return replace(dialogue, turns=turns)
 
-    episode = play(dialogues(data=str(tmp_path)), Answering(lambda _: "nothing"))
+    examples = [Example(with_times(one.dialogue), one.annotation) for one in generated(DOMAIN, "test", 7, 3)]
+    for name in ("own", "other"):
+        write_data(tmp_path / name, examples, DOMAIN.catalog, {})
+
+    episode = play(dialogues(data=str(tmp_path / "own")), Answering(lambda _: "nothing"))
 
     assert [turn.started for turn in episode.turns][:2] == [0, 10]
     assert episode.task.user in {one.id for one in examples}
 
-
-def with_times(dialogue: Dialogue) -> Dialogue:
-    """The dialogue with ten seconds between its turns."""
-    turns = tuple(replace(turn, time=10.0 * place) for place, turn in enumerate(dialogue.turns))
-    return replace(dialogue, turns=turns)
-
-
-def test_references_of_another_catalog_are_refused_with_both_named(tmp_path: Path) -> None:
-    write_data(tmp_path, generated(DOMAIN, "test", 7, 2), DOMAIN.catalog, {})
-    manifest = json.loads((tmp_path / "MANIFEST.json").read_text())
-    (tmp_path / "MANIFEST.json").write_text(json.dumps({**manifest, "catalog": "0123456789abcdef"}))
-
+    manifest = tmp_path / "other" / "MANIFEST.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "catalog": "0123456789abcdef"}))
     with pytest.raises(UsageError) as refused:
-        dialogues(data=str(tmp_path)).tasks(1, 7, "test")
+        dialogues(data=str(tmp_path / "other")).tasks(1, 7, "test")
 
-    assert "0123456789ab" in str(refused.value)
-    assert DOMAIN.catalog.digest[:12] in str(refused.value)
+    assert all(digest[:12] in str(refused.value) for digest in ("0123456789abcdef", DOMAIN.catalog.digest))
 
 
 @pytest.mark.parametrize(
@@ -254,7 +242,6 @@ def test_references_of_another_catalog_are_refused_with_both_named(tmp_path: Pat
     [
         ({"style": "asg"}, "unit"),
         ({"silence": -1}, "silence"),
-        ({"silence": float("nan")}, "silence"),
         ({"transitions": ["pending->done"]}, "pending->done"),
         ({"unit": "word"}, "unit"),
         ({"dialogues": 0}, "dialogues"),
@@ -263,3 +250,44 @@ def test_references_of_another_catalog_are_refused_with_both_named(tmp_path: Pat
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         HOST.create("environment", "proactive", settings)
+
+
+# -- the action state graph against Algorithm 1 of the paper, in ten lines of its own ----------------------------------
+
+NAMES = ("send-link", "make-password", "notify-team")
+PAIRS = [f"{before}->{after}" for before, after in product(STATUSES, STATUSES)]
+EVENT = st.tuples(st.booleans(), st.sampled_from(NAMES), st.sampled_from(STATUSES))
+
+
+def algorithm_1(events: list[tuple[bool, str, str]], allowed: set[str]) -> list[tuple[str, str]]:
+    states: list[tuple[str, str]] = []
+    for is_observed, name, status in events:
+        place = next((place for place, (known, _) in enumerate(states) if known == name), None)
+        if place is None:
+            states.append((name, status))
+        elif is_observed or f"{states[place][1]}->{status}" in allowed:
+            states[place] = (name, status)
+    return states
+
+
+@given(st.lists(EVENT, max_size=12), st.sets(st.sampled_from(PAIRS), min_size=1))
+def test_states_follow_algorithm_1(events: list[tuple[bool, str, str]], allowed: set[str]) -> None:
+    states = ActionStates(allowed)
+
+    for is_observed, name, status in events:
+        one = Opportunity(name, status)  # type: ignore[arg-type]
+        states.trigger(one) if is_observed else states.predict([one])
+
+    assert [(one.name, one.status) for one in states] == algorithm_1(events, allowed)
+
+
+def test_missing_inputs_are_those_of_pending_actions_and_a_trigger_has_the_values_it_was_used_with() -> None:
+    states = ActionStates()
+    link = Opportunity("send-link", "pending", (Input("email"), Input("phone", True, "5")))
+
+    states.predict([link, Opportunity("notify-team", "dismissed", (Input("team"),))])
+    found = observed(Trigger(5, "Pull up account", {"customer_name": "Joyce Wu"}), DOMAIN.catalog)
+
+    assert states.missing() == ["email"]
+    assert found.status == "triggered"
+    assert found.inputs["customer_name"].value == "Joyce Wu"

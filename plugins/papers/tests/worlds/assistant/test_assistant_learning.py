@@ -1,23 +1,118 @@
-"""The assistant on a log of one's own: every later like is a request, and the liked item is to be found."""
+"""The assistant learns from rewards, and its world can be a log of one's own: every later like is a request."""
 
 from __future__ import annotations
 
 import asyncio
 import csv
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from agentfw import Host
+from agentfw import Host, Intervention, Moment, Request, Task
 from agentfw.errors import SettingsError
+from agentfw.request import Sampling
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
+from agentfw_papers.linear import Choices, Decision, read_decisions, write_decisions
 from agentfw_papers.worlds.assistant.assistant_settings import AssistantSettings
 from agentfw_papers.worlds.assistant.environment import Assistant
 from agentfw_papers.worlds.assistant.logs import write_logs
+
+
+def trained(folder: Path, **more: Any) -> Run:
+    spec = {
+        "environment": "assistant",
+        "policy": "assistant-linear",
+        "learner": "assistant-linear",
+        "updates": 4,
+        "tasks": 12,
+        "samples": 4,
+        "rewards": ["assistant_base", "assistant_personal"],
+        "evaluation": {"every": 4, "tasks": 40},
+        **more,
+    }
+    run = Run.create(parse_spec(spec), Host.load(), folder)
+    asyncio.run(run.execute())
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "parpo", "groups": "query"},
+        {"optimizer": "empirical_bayes", "tasks": 48, "samples": 1},  # each request once, as a live product would
+    ],
+)
+def test_a_training_raises_what_users_get(tmp_path: Path, settings: dict[str, Any]) -> None:
+    run = trained(tmp_path, **settings)
+
+    stages = run.folder.stages()
+    before, after = ([record["outcome"]["visible_judge"] for record in stages[update]] for update in (0, 4))
+
+    gains = [late - early for early, late in zip(before, after, strict=True)]
+    error = stdev(gains) / math.sqrt(len(gains))
+    assert fmean(gains) > 2 * error
+
+
+def rows(width: int) -> st.SearchStrategy[Any]:
+    return st.lists(st.tuples(*[st.floats(0, 1)] * width), min_size=2, max_size=5)
+
+
+@settings(max_examples=50)
+@given(rows(2), st.floats(-3, 3), st.floats(-3, 3))
+def test_the_gradients_are_exact(options: list[tuple[float, float]], first: float, second: float) -> None:
+    decision = Decision(("stated", "fame"), tuple(options), len(options) - 1)
+    weights, reference, step = {"stated": first, "fame": second}, {"stated": 0.3, "fame": -0.2}, 1e-6
+
+    def divergence(at: dict[str, float]) -> float:
+        now, before = decision.probabilities(at), decision.probabilities(reference)
+        return sum(one * (math.log(one) - math.log(other)) for one, other in zip(now, before, strict=True))
+
+    for name in weights:
+        more, less = weights | {name: weights[name] + step}, weights | {name: weights[name] - step}
+        slope = (decision.logprob(more) - decision.logprob(less)) / (2 * step)
+        away = (divergence(more) - divergence(less)) / (2 * step)
+        assert decision.gradient(weights)[name] == pytest.approx(slope, abs=1e-5)
+        assert decision.divergence_gradient(weights, reference)[name] == pytest.approx(away, abs=1e-5)
+    assert read_decisions(write_decisions([decision])) == [decision]
+
+
+WEIGHTS = {"fame": math.log(3), "stated": 0.0}
+OPTIONS = ((0.0, 1.0), (1.0, 0.0))
+
+
+def request(seed: int, temperature: float | None = None) -> Request:
+    return Request([], moment=Moment(0), task=Task(0, 7), sampling=Sampling(temperature=temperature, seed=seed))
+
+
+def test_an_answer_has_its_decisions_with_their_logprobs_and_is_the_likeliest_at_temperature_0() -> None:
+    greedy, choices = Choices(WEIGHTS, request(1, temperature=0)), Choices(WEIGHTS, request(5))
+    assert [greedy.decide(("fame", "stated"), OPTIONS), greedy.flip("fame")] == [1, True]
+    assert greedy.generation((), "start").temperature == 0
+
+    choices.decide(("fame", "stated"), OPTIONS)
+    choices.flip("fame")
+
+    answer = choices.generation([Intervention("take")], "start")
+
+    decisions = read_decisions(answer.text)
+    assert [(one.names, one.choice) for one in decisions] == [
+        (("fame", "stated"), answer.token_ids[0]),
+        (("fame",), answer.token_ids[1]),
+    ]
+    assert list(answer.logprobs) == pytest.approx([one.logprob(WEIGHTS) for one in decisions])
+    assert (answer.calls[0].name, answer.said, answer.version) == ("take", "", "start")
+
+
+# -- on a log of one's own ---------------------------------------------------------------------------------------------
+
 
 LATER = 12
 """Number of likes of a user that become requests."""

@@ -1,37 +1,29 @@
-"""The patrol: the round goes on by itself, alarms are heard of when the interface says, and leaving has its price."""
+"""Worlds with explicit time: the patrol hears of alarms when its interface says, and thinking takes its time."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from agentfw.agent import Agent, Decision
-from agentfw.episode import Episode, Event, Intervention, Task
+from agentfw import Episode, Intervention, Moment, PolicyAgent, Task
+from agentfw.agent import Agent
+from agentfw.episode import Event
 from agentfw.interfaces import EventDriven, Interface, Polling, StepLoop
-from agentfw.request import Moment
-from agentfw.turns.engagement import Engagement
-from agentfw.turns.policy_agent import PolicyAgent
+from agentfw_papers.worlds.deliberation.environment import Deliberation, DeliberationSettings
 from agentfw_papers.worlds.patrol.environment import Patrol, situation
 from agentfw_papers.worlds.patrol.patrol_settings import PatrolSettings
 from agentfw_papers.worlds.patrol.rule_policy import ControllerSettings, PatrolController
 
-Rule = Callable[[Moment], Iterable[Intervention]]
+from .playing import Rule, Ruled, observed, refusals
+from .playing import play as play_in
+
 RESPOND = Intervention("respond")
 
 
-class Ruled(Agent):
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
-
-    async def act(self, moment: Moment) -> Decision:
-        return Decision(list(self.rule(moment)))
-
-
 def play(agent: Agent, interface: Interface | None = None, seed: int = 3, **settings: Any) -> Episode:
-    return asyncio.run(Engagement(Patrol(PatrolSettings(**settings)), agent, interface).run(Task(0, seed=seed)))
+    return play_in(Patrol(PatrolSettings(**settings)), agent, Task(0, seed=seed), interface)
 
 
 def controlled(name: str, interface: Interface | None = None, seed: int = 3, **settings: Any) -> Episode:
@@ -55,21 +47,15 @@ def paid(episode: Episode, reason: str) -> list[float]:
     return [event.data["value"] for event in episode.events if event.kind == "utility" and event.name == reason]
 
 
-def test_without_alarms_the_round_goes_on_by_itself() -> None:
-    episode = play(Ruled(idle), rate=1e-9, horizon=108)
+def test_the_round_goes_on_by_itself_and_an_alarm_that_is_left_alone_expires_and_costs() -> None:
+    calm = play(Ruled(idle), rate=1e-9, horizon=108)
     # Four checkpoints, each 20 ticks of handling and 7 of walking to the next.
-    assert episode.outcome["handled"] == 4
-    assert episode.utility == 40
-    assert len(episode.turns) == 1
+    assert (calm.outcome["handled"], calm.utility, len(calm.turns)) == (4, 40, 1)
 
-
-def test_an_alarm_that_is_left_alone_expires_and_costs_while_it_lasts() -> None:
     episode = play(Ruled(idle), horizon=200)
     assert episode.outcome["resolved"] == 0
     assert paid(episode, "alarm expired") == [-20] * int(episode.outcome["expired"])
-    raised = [event for event in episode.events if event.kind == "observation" and event.name == "alarm"]
-    expired = [event for event in episode.events if event.kind == "observation" and event.name == "expired"]
-    for alarm, end in zip(raised, expired, strict=False):
+    for alarm, end in zip(observed(episode, "alarm"), observed(episode, "expired"), strict=False):
         assert end.time - alarm.time == alarm.data["remaining"]
 
 
@@ -77,11 +63,8 @@ def test_who_responds_walks_there_stays_and_goes_back_to_where_the_work_was_left
     episode = play(Ruled(always), horizon=1000)
     aside = next(event for event in works(episode, "interrupted") if event.data["spent"] > 0)
     after = [event for event in episode.events if event.kind == "work" and event.time >= aside.time]
-    assert [event.name for event in after if event.data["state"] == "started"][:3] == [
-        "to the alarm",
-        "resolve",
-        "walk",
-    ]
+    began = [event.name for event in after if event.data["state"] == "started"]
+    assert began[:3] == ["to the alarm", "resolve", "walk"]
     again = next(event for event in after if event.data["state"] == "resumed")
     assert (again.name, again.data["spent"]) == ("handle", aside.data["spent"])
 
@@ -94,37 +77,29 @@ def test_a_phase_that_is_broken_off_begins_anew_and_costs() -> None:
     assert paid(episode, "left in the middle") == [prices[one.name] for one in broken if one.data["spent"] > 0]
     assert episode.outcome["cost"] == -sum(paid(episode, "left in the middle"))
 
-
-def test_between_two_phases_leaving_costs_nothing() -> None:
-    episode = controlled("loop", StepLoop(), depth=3)
-    assert episode.outcome["resolved"] > 0
-    assert episode.outcome["cost"] == 0
+    between = controlled("loop", StepLoop(), depth=3)
+    assert between.outcome["resolved"] > 0
+    assert between.outcome["cost"] == 0, "between two phases leaving costs nothing"
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_the_loop_hears_of_alarms_only_between_two_pieces_of_work(depth: int) -> None:
-    class Watching(Ruled):
-        times: list[float] = []  # noqa: RUF012
+    heard: list[float] = []
 
-        async def act(self, moment: Moment) -> Decision:
-            if situation(moment):
-                self.times.append(moment.now)
-            return await super().act(moment)
+    def watching(moment: Moment) -> Iterable[Intervention]:
+        heard.extend([moment.now] if situation(moment) else [])
+        return always(moment)
 
-    watching = Watching(always)
-    watching.times = []
-    episode = play(watching, StepLoop(), depth=depth)
-    ends = {event.time for event in works(episode, "finished")}
-    assert watching.times
-    assert set(watching.times) <= ends
+    episode = play(Ruled(watching), StepLoop(), depth=depth)
+    assert heard
+    assert set(heard) <= {event.time for event in works(episode, "finished")}
 
 
 def test_responding_to_nothing_or_twice_is_refused() -> None:
     def twice(moment: Moment) -> Iterable[Intervention]:
         return [RESPOND] if moment.now == 0 and moment.woken else [RESPOND, RESPOND] if moment.of("alarm") else []
 
-    reasons = {event.data["reason"] for event in play(Ruled(twice)).events if event.kind == "refused"}
-    assert reasons == {"there is no alarm", "you are on your way already"}
+    assert set(refusals(play(Ruled(twice)))) == {"there is no alarm", "you are on your way already"}
 
 
 def test_looking_again_tells_how_things_stand_then() -> None:
@@ -132,8 +107,7 @@ def test_looking_again_tells_how_things_stand_then() -> None:
         return [Intervention("look_again", {"after": 4}) for _ in moment.of("alarm")]
 
     episode = play(Ruled(look), rate=0.01, deadline=(20, 20), seed=5)
-    alarm = next(event for event in episode.events if event.kind == "observation" and event.name == "alarm")
-    seen = next(event for event in episode.events if event.kind == "observation" and event.name == "look")
+    alarm, seen = observed(episode, "alarm")[0], observed(episode, "look")[0]
     assert (seen.time - alarm.time, seen.data["remaining"]) == (4, 16)
 
 
@@ -152,3 +126,57 @@ def test_two_levels_as_modules_come_to_the_same(depth: int, controller: str, int
         assert {event.seat for event in composed.events} == {"", "rounds"}
         assert not any(turn.calls for turn in composed.turns if turn.seat)
         assert {event.seat for event in composed.events if event.kind == "work" and event.name != "round"} == {"rounds"}
+
+
+# -- deliberation: late is late ----------------------------------------------------------------------------------------
+
+
+def deliberate(rule: Rule, seed: int = 3, **settings: Any) -> Episode:
+    return play_in(Deliberation(DeliberationSettings(**settings)), Ruled(rule), Task(0, seed=seed))
+
+
+def think(mode: int) -> Rule:
+    """Think about each question in this mode."""
+    return lambda moment: [Intervention("think", {"mode": mode}) for _ in moment.of("question")]
+
+
+def test_an_answer_is_in_time_when_it_is_due_and_later_costs_the_penalty_at_its_deadline_and_only_once() -> None:
+    assert deliberate(think(2), gaps=(2.0,), qualities=(1, 1, 1, 1, 1), toll=0).utility == 4
+    episode = deliberate(think(3), gaps=(3.0,), qualities=(1, 1, 1, 1, 1), toll=0)
+    assert [(event.time, event.data["value"]) for event in episode.events if event.kind == "utility"] == [(3, -2)]
+    assert episode.outcome == {"success": 0, "timeout": 1, "deepest": 0}
+
+
+def test_in_a_chain_thinking_long_makes_the_next_questions_late_and_who_never_answers_pays_for_each() -> None:
+    deep, quick = (deliberate(think(mode), setting="chain") for mode in (5, 1))
+    idle = deliberate(lambda moment: [], setting="chain")
+    assert deep.outcome["timeout"] >= 0.9
+    assert quick.outcome["timeout"] == 0
+    assert (deep.ended, quick.ended) == (120, 10)
+    assert (idle.utility, idle.outcome["timeout"]) == (-20, 1)
+
+
+def test_both_worlds_ask_the_same_questions() -> None:
+    def questions(instant: bool, mode: int) -> list[tuple[float, str]]:
+        asked = observed(deliberate(think(mode), setting="chain", instant=instant), "question")
+        return [(event.data["due"], event.data["difficulty"]) for event in asked]
+
+    assert questions(False, 1) == questions(False, 4) == questions(True, 5)
+    assert len(questions(True, 5)) == 10
+
+
+def test_thinking_about_two_things_at_once_is_refused() -> None:
+    def twice(moment: Moment) -> Iterable[Intervention]:
+        return [Intervention("think", {"mode": 1})] * 2 if moment.of("question") else []
+
+    assert refusals(deliberate(twice)) == ["you are thinking already"]
+
+
+def test_the_demonstration_is_never_late() -> None:
+    for seed in range(20):
+        world = Deliberation(DeliberationSettings(setting="chain"))
+
+        def follow(moment: Moment, world: Deliberation = world) -> Iterable[Intervention]:
+            return [call for call in world.demonstrate(moment) if not isinstance(call, str)]
+
+        assert play_in(world, Ruled(follow), Task(0, seed=seed)).outcome["timeout"] == 0
