@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import sqrt
 from typing import Any
 
@@ -285,18 +286,22 @@ def test_a_sum_of_tokens_needs_a_length(chosen: Chosen) -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e200])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode(
+@pytest.mark.parametrize("name", [*NAMES, "empirical_bayes"])
+def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode_and_changes_nothing(
     chosen: Chosen, make: Make, name: str, bad: float
 ) -> None:
-    group = make.rewarded([1.0, bad])
+    optimizer, group = chosen(name), make.rewarded([1.0, bad])
+    optimizer.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
+    before = json.dumps(optimizer.state())
     played = make.episode(1)
     unscored = [group[0], Scored(played, (Score(played.id, "judge", float("inf")),), 0.0)]
 
-    with pytest.raises(PluginError, match="00000-1"):
-        chosen(name).advantages([group])
+    with pytest.raises(PluginError, match=r"00000-1 .*nothing can be learned from"):
+        optimizer.advantages([make.tracked([0.0, 0.0], [4.0, 6.0]), group])
     with pytest.raises(PluginError, match='"judge" of episode 00000-1'):
-        chosen(name).advantages([unscored])
+        optimizer.advantages([unscored])
+
+    assert json.dumps(optimizer.state()) == before
 
 
 @pytest.mark.parametrize("name", NAMES)
