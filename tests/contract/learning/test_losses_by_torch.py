@@ -261,7 +261,10 @@ def test_an_update_is_what_the_formula_says(
     from safetensors.torch import load_file
 
     adapter = make_adapter(small_model, tmp_path / "adapter")
-    plain = Plain(small_model, adapter, loss, PAIRS if loss.name == loss_of("dpo").name else SAID, reference)
+    said = PAIRS if loss.name == loss_of("dpo").name else SAID
+    if loss.teacher:  # it says how likely tokens are at temperature 1
+        said = [replace(one, temperature=1.0) for one in said]
+    plain = Plain(small_model, adapter, loss, said, reference)
     began = plain.weights()
     # The turns of an episode are in several pieces, which are computed one after the other.
     settings: dict[str, Any] = {"rank": 4, "alpha": 8.0, "learning_rate": 1e-2, "steps": steps, "tokens": 8}

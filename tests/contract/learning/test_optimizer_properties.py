@@ -24,7 +24,7 @@ def unit(deviation: float) -> float:
     return math.hypot(deviation, FLOOR)
 
 
-relaxed = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 rewards = st.floats(-100, 100).map(lambda value: round(value, 3))
 
@@ -55,7 +55,7 @@ def groups_of_any_kind(draw: st.DrawFn) -> list[float]:
 
 
 @pytest.mark.slow
-@settings(relaxed, max_examples=150)
+@settings(relaxed, max_examples=60)
 @given(
     history=st.lists(groups_of_any_kind(), min_size=0, max_size=5),
     drawn=groups_of_any_kind(),

@@ -223,21 +223,6 @@ def test_the_learning_rate_rises_and_falls(learner_of: Make, make_batch: MakeBat
     assert rates == pytest.approx([0.005, 0.01, 0.01, 0.0055 + fall, 0.0055, 0.0055 - fall, 0.001, 0.001])
 
 
-def test_a_training_may_begin_with_an_adapter(learner_of: Make, make_batch: MakeBatch) -> None:
-    first = learner_of()
-    adapter = updated(first, make_batch(*PAIR)).adapter
-
-    second = learner_of(adapter=str(adapter))
-
-    assert second.logprobs(PROMPT, GOOD) == first.logprobs(PROMPT, GOOD)
-    # Where it begins is what it is measured from, also when it has gone on from there.
-    began = second.logprobs(PROMPT, GOOD)
-    assert second.logprobs(PROMPT, GOOD, base=True) == began
-    second.update(make_batch(*PAIR))
-    assert second.logprobs(PROMPT, GOOD, base=True) == began
-    assert second.logprobs(PROMPT, GOOD) != began
-
-
 def test_nothing_is_overwritten(learner_of: Make, make_batch: MakeBatch) -> None:
     learner = learner_of()
     batch = make_batch(*PAIR)

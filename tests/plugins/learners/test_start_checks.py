@@ -87,17 +87,6 @@ def test_what_changes_the_computation_is_refused_by_name(
     assert fix in caught.value.fix
 
 
-@pytest.mark.slow
-def test_settings_that_follow_the_adapter_take_it(small_model: Path, adapter: Path) -> None:
-    """Another alpha on both sides: it loads, and its logprobs are those of that alpha."""
-    plain = begin(small_model, adapter).logprobs(PROMPT, ANSWER)
-    change(adapter, lora_alpha=32)
-
-    doubled = begin(small_model, adapter, alpha=32).logprobs(PROMPT, ANSWER)
-
-    assert max(abs(one - other) for one, other in zip(plain, doubled, strict=True)) > 1e-3
-
-
 def test_where_an_adapter_comes_from_is_no_reason_to_refuse_it_but_without_a_config_nobody_knows_its_scale(
     small_model: Path, adapter: Path
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -143,7 +144,7 @@ def test_models_that_ship_or_come_with_a_plugin_are_found_without_importing_it(s
     assert locate("tiny").name == "tiny"
     with pytest.raises(SettingsError) as caught:
         locate("tinny")
-    assert "oolong, tiny, tiny-early, tiny-sums" in caught.value.fix
+    assert {"oolong", "tiny", "tiny-early", "tiny-sums"} <= set(re.findall(r"[\w-]+", caught.value.fix))
 
 
 def test_an_adapter_and_a_run_say_what_to_set_instead(

@@ -320,7 +320,7 @@ def test_a_request_that_is_stopped_at_any_moment_leaves_no_connection(keeps: boo
         listener = await asyncio.start_server(server.answer, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
         endpoint = Endpoint(f"http://127.0.0.1:{port}", concurrency=1, deadline=60, retries=0)
-        for moment in range(5 * MOMENTS):
+        for moment in range(2 * MOMENTS):
             reading = asyncio.create_task(read(endpoint))
             for _ in range(moment % MOMENTS):
                 await asyncio.sleep(0)

@@ -16,7 +16,7 @@ from asynchronous import asynchronous
 from agentfw import Host, Message, Request, Task
 from agentfw.errors import EndpointError, SettingsError, UsageError
 from agentfw.request import Sampling
-from agentfw_plugins.policies.pool.pool_balancing import Balancer, Place
+from agentfw_plugins.policies.pool.pool_balancing import Balancer
 from agentfw_plugins.policies.pool.pool_policy import PoolPolicy, PoolSettings
 
 # A policy that does what the message says, once for all replicas where it says "once".
@@ -227,20 +227,6 @@ def balancer(*, replicas: int = 3, in_flight: int = 2) -> Balancer:
     return made
 
 
-async def taken(pool: Balancer, count: int) -> list[Place]:
-    return [await pool.take(f"task {number}") for number in range(count)]
-
-
-@asynchronous
-async def test_least_fills_the_replica_with_the_fewest_requests() -> None:
-    pool = balancer()
-    places = await taken(pool, 5)
-    pool.give_back(places[1])
-
-    assert [place.replica for place in places] == [0, 1, 2, 0, 1]
-    assert (await pool.take("another")).replica == 1
-
-
 @asynchronous
 async def test_the_requests_of_a_task_go_to_one_replica_while_it_has_room_until_it_has_another_version() -> None:
     pool = balancer(replicas=2, in_flight=3)
@@ -283,28 +269,6 @@ async def test_a_cancelled_request_passes_its_turn_on() -> None:
     first.cancel()
 
     assert (await second).replica == 0
-
-
-@asynchronous
-async def test_a_replica_that_joins_takes_up_what_waits() -> None:
-    pool = balancer(replicas=0, in_flight=2)
-    waiting = [asyncio.create_task(pool.take("task")) for _ in range(2)]
-    await asyncio.sleep(0)
-    pool.join(7)
-
-    assert [place.replica for place in await asyncio.gather(*waiting)] == [7, 7]
-
-
-@asynchronous
-async def test_when_no_replica_will_come_back_the_requests_fail_with_the_reason() -> None:
-    pool = balancer(replicas=0)
-    waiting = asyncio.create_task(pool.take("task"))
-    await asyncio.sleep(0)
-    pool.fail(EndpointError("all replicas died"))
-
-    for request in (waiting, pool.take("later")):
-        with pytest.raises(EndpointError, match="all replicas died"):
-            await request
 
 
 @asynchronous

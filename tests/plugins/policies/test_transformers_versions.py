@@ -87,26 +87,6 @@ def test_adapters_beside_each_other_answer_as_if_alone_and_have_one_base(
     assert size <= alone_size + files
 
 
-@pytest.mark.slow
-def test_a_policy_and_the_learner_beside_it_hold_one_base(small_model: Path) -> None:
-    from agentfw_plugins.learners.model_learner import LoraLearner
-    from agentfw_plugins.learners.settings import LoraSettings
-
-    learner = LoraLearner(LoraSettings(model=str(small_model)))
-    learner.logprobs((10, 11), (12,))
-
-    async def served(policy: TransformersPolicy) -> set[int]:
-        await policy.generate(request(1))
-        model = await asyncio.wrap_future(policy._engine.call(policy._engine.model))
-        return {weight.data_ptr() for weight in model.parameters()}
-
-    found = using(make(small_model), served)
-
-    trained = learner._opened().network
-    adapter = {weight.data_ptr() for weight in trained.parameters()}
-    assert found == {weight.data_ptr() for weight in trained._model.parameters()} - adapter
-
-
 def test_an_adapter_of_the_settings_answers_as_a_published_one(
     small_model: Path, make_model: Make, make_adapter: Make, tmp_path: Path
 ) -> None:

@@ -58,8 +58,9 @@ def test_a_score_says_what_it_is_made_of_for_one_for_many_and_for_a_stranger(tow
 
     pairs = "".join(json.dumps({"user": "user-0", "text": text}) + "\n\n" for text in (MUSEUM, FOOTBALL))
     (tmp_path / "pairs.jsonl").write_text(pairs)
-    assert answer("score", "--file", "-", *at, stdin=pairs) == [high, low]
-    assert answer("score", "--file", tmp_path / "pairs.jsonl", *at) == [high, low]
+    from_pipe = answer("score", "--file", "-", *at, stdin=pairs)
+    assert from_pipe == answer("score", "--file", tmp_path / "pairs.jsonl", *at)
+    assert [one["reward"] for one in from_pipe] == pytest.approx([high["reward"], low["reward"]], abs=1e-5)
 
     (liked,), (other,) = (answer("score", "zoe", text, *profile, *at) for text in (FOOTBALL, MUSEUM))
     assert liked["reward"] > other["reward"]

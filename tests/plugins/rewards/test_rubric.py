@@ -17,7 +17,7 @@ import pytest
 from chat_server import Reply, completion, refusal, serving
 
 from agentfw.episode import Call, Episode, Event, Message, Task, Turn, Usage
-from agentfw.errors import AgentfwError, EndpointError, SettingsError, UnknownNameError
+from agentfw.errors import EndpointError
 from agentfw.host import Host
 from agentfw.request import Moment
 from agentfw.runs.records.folder import RunFolder
@@ -164,22 +164,6 @@ def test_turns_are_judged_one_by_one_with_what_came_before(host: Host) -> None:
         ("00000-0", 1, 2): 0.03,
         ("00000-1", 1, 2): 0.01,
     }
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "words"),
-    [
-        ({"policy": "scriptd"}, UnknownNameError, 'did you mean "scripted"'),
-        ({"policy": {"name": "scripted", "settings": {"tokns": 1}}}, SettingsError, "reward.rubric.policy.tokns"),
-        ({"track": "hers"}, SettingsError, "track"),
-    ],
-)
-def test_what_is_wrong_is_told_before_anything_is_played(
-    host: Host, tmp_path: Path, settings: Any, error: type[AgentfwError], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        prepare(host, tmp_path / "runs", {"name": "rubric", "settings": settings})
-    assert not (tmp_path / "runs").exists()
 
 
 # -- a model server as the judge -------------------------------------------------------------------------------------
