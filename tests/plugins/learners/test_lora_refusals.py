@@ -119,7 +119,7 @@ def test_full_memory_says_what_to_lower(
         ({"warmup": 5, "decay": 5}, "includes the warm-up"),
         ({"learning_rate": 1.0}, "learning_rate"),
         ({"stepps": 1}, 'did you mean "steps"'),
-        ({"workers": 0}, "greater than or equal to 1"),
+        ({"workers": 0}, "must be at least 1"),
         ({"sharded": True}, "two or more"),
         ({"sharded": True, "workers": 2, "weights": "all"}, "trains an adapter"),
         ({"sharded": True, "workers": 2, "optimizer": "adamw_8bit"}, "optimizer = adamw"),
