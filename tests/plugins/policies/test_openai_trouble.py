@@ -99,6 +99,7 @@ ELSEWHERE = {"location": "https://elsewhere/v1"}
         (refusal(400, LONG), {}, {}, "maximum context length is 4096", "context"),
         (refusal(404, "The model does not exist."), {"model": "othr"}, {}, "does not exist", "did you mean 'other'?"),
         (Reply({"error": QUOTA}, 429), {}, {}, "used up", "add credit"),
+        (refusal(402, "Payment required."), {}, {}, "used up", "add credit"),
         (Reply(b"", 301, headers=ELSEWHERE), {}, {}, "it redirects to https://elsewhere/v1", ""),
         (Reply(b"", 301), {}, {}, "that it doesn't name", ""),
     ],
@@ -113,7 +114,7 @@ def test_a_refusal_that_no_other_request_would_mend_is_told_at_once_with_what_he
     assert len(server.bodies) == 1
     assert said in error.message
     assert fix in error.fix
-    assert isinstance(error, QuotaEndedError) == (reply.status == 429)
+    assert isinstance(error, QuotaEndedError) == (said == "used up")
 
 
 def test_a_refusal_that_only_mentions_a_field_costs_later_requests_nothing() -> None:
