@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import sqrt
 from typing import Any
 
@@ -17,45 +18,39 @@ from .conftest import Chosen, Make, Table, Values
 NAMES = ["grpo", "dr_grpo", "dapo", "gspo", "gdpo", "gigpo", "parpo", "roundwise", "turnwise", "imitation", "kto"]
 
 
-def test_grpo_compares_with_the_group_by_its_spread(chosen: Chosen, make: Make, table: Table) -> None:
-    """Rewards 1, 0, 0, 1: mean 1/2; squares 4 x 1/4 = 1, by n - 1 = 3: spread sqrt(1/3) = 0.577.
+@pytest.mark.parametrize(
+    ("name", "settings", "rewards", "expected"),
+    [
+        # Mean 1/2; squares 4 x 1/4 = 1, by n - 1 = 3: spread sqrt(1/3), and A = (1/2) / sqrt(1/3).
+        ("grpo", {}, [[1, 0, 0, 1]], [sqrt(3) / 2, -sqrt(3) / 2, -sqrt(3) / 2, sqrt(3) / 2]),
+        # The spread is left alone: A = r - 1/2.
+        ("dr_grpo", {}, [[1, 0, 0, 1]], [0.5, -0.5, -0.5, 0.5]),
+        # Of a group in which all fared alike nothing is learned, unless a KL penalty acts on it. The other's spread is
+        # sqrt(2), and A = 1 / sqrt(2).
+        ("dapo", {}, [[1, 1], [2, 0]], [sqrt(0.5), -sqrt(0.5)]),
+        ("dapo", {"kl": 0.01}, [[1, 1], [2, 0]], [0, 0, sqrt(0.5), -sqrt(0.5)]),
+        # The groups alone give -0.707, 0.707 and 0, 0, 0. Over the five: mean 0, squares 1, by 4: spread 1/2, with the
+        # floor of whitening sqrt(0.26).
+        ("gdpo", {}, [[0, 2], [1, 1, 1]], [-sqrt(0.5 / 0.26), sqrt(0.5 / 0.26), 0, 0, 0]),
+        ("gdpo", {"whiten": False}, [[0, 2], [1, 1, 1]], [-sqrt(0.5), sqrt(0.5), 0, 0, 0]),
+    ],
+)
+def test_rewards_of_groups(
+    chosen: Chosen,
+    make: Make,
+    name: str,
+    settings: dict[str, object],
+    rewards: list[list[float]],
+    expected: list[float],
+) -> None:
+    optimizer = chosen(name, settings)
 
-    A = (1/2) / 0.577 = sqrt(3) / 2 = 0.866, and every turn of an episode carries it.
-    """
-    found = table(chosen("grpo").advantages([make.rewarded([1.0, 0.0, 0.0, 1.0], turns=2)]))
+    found = optimizer.advantages([make.rewarded(some, index=index, turns=2) for index, some in enumerate(rewards)])
 
-    high = pytest.approx(sqrt(3) / 2, abs=1e-5)
-    low = pytest.approx(-sqrt(3) / 2, abs=1e-5)
-    assert [found[f"00000-{sample}", 0] for sample in range(4)] == [high, low, low, high]
-    assert all(found[name, 0] == found[name, 1] for name, _ in found)
-
-
-def test_dr_grpo_leaves_the_spread_alone(chosen: Chosen, make: Make, values: Values) -> None:
-    """Rewards 1, 0, 0, 1: A = r - 1/2."""
-    assert values(chosen("dr_grpo").advantages([make.rewarded([1.0, 0.0, 0.0, 1.0])])) == [0.5, -0.5, -0.5, 0.5]
-
-
-def test_dapo_leaves_out_groups_in_which_all_fared_alike(chosen: Chosen, make: Make, table: Table) -> None:
-    """Rewards 1, 1 and 2, 0: the first group says nothing; in the second the spread is sqrt(2), A = 1 / sqrt(2)."""
-    dapo = chosen("dapo")
-
-    found = table(dapo.advantages([make.rewarded([1.0, 1.0]), make.rewarded([2.0, 0.0], index=1)]))
-
-    assert found == {
-        ("00001-0", 0): pytest.approx(sqrt(1 / 2), abs=1e-5),
-        ("00001-1", 0): pytest.approx(-sqrt(1 / 2), abs=1e-5),
-    }
-    assert dapo.metrics()["groups_alike"] == 1.0
-    assert dapo.metrics()["groups"] == 2.0
-
-
-def test_groups_are_kept_where_a_kl_penalty_acts_on_them(chosen: Chosen, make: Make, values: Values) -> None:
-    """The same batch with a KL penalty: the equal group is there with advantages of exactly zero."""
-    batch = [make.rewarded([1.0, 1.0]), make.rewarded([2.0, 0.0], index=1)]
-
-    for name in ("dapo", "turnwise"):
-        assert values(chosen(name, {"kl": 0.01}).advantages(batch))[:2] == [0.0, 0.0]
-        assert len(chosen(name).advantages(batch)) == 2
+    for turn in range(2):  # every turn of an episode carries it
+        assert [one.value for one in found if one.turn == turn] == pytest.approx(expected, abs=1e-3)
+    alike = sum(len(set(some)) == 1 for some in rewards)
+    assert (optimizer.metrics()["groups"], optimizer.metrics()["groups_alike"]) == (len(rewards), alike)
 
 
 def test_gdpo_normalises_each_component_by_itself(chosen: Chosen, make: Make, values: Values) -> None:
@@ -70,20 +65,6 @@ def test_gdpo_normalises_each_component_by_itself(chosen: Chosen, make: Make, va
     found = values(gdpo.advantages([make.tracked([1.0, 0.0], [0.0, 100.0])]))
 
     assert found == pytest.approx([sqrt(1 / 2 / 1.01), -sqrt(1 / 2 / 1.01)], abs=1e-5)
-
-
-def test_gdpo_whitens_over_the_whole_batch(chosen: Chosen, make: Make, values: Values) -> None:
-    """One component. Group 0, 2 gives -0.707, 0.707; group 1, 1, 1 gives 0, 0, 0.
-
-    Over the five: mean 0, squares 1, by 4: spread 1/2, with the floor sqrt(0.26). So A = -1.387, 1.387, 0, 0, 0.
-    """
-    batch = [make.rewarded([0.0, 2.0]), make.rewarded([1.0, 1.0, 1.0], index=1)]
-
-    assert values(chosen("gdpo").advantages(batch)) == pytest.approx(
-        [-sqrt(0.5 / 0.26), sqrt(0.5 / 0.26), 0, 0, 0], abs=1e-5
-    )
-    plain = chosen("gdpo", {"whiten": False})
-    assert values(plain.advantages(batch)) == pytest.approx([-sqrt(0.5), sqrt(0.5), 0, 0, 0], abs=1e-3)
 
 
 def _two_ways(make: Make) -> list[Scored]:
@@ -188,26 +169,17 @@ def test_a_reward_of_the_whole_episode_comes_at_its_end(chosen: Chosen, make: Ma
 
 
 def test_turnwise_compares_the_same_turn_by_what_it_earned(chosen: Chosen, make: Make, table: Table) -> None:
-    """Turn 0: 1 and 0, spread sqrt(1/2), A = 1/sqrt(2) and -1/sqrt(2). Turn 1: 5 and 5, left out."""
+    """Turn 0: 1 and 0, spread sqrt(1/2), A = 1/sqrt(2) and -1/sqrt(2). Turn 1: 5 and 5, left out without a penalty."""
     one, other = make.episode(0, [0, 0]), make.episode(1, [0, 0])
-    turnwise = chosen("turnwise")
+    scores = (Score(one.id, "ac", 1.0, turn=0), Score(one.id, "ac", 5.0, turn=1))
+    batch = [[Scored(one, scores, 6.0), Scored(other, (Score(other.id, "ac", 5.0, turn=1),), 5.0)]]
+    turnwise, penalised = chosen("turnwise"), chosen("turnwise", {"kl": 0.01})
 
-    found = table(
-        turnwise.advantages(
-            [
-                [
-                    Scored(one, (Score(one.id, "ac", 1.0, turn=0), Score(one.id, "ac", 5.0, turn=1)), 6.0),
-                    Scored(other, (Score(other.id, "ac", 5.0, turn=1),), 5.0),
-                ]
-            ]
-        )
-    )
-
-    assert found == {
-        ("00000-0", 0): pytest.approx(sqrt(0.5), abs=1e-5),
-        ("00000-1", 0): pytest.approx(-sqrt(0.5), abs=1e-5),
-    }
+    high, low = pytest.approx(sqrt(0.5), abs=1e-5), pytest.approx(-sqrt(0.5), abs=1e-5)
+    assert table(turnwise.advantages(batch)) == {("00000-0", 0): high, ("00000-1", 0): low}
     assert turnwise.metrics()["turns_alike"] == 1.0
+    kept = table(penalised.advantages(batch))
+    assert kept == {("00000-0", 0): high, ("00000-1", 0): low, ("00000-0", 1): 0.0, ("00000-1", 1): 0.0}
 
 
 def test_a_turn_earns_what_its_round_and_its_episode_earned(chosen: Chosen, make: Make, table: Table) -> None:
@@ -285,18 +257,22 @@ def test_a_sum_of_tokens_needs_a_length(chosen: Chosen) -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e200])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode(
+@pytest.mark.parametrize("name", [*NAMES, "empirical_bayes"])
+def test_a_reward_that_is_no_number_is_an_error_that_names_the_episode_and_changes_nothing(
     chosen: Chosen, make: Make, name: str, bad: float
 ) -> None:
-    group = make.rewarded([1.0, bad])
+    optimizer, group = chosen(name), make.rewarded([1.0, bad])
+    optimizer.advantages([make.tracked([0.0, 0.0], [1.0, 3.0])])
+    before = json.dumps(optimizer.state())
     played = make.episode(1)
     unscored = [group[0], Scored(played, (Score(played.id, "judge", float("inf")),), 0.0)]
 
-    with pytest.raises(PluginError, match="00000-1"):
-        chosen(name).advantages([group])
+    with pytest.raises(PluginError, match=r"00000-1 .*nothing can be learned from"):
+        optimizer.advantages([make.tracked([0.0, 0.0], [4.0, 6.0]), group])
     with pytest.raises(PluginError, match='"judge" of episode 00000-1'):
-        chosen(name).advantages([unscored])
+        optimizer.advantages([unscored])
+
+    assert json.dumps(optimizer.state()) == before
 
 
 @pytest.mark.parametrize("name", NAMES)

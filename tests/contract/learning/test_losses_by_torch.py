@@ -74,8 +74,10 @@ class Plain:
         self.model = PeftModel.from_pretrained(base, adapter, is_trainable=True)
         self.model.eval()
         self.loss, self.said = loss, said
-        self.kind = next((name for name in ("imitation", "kto", "dpo") if loss.name == loss_of(name).name), "clipped")
+        named = ("imitation", "kto", "dpo", "cispo", "sapo", "distillation")
+        self.kind = next((name for name in named if loss.name == loss_of(name).name), "clipped")
         self.before = [self.logprobs(one).detach() for one in said]
+        self.teacher = [before + torch.linspace(-1.0, 1.5, len(before)) for before in self.before]
         with torch.no_grad():
             if reference == "start":
                 self.base, self.mixed_base = self._all(), self._mixed()
@@ -134,7 +136,7 @@ class Plain:
                     kept = torch.sigmoid(self.loss.settings["beta"] * math.copysign(1, good) * away)
                     total = total + weight * len(one.tokens) * abs(good) * (1 - kept)
             else:
-                total = total - weight * (self.gain(one, present, before)).sum()
+                total = total - weight * self.gain(one, present, before).sum()
             if self.loss.kl:
                 further = base - present
                 total = total + self.loss.kl * weight * (further.exp() - further - 1).sum()
@@ -153,8 +155,7 @@ class Plain:
                 ratio = torch.cat(apart).mean().exp().detach() * (now - now.detach()).exp()
         if self.loss.ratio_cap is not None:
             ratio = ratio.clamp(max=self.loss.ratio_cap)
-        clipped = ratio.clamp(1 - self.loss.clip_low, 1 + self.loss.clip_high)
-        gain = torch.minimum(ratio * one.advantage, clipped * one.advantage)
+        gain = self.clipped(one, now, before, ratio)
         if self.loss.importance_cap is None:
             return gain
         apart = torch.full((len(now),), -one.apart)
@@ -163,6 +164,21 @@ class Plain:
         if self.loss.importance_mask is not None and abs(one.apart) > math.log(self.loss.importance_mask):
             weight = weight * 0
         return gain * weight
+
+    def clipped(self, one: Said, now: Any, before: Any, ratio: Any) -> Any:
+        """PPO, dual clip where the ratio is capped (Ye et al. 2020), and those that clip otherwise."""
+        if self.kind == "cispo":
+            return ratio.detach().clamp(max=1 + self.loss.clip_high) * one.advantage * now
+        if self.kind == "sapo":
+            steepness = self.loss.settings["positive" if one.advantage > 0 else "negative"]
+            return 4 / steepness * torch.sigmoid(steepness * (ratio - 1)) * one.advantage
+        signal = torch.full_like(before, one.advantage)
+        if self.kind == "distillation":  # each token by log p_teacher - log p: the reverse KL divergence, bounded
+            bound = self.loss.settings["bound"]
+            teacher = next(says for says, each in zip(self.teacher, self.said, strict=True) if each is one)
+            signal = signal * (teacher - before).clip(-bound, bound)
+        limited = ratio.clamp(1 - self.loss.clip_low, 1 + self.loss.clip_high)
+        return torch.minimum(ratio * signal, limited * signal)
 
     def train(self, steps: int, rate: float) -> tuple[float, float]:
         """Take these steps. Returns the mean loss and the mean length of the gradient."""
@@ -196,7 +212,8 @@ def batch_of(plain: Plain, folder: Path) -> Batch:
         tokens: dict[str, Any] = {"prompt_ids": one.prompt, "token_ids": one.tokens, "logprobs": logprobs}
         episode.turns.append(Turn(index, index, index + 1, text="said", temperature=one.temperature, **tokens))
         advantages.append(Advantage(episode.id, index, one.advantage))
-    return Batch(list(episodes.values()), advantages, plain.loss, folder)
+    teacher = [each.tolist() for each in plain.teacher] if plain.loss.teacher else ()
+    return Batch(list(episodes.values()), advantages, plain.loss, folder, teacher)
 
 
 def far(ones: dict[str, Any], others: dict[str, Any]) -> float:
@@ -217,6 +234,9 @@ CASES: dict[str, tuple[Loss, int, str]] = {
         "start",
     ),
     "capped ratio": (Loss(clip_high=1.0, ratio_cap=1.05), 4, "start"),
+    "a weight that is truncated": (loss_of("cispo", clip_high=0.05), 4, "start"),
+    "a soft gate": (loss_of("sapo"), 4, "start"),
+    "a teacher": (loss_of("distillation", bound=0.9), 3, "start"),
     "constant length": (Loss(aggregation="token_sum", length=7), 1, "start"),
     "kl from the start": (Loss(kl=0.5, aggregation="sequence_mean"), 4, "start"),
     "kl from the base": (Loss(kl=0.5, aggregation="episode_mean"), 2, "base"),
@@ -241,7 +261,10 @@ def test_an_update_is_what_the_formula_says(
     from safetensors.torch import load_file
 
     adapter = make_adapter(small_model, tmp_path / "adapter")
-    plain = Plain(small_model, adapter, loss, PAIRS if loss.name == loss_of("dpo").name else SAID, reference)
+    said = PAIRS if loss.name == loss_of("dpo").name else SAID
+    if loss.teacher:  # it says how likely tokens are at temperature 1
+        said = [replace(one, temperature=1.0) for one in said]
+    plain = Plain(small_model, adapter, loss, said, reference)
     began = plain.weights()
     # The turns of an episode are in several pieces, which are computed one after the other.
     settings: dict[str, Any] = {"rank": 4, "alpha": 8.0, "learning_rate": 1e-2, "steps": steps, "tokens": 8}

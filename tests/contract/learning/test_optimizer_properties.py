@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentfw.errors import StorageError
 from agentfw.optimizer import Scored
 
 from .conftest import Chosen, Make, Table, Values
@@ -22,7 +24,7 @@ def unit(deviation: float) -> float:
     return math.hypot(deviation, FLOOR)
 
 
-relaxed = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 rewards = st.floats(-100, 100).map(lambda value: round(value, 3))
 
@@ -53,7 +55,7 @@ def groups_of_any_kind(draw: st.DrawFn) -> list[float]:
 
 
 @pytest.mark.slow
-@settings(relaxed, max_examples=150)
+@settings(relaxed, max_examples=60)
 @given(
     history=st.lists(groups_of_any_kind(), min_size=0, max_size=5),
     drawn=groups_of_any_kind(),
@@ -133,6 +135,26 @@ def test_the_order_of_samples_and_groups_means_nothing(
 
         assert found.keys() == expected.keys()
         assert all(found[key] == pytest.approx(value, abs=1e-9) for key, value in expected.items())
+
+
+@pytest.mark.parametrize(("name", "foreign"), [("parpo", {"anchors": {"ada": [1.0]}}), ("empirical_bayes", {})])
+def test_what_is_known_of_users_outlives_a_restart_and_ends_when_they_are_forgotten(
+    chosen: Chosen, make: Make, values: Values, name: str, foreign: dict[str, object]
+) -> None:
+    batches = [[make.tracked([1.0, 0.0], [number, number + 2.5], user=f"{number % 2}")] for number in range(10)]
+    whole, before, after = (chosen(name) for _ in range(3))
+    for batch in batches[:7]:
+        whole.advantages(batch)
+        before.advantages(batch)
+    after.restore(json.loads(json.dumps(before.state())))
+
+    for batch in batches[7:]:
+        assert values(after.advantages(batch)) == values(whole.advantages(batch))
+    assert '"0"' in json.dumps(after.state())
+    assert [after.forget("0"), after.forget("0")] == [True, False]
+    assert '"0"' not in json.dumps(after.state())
+    with pytest.raises(StorageError, match=f"of {name}"):
+        after.restore(foreign)
 
 
 @pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "turnwise", "roundwise"])

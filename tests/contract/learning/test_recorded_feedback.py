@@ -139,9 +139,19 @@ RATES: dict[str, Rate] = {
 ANSWERS = {"garbled": GARBLED, "ugly": GARBLED}
 
 
-def test_kto_is_given_the_newest_rating_of_each_answer_and_no_other(trained_on: Callable[..., list[Row]]) -> None:
+def test_kto_is_given_the_newest_rating_of_each_answer_as_its_users_and_none_that_a_version_is_measured_on(
+    trained_on: Callable[..., list[Row]],
+) -> None:
     rows = trained_on("kto", RATES, ANSWERS)
 
+    subjects = ["plain", *RATES]
+    for question, _, _, user, *_ in rows:
+        subject, number = question.split()
+        place = len(subjects) * int(number) + subjects.index(subject)
+        assert user == ("ada" if place % 2 else "bob")
+    measured = {episode.messages[0].content for episode in load().episodes}
+    assert measured
+    assert not measured & {question for question, *_ in rows}
     found = {subject: about(subject, rows) for subject in RATES}
     assert found == {
         "liked": {("mint tea", 1.0)},
@@ -241,19 +251,3 @@ def test_a_recording_without_pairs_or_words_is_refused_with_what_it_lacks(
 
     assert needed in str(caught.value)
     assert "--optimizer kto" in str(caught.value)
-
-
-def test_each_answer_is_learned_as_that_of_its_user_and_none_that_a_version_is_measured_on(
-    trained_on: Callable[..., list[Row]],
-) -> None:
-    rows = trained_on("kto", {"liked": rated(1.0)})
-
-    measured = {episode.messages[0].content for episode in load().episodes}
-    trained = {question for question, *_ in rows}
-    assert measured
-    assert trained
-    assert not measured & trained
-    for question, _, _, user, *_ in rows:
-        subject, number = question.split()
-        place = 2 * int(number) + (subject == "liked")
-        assert user == ("ada" if place % 2 else "bob")

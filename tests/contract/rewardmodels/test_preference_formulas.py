@@ -292,14 +292,6 @@ def test_some_users_of_a_batch_estimate_the_contrast_of_all(art_and_jazz: tuple[
     assert np.mean(drawn) == pytest.approx(first_loss(model, LIKES, **standing_still), abs=5 * error)
 
 
-def test_a_step_lowers_what_is_trained_for() -> None:
-    """Every term is a loss: gone down its own gradient, each is smaller on the same likes."""
-    for name in ("ranking", "interest", "conformity", "orthogonality", "user"):
-        only = replace(NOTHING, epochs=8, learning_rate=0.02, **{f"{name}_loss": 1.0})  # type: ignore[arg-type]
-        losses = [one["loss"] for one in PreferenceModel.fit(ONE_OF_TWO, settings=only).history]
-        assert losses[-1] < losses[0], name
-
-
 # Scores
 
 

@@ -85,12 +85,14 @@ class Judge:
 
 def test_what_attempts_share_is_shown_once_and_equal_attempts_are_one() -> None:
     judge = Judge(tea_is_best)
-    judgement = asyncio.run(RubricJudge(judge, name="j").judge([attempt("tea"), attempt("milk"), attempt("tea")]))
+    group = [attempt("tea"), attempt("milk"), attempt("tea"), attempt()]
+    judgement = asyncio.run(RubricJudge(judge, name="j").judge(group))
 
     (question,) = judge.questions
     assert str(question[1]["content"]).count("Which drink?") == 1
-    assert len(shown(question)) == 2
-    assert judgement.scores == (1.0, 0.25, 1.0)
+    assert len(shown(question)) == 3
+    assert "(nothing was done)" in shown(question).values(), "who stopped early is an attempt too"
+    assert judgement.scores == (1.0, 0.25, 1.0, 0.25)
     assert judgement.reasons[0] == judgement.reasons[2] != judgement.reasons[1]
     assert not judgement.failure
 
@@ -114,13 +116,6 @@ def test_an_attempt_by_itself_is_judged_on_what_the_agent_did() -> None:
     (text,) = shown(judge.questions[0]).values()
     assert "milk" in text
     assert "Which drink?" not in text
-
-
-def test_one_who_stopped_early_is_an_attempt_too() -> None:
-    judge = Judge(tea_is_best)
-    judgement = asyncio.run(RubricJudge(judge, name="j").judge([attempt("milk"), attempt("milk", "tea"), attempt()]))
-    assert judgement.scores == (0.25, 1.0, 0.25)
-    assert "(nothing was done)" in shown(judge.questions[0]).values()
 
 
 def test_own_rules_stand_beside_the_general_ones() -> None:
@@ -223,12 +218,10 @@ def read(text: str, count: int) -> tuple[tuple[float, ...], str]:
         '{"scores": [{"id": 1, "why": "a", "score": 0.5}, {"id": 2, "why": "b", "score": 1}]}',
         '{"scores": [{"id": "2", "score": "1.0"}, {"id": "1", "score": "0.5"}]}',
         'Let me see.\n```json\n{"scores": {"1": 0.5, "2": 1}}\n```\nThat is all.',
-        '<think>{"scores": [0, 0]} or so</think>{"scores": [0.5, 1]}',
-        'First {"scores": [0, 0]}, no: {"scores": [0.5, 1]}',
+        '<think>{"scores": [0, 0]} or so</think>First {"scores": [0, 0]}, no: {"scores": [0.5, 1]}',
         '[{"id": 1, "score": 0.5}, {"id": 2, "score": 1}]',
         '{"scores": [{"id": 1, "score": 0.5,}, {"id": 2, "score": 1,},],}',
         "{“scores”: [0.5, 1]}",
-        '{"scores": [{"id": 1, "score": 0.5}, {"id": 2, "score": 1',
         '```\n{"scores": [{"id": 1, "score": 0.5}, {"id": 2, "score": 1}\n```',
     ],
 )
@@ -239,19 +232,16 @@ def test_what_is_meant_beyond_doubt_is_taken(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "no JSON"),
         ("The second is better.", "no JSON"),
         ('{"scores": [{"id": 1, "score": 0.5}]}', "no score for 2"),
         ('{"scores": [0.5, 1, 1]}', "not a JSON object with a list"),
         ('{"scores": [{"id": 1, "score": 5}, {"id": 2, "score": 9}]}', "from 0 to 1"),
-        ('{"scores": [{"id": 1, "score": -0.1}, {"id": 2, "score": 1}]}', "from 0 to 1"),
         ('{"scores": [{"id": 1, "score": NaN}, {"id": 2, "score": 1}]}', "from 0 to 1"),
         ('{"scores": [{"id": 1, "score": true}, {"id": 2, "score": 1}]}', "from 0 to 1"),
         ('{"scores": [{"id": 1, "score": 1}, {"id": 1, "score": 1}]}', "scores 1 twice"),
         ('{"scores": [{"id": 1, "score": 1}, {"id": 3, "score": 1}]}', "unknown attempt"),
         ('{"places": [1, 0], "scores": [{"id": 1 "score": 0.5}]}', "not a JSON object with a list"),
         ("[" * 100_000, "no JSON"),
-        ('{"a":' * 50_000, "no JSON"),
     ],
 )
 def test_what_is_not_is_refused_in_words(text: str, problem: str) -> None:
@@ -280,23 +270,21 @@ def test_a_bad_answer_is_asked_for_again_with_what_was_wrong() -> None:
     assert len(judge.questions) == 3
 
 
-def test_a_judge_that_only_answers_nonsense_costs_no_episode(caplog: pytest.LogCaptureFixture) -> None:
-    judge = Judge("Both are lovely.")
+def test_a_judge_that_answers_nonsense_costs_no_episode_and_its_failure_is_not_kept(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    judge, group = Judge("Both are lovely.", "Hm.", tea_is_best), [attempt("tea"), attempt("milk")]
     rubric = RubricJudge(judge, name="j", retries=1)
     with caplog.at_level(logging.WARNING):
-        judgement = asyncio.run(rubric.judge([attempt("tea"), attempt("milk")]))
+        judgement = asyncio.run(rubric.judge(group))
 
     assert judgement.scores == (FALLBACK, FALLBACK)
     assert "no JSON" in judgement.failure
     assert len(judge.questions) == 2
     assert "j could not judge: it contains no JSON" in caplog.text
-
-
-def test_a_failure_is_not_kept() -> None:
-    judge = Judge("Hm.", tea_is_best)
-    rubric = RubricJudge(judge, name="j", retries=0)
-    assert asyncio.run(rubric.judge([attempt("tea")])).failure
-    assert asyncio.run(rubric.judge([attempt("tea")])).scores == (1.0,)
+    assert asyncio.run(rubric.judge(group)).scores == (1.0, 0.25)
+    assert asyncio.run(rubric.judge([])).scores == ()
+    assert len(judge.questions) == 3
 
 
 def test_a_question_that_the_judge_refuses_is_a_failure_once_it_has_answered_another() -> None:
@@ -316,12 +304,6 @@ def test_a_judge_that_is_gone_is_no_bad_answer() -> None:
     with pytest.raises(ConnectionError, match="gone"):
         asyncio.run(rubric.judge([attempt("tea")]))
     assert asyncio.run(rubric.judge([attempt("tea")])).scores == (1.0,)
-
-
-def test_no_group_has_no_marks_and_costs_nothing() -> None:
-    judge = Judge(tea_is_best)
-    assert asyncio.run(RubricJudge(judge, name="j").judge([])).scores == ()
-    assert judge.questions == []
 
 
 # -- many at once, each once -----------------------------------------------------------------------------------------
@@ -402,7 +384,7 @@ def test_every_attempt_has_its_own_mark_in_whatever_order_it_is_answered_and_ask
     assert len(judge.questions) == 1, "the same four attempts"
 
 
-@pytest.mark.parametrize("damage", ["not json", "[[2.0, 'x']]", "[[0.5]]", '[[NaN, ""], [0.5, ""]]', '[[0.5, ""]]'])
+@pytest.mark.parametrize("damage", ["not json", '[[NaN, ""], [0.5, ""]]', '[[0.5, ""]]'])
 def test_damaged_marks_are_made_anew(tmp_path: Path, damage: str) -> None:
     judge, group = Judge(tea_is_best), [attempt("tea"), attempt("milk")]
     with sqlite3.connect(tmp_path / "marks.db") as connection:

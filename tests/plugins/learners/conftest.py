@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,10 +51,16 @@ def make_batch(tmp_path: Path) -> Callable[..., Batch]:
 
 
 @pytest.fixture
-def learner_of(small_model: Path) -> Callable[..., LoraLearner]:
+def learner_of(small_model: Path) -> Iterator[Callable[..., LoraLearner]]:
+    """Learners of the small model with these settings. They are closed at the end."""
     from agentfw_plugins.learners.model_learner import LoraLearner
 
-    def make(**changes: Any) -> LoraLearner:
-        return LoraLearner(LoraSettings(**({"model": str(small_model), "learning_rate": 1e-2} | changes)))
+    made: list[LoraLearner] = []
 
-    return make
+    def make(**changes: Any) -> LoraLearner:
+        made.append(LoraLearner(LoraSettings(**({"model": str(small_model), "learning_rate": 1e-2} | changes))))
+        return made[-1]
+
+    yield make
+    for learner in made:
+        learner.close()

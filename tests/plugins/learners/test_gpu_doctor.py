@@ -16,7 +16,7 @@ import pytest
 from agentfw.boundary.settings_input import validate
 from agentfw.engine import Card, Plan
 from agentfw.errors import SettingsError, UsageError
-from agentfw_plugins.learners.gpu_doctor import ROWS, examine
+from agentfw_plugins.learners.gpu_doctor import examine
 from agentfw_plugins.learners.settings import LoraSettings
 from agentfw_plugins.models import locate
 from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings, beside, engine_options
@@ -24,7 +24,7 @@ from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings, beside, eng
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-RESULTS = Path(__file__).parents[3] / "docs" / "results" / "gpu.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "gpu.md"
 
 
 @pytest.mark.nightly
@@ -38,11 +38,13 @@ def test_rows_run_in_small_without_a_card() -> None:
     assert (rows["train"]["updates"], rows["train"]["proven"]) == (3, True)
 
 
-def test_without_a_card_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_card_or_for_a_row_that_isnt_there_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
     with pytest.raises(SettingsError, match="this machine has no GPU"):
         next(examine())
+    with pytest.raises(UsageError, match="there is no row flexx"):
+        next(examine(["flexx"]))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch can use the GPU of this machine")
@@ -59,26 +61,10 @@ def test_a_driver_that_torch_cant_use_is_named_with_the_versions(
         next(examine())
 
 
-def test_a_row_that_isnt_there_is_refused() -> None:
-    with pytest.raises(UsageError, match="there is no row flexx"):
-        next(examine(["flexx"]))
-
-
-def test_the_page_names_every_row() -> None:
-    page = RESULTS.read_text("utf-8")
-
-    assert [row for row in ROWS if f"- `{row}`" not in page] == []
-
-
-ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "guides" / "gpu.md").read_text("utf-8")
-
-
 def test_policy_and_learner_take_the_settings_for_one_gpu() -> None:
-    (command,) = re.findall(r"^agentfw train .*?(?=^```)", PAGE, re.S | re.M)
-    words = shlex.split(command)
+    (command,) = re.findall(r"^agentfw train .*?(?=^```)", PAGE.read_text("utf-8"), re.S | re.M)
     given: dict[str, dict[str, object]] = {"policy": {}, "learner": {}}
-    for word in words:
+    for word in shlex.split(command):
         if part := re.fullmatch(r"(policy|learner)\.(\w+)=(.*)", word):
             owner, name, text = part.groups()
             given[owner][name] = {"true": True, "0.6": 0.6}.get(text, text)
@@ -98,7 +84,6 @@ def test_policy_and_learner_take_the_settings_for_one_gpu() -> None:
     [
         (80.0, 16, 1.0, False, 0.5),  # 8 billion weights in bf16: both stay
         (80.0, 28, 1.0, True, 0.55),
-        (24.0, 16, 1.0, True, 0.55),
         (80.0, 16, 0.5, True, 0.275),  # two copies play, and one learns
         (0.0, 16, 1.0, True, 0.55),  # a card that nobody could ask
     ],

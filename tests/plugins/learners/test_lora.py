@@ -1,4 +1,4 @@
-"""The learner `lora`: what an update leaves, how it goes on, and what it refuses."""
+"""The learners `lora` and `sft`: what an update leaves, how it goes on, and what a demonstration becomes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from transformers_asking import own_logprobs
 
+from agentfw.episode import Call, Episode, Message, Task, Turn
 from agentfw.errors import UsageError
 from agentfw.learner import Batch
-from agentfw.optimizer import Loss
+from agentfw.optimizer import Advantage, Loss
+from agentfw_plugins.learners.settings import SftSettings
+from agentfw_plugins.models import Chat
+from agentfw_plugins.optimizers.imitation import Imitation, ImitationSettings
 
 from .conftest import updated
 
@@ -25,7 +28,7 @@ pytest.importorskip("peft")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from agentfw_plugins.learners.model_learner import LoraLearner  # noqa: E402
+from agentfw_plugins.learners.model_learner import LoraLearner, SftLearner  # noqa: E402
 
 Make = Callable[..., LoraLearner]
 MakeBatch = Callable[..., Batch]
@@ -51,25 +54,8 @@ def test_several_answers_are_scored_as_each_alone(learner_of: Make, make_batch: 
     assert len(several) == sum(len(answer) for _, answer in answers)
 
 
-def test_how_far_an_update_is_is_told_piece_by_piece(learner_of: Make, make_batch: MakeBatch) -> None:
-    told: list[tuple[int, int, float]] = []
-    batch = replace(make_batch([([1, 2], [3, 4], 1.0)], [([1, 2], [5], -1.0)]), tell=lambda *news: told.append(news))
-
-    updated(learner_of(), batch)
-
-    done, of, memory = told[-1]
-    assert done == of == len(told)
-    assert memory > 0
-
-
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"weights": "all", "learning_rate": 1e-3, "precision": "bf16"},
-        {"optimizer": "adamw_8bit"},
-        {"precision": "bf16"},
-    ],
+    "changes", [{"weights": "all", "learning_rate": 1e-3, "precision": "bf16"}, {"optimizer": "adamw_8bit"}]
 )
 def test_what_was_better_than_expected_becomes_likelier(
     learner_of: Make, make_batch: MakeBatch, changes: dict[str, Any]
@@ -152,14 +138,7 @@ def test_an_adapter_of_a_base_in_bf16_is_computed_as_it_is_served_and_learns_in_
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"weights": "all", "precision": "bf16"},
-        {"precision": "bf16"},
-        {"optimizer": "adamw_8bit", "rank": 64},
-        {"steps": 2},
-    ],
+    "changes", [{"weights": "all", "precision": "bf16"}, {"optimizer": "adamw_8bit", "rank": 64}, {"steps": 2}]
 )
 def test_to_go_on_after_a_break_is_to_go_on_to_the_last_bit(
     learner_of: Make, tmp_path: Path, make_batch: MakeBatch, changes: dict[str, Any]
@@ -193,31 +172,6 @@ def test_to_go_on_after_a_break_is_to_go_on_to_the_last_bit(
     assert sorted(path.name for path in broken.iterdir()) == ["1", "2", "3"]
 
 
-def test_sampler_and_learner_are_compared_at_the_temperature_of_the_sampler(
-    learner_of: Make, make_batch: MakeBatch, small_model: Path
-) -> None:
-    """One turn at 0.4, one at 1.3: with the sampler's own logprobs there is no mismatch, and without them there is."""
-    from agentfw_plugins.models import load_base
-
-    network = load_base(small_model, "fp32", "cpu")
-    warm = make_batch(*PAIR, loss=Loss(importance_cap=2.0))
-    for episode, temperature in zip(warm.episodes, (0.4, 1.3), strict=True):
-        (turn,) = episode.turns
-        turn.temperature = temperature
-        turn.logprobs = tuple(own_logprobs(network, PROMPT, turn.token_ids, temperature))
-    raw = make_batch(*PAIR)
-    for episode in raw.episodes:
-        (turn,) = episode.turns
-        turn.temperature = 0.4
-        turn.logprobs = tuple(own_logprobs(network, PROMPT, turn.token_ids, 1.0))
-
-    matching, differing = updated(learner_of(), warm).metrics, updated(learner_of(), raw).metrics
-
-    assert matching["mismatch_largest"] < 1e-4
-    assert matching["importance_capped"] == 0
-    assert differing["mismatch"] > 0.1
-
-
 def test_figures_say_what_was_done(learner_of: Make, make_batch: MakeBatch) -> None:
     learner = learner_of()
     own = list(learner.logprobs(PROMPT, GOOD))
@@ -225,10 +179,12 @@ def test_figures_say_what_was_done(learner_of: Make, make_batch: MakeBatch) -> N
     for episode, logprobs in zip(batch.episodes, (own, [v - 0.5 for v in learner.logprobs(PROMPT, BAD)]), strict=False):
         episode.turns[0].logprobs = tuple(logprobs)
     batch.episodes[3].turns[0].logprobs = ()
-    some = Batch(batch.episodes, batch.advantages[:3], batch.loss, batch.folder)
+    told: list[tuple[int, int, float]] = []
+    some = Batch(batch.episodes, batch.advantages[:3], batch.loss, batch.folder, tell=lambda *news: told.append(news))
 
     metrics = updated(learner, some).metrics
 
+    assert [(done, of, memory > 0) for done, of, memory in told[-1:]] == [(len(told), len(told), True)]
     assert metrics["tokens_trained"] == 6
     assert metrics["tokens_masked"] == 2  # an advantage of zero teaches nothing
     assert metrics["tokens_dropped"] == 1  # no advantage at all
@@ -267,21 +223,6 @@ def test_the_learning_rate_rises_and_falls(learner_of: Make, make_batch: MakeBat
     assert rates == pytest.approx([0.005, 0.01, 0.01, 0.0055 + fall, 0.0055, 0.0055 - fall, 0.001, 0.001])
 
 
-def test_a_training_may_begin_with_an_adapter(learner_of: Make, make_batch: MakeBatch) -> None:
-    first = learner_of()
-    adapter = updated(first, make_batch(*PAIR)).adapter
-
-    second = learner_of(adapter=str(adapter))
-
-    assert second.logprobs(PROMPT, GOOD) == first.logprobs(PROMPT, GOOD)
-    # Where it begins is what it is measured from, also when it has gone on from there.
-    began = second.logprobs(PROMPT, GOOD)
-    assert second.logprobs(PROMPT, GOOD, base=True) == began
-    second.update(make_batch(*PAIR))
-    assert second.logprobs(PROMPT, GOOD, base=True) == began
-    assert second.logprobs(PROMPT, GOOD) != began
-
-
 def test_nothing_is_overwritten(learner_of: Make, make_batch: MakeBatch) -> None:
     learner = learner_of()
     batch = make_batch(*PAIR)
@@ -292,3 +233,78 @@ def test_nothing_is_overwritten(learner_of: Make, make_batch: MakeBatch) -> None
         learner.update(batch)
 
     assert files(batch.folder) == before
+
+
+# -- demonstrations ----------------------------------------------------------------------------------------------------
+
+
+ACTION: dict[str, Any] = {
+    "name": "serve",
+    "description": "Serve a drink",
+    "parameters": {"type": "object", "properties": {}},
+}
+
+
+def demonstration(**turn: Any) -> Episode:
+    episode = Episode(Task(0, 7), actions={"": [ACTION]})
+    episode.messages = [Message("system", "Serve tea."), Message("user", "a guest comes in")]
+    episode.turns = [Turn(0, 0, 1, shown=(0, 1), **turn)]
+    return episode
+
+
+def batch_of(folder: Path, episode: Episode) -> Batch:
+    return Batch([episode], [Advantage(episode.id, 0, 1.0)], Imitation(ImitationSettings()).loss(), folder)
+
+
+@pytest.fixture
+def learner(small_model: Path) -> SftLearner:
+    return SftLearner(SftSettings(model=str(small_model), learning_rate=1e-2, epochs=8))
+
+
+def test_a_demonstration_is_learned_as_the_policy_would_be_asked(
+    learner: SftLearner, small_model: Path, tmp_path: Path
+) -> None:
+    from agentfw.request import Action
+
+    episode = demonstration(text="I serve green tea.")
+    chat = Chat(small_model)
+    prompt, answer = chat.prompt(episode.messages, [Action(**ACTION)]), chat.answer("I serve green tea.")
+    before = sum(learner.logprobs(prompt, answer))
+
+    metrics = updated(learner, batch_of(tmp_path / "update", episode)).metrics
+
+    assert metrics["tokens_trained"] == len(answer)
+    assert metrics["steps"] == 8
+    assert sum(learner.logprobs(prompt, answer)) > before + 5
+
+
+def test_calls_without_a_text_are_written_as_models_write_them(learner: SftLearner) -> None:
+    episode = demonstration(calls=(Call("serve", {"drink": "tea"}),))
+
+    found = learner.tokens(episode, episode.turns[0])
+
+    assert found is not None
+    text = learner._chat.text(found.sampled)
+    assert text == '<tool_call>{"name": "serve", "arguments": {"drink": "tea"}}</tool_call>'
+
+
+@pytest.mark.parametrize("finish", ["length", "interrupted"])
+def test_an_answer_that_was_cut_off_does_not_teach_to_end_there(learner: SftLearner, finish: str) -> None:
+    whole, cut = demonstration(text="I serve green"), demonstration(text="I serve green", finish=finish)
+
+    ended, open_ended = (learner.tokens(each, each.turns[0]) for each in (whole, cut))
+
+    assert ended is not None
+    assert open_ended is not None
+    assert ended.sampled[-1] in learner._chat.end_ids
+    assert open_ended.sampled == ended.sampled[:-1]
+
+
+def test_a_model_is_made_from_a_plan_alone(make_model: Callable[..., Path], tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "plan", weights=False)
+    learner = SftLearner(SftSettings(model=str(folder), weights="all", learning_rate=1e-2, epochs=3))
+
+    update = updated(learner, batch_of(tmp_path / "update", demonstration(text="tea")))
+
+    made = SftLearner(SftSettings(model=str(update.adapter)))
+    assert made.logprobs((1, 2), (3,)) == pytest.approx(learner.logprobs((1, 2), (3,)), abs=1e-6)

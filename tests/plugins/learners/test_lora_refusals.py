@@ -62,11 +62,13 @@ def test_what_can_not_be_learned_from_is_refused_by_name(learner_of: Make, make_
     twice = make_batch(*PAIR)
     doubled = Batch(twice.episodes, [*twice.advantages, twice.advantages[0]], Loss(), twice.folder)
     assert "two advantages" in refused(learner, doubled)
-    cold, narrow = make_batch(*PAIR), make_batch(*PAIR)
+    cold, narrow, constrained = make_batch(*PAIR), make_batch(*PAIR), make_batch(*PAIR)
     cold.episodes[0].turns[0].temperature = 0.0
     narrow.episodes[1].turns[0].top_p = 0.9
+    constrained.episodes[0].turns[0].constrained = True
     assert "turn 0 of episode 00000-0 was sampled at temperature 0" in refused(learner, cold)
     assert "turn 0 of episode 00000-1 was sampled with top_p 0.9" in refused(learner, narrow)
+    assert "JSON schema" in refused(learner, constrained)
 
 
 @pytest.mark.parametrize("when", ["computing", "writing"])
@@ -105,68 +107,8 @@ def test_full_memory_says_what_to_lower(
     with pytest.raises(AgentfwError) as caught:
         learner_of(tokens=1000).update(make_batch(*PAIR))
 
-    assert caught.value.fix == (
-        "set learner.tokens=500 or learner.checkpointing=true, which doesn't change results; "
-        "or begin a new training with learner.precision=nf4 and policy.precision=nf4"
-    )
+    assert "set learner.tokens=500 or learner.checkpointing=true" in caught.value.fix
     assert caught.value.change == "learner.tokens=500"
-
-
-@pytest.mark.slow
-def test_an_adapter_of_another_base_is_refused(
-    learner_of: Make, make_batch: MakeBatch, make_model: Callable[..., Path], tmp_path: Path
-) -> None:
-    adapter = updated(learner_of(), make_batch(*PAIR)).adapter
-    other = make_model(tmp_path / "other", seed=1)
-    deeper = make_model(tmp_path / "deeper", num_hidden_layers=3)
-
-    with pytest.raises(SettingsError, match="another base"):
-        learner_of(model=str(other), adapter=str(adapter)).open(tmp_path)
-    # One made elsewhere says nothing of its base; then the shapes speak.
-    (adapter / "agentfw.json").unlink()
-    with pytest.raises(SettingsError, match="don't fit"):
-        learner_of(model=str(deeper), adapter=str(adapter)).open(tmp_path)
-    with pytest.raises(UsageError, match=r"no adapter_model\.safetensors"):
-        learner_of(adapter=str(other)).open(tmp_path)
-
-
-def test_layers_that_are_not_there_are_refused_with_those_that_are(learner_of: Make) -> None:
-    with pytest.raises(SettingsError) as caught:
-        learner_of(modules=("c_attn",)).open(Path())
-
-    assert "c_attn" in str(caught.value)
-    assert "q_proj" in caught.value.fix
-
-
-def test_a_model_with_layers_of_another_kind_is_not_packed_as_a_tree(
-    make_model: Callable[..., Path], tmp_path: Path
-) -> None:
-    from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
-
-    folder = make_model(tmp_path / "linear", weights=False)
-    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "head_dim": 8, "vocab_size": 384}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 2}
-    widths = {"linear_key_head_dim": 8, "linear_value_head_dim": 8, "num_experts": 0, "pad_token_id": 0}
-    kinds = {"layer_types": ["linear_attention", "full_attention"]}
-    Qwen3NextForCausalLM(Qwen3NextConfig(**shape, **heads, **widths, **kinds)).save_pretrained(folder)
-
-    with pytest.raises(SettingsError, match="linear_attention"):
-        LoraLearner(LoraSettings(model=str(folder))).open(tmp_path)
-    plain = LoraLearner(LoraSettings(model=str(folder), packing="plain"))
-    assert len(plain.logprobs(PROMPT, GOOD)) == len(GOOD)
-
-
-def test_a_model_that_computes_otherwise_is_found_out(make_model: Callable[..., Path], tmp_path: Path) -> None:
-    """Its logits are scaled, which isn't to be seen in its output head."""
-    from transformers import CohereConfig, CohereForCausalLM
-
-    folder = make_model(tmp_path / "scaled", weights=False)
-    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "initializer_range": 0.5}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 384, "logit_scale": 0.25}
-    CohereForCausalLM(CohereConfig(**shape, **heads, pad_token_id=0)).save_pretrained(folder)
-
-    with pytest.raises(SettingsError, match="gives other results than"):
-        LoraLearner(LoraSettings(model=str(folder))).open(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +119,10 @@ def test_a_model_that_computes_otherwise_is_found_out(make_model: Callable[..., 
         ({"warmup": 5, "decay": 5}, "includes the warm-up"),
         ({"learning_rate": 1.0}, "learning_rate"),
         ({"stepps": 1}, 'did you mean "steps"'),
+        ({"workers": 0}, "must be at least 1"),
+        ({"sharded": True}, "two or more"),
+        ({"sharded": True, "workers": 2, "weights": "all"}, "trains an adapter"),
+        ({"sharded": True, "workers": 2, "optimizer": "adamw_8bit"}, "optimizer = adamw"),
     ],
 )
 def test_settings_that_do_not_fit_together(values: dict[str, Any], said: str) -> None:
@@ -188,7 +134,6 @@ def test_settings_that_do_not_fit_together(values: dict[str, Any], said: str) ->
     ("changes", "needs"),
     [
         ({"weights": "all"}, r"needs 1128\.9 GB to train all of its 70\.6 billion weights, and this machine has"),
-        ({"precision": "bf16"}, r"needs 141\.1 GB to train an adapter of 70\.6 billion weights, and this machine has"),
         ({"precision": "nf4"}, r"needs 42\.3 GB to train an adapter of 70\.6 billion weights, and this machine has"),
     ],
 )

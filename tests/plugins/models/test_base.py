@@ -25,7 +25,7 @@ from agentfw_plugins.policies.vllm.vllm_backend import VLLMSettings, engine_opti
 from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy  # noqa: E402
 
 
-@pytest.mark.parametrize(("precision", "far"), [("fp32", 1e-6), ("auto", 1e-6), ("bf16", 0.5), ("nf4", 3.0)])
+@pytest.mark.parametrize(("precision", "far"), [("auto", 1e-6), ("bf16", 0.5), ("nf4", 3.0)])
 def test_every_precision_says_nearly_the_same(
     make_model: Callable[..., Path], tmp_path: Path, precision: Precision, far: float
 ) -> None:
@@ -102,52 +102,33 @@ def test_an_adapter_that_is_served_changes_nothing_for_the_learner_beside_it(
 # -- in four bits, as a server serves them ----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def model(make_model: Callable[..., Path], tmp_path: Path) -> Path:
-    pytest.importorskip("bitsandbytes")
-    return make_model(tmp_path / "model", hidden_size=64, intermediate_size=128)
-
-
 def logprobs(folder: Path, precision: Precision) -> Any:
     ids = torch.arange(10, 74)[None]
     with torch.no_grad():
         return load_base(folder, precision, "cpu")(ids).logits.log_softmax(-1)
 
 
-def test_the_folder_is_the_four_bit_model_in_full_precision(model: Path, cache: Path) -> None:
-    served = four_bit_folder(model, "cpu")
-
-    assert served.is_relative_to(cache)
-    assert torch.allclose(logprobs(served, "fp32"), logprobs(model, "nf4"), atol=1e-5)
-    assert float((logprobs(served, "fp32") - logprobs(model, "fp32")).abs().mean()) > 0.1, "rounding changes it"
-    assert "quantization_config" not in json.loads((served / "config.json").read_text())
-
-
-def test_it_is_made_once_and_again_for_other_weights(
-    model: Path, cache: Path, make_model: Callable[..., Path], tmp_path: Path
+def test_a_four_bit_model_is_written_in_full_precision_once_and_vllm_serves_that(
+    make_model: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served = four_bit_folder(model, "cpu")
-    made = (served / "model.safetensors").stat().st_mtime_ns
-    other = make_model(tmp_path / "elsewhere" / "model", hidden_size=64, intermediate_size=128, seed=1)
+    pytest.importorskip("bitsandbytes")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shape = {"hidden_size": 64, "intermediate_size": 128}
+    model, other = (make_model(tmp_path / str(seed) / "model", seed=seed, **shape) for seed in (0, 1))
 
-    assert four_bit_folder(model, "cpu") == served
-    assert (served / "model.safetensors").stat().st_mtime_ns == made
-    assert four_bit_folder(other, "cpu") != served
+    folder = four_bit_folder(model, "cpu")
+    made = (folder / "model.safetensors").stat().st_mtime_ns
 
-
-def test_vllm_serves_it_with_the_precision_that_the_learner_computes_in(model: Path, cache: Path) -> None:
+    assert folder.is_relative_to(tmp_path / "cache")
+    assert torch.allclose(logprobs(folder, "fp32"), logprobs(model, "nf4"), atol=1e-5)
+    assert float((logprobs(folder, "fp32") - logprobs(model, "fp32")).abs().mean()) > 0.1, "rounding changes it"
+    assert "quantization_config" not in json.loads((folder / "config.json").read_text())
+    assert four_bit_folder(model, "cpu") == folder != four_bit_folder(other, "cpu")
+    assert (folder / "model.safetensors").stat().st_mtime_ns == made
     settings = VLLMSettings(model=str(model), precision="nf4")
-
-    served = VLLMPolicy(settings)._served()
-
-    assert served == four_bit_folder(model, "cuda" if torch.cuda.is_available() else "cpu")
-    assert engine_options(settings)["dtype"] == ("bfloat16" if torch.cuda.is_available() else "float32")
+    on_gpu = torch.cuda.is_available()
+    assert VLLMPolicy(settings)._served() == four_bit_folder(model, "cuda" if on_gpu else "cpu")
+    assert engine_options(settings)["dtype"] == ("bfloat16" if on_gpu else "float32"), "what the learner computes in"
     assert "quantization" not in engine_options(settings)
 
 

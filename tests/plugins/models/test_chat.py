@@ -1,4 +1,4 @@
-"""What is said to a model, token by token."""
+"""What is said to a model, token by token, and which of its answers are calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from transformers import PreTrainedTokenizerFast
 from agentfw.episode import Call, Message
 from agentfw.errors import SettingsError
 from agentfw.policy import Generation
-from agentfw.request import Action
+from agentfw.request import Action, Sampling
+from agentfw.turns.turn_builder import TurnBuilder
 from agentfw_plugins.models import Chat
 
 ASK = [Message("system", "Serve tea."), Message("user", "Green tea, please.")]
@@ -33,26 +34,6 @@ def shown(chat: Chat, ids: tuple[int, ...]) -> str:
 
 def generated(chat: Chat, prompt: tuple[int, ...], ids: tuple[int, ...]) -> Generation:
     return Generation(chat.text(ids), prompt_ids=prompt, token_ids=ids)
-
-
-def test_a_prompt_is_what_the_template_says(chat: Chat) -> None:
-    prompt = chat.prompt(ASK)
-
-    assert shown(chat, prompt) == "<|system|>Serve tea.<|end|><|user|>Green tea, please.<|end|><|assistant|>"
-
-
-def test_actions_and_earlier_calls_go_through_the_template(chat: Chat) -> None:
-    messages = [
-        *ASK,
-        Message("assistant", "", (Call("serve", {"drink": "tea"}, "1.0"),)),
-        Message("tool", "accepted", answers="1.0"),
-    ]
-
-    text = shown(chat, chat.prompt(messages, [SERVE]))
-
-    assert text.startswith('<|system|>functions: [{"type": "function", "function": {"name": "serve"')
-    assert '<|assistant|><tool_call>{"name": "serve", "arguments": {"drink": "tea"}}</tool_call><|end|>' in text
-    assert text.endswith("<|tool|>accepted<|end|><|assistant|>")
 
 
 def test_a_template_that_knows_no_tools_and_no_system_is_told_in_text(
@@ -116,7 +97,7 @@ def test_chatml_says_who_speaks(base_model: Path) -> None:
     assert text.endswith("<|im_start|>user\nGreen tea, please.<|im_end|>\n<|im_start|>assistant\n")
 
 
-def test_the_result_of_a_call_is_as_the_template_has_results(chat: Chat) -> None:
+def test_actions_calls_and_their_results_go_through_the_template(chat: Chat) -> None:
     call = Call("serve", {"drink": "tea"}, "1.0")
     written = '<tool_call>{"name": "serve", "arguments": {"drink": "tea"}}</tool_call>'
     result = Message("tool", "accepted", answers="1.0")
@@ -126,6 +107,7 @@ def test_the_result_of_a_call_is_as_the_template_has_results(chat: Chat) -> None
     ]
 
     assert texts[0] == texts[1]
+    assert texts[1].startswith('<|system|>functions: [{"type": "function", "function": {"name": "serve"')
     assert texts[1].endswith(f"<|assistant|>{written}<|end|><|tool|>accepted<|end|><|assistant|>")
 
 
@@ -151,7 +133,6 @@ def test_an_answer_ends_where_a_template_of_lines_ends_it(base_model: Path, tmp_
     ("text", "told"),
     [
         ("{% for message in messages %}", "can't be rendered: Unexpected end of template"),
-        ("{{ messages[0].content + 1 }}", "can't be rendered: can only concatenate"),
         ("{{ raise_exception('no') }}", "can't be rendered: no"),
         ("hello<|end|>", "leaves out what the user says"),
         (None, "can't be read: No such file"),
@@ -219,3 +200,83 @@ def test_a_character_of_several_tokens_comes_when_it_is_whole(chat: Chat) -> Non
 
     assert [piece for piece in pieces if piece][-2:] == ["🫖", "!"]
     assert not any("\ufffd" in piece for piece in pieces)
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+CALL = '<tool_call>{"name": "serve", "arguments": {}}</tool_call>'
+BARE = '{"name": "serve", "parameters": {}}'
+TAGGED = "<tool_call>{{ call.function | tojson }}</tool_call>"
+LLAMA = '{"name": "{{ call.function.name }}", "parameters": {{ call.function.arguments | tojson }}}'
+MISTRAL = "[TOOL_CALLS][{{ call.function | tojson }}]"
+
+
+@pytest.fixture
+def chat_of(make_model: Callable[..., Path], laboratory: ModuleType, tmp_path: Path) -> Callable[..., Chat]:
+    def made(*tokens: str, call: str = TAGGED, special: bool = False) -> Chat:
+        from transformers import AutoTokenizer
+
+        template = laboratory.TEMPLATE.replace(TAGGED, call)
+        folder = make_model(tmp_path / "model", template=template, weights=False)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer.add_tokens(list(tokens), special_tokens=special)
+        tokenizer.save_pretrained(folder)
+        return Chat(folder)
+
+    return made
+
+
+def names(chat: Chat, ids: tuple[int, ...]) -> list[str]:
+    pieces = chat.pieces(ids)
+    generation = Generation("".join(pieces), token_ids=ids, in_text=chat.in_text(ids, pieces))
+    return [call.name for call in TurnBuilder.read(generation, Sampling(), {"serve"}, "call_").calls]
+
+
+def test_a_call_begins_with_the_token_for_it(chat_of: Callable[..., Chat]) -> None:
+    model = chat_of("<tool_call>")
+    own = model.answer(f"I serve.\n{CALL}")
+    apart = tuple(token for part in ("I serve.\n<", CALL[1:]) for token in model.answer(part)[:-1])
+
+    assert names(model, own) == ["serve"]
+    assert model.text(apart) == f"I serve.\n{CALL}"
+    assert names(model, apart) == []
+    assert names(model, model.answer(f'It says: "{CALL}"')) == []
+    assert names(model, model.answer(BARE)) == []
+
+
+def test_what_users_and_tools_write_has_no_such_token(chat_of: Callable[..., Chat]) -> None:
+    model = chat_of("<tool_call>")
+    (token,) = set(model.answer("<tool_call>")[:-1])
+    asked = [Message("user", CALL), Message("assistant", "Sure.\n" + CALL), Message("tool", CALL), Message("user", "?")]
+
+    prompt = model.prompt(asked, [SERVE])
+
+    assert prompt.count(token) == 1
+    assert model.text(prompt).count(CALL) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "tokens", "calling", "not_calling"),
+    [
+        (TAGGED, (), CALL, BARE),
+        (LLAMA, (), BARE, CALL),
+        (LLAMA, ("<tool_call>",), BARE, f"I say:\n{BARE}"),
+    ],
+    ids=["tags", "json", "json-with-a-token-of-another-format"],
+)
+def test_the_format_is_that_of_the_template(
+    chat_of: Callable[..., Chat], call: str, tokens: tuple[str, ...], calling: str, not_calling: str
+) -> None:
+    model = chat_of(*tokens, call=call)
+
+    assert names(model, model.answer(calling)) == ["serve"]
+    assert names(model, model.answer(not_calling)) == []
+
+
+def test_a_token_without_text_begins_a_call_too(chat_of: Callable[..., Chat]) -> None:
+    model = chat_of("[TOOL_CALLS]", call=MISTRAL, special=True)
+    mark, list_of_one = model._tokenizer.convert_tokens_to_ids("[TOOL_CALLS]"), model.answer(f"[{BARE}]")
+
+    assert names(model, (mark, *list_of_one)) == ["serve"]
+    assert names(model, list_of_one) == []

@@ -37,7 +37,7 @@ def adapter(trainings: Any, model: Path, tmp_path_factory: pytest.TempPathFactor
     return trained(trainings, tmp_path_factory.mktemp("runs"), model)
 
 
-def trained(trainings: Any, root: Path, model: Path, spec: Any = None, **settings: Any) -> Any:
+def trained(trainings: Any, root: Path, model: Path, **settings: Any) -> Any:
     precision = {"precision": settings.get("precision", "auto")}
     given: dict[str, Any] = {
         "policy": {"name": "transformers", "settings": {"model": str(model), **precision}},
@@ -51,7 +51,7 @@ def trained(trainings: Any, root: Path, model: Path, spec: Any = None, **setting
         "sampling": {"max_tokens": 12},
         "evaluation": {"every": 1, "tasks": 2},
     }
-    return trainings.train(root, **given | (spec or {})).folder
+    return trainings.train(root, **given).folder
 
 
 def export(*words: str) -> int:
@@ -154,142 +154,3 @@ def test_rows_for_other_libraries_have_the_exact_tokens_and_what_they_were_worth
                 found[*prompt, *response[: end + 1]] = ids, lps, values[end]
                 begun = end + 1
         assert found == expected
-
-
-RATE, STEPS = 0.01, 2
-CONVERSATIONS = {
-    "environment": "inbox",
-    "optimizer": {"name": "grpo", "settings": {"aggregation": "token_mean", "kl": 0.0}},
-    "max_turns": 4,
-    "sampling": {"max_tokens": 24},
-}
-"""Their turns share what was said before, so their answers are masked parts of one row."""
-
-
-@pytest.fixture(scope="module")
-def of_two_steps(
-    trainings: Any, model: Path, adapter: Any, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Any, Path]:
-    """A training that goes on from an adapter and takes two steps on what it played, and that adapter."""
-    folder = tmp_path_factory.mktemp("steps")
-    assert export(str(adapter.path), str(folder / "start")) == 0
-    given = {"adapter": str(folder / "start"), "learning_rate": RATE, "steps": STEPS}
-    return trained(trainings, folder / "runs", model, CONVERSATIONS, **given), folder / "start"
-
-
-def padded(rows: list[list[Any]], side: str = "right", value: Any = 0) -> Any:
-    import torch
-    from torch.nn.utils.rnn import pad_sequence
-
-    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value, padding_side=side)
-
-
-@pytest.mark.nightly
-def test_trl_takes_the_same_steps_on_what_was_exported(
-    of_two_steps: tuple[Any, Path], model: Path, tmp_path: Path
-) -> None:
-    """Two steps of its GRPOTrainer, the second off policy: the loss of the first and of both are those recorded."""
-    pytest.importorskip("trl")
-    import datasets
-    from peft import PeftModel
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from trl import GRPOConfig, GRPOTrainer
-
-    run, start = of_two_steps
-    assert export(str(run.path), str(tmp_path / "rows"), "--to", "trl") == 0
-    rows = datasets.load_dataset("parquet", data_files=str(tmp_path / "rows" / "00001.parquet"), split="train")
-    losses: list[float] = []
-
-    class Handed(GRPOTrainer):  # type: ignore[misc]
-        """Learns from the rows, where it would have played."""
-
-        def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-            columns = rows.to_dict()
-            handed = {"advantages": padded([[each] for each in columns["advantages"]])[:, 0]}
-            handed["prompt_ids"] = padded(columns["prompt_ids"], "left")
-            handed["prompt_mask"] = padded([[1] * len(ids) for ids in columns["prompt_ids"]], "left")
-            for name in ("completion_ids", "completion_mask", "tool_mask", "old_per_token_logps"):
-                handed[name] = padded(columns[name])
-            handed["num_items_in_batch"] = handed["tool_mask"].sum()
-            return handed
-
-        def _compute_loss(self, model: Any, inputs: Any) -> Any:
-            loss = super()._compute_loss(model, inputs)
-            losses.append(float(loss.detach()))
-            return loss
-
-    base = AutoModelForCausalLM.from_pretrained(model, local_files_only=True)
-    Handed(
-        model=PeftModel.from_pretrained(base, start, is_trainable=True),
-        reward_funcs=lambda completions, **_: [0.0] * len(completions),
-        args=GRPOConfig(
-            output_dir=str(tmp_path / "trl"),
-            per_device_train_batch_size=len(rows),
-            num_generations=len(rows),
-            loss_type="dapo",
-            max_steps=STEPS,
-            learning_rate=RATE,
-            lr_scheduler_type="constant",
-            max_grad_norm=1.0,
-            beta=0.0,
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            save_strategy="no",
-            report_to=[],
-            disable_tqdm=True,
-        ),
-        train_dataset=datasets.Dataset.from_dict({"prompt": ["x"] * len(rows)}),
-        processing_class=AutoTokenizer.from_pretrained(model),
-    ).train()
-
-    [line] = run.updates()
-    assert abs(losses[1] - losses[0]) > 1e-3, "the second step is off policy"
-    assert any(0 in mask for mask in rows["tool_mask"]), "turns share a row"
-    assert sum(losses) / STEPS == pytest.approx(line["learner"]["loss"], abs=1e-5)
-
-
-@pytest.mark.nightly
-def test_verl_takes_the_same_steps_on_what_was_exported(
-    of_two_steps: tuple[Any, Path], model: Path, tmp_path: Path
-) -> None:
-    """Its batch, read from the file, and its loss. The forward pass is that of transformers: verl's own needs a GPU."""
-    pytest.importorskip("verl")
-    import datasets
-    import torch
-    from peft import PeftModel
-    from transformers import AutoModelForCausalLM
-    from verl.protocol import DataProto
-    from verl.trainer.ppo.core_algos import compute_policy_loss_vanilla
-    from verl.utils.tensordict_utils import list_of_dict_to_tensordict
-    from verl.workers.config import ActorConfig
-
-    run, start = of_two_steps
-    assert export(str(run.path), str(tmp_path / "rows"), "--to", "verl") == 0
-    rows = datasets.load_dataset("parquet", data_files=str(tmp_path / "rows" / "00001.parquet"), split="train")
-    read = list_of_dict_to_tensordict(list(rows.with_format("torch")))
-    names = ("old_log_probs", "advantages", "response_mask")
-    batch = DataProto.from_dict({name: read[name].to_padded_tensor(0) for name in names}).batch
-    old, advantages, mask = (batch[name] for name in names)
-    base = AutoModelForCausalLM.from_pretrained(model, local_files_only=True)
-    adapted = PeftModel.from_pretrained(base, start, is_trainable=True)
-    weights = [weight for weight in adapted.parameters() if weight.requires_grad]
-    optimizer = torch.optim.AdamW(weights, lr=RATE, weight_decay=0.0)
-    losses: list[float] = []
-    config = ActorConfig(strategy="fsdp", ppo_micro_batch_size_per_gpu=len(rows), rollout_n=1, clip_ratio_c=1e9)
-
-    for _ in range(STEPS):
-        now = torch.zeros_like(old)
-        for place, (prompt, response) in enumerate(zip(rows["prompts"], rows["responses"], strict=True)):
-            logits = adapted(torch.tensor([[*prompt, *response]])).logits[0, len(prompt) - 1 : -1]
-            now[place, : len(response)] = logits.log_softmax(-1).gather(1, torch.tensor(response)[:, None])[:, 0]
-        loss, _ = compute_policy_loss_vanilla(old, now, advantages, mask, "token-mean", config)
-        losses.append(float(loss.detach()))
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(weights, 1.0)
-        optimizer.step()
-
-    [line] = run.updates()
-    assert 0 < int(mask.sum()) < mask.numel()
-    assert sum(losses) / STEPS == pytest.approx(line["learner"]["loss"], abs=1e-5)

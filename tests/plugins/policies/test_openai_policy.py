@@ -11,13 +11,16 @@ import pytest
 from chat_server import Reply, Server, completion, refusal, serving
 from openai_asking import ASK, OPEN, ask, fails, finish, policy_at
 
-from agentfw.episode import Call, Observation, Task, Usage
+from agentfw.episode import Call, Message, Observation, Task, Usage
 from agentfw.errors import EndpointError
 from agentfw.policy import Generation, Request, Sampling
 from agentfw.request import Brief, Moment
 from agentfw.testing import check_component
 from agentfw.turns.policy_agent import PolicyAgent
+from agentfw.turns.turn_builder import TurnBuilder
 from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy
+from agentfw_plugins.protocols.answers import read_generation
+from agentfw_plugins.protocols.chat import write_chat
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +37,8 @@ def test_a_turn_goes_over_the_wire_and_comes_back(monkeypatch: pytest.MonkeyPatc
     request = Request([*ASK.messages], [OPEN], sampling)
     with serving() as (address, server):
         answer = ask(policy_at(address, api_key_env="MY_KEY", extra_body={"top_k": 7}), request)
-    (body,) = server.bodies
+        ask(policy_at(address))
+    body, plain = server.bodies
     assert body["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello?"}]
     assert body["tools"][0]["function"] == {
         "name": "open",
@@ -46,33 +50,8 @@ def test_a_turn_goes_over_the_wire_and_comes_back(monkeypatch: pytest.MonkeyPatc
     assert server.headers[0]["authorization"] == "Bearer abc"
     assert (answer.text, answer.length, answer.version, answer.finish) == ("fine", 5, "served", "stop")
     assert answer.usage == Usage(prompt=9, cached=None, sampled=5)
-
-
-def test_nothing_is_sent_of_a_sampling_that_leaves_the_choice_to_the_server() -> None:
-    with serving() as (address, server):
-        ask(policy_at(address))
-    assert not {"temperature", "top_p", "max_tokens", "seed", "tools"} & server.bodies[0].keys()
-    assert "authorization" not in server.headers[0]
-
-
-def test_token_ids_and_logprobs_are_read_as_vllm_gives_them() -> None:
-    content = [
-        {"token": "fi", "logprob": -0.5, "bytes": [102, 105]},
-        {"token": "ne", "logprob": -0.25, "bytes": [110, 101]},
-        {"token": "<|im_end|>", "logprob": -0.125, "bytes": [60, 124, 105, 109, 95, 101, 110, 100, 124, 62]},
-    ]
-    reply = completion(
-        token_ids=[11, 12, 2],
-        logprobs={"content": content},
-        finish_reason="length",
-        top={"prompt_token_ids": [1, 5, 6]},
-    )
-    with serving(reply) as (address, server):
-        answer = ask(policy_at(address))
-    assert (server.bodies[0]["return_token_ids"], server.bodies[0]["logprobs"]) == (True, True)
-    assert (answer.prompt_ids, answer.token_ids, answer.logprobs) == ((1, 5, 6), (11, 12, 2), (-0.5, -0.25, -0.125))
-    assert (answer.cut(1).text, answer.length, answer.finish) == ("fi", 3, "length")
-    assert answer.pieces == ("fi", "ne", ""), "the token that ends an answer is no part of its text"
+    assert not {"temperature", "top_p", "max_tokens", "seed", "tools"} & plain.keys(), "the choice is the server's"
+    assert "authorization" not in server.headers[1]
 
 
 def test_training_can_insist_on_token_ids_and_others_can_do_without() -> None:
@@ -150,6 +129,9 @@ def test_a_streamed_answer_is_what_it_would_have_been_whole() -> None:
     assert told == ["fi", "ne\u2028"]
     assert (answer.token_ids, answer.logprobs, answer.prompt_ids) == ((11, 12, 2), (-0.5, -0.25, -0.125), (1, 5, 6))
     assert [body.get("stream") for body in server.bodies] == [True, None]
+    assert (server.bodies[0]["return_token_ids"], server.bodies[0]["logprobs"]) == (True, True)
+    assert (answer.cut(1).text, answer.length) == ("fi", 3)
+    assert answer.pieces == ("fi", "ne\u2028", ""), "the token that ends an answer is no part of its text"
 
 
 def test_calls_are_put_together_from_their_pieces() -> None:
@@ -178,7 +160,7 @@ def test_a_server_that_does_not_stream_is_heard_whole(script: tuple[Reply, ...])
     assert len(server.bodies) == len(script)
 
 
-@pytest.mark.parametrize("end", ["", 'data: {"error": {"message": "out of memory"}}\n\n', "data: {broken\n\n"])
+@pytest.mark.parametrize("end", ["", 'data: {"error": {"message": "out of memory"}}\n\n'])
 def test_a_stream_that_breaks_off_is_tried_again_until_a_word_was_told(end: str) -> None:
     whole = stream(say("all "), say("well"), {"delta": {}, "finish_reason": "stop"})
     with serving(stream({"delta": {}}, end=end, usage=False), whole) as (address, server):
@@ -248,23 +230,14 @@ def test_calls_that_the_server_tells_apart_are_calls_and_their_answers_refer_to_
     assert (tool["role"], tool["tool_call_id"], tool["content"]) == ("tool", "call_open_0", "it says hi")
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "failure"),
-    [
-        ("open", '{"message": 3', "the arguments of open must be an object"),
-        ("open", "[3]", "the arguments of open must be an object"),
-        ("opne", '{"message": 3}', 'there is no action "opne"; did you mean "open"?'),
-    ],
-)
-def test_a_broken_call_is_a_failure_that_the_agent_can_read_and_the_good_ones_count(
-    name: str, arguments: str, failure: str
-) -> None:
-    reply = called((name, arguments), ("open", '{"message": 4}'), content="Let me see.")
+def test_broken_calls_are_failures_that_the_agent_can_read_and_the_good_ones_count() -> None:
+    broken = [("open", '{"message": 3'), ("open", "[3]"), ("opne", '{"message": 3}')]
+    reply = called(*broken, ("open", '{"message": 4}'), content="Let me see.")
     with serving(reply, completion("done")) as (address, server):
         _, (first, _), messages = two_turns(address, server)
-    assert list(first.failures) == [failure]
+    no_object = "the arguments of open must be an object"
+    assert list(first.failures) == [no_object, no_object, 'there is no action "opne"; did you mean "open"?']
     assert [(call.name, call.arguments) for call in first.interventions] == [("open", {"message": 4})]
-    assert messages[2]["role"] == "assistant"
     assert messages[2]["content"].startswith("Let me see.\n<tool_call>")
     assert "tool_calls" not in messages[2]
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
@@ -317,3 +290,135 @@ def test_a_tool_that_the_server_refuses_is_an_error_and_costs_nobody_else_their_
 def test_a_protocol_that_is_not_there_is_told_before_anything_is_asked() -> None:
     with pytest.raises(ValueError, match=r'is called "mesages"; did you mean "messages"\?.*known: '):
         policy_at("http://localhost:1/v1", protocol="mesages")
+
+
+# -- what is made of a reply, where no server is needed to see it ------------------------------------------------------
+
+
+def reply(content: object, *, usage: object = None, calls: object = None, **choice: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": content, "tool_calls": calls}
+    return {"model": "served", "choices": [{"message": message, **choice}], "usage": usage}
+
+
+def logprobs(*tokens: tuple[str, list[int] | None]) -> dict[str, Any]:
+    return {"content": [{"token": token, "logprob": -1.0, "bytes": octets} for token, octets in tokens]}
+
+
+OCTETS = list("ü".encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "pieces"),
+    [
+        ("thirteen pigs", [("thirteen", None), (" pigs", None)], ("thirteen", " pigs")),
+        ("42", [("<think>", None), ("42", None)], ()),  # a server that keeps the reasoning to itself lists its tokens
+        ("ü", [("\\xc3", OCTETS[:1]), ("\\xbc", OCTETS[1:])], ("", "ü")),
+        ("ab", [("a", [999]), ("b", [])], ("a", "b")),
+    ],
+    ids=["without token ids", "another text", "a character of two tokens", "bytes that are none"],
+)
+def test_the_pieces_of_an_answer_say_how_far_it_had_come(
+    text: str, tokens: list[tuple[str, list[int] | None]], pieces: tuple[str, ...]
+) -> None:
+    answer = read_generation(reply(text, logprobs=logprobs(*tokens)), ())
+    assert (answer.pieces, answer.length, answer.logprobs) == (pieces, 2, ())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [logprobs(("a", None)), {"content": [{"token": "a"}] * 2}, {"content": [{"logprob": float("nan")}] * 2}, 3],
+)
+def test_logprobs_that_do_not_belong_to_the_token_ids_are_not_taken_for_theirs(given: object) -> None:
+    answer = read_generation(reply("ab", token_ids=[3, 4], logprobs=given), ())
+    assert (answer.token_ids, answer.logprobs, answer.pieces) == ((3, 4), (), ())
+
+
+def test_an_answer_without_any_count_still_takes_time() -> None:
+    assert read_generation(reply("twelve chars"), ()).length == 3
+    calls = [{"id": "1", "function": {"name": "open", "arguments": "{}"}}]
+    assert read_generation(reply(None, calls=calls), {"open"}).length > 0
+
+
+def test_content_in_parts_is_joined_and_content_that_is_null_is_no_text() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
+    assert [read_generation(reply(content), ()).text for content in (parts, None)] == ["ab", ""]
+
+
+@pytest.mark.parametrize("arguments", ["", None, {}])
+def test_a_call_without_arguments_is_a_call(arguments: object) -> None:
+    calls = [{"id": "1", "function": {"name": "open", "arguments": arguments}}]
+    assert read_generation(reply(None, calls=calls), {"open"}).calls == (Call("open", {}, "1"),)
+
+
+@pytest.mark.parametrize("calls", [[3], [{"function": 3}], [{"function": {"name": None, "arguments": "{}"}}]])
+def test_calls_that_are_none_are_failures_and_stay_in_the_text(calls: object) -> None:
+    answer = read_generation(reply("So:", calls=calls), {"open"})
+    assert answer.calls == ()
+    assert len(answer.failures) == 1
+    assert answer.said == "So:"
+    assert answer.text.startswith("So:\n<tool_call>")
+
+
+def test_without_tools_calls_are_in_the_format_that_the_model_was_told() -> None:
+    tagged, bare = '<tool_call>{"name": "open", "arguments": {}}</tool_call>', '{"name": "open", "arguments": {}}'
+    answers = [read_generation(reply(text), {"open"}, native=False) for text in (tagged, bare)]
+    assert [len(TurnBuilder.read(answer, Sampling(), {"open"}, "call_").calls) for answer in answers] == [1, 0]
+
+
+def test_a_call_may_hold_what_ends_a_call_in_a_text() -> None:
+    calls = [{"id": "1", "function": {"name": "open", "arguments": '{"x": "</tool_call>"}'}}]
+    assert read_generation(reply(None, calls=calls), {"open"}).calls == (Call("open", {"x": "</tool_call>"}, "1"),)
+
+
+@pytest.mark.parametrize("arguments", ['{"x": NaN}', '{"x": "\\ud800"}', "[" * 100_000])
+def test_a_call_holds_nothing_that_no_file_can_keep(arguments: str) -> None:
+    calls = [{"id": "1", "function": {"name": "open", "arguments": arguments}}]
+    answer = read_generation(reply(None, calls=calls), {"open"})
+    for call in answer.calls:
+        written = json.dumps(dict(call.arguments), allow_nan=False, ensure_ascii=False).encode()
+        assert json.loads(written) == call.arguments
+
+
+def test_users_who_speak_twice_are_sent_as_one_for_the_templates_that_want_turns() -> None:
+    said = [Message("user", "a"), Message("user", "b"), Message("assistant", "c"), Message("user", "d")]
+    sent = write_chat(Request(said), native=True)["messages"]
+    assert [(message["role"], message["content"]) for message in sent] == [
+        ("user", "a\nb"),
+        ("assistant", "c"),
+        ("user", "d"),
+    ]
+
+
+def test_a_server_without_tools_is_told_of_them_and_of_calls_in_words() -> None:
+    said = [
+        Message("user", "a"),
+        Message("assistant", "Well.", (Call("open", {"x": 1}, "1.0"),)),
+        Message("tool", "done", answers="1.0"),
+    ]
+    sent = write_chat(Request(said, [OPEN]), native=False)["messages"]
+    assert [message["role"] for message in sent] == ["system", "user", "assistant", "user"]
+    assert "Open a message." in sent[0]["content"]
+    assert sent[2]["content"] == 'Well.\n<tool_call>{"name": "open", "arguments": {"x": 1}}</tool_call>'
+    assert sent[3]["content"] == "<tool_response>\ndone\n</tool_response>"
+
+
+COUNTS = {"prompt_tokens": 120, "prompt_tokens_details": {"cached_tokens": 100}, "completion_tokens": 7}
+NO_COUNT: tuple[object, ...] = (-1, "12", 3.5, True, [4])
+
+
+@pytest.mark.parametrize(
+    ("usage", "known"),
+    [
+        (COUNTS, Usage(120, 100, 7)),
+        *((bad, Usage(None, None, None)) for bad in (None, [1], {"prompt_tokens_details": 4})),
+        *((dict.fromkeys(COUNTS, bad), Usage(None, None, None)) for bad in NO_COUNT),
+    ],
+)
+def test_what_an_answer_cost_is_what_the_server_says_and_else_unknown(usage: object, known: Usage) -> None:
+    answer = read_generation(reply("twelve chars", usage=usage), ())
+    assert (answer.usage, answer.length) == (known, 7 if usage is COUNTS else 3)
+
+
+def test_what_a_server_does_not_count_is_counted_where_it_gives_the_tokens() -> None:
+    counted = reply("fine", token_ids=[3, 4]) | {"prompt_token_ids": [5, 6, 7]}
+    assert read_generation(counted, ()).usage == Usage(3, None, 2)

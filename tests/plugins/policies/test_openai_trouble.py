@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import socket
 import time
 from email.utils import formatdate
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 from chat_server import Reply, completion, refusal, serving
-from command_line import Agentfw
 from openai_asking import ASK, ask, fails, finish, policy_at
 from pydantic import ValidationError
 
@@ -77,27 +75,6 @@ def test_sampling_that_a_server_refuses_by_name_is_left_out_and_told_to_training
     assert [(answer.temperature, answer.top_p) for answer in answers] == [(1.0, 1.0)] * 2
 
 
-def test_a_temperature_out_of_range_is_an_error_and_not_left_out() -> None:
-    with serving(refusal(400, "temperature must be between 0 and 2")) as (address, server):
-        fails(policy_at(address), Request(ASK.messages, sampling=Sampling(temperature=9.0)))
-
-    assert len(server.bodies) == 1
-
-
-def test_an_account_that_is_used_up_is_not_asked_again_and_has_its_own_advice() -> None:
-    words = "You exceeded your current quota, please check your plan and billing details."
-    ended = Reply({"error": {"message": words, "type": "insufficient_quota", "code": "insufficient_quota"}}, 429)
-
-    with serving(ended) as (address, server):
-        error = fails(policy_at(address))
-
-    assert isinstance(error, QuotaEndedError)
-    assert len(server.bodies) == 1
-    assert "used up" in error.message
-    assert "add credit" in error.fix
-    assert "concurrency" not in error.fix
-
-
 def test_max_tokens_goes_by_its_newer_name_where_the_server_wants_that() -> None:
     words = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
 
@@ -109,6 +86,37 @@ def test_max_tokens_goes_by_its_newer_name_where_the_server_wants_that() -> None
     assert server.bodies[-1]["max_completion_tokens"] == 40
 
 
+LONG = "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens; logprobs"
+QUOTA = {"message": "You exceeded your current quota, please check your plan.", "type": "insufficient_quota"}
+ELSEWHERE = {"location": "https://elsewhere/v1"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "settings", "sampling", "said", "fix"),
+    [
+        (refusal(400, "temperature must be between 0 and 2"), {}, {"temperature": 9.0}, "between 0 and 2", ""),
+        (refusal(400, "unknown field seed"), {"extra_body": {"seed": 1}}, {}, "unknown field seed", ""),
+        (refusal(400, LONG), {}, {}, "maximum context length is 4096", "context"),
+        (refusal(404, "The model does not exist."), {"model": "othr"}, {}, "does not exist", "did you mean 'other'?"),
+        (Reply({"error": QUOTA}, 429), {}, {}, "used up", "add credit"),
+        (refusal(402, "Payment required."), {}, {}, "used up", "add credit"),
+        (Reply(b"", 301, headers=ELSEWHERE), {}, {}, "it redirects to https://elsewhere/v1", ""),
+        (Reply(b"", 301), {}, {}, "that it doesn't name", ""),
+    ],
+)
+def test_a_refusal_that_no_other_request_would_mend_is_told_at_once_with_what_helps(
+    reply: Reply, settings: dict[str, Any], sampling: dict[str, Any], said: str, fix: str
+) -> None:
+    """Also a field that the user asked for is an error, and not left out silently."""
+    with serving(reply) as (address, server):
+        error = fails(policy_at(address, **settings), Request(ASK.messages, sampling=Sampling(**sampling)))
+
+    assert len(server.bodies) == 1
+    assert said in error.message
+    assert fix in error.fix
+    assert isinstance(error, QuotaEndedError) == (said == "used up")
+
+
 def test_a_refusal_that_only_mentions_a_field_costs_later_requests_nothing() -> None:
     script = (refusal(400, "no way, and logprobs too"), refusal(400, "no way"), completion())
     with serving(*script) as (address, server):
@@ -116,21 +124,6 @@ def test_a_refusal_that_only_mentions_a_field_costs_later_requests_nothing() -> 
         assert "no way" in fails(policy).message
         ask(policy)
     assert "logprobs" in server.bodies[-1]
-
-
-def test_a_field_that_the_user_asked_for_is_never_dropped_silently() -> None:
-    with serving(refusal(400, "unknown field seed")) as (address, server):
-        assert "unknown field seed" in fails(policy_at(address, extra_body={"seed": 1})).message
-    assert len(server.bodies) == 1
-
-
-def test_a_prompt_that_is_too_long_is_refused_once_and_says_so() -> None:
-    words = "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens; logprobs"
-    with serving(refusal(400, words)) as (address, server):
-        error = fails(policy_at(address))
-    assert len(server.bodies) == 1
-    assert "maximum context length is 4096" in error.message
-    assert "context" in error.fix
 
 
 def test_a_wrong_key_is_an_error_that_names_its_variable_and_never_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,43 +146,25 @@ def test_a_missing_key_and_one_that_cannot_be_sent_are_told_apart(monkeypatch: p
     assert "secret" not in error.message
 
 
-def test_a_model_that_is_not_there_is_answered_with_the_nearest_that_is() -> None:
-    with serving(refusal(404, "The model does not exist."), models=("qwen3-4b", "tiny")) as (address, server):
-        error = fails(policy_at(address, model="qwen-3-4b"))
-    assert len(server.bodies) == 1
-    assert "did you mean 'qwen3-4b'?" in error.fix
-
-
 # -- servers that fail -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["seconds", "date"])
-def test_a_busy_server_is_left_alone_for_as_long_as_it_asks(form: str) -> None:
-    def busy(body: dict[str, Any]) -> Reply:
-        after = "1" if form == "seconds" else formatdate(time.time() + 2, usegmt=True)  # whole seconds: 1 to 2 from now
+def test_a_busy_server_is_left_alone_for_as_long_as_it_asks() -> None:
+    def until_a_date(body: dict[str, Any]) -> Reply:
+        after = formatdate(time.time() + 2, usegmt=True)  # whole seconds: 1 to 2 from now
         return Reply({"error": "busy"}, 429, headers={"retry-after": after})
 
-    with serving(busy, completion()) as (address, server):
+    for_seconds = Reply({"error": "busy"}, 429, headers={"retry-after": "0.5"})
+    with serving(until_a_date, for_seconds, completion()) as (address, server):
         began = time.monotonic()
         assert ask(policy_at(address)).text == "fine"
-        assert time.monotonic() - began >= 0.9
-    assert len(server.bodies) == 2
-
-
-@pytest.mark.parametrize(
-    ("headers", "words"),
-    [({"location": "https://elsewhere/v1"}, "it redirects to https://elsewhere/v1"), ({}, "that it doesn't name")],
-)
-def test_a_redirect_is_told_with_where_it_leads(headers: dict[str, str], words: str) -> None:
-    with serving(Reply(b"", 301, headers=headers)) as (address, _):
-        error = fails(policy_at(address))
-
-    assert words in error.message
+        assert time.monotonic() - began >= 1.4
+    assert len(server.bodies) == 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("status", [408, 409, 500, 503])
+@pytest.mark.parametrize("status", [408, 503])
 def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
     with serving(Reply(b"oh no", status), Reply(b"oh no", status), completion()) as (address, server):
         assert ask(policy_at(address)).text == "fine"
@@ -203,7 +178,6 @@ def test_a_server_that_stumbles_is_asked_again(status: int) -> None:
         (Reply(completion().body, missing=20), "ClientPayloadError"),
         (Reply(b"<html>nginx says hello</html>", headers={"content-type": "text/html"}), "not JSON: <html>nginx"),
         (Reply({"error": {"message": "upstream is away"}}), "no choices: upstream is away"),
-        (Reply({"choices": []}), "no choices"),
         (Reply({"choices": [{"finish_reason": "stop"}]}), "no message"),
         (Reply([]), "not a JSON object"),
         (completion(finish_reason="abort"), "aborted the answer"),
@@ -277,23 +251,6 @@ def test_waiting_for_a_slot_is_not_held_against_the_server() -> None:
         assert len(many(policy_at(address, concurrency=1, deadline=0.9), 5)) == 5
 
 
-def test_a_cancelled_request_leaves_its_slot_to_the_next() -> None:
-    with serving(slow(1.0), slow(1.0), completion("next")) as (address, server):
-        policy = policy_at(address, concurrency=2)
-
-        async def run() -> str:
-            tasks = [asyncio.create_task(policy.generate(ASK)) for _ in range(2)]
-            while server.most_in_flight < 2:
-                await asyncio.sleep(0.01)
-            for task in tasks:
-                task.cancel()
-            done = await asyncio.gather(*tasks, return_exceptions=True)
-            assert all(isinstance(result, asyncio.CancelledError) for result in done)
-            return (await asyncio.wait_for(policy.generate(ASK), 5)).text
-
-        assert finish(policy, run()) == "next"
-
-
 def test_one_policy_serves_one_event_loop_after_another() -> None:
     with serving() as (address, _):
         policy = policy_at(address)
@@ -313,33 +270,12 @@ def test_a_server_on_this_machine_is_not_looked_for_behind_a_proxy(monkeypatch: 
         ({"base_url": "http://user:secret@host/v1"}, "api_key_env"),
         ({"base_url": "http://host:port/v1"}, "[Pp]ort"),
         ({"extra_body": {"stream": True}}, "stream"),
-        ({"concurrency": 0}, "greater"),
-        ({"deadline": 0}, "greater"),
         ({"retries": -1}, "greater"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_before_anything_is_asked(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         OpenAISettings(**settings)
-
-
-@pytest.mark.slow
-def test_a_run_whose_quota_ends_is_resumed_without_asking_anything_again(agentfw: Agentfw) -> None:
-    call = {"name": "decide", "arguments": json.dumps({"accept": "A", "ranking": ["A", "B", "C", "D", "E"]})}
-    decides = completion(None, message={"tool_calls": [{"id": "c", "type": "function", "function": call}]})
-    ended = Reply({"error": {"message": "used up", "type": "insufficient_quota"}}, 429)
-    words = ["run", "calendar-strategyhub", "--set", "policy.model=served", "--set", "concurrency=1"]
-    words += ["--set", "sampling.top_p=null", "--set", "environment.rounds=6", "--set", "episodes=3"]
-
-    with serving(*[decides] * 11, ended) as (address, first):
-        assert agentfw(*words, "--set", f"policy.base_url={address}").code == 1
-    with serving(decides) as (address, second):
-        assert agentfw("runs", "resume", "last", "--set", f"policy.base_url={address}").code == 0
-
-    asked = [json.dumps(body, sort_keys=True) for body in (*first.bodies[:11], *second.bodies)]
-    assert len(second.bodies) > 0
-    assert len(set(asked)) == len(asked), "no answered request is asked again"
-    assert all("top_p" not in body for body in first.bodies)
 
 
 MOMENTS = 60
@@ -385,7 +321,7 @@ def test_a_request_that_is_stopped_at_any_moment_leaves_no_connection(keeps: boo
         listener = await asyncio.start_server(server.answer, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
         endpoint = Endpoint(f"http://127.0.0.1:{port}", concurrency=1, deadline=60, retries=0)
-        for moment in range(5 * MOMENTS):
+        for moment in range(2 * MOMENTS):
             reading = asyncio.create_task(read(endpoint))
             for _ in range(moment % MOMENTS):
                 await asyncio.sleep(0)

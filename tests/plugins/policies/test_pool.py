@@ -16,6 +16,7 @@ from asynchronous import asynchronous
 from agentfw import Host, Message, Request, Task
 from agentfw.errors import EndpointError, SettingsError, UsageError
 from agentfw.request import Sampling
+from agentfw_plugins.policies.pool.pool_balancing import Balancer
 from agentfw_plugins.policies.pool.pool_policy import PoolPolicy, PoolSettings
 
 # A policy that does what the message says, once for all replicas where it says "once".
@@ -154,11 +155,16 @@ async def test_replicas_that_die_are_replaced_with_the_newest_version_and_sleep_
 
 @pytest.mark.slow
 @asynchronous
-async def test_a_replica_that_hangs_is_replaced_and_its_request_answered(host: Host, tmp_path: Path) -> None:
+async def test_replicas_that_die_in_publishing_or_hang_are_replaced_and_no_request_gets_an_older_version(
+    host: Host, tmp_path: Path
+) -> None:
     async with opened(host, **fragile(tmp_path, patience=1.0)) as pool:
-        answer = await pool.generate(ask("hang once"))
+        await pool.publish(tmp_path, "die")
+        answers = await asyncio.gather(*(pool.generate(ask("hello", number)) for number in range(20)))
+        hung = await pool.generate(ask("hang once"))
 
-        assert answer.text.startswith("hang once by")
+        assert {answer.version for answer in (*answers, hung)} == {"die"}
+        assert hung.text.startswith("hang once by")
         await until(lambda: len(pool.replicas()) == 2)
 
 
@@ -168,16 +174,6 @@ async def test_a_request_that_kills_every_replica_ends_with_an_error(host: Host,
     async with opened(host, **fragile(tmp_path, restarts=1)) as pool:
         with pytest.raises(EndpointError, match=r'0 of 2 replicas of the policy "fragile" work.*exit code 1'):
             await pool.generate(ask("die always"))
-
-
-@pytest.mark.slow
-@asynchronous
-async def test_a_version_counts_when_every_replica_in_rotation_has_it(host: Host, tmp_path: Path) -> None:
-    async with opened(host, **fragile(tmp_path)) as pool:
-        await pool.publish(tmp_path, "die")
-        answers = await asyncio.gather(*(pool.generate(ask("hello", number)) for number in range(20)))
-
-        assert {answer.version for answer in answers} == {"die"}
 
 
 @asynchronous
@@ -205,13 +201,10 @@ async def test_a_replica_that_cannot_load_its_model_gets_no_request(host: Host, 
 
 
 @asynchronous
-async def test_a_program_is_refused(host: Host) -> None:
+async def test_programs_and_wrong_settings_are_refused_before_anything_starts(host: Host) -> None:
     async with opened(host, policy="random", replicas=1) as pool:
         with pytest.raises(UsageError, match='"random" is a program, and a pool runs copies of models'):
             await pool.generate(ask("hello"))
-
-
-def test_wrong_settings_are_found_before_anything_starts(host: Host) -> None:
     with pytest.raises(SettingsError, match=r"policy\.policy.*mdel.*did you mean \"model\""):
         PoolPolicy(PoolSettings.model_validate({"policy": {"name": "tiny", "settings": {"mdel": "x"}}}), host)
     for wrong in ({"replicas": 0}, {"replicas": 2, "least_replicas": 3}, {"gpus": 1.5}):
@@ -222,3 +215,72 @@ def test_wrong_settings_are_found_before_anything_starts(host: Host) -> None:
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():
         await asyncio.sleep(0.05)
+
+
+# -- which replica a request gets --------------------------------------------------------------------------------------
+
+
+def balancer(*, replicas: int = 3, in_flight: int = 2) -> Balancer:
+    made = Balancer(in_flight)
+    for number in range(replicas):
+        made.join(number)
+    return made
+
+
+@asynchronous
+async def test_the_requests_of_a_task_go_to_one_replica_while_it_has_room_until_it_has_another_version() -> None:
+    pool = balancer(replicas=2, in_flight=3)
+    for number in range(2):
+        assert (await pool.take(f"task {number}")).replica == number
+
+    found = [(await pool.take("task 1")).replica for _ in range(3)]
+    assert found == [1, 1, 0]
+
+    pool.leave(1)
+    pool.join(1)
+    assert (await pool.take("task 1")).replica == 1
+    pool.forget()
+    assert (await pool.take("task 0")).replica == 1
+
+
+@asynchronous
+async def test_requests_wait_in_order_when_all_are_busy_and_none_is_given_up() -> None:
+    pool = balancer(replicas=1, in_flight=1)
+    order: list[int] = []
+
+    async def ask(number: int) -> None:
+        place = await pool.take("task")
+        order.append(number)
+        await asyncio.sleep(0)
+        pool.give_back(place)
+
+    await asyncio.gather(*map(ask, range(20)))
+
+    assert order == list(range(20))
+
+
+@asynchronous
+async def test_a_cancelled_request_passes_its_turn_on() -> None:
+    pool = balancer(replicas=1, in_flight=1)
+    place = await pool.take("task")
+    first, second = (asyncio.create_task(pool.take("task")) for _ in range(2))
+    await asyncio.sleep(0)
+    pool.give_back(place)
+    first.cancel()
+
+    assert (await second).replica == 0
+
+
+@asynchronous
+async def test_a_request_of_a_lost_replica_does_not_count_for_the_one_in_its_place() -> None:
+    pool = balancer(replicas=1, in_flight=1)
+    lost = await pool.take("task")
+    pool.leave(0)
+    pool.join(0)
+    await pool.take("task")
+    pool.give_back(lost)
+    third = asyncio.create_task(pool.take("task"))
+    await asyncio.sleep(0.01)
+
+    assert not third.done()
+    third.cancel()

@@ -64,11 +64,11 @@ def learner(model: Path, adapter: Path | None, probe: Probe) -> list[float]:
     return own_logprobs(loaded, probe.prompt_ids, probe.token_ids)
 
 
-def served(model: Path, probe: Probe, *adapters: Path, precision: Any = "auto") -> Sequence[float]:
+def served(model: Path, probe: Probe, *adapters: Path) -> Sequence[float]:
     """What a policy thinks to which these adapters were published, one after the other."""
 
     async def use() -> Sequence[float]:
-        policy = TransformersPolicy(TransformersSettings(model=str(model), precision=precision, device="cpu"))
+        policy = TransformersPolicy(TransformersSettings(model=str(model), device="cpu"))
         try:
             for adapter in adapters:
                 await policy.publish(adapter, adapter.name)
@@ -110,42 +110,32 @@ def training(
 
 
 @pytest.mark.slow
-def test_what_was_published_is_proven(training: Training) -> None:
-    assert training.check(served(training.model, training.probe, training.first, training.second))
-
-
-def test_the_older_adapter_published_is_a_stale_one(training: Training) -> None:
-    with pytest.raises(AgentfwError, match="the previous version: its adapter is stale"):
-        training.check(served(training.model, training.probe, training.second, training.first))
-
-
-@pytest.mark.parametrize("lacking", ["layers.1", "q_proj", "down_proj"])
-def test_an_adapter_that_lost_modules_on_the_way_is_told(training: Training, tmp_path: Path, lacking: str) -> None:
-    partly = changed(
-        training.second, tmp_path / "partly", lambda name, one: torch.zeros_like(one) if lacking in name else one
-    )
-
-    with pytest.raises(AgentfwError, match=r"a part of"):
-        training.check(served(training.model, training.probe, partly))
-
-
-def test_an_adapter_on_top_of_weights_that_hold_it_is_told(training: Training, tmp_path: Path) -> None:
+def test_what_was_published_is_proven_and_each_fault_of_it_is_called_by_its_name(
+    training: Training, make_model: Make, tmp_path: Path
+) -> None:
     from peft import PeftModel
 
-    merged = tmp_path / "merged"
-    shutil.copytree(training.model, merged)
-    PeftModel.from_pretrained(
-        load_base(training.model, "fp32", "cpu"), training.second
-    ).merge_and_unload().save_pretrained(merged)
+    def lacking(part: str) -> Path:
+        return changed(
+            training.second, tmp_path / part, lambda name, one: torch.zeros_like(one) if part in name else one
+        )
 
-    with pytest.raises(AgentfwError, match="applies it twice"):
-        training.check(served(merged, training.probe, training.second))
-
-
-def test_another_model_is_told_before_anything_is_learned(training: Training, make_model: Make, tmp_path: Path) -> None:
     other = make_model(tmp_path / "other", seed=5)
 
+    assert training.check(served(training.model, training.probe, training.first, training.second))
+    for model, adapters, fault in (
+        (training.model, (training.second, training.first), "the previous version: its adapter is stale"),
+        (training.model, (lacking("layers.1"),), "a part of"),
+        (training.model, (lacking("down_proj"),), "a part of"),
+        (other, (training.second,), "another model|neither the newest version"),
+    ):
+        with pytest.raises(AgentfwError, match=fault):
+            training.check(served(model, training.probe, *adapters))
     with pytest.raises(AgentfwError, match="before anything was learned"):
         arithmetic(served(other, training.probe), training.base)
-    with pytest.raises(AgentfwError, match=r"another model|neither the newest version"):
-        training.check(served(other, training.probe, training.second))
+    # The last one, because who loads a model shares its weights.
+    merged = shutil.copytree(training.model, tmp_path / "merged")
+    tuned = PeftModel.from_pretrained(load_base(training.model, "fp32", "cpu"), training.second)
+    tuned.merge_and_unload().save_pretrained(merged)
+    with pytest.raises(AgentfwError, match="applies it twice"):
+        training.check(served(merged, training.probe, training.second))

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from transformers_asking import own_logprobs
-from waiting import until
 
 from agentfw.episode import Message, Task
 from agentfw.policy import Generation, Policy, Request, Sampling
@@ -132,27 +128,3 @@ def test_it_keeps_the_promises_of_a_policy(
     result = run_check(check, pointed, episodes=sample_episodes(), time_limit=300)
 
     assert result.passed, result.detail
-
-
-def test_kill_9_of_this_process_ends_the_server(model: Path) -> None:
-    code = f"""
-import asyncio
-from agentfw_plugins.policies.vllm.vllm_policy import VLLMPolicy, VLLMSettings
-policy = VLLMPolicy(VLLMSettings(model={str(model)!r}, python={PYTHON!r}, arguments={ARGUMENTS!r}))
-async def run():
-    opening = asyncio.ensure_future(policy._backend.open())
-    await asyncio.sleep(5)
-    print(policy._backend._process.pid, flush=True)
-    await opening
-asyncio.run(run())
-"""
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    keeper = int(process.stdout.readline())
-    server = int(Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()[0])
-
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-    until(lambda: not Path(f"/proc/{server}").exists())
-    process.stdout.close()

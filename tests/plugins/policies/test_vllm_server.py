@@ -11,13 +11,13 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from chat_server import Handler, listening
 
 from agentfw.episode import Message, Task, Usage
 from agentfw.errors import AgentfwError, EndpointError, SettingsError
@@ -62,7 +62,7 @@ def program(folder: Path, code: str) -> str:
     return str(folder / "python")
 
 
-LOG = """
+FAIL_TO_START = """
 import sys
 print("(APIServer pid=1) INFO 11-21 07:31:11 [api.py:1] starting")
 print("(Worker pid=2) ERROR 11-21 07:31:11 [worker.py:9] Traceback (most recent call last):")
@@ -70,15 +70,38 @@ print("(Worker pid=2) ERROR 11-21 07:31:11 [worker.py:9] torch.OutOfMemoryError:
 print("(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above.")
 sys.exit(3)
 """
+SERVE_THEN_DIE = """
+import http.server, json, os, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = json.dumps({"data": [{"id": "base", "max_model_len": 512}]}).encode()
+        self.send_response(200); self.send_header("content-length", str(len(body))); self.end_headers()
+        self.wfile.write(body)
+    def do_POST(self):
+        print("RuntimeError: Unsupported CPU attention configuration", flush=True)
+        os._exit(1)
+    def log_message(self, *arguments): pass
+port = int(sys.argv[sys.argv.index("--port") + 1])
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
 
 
 @pytest.mark.slow
-def test_a_server_that_fails_to_start_is_told_with_its_log_and_what_helps(small_model: Path, tmp_path: Path) -> None:
-    with pytest.raises(EndpointError, match=r"ended with code 3 before it served anything") as caught:
-        asked(make(small_model, python=program(tmp_path, LOG)))
+@pytest.mark.parametrize(
+    ("code", "said", "logged", "fix"),
+    [
+        (FAIL_TO_START, "ended with code 3 before it served", "CUDA out of memory. Tried 20 GiB", "policy.memory"),
+        (SERVE_THEN_DIE, r"vLLM is gone \(code 1\)", "Unsupported CPU attention configuration", ""),
+    ],
+)
+def test_a_server_that_ends_is_told_with_its_log_and_what_helps(
+    small_model: Path, tmp_path: Path, code: str, said: str, logged: str, fix: str
+) -> None:
+    with pytest.raises(EndpointError, match=said) as caught:
+        asked(make(small_model, python=program(tmp_path, code), retries=1))
 
-    assert "torch.OutOfMemoryError: CUDA out of memory. Tried 20 GiB" in str(caught.value)
-    assert "policy.memory" in caught.value.fix
+    assert logged in str(caught.value)
+    assert fix in caught.value.fix
 
 
 @pytest.mark.slow
@@ -103,74 +126,42 @@ def test_a_python_without_vllm_is_told(small_model: Path, tmp_path: Path) -> Non
         make(small_model, python="/no/python")
 
 
-SERVE_THEN_DIE = """
-import http.server, json, os, sys
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        body = json.dumps({"data": [{"id": "base", "max_model_len": 512}]}).encode()
-        self.send_response(200); self.send_header("content-length", str(len(body))); self.end_headers()
-        self.wfile.write(body)
-    def do_POST(self):
-        print("RuntimeError: Unsupported CPU attention configuration", flush=True)
-        os._exit(1)
-    def log_message(self, *arguments): pass
-port = int(sys.argv[sys.argv.index("--port") + 1])
-http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
-"""
-
-
-@pytest.mark.slow
-def test_a_server_that_dies_on_the_way_is_told_with_its_log(small_model: Path, tmp_path: Path) -> None:
-    policy = make(small_model, python=program(tmp_path, SERVE_THEN_DIE), retries=1)
-
-    with pytest.raises(EndpointError, match=r"vLLM is gone \(code 1\)") as caught:
-        asked(policy)
-
-    assert "Unsupported CPU attention configuration" in str(caught.value)
-
-
 # -- a server that runs already ----------------------------------------------------------------------------------------
 
 
-class Server(ThreadingHTTPServer):
-    """Speaks as vLLM does; `answers` change what it says of a path."""
+@dataclass
+class Server:
+    """What it was asked, and the adapters that it has."""
 
-    def __init__(self, **answers: Any) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.answers = answers
-        self.seen: list[tuple[str, dict[str, Any]]] = []
-        self.adapters: list[str] = []
+    seen: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    adapters: list[str] = field(default_factory=list)
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: Server
+@contextmanager
+def serving(**answers: Any) -> Iterator[tuple[str, Server]]:
+    """A server that speaks as vLLM does; `answers` change what it says of a path."""
+    server = Server()
 
-    def do_GET(self) -> None:
-        models = [{"id": "org/model", "max_model_len": 200, "parent": None}]
-        self._answer(200, json.dumps({"data": models}))
+    class Speaking(Handler):
+        def do_GET(self) -> None:
+            self.answer(200, json.dumps({"data": [{"id": "org/model", "max_model_len": 200, "parent": None}]}))
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])) or b"{}")
-        name = self.path.strip("/").replace("/", "_").partition("?")[0]
-        self.server.seen.append((name, body))
-        if name in self.server.answers:
-            answer = self.server.answers[name]
-            status, text = answer(body) if callable(answer) else answer
-            return self._answer(status, text)
-        if name == "v1_load_lora_adapter":
-            self.server.adapters.append(body["lora_name"])
-            return self._answer(200, "Success")
-        if name == "v1_unload_lora_adapter":
-            self.server.adapters.remove(body["lora_name"])
-            return self._answer(200, "Success")
-        choice: dict[str, Any] = {"token_ids": [9, 0], "logprobs": {"token_logprobs": [-1.5, -0.5]}}
-        if "prompt_logprobs" in body:
-            choice["prompt_logprobs"] = [None, *({str(one): {"logprob": -one / 10}} for one in body["prompt"][1:])]
-        usage = {"prompt_tokens": len(body.get("prompt", ())), "prompt_tokens_details": {"cached_tokens": 2}}
-        return self._answer(200, json.dumps({"choices": [choice], "usage": usage}))
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])) or b"{}")
+            name = self.path.strip("/").replace("/", "_").partition("?")[0]
+            server.seen.append((name, body))
+            if name in answers:
+                given = answers[name]
+                return self.answer(*(given(body) if callable(given) else given))
+            if name == "v1_load_lora_adapter":
+                server.adapters.append(body["lora_name"])
+            if name == "v1_unload_lora_adapter":
+                server.adapters.remove(body["lora_name"])
+            choice = {"token_ids": [9, 0], "logprobs": {"token_logprobs": [-1.5, -0.5]}}
+            usage = {"prompt_tokens": len(body.get("prompt", ())), "prompt_tokens_details": {"cached_tokens": 2}}
+            return self.answer(200, json.dumps({"choices": [choice], "usage": usage}))
 
-    def _answer(self, status: int, text: str) -> None:
-        with suppress(ConnectionError):  # who asked may have given up
+        def answer(self, status: int, text: str) -> None:
             self.send_response(status)
             if text.startswith("data:"):
                 self.send_header("content-type", "text/event-stream")
@@ -178,19 +169,8 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(text.encode())
 
-    def log_message(self, *arguments: Any) -> None:
-        pass
-
-
-@contextmanager
-def serving(**answers: Any) -> Iterator[tuple[str, Server]]:
-    server = Server(**answers)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1", server
-    finally:
-        server.shutdown()
-        server.server_close()
+    with listening(Speaking) as address:
+        yield address, server
 
 
 @pytest.mark.slow
@@ -210,16 +190,27 @@ def test_tokens_go_over_and_come_back_and_a_models_own_taste_in_sampling_is_over
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("reason", "finish"), [("stop", "stop"), ("length", "length")])
-def test_a_server_is_told_at_which_texts_an_answer_ends(small_model: Path, reason: str, finish: str) -> None:
-    choice = {"token_ids": [9, 11], "logprobs": {"token_logprobs": [-1.5, -0.5]}, "finish_reason": reason}
-    with serving(v1_completions=(200, json.dumps({"choices": [choice]}))) as (address, server):
-        asking = replace(ASK, stop=("", "\n"))
-        answer = using(make(small_model, base_url=address), lambda policy: policy.generate(asking))
+def test_a_server_is_told_at_which_texts_an_answer_ends_and_to_sleep_only_where_that_is_wanted(
+    small_model: Path,
+) -> None:
+    async def use(policy: VLLMPolicy) -> Generation:
+        await policy.rest()
+        await policy.wake()
+        return await policy.generate(replace(ASK, stop=("", "\n")))
 
-    ((_, body),) = server.seen
+    choice = {"token_ids": [9, 11], "logprobs": {"token_logprobs": [-1.5, -0.5]}}
+    finished = iter(("stop", "length"))
+
+    def ended(body: dict[str, Any]) -> tuple[int, str]:
+        return 200, json.dumps({"choices": [{**choice, "finish_reason": next(finished)}]})
+
+    with serving(v1_completions=ended) as (address, server):
+        answers = [using(make(small_model, base_url=address, sleep=sleep), use) for sleep in (False, True)]
+
+    assert [path for path, _ in server.seen] == ["v1_completions", "sleep", "wake_up", "v1_completions"]
+    body = server.seen[0][1]
     assert (body["stop"], body["include_stop_str_in_output"]) == (["\n"], True)
-    assert (answer.token_ids, answer.finish) == ((9, 11), finish)
+    assert [(answer.token_ids, answer.finish) for answer in answers] == [((9, 11), "stop"), ((9, 11), "length")]
 
 
 @pytest.mark.slow
@@ -317,19 +308,6 @@ def test_versions_beside_each_other_answer_until_they_are_closed(
 
 
 @pytest.mark.slow
-def test_sleep_is_asked_for_only_where_it_is_wanted(small_model: Path) -> None:
-    async def use(policy: VLLMPolicy) -> None:
-        await policy.rest()
-        await policy.wake()
-
-    with serving() as (address, server):
-        using(make(small_model, base_url=address), use)
-        assert server.seen == []
-        using(make(small_model, base_url=address, sleep=True), use)
-        assert [path for path, _ in server.seen] == ["sleep", "wake_up"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "said", "fix"),
     [
@@ -339,7 +317,6 @@ def test_sleep_is_asked_for_only_where_it_is_wanted(small_model: Path) -> None:
         ({"v1_completions": (400, "maximum context length is 200")}, "maximum context", "lower window"),
         ({"v1_completions": (500, "CUDA out of memory")}, "CUDA out of memory", "policy.memory"),
         ({"v1_completions": (200, '{"choices": [{"text": "tea"}]}')}, "no token ids with their logprobs", "vLLM"),
-        ({"v1_completions": (200, '{"choices": []}')}, "no choices", "vLLM"),
         ({"v1_completions": (200, "<html>")}, "not JSON", "vLLM"),
     ],
 )

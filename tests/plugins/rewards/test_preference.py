@@ -45,20 +45,23 @@ MUSEUM, FOOTBALL = "the museum of clocks", "a football match of the school"
 
 
 @pytest.mark.slow
-def test_each_user_is_given_what_they_like(host: Host, town: Any) -> None:
+def test_each_is_given_what_they_like_and_what_it_is_made_of_is_seen_and_does_not_count(host: Host, town: Any) -> None:
     model = make(host, town)
-    for user, liked, other in (("user-0", MUSEUM, FOOTBALL), ("user-1", FOOTBALL, MUSEUM)):
-        high, low = (found["preference"] for found in scores(model, book(liked, user), book(other, user)))
-        assert high.value > 0.6 > 0.4 > low.value
-        assert (high.track, high.counts) == ("personal", True)
+    for user, liked, other in (
+        ("user-0", MUSEUM, FOOTBALL),
+        ("user-1", FOOTBALL, MUSEUM),
+        ("newcomer", MUSEUM, FOOTBALL),
+    ):
+        high, low = scores(model, book(liked, user), book(other, user))
+        assert high["preference"].value > 0.5 > low["preference"].value
+        assert high["preference"].track == "personal"
+        assert {name for name, score in high.items() if score.counts} == {"preference"}
+        assert set(high) == {"preference", "preference_interest", "preference_conformity", "preference_unscored"}
+        assert high["preference_unscored"].value == 0.0
 
-
-@pytest.mark.slow
-def test_what_it_is_made_of_is_seen_and_does_not_count(host: Host, town: Any) -> None:
-    (found,) = scores(make(host, town), book(MUSEUM))
-    assert {name for name, score in found.items() if score.counts} == {"preference"}
-    assert set(found) == {"preference", "preference_interest", "preference_conformity", "preference_unscored"}
-    assert found["preference_unscored"].value == 0.0
+    words = book(FOOTBALL, text=f"Go and see {MUSEUM}.")
+    (said,) = scores(make(host, town, text="said"), words)
+    assert said["preference"].value > 0.5, "an agent that answers in words is scored by its words"
 
 
 def test_the_weights_of_the_two_branches_can_be_set(host: Host, town: Any) -> None:
@@ -93,25 +96,12 @@ def test_what_cannot_be_scored_gets_the_middle_and_says_so(
     assert {name: score.value for name, score in found.items()} == {"preference": 0.5, "preference_unscored": 1.0}
 
 
-def test_an_agent_that_answers_in_words_is_scored_by_its_words(host: Host, town: Any) -> None:
-    words = book(FOOTBALL, text=f"Go and see {MUSEUM}.")
-    (said,), (done,) = scores(make(host, town, text="said"), words), scores(make(host, town), words)
-    assert said["preference"].value > 0.5 > done["preference"].value
-
-
-def test_a_newcomer_is_known_by_their_profile(host: Host, town: Any) -> None:
-    high, low = scores(make(host, town), book(MUSEUM, "newcomer"), book(FOOTBALL, "newcomer"))
-    assert high["preference_unscored"].value == 0.0
-    assert high["preference"].value > low["preference"].value
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
         ({}, SettingsError, "reward.model: is required"),
         ({"model": "nowhere"}, UsageError, "no preference model"),
         ({"model": "nowhere", "interest_weight": -1}, SettingsError, "interest_weight"),
-        ({"modle": "x"}, SettingsError, 'did you mean "model"'),
     ],
 )
 def test_what_is_wrong_is_told_at_once(

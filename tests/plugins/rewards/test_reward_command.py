@@ -36,61 +36,46 @@ def model(town: Any, tmp_path: Path) -> Path:
     return Path(shutil.copytree(town.model, tmp_path / "model"))
 
 
-def test_what_was_fitted_can_be_asked(town: Any, tmp_path: Path) -> None:
+def test_what_was_fitted_can_be_asked_and_a_fit_may_begin_from_a_model(town: Any, model: Path, tmp_path: Path) -> None:
     words = ("--items", town.items, "--profiles", town.profiles, "--encoder", "hash:256", "--out", tmp_path / "new")
-    quick = [word for pair in ("epochs=4", "profile_epochs=2", "dimensions=8") for word in ("--set", pair)]
-    fitted = answer("fit", town.likes, *words, *quick)
+    quick = [word for pair in ("epochs=1", "profile_epochs=1", "dimensions=16") for word in ("--set", pair)]
+    fitted = answer("fit", town.likes, *words, *quick, "--start", model)
     assert fitted["model"] == str(tmp_path / "new")
     assert fitted["facts"]["users"] == 25
-    assert fitted["epochs"] == 4
-    assert 0 <= answer("score", "user-0", MUSEUM, "--model", tmp_path / "new")[0]["reward"] <= 1
-
-
-def test_a_fit_may_begin_from_a_model(town: Any, model: Path, tmp_path: Path) -> None:
-    words = ("--items", town.items, "--profiles", town.profiles, "--encoder", "hash:256", "--out", tmp_path / "new")
-    settings = ("--set", "epochs=1", "--set", "dimensions=16", "--set", "profile_epochs=1")
-    warm = answer("fit", town.likes, *words, *settings, "--start", model)
-    assert warm["epochs"] == 1
+    assert fitted["epochs"] == 1
     high, low = (answer("score", "user-0", text, "--model", tmp_path / "new")[0] for text in (MUSEUM, FOOTBALL))
     assert high["reward"] > low["reward"] + 0.2
 
 
-def test_a_score_says_what_it_is_made_of(town: Any) -> None:
-    (high,), (low,) = (answer("score", "user-0", text, "--model", town.model) for text in (MUSEUM, FOOTBALL))
+def test_a_score_says_what_it_is_made_of_for_one_for_many_and_for_a_stranger(town: Any, tmp_path: Path) -> None:
+    at, profile = ("--model", town.model), ("--profile", "often seen at a football")
+    (high,), (low,) = (answer("score", "user-0", text, *at) for text in (MUSEUM, FOOTBALL))
     assert high["reward"] > low["reward"]
     assert {"interest", "conformity", "nearest"} <= high.keys()
-    lines = call("score", "user-0", MUSEUM, "--model", town.model).output.splitlines()
+    lines = call("score", "user-0", MUSEUM, *at).output.splitlines()
     assert lines[0].split() == ["user", "reward", "interest", "conformity", "action"]
     assert lines[1].startswith("user-0")
 
+    pairs = "".join(json.dumps({"user": "user-0", "text": text}) + "\n\n" for text in (MUSEUM, FOOTBALL))
+    (tmp_path / "pairs.jsonl").write_text(pairs)
+    from_pipe = answer("score", "--file", "-", *at, stdin=pairs)
+    assert from_pipe == answer("score", "--file", tmp_path / "pairs.jsonl", *at)
+    assert [one["reward"] for one in from_pipe] == pytest.approx([high["reward"], low["reward"]], abs=1e-5)
 
-def test_many_are_scored_from_a_file_or_a_pipe(town: Any, tmp_path: Path) -> None:
-    lines = "".join(json.dumps({"user": "user-1", "text": text}) + "\n\n" for text in (MUSEUM, FOOTBALL))
-    (tmp_path / "pairs.jsonl").write_text(lines)
-    from_pipe = answer("score", "--file", "-", "--model", town.model, stdin=lines)
-    assert from_pipe == answer("score", "--file", tmp_path / "pairs.jsonl", "--model", town.model)
-    assert from_pipe[1]["reward"] > from_pipe[0]["reward"]
-
-
-def test_a_stranger_is_scored_by_a_profile(town: Any) -> None:
-    said = ("--profile", "often seen at a football", "--model", town.model)
-    (high,), (low,) = (answer("score", "zoe", text, *said) for text in (FOOTBALL, MUSEUM))
-    assert high["reward"] > low["reward"]
+    (liked,), (other,) = (answer("score", "zoe", text, *profile, *at) for text in (FOOTBALL, MUSEUM))
+    assert liked["reward"] > other["reward"]
 
 
-def test_it_explains_a_score(town: Any) -> None:
+def test_it_explains_a_score_and_eval_finds_what_was_held_out(town: Any, tmp_path: Path) -> None:
     at = ("--model", town.model)
     assert answer("explain", "user-0", MUSEUM, *at)["score"]["text"] == MUSEUM
     assert "close to what they liked" in call("explain", "user-0", MUSEUM, *at).output
 
-
-def test_eval_finds_what_was_held_out(town: Any, tmp_path: Path) -> None:
     held = tmp_path / "held.csv"
     held.write_text("user,item\nuser-0,museum-0\nuser-1,football-1\nnobody,museum-0\n")
-    found = answer("eval", held, "--count", 2, "--by", "interest", "--model", town.model)
-    assert found["users"] == 2
-    assert found["recall"] == 1.0
-    assert "recall@2" in call("eval", held, "--count", 2, "--model", town.model).output
+    found = answer("eval", held, "--count", 2, "--by", "interest", *at)
+    assert (found["users"], found["recall"]) == (2, 1.0)
+    assert "recall@2" in call("eval", held, "--count", 2, *at).output
 
 
 def test_update_takes_in_newcomers_in_place_or_elsewhere(model: Path, tmp_path: Path) -> None:
@@ -114,11 +99,10 @@ def test_update_takes_in_newcomers_in_place_or_elsewhere(model: Path, tmp_path: 
         (("score", "user-0", " "), "is empty or not a string"),
         (("score", "--file", "-"), "line 1 is not an action"),
         (("score", "user-0", MUSEUM, "--model", "nowhere"), "no preference model"),
-        (("explain", "nobody", MUSEUM), "unknown user"),
         (("eval", "nowhere.csv"), "can't be read"),
         (("update",), "nothing to add"),
         (("update", "broken.csv"), "item"),
-        (("fit", "empty.csv", "--out", "MODEL"), ""),
+        (("fit", "empty.csv", "--out", "MODEL"), "no like"),
         (("fit", "nowhere.csv", "--out", "MODEL"), "can't be read"),
         (("fit", "broken.csv", "--out", "MODEL", "--set", "dimension=3"), "unknown setting"),
     ],

@@ -1,4 +1,7 @@
-"""The rubric judge in whole runs: a program as the judge, a model server as the judge, and what becomes of failures."""
+"""The rubric judge in whole runs: a program as the judge, a model server as the judge, and what becomes of failures.
+
+And the built-in rewards: what the environment paid, and whether each answer could be carried out.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from typing import Any
 import pytest
 from chat_server import Reply, completion, refusal, serving
 
-from agentfw.episode import Call, Episode, Message, Task, Turn, Usage
-from agentfw.errors import AgentfwError, EndpointError, SettingsError, UnknownNameError, UsageError
+from agentfw.episode import Call, Episode, Event, Message, Task, Turn, Usage
+from agentfw.errors import EndpointError
 from agentfw.host import Host
 from agentfw.request import Moment
 from agentfw.runs.records.folder import RunFolder
@@ -23,6 +26,7 @@ from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.scores import RewardModel
 from agentfw_plugins.rewards.judges import Rubric
+from agentfw_plugins.rewards.measured import Format, Utility
 
 QUESTIONS: list[str] = []
 """What the judges below were asked, in the process of the test."""
@@ -46,10 +50,6 @@ def diligence(moment: Moment) -> Iterable[str]:
     (question,) = moment.observations
     QUESTIONS.append(question.text)
     return [marks(question.text)]
-
-
-def nonsense(moment: Moment) -> Iterable[str]:
-    return ["They all have their charm."]
 
 
 @pytest.fixture(autouse=True)
@@ -85,15 +85,6 @@ def test_a_program_judges_the_groups_of_a_run(host: Host, tmp_path: Path) -> Non
         assert bool(reward) == ("write" in said)
     assert summary.figures["rubric_failed"].estimate == 0.0
     assert (run.folder.path / "judgements.db").is_file()
-
-
-def test_a_judge_that_answers_nonsense_is_seen_in_the_figures_and_nothing_is_lost(host: Host, tmp_path: Path) -> None:
-    run = prepare(host, tmp_path, judge(nonsense))
-    summary = asyncio.run(run.execute())
-
-    assert rewards(run.folder) == [0.5] * 6
-    assert summary.figures["rubric_failed"].estimate == 1.0
-    assert [row[0] for record in run.folder.metrics() for row in record["scores"]] == ["rubric"] * 6
 
 
 def test_a_run_that_goes_on_asks_for_no_mark_twice(host: Host, tmp_path: Path) -> None:
@@ -175,31 +166,6 @@ def test_turns_are_judged_one_by_one_with_what_came_before(host: Host) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "words"),
-    [
-        ({"policy": "scriptd"}, UnknownNameError, 'did you mean "scripted"'),
-        ({"policy": {"name": "scripted", "settings": {"tokns": 1}}}, SettingsError, "reward.rubric.policy.tokns"),
-        ({"track": "hers"}, SettingsError, "track"),
-    ],
-)
-def test_what_is_wrong_is_told_before_anything_is_played(
-    host: Host, tmp_path: Path, settings: Any, error: type[AgentfwError], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        prepare(host, tmp_path / "runs", {"name": "rubric", "settings": settings})
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_file_that_cannot_be_the_cache_is_told_before_anything_is_played(host: Host, tmp_path: Path) -> None:
-    (tmp_path / "letter.txt").write_text("Dear Ana " * 300)
-    run = prepare(host, tmp_path, judge(diligence, cache=str(tmp_path / "letter.txt")))
-    with pytest.raises(UsageError, match="not a file of judgements"):
-        asyncio.run(run.execute())
-    assert not run.folder.metrics()
-    assert QUESTIONS == []
-
-
 # -- a model server as the judge -------------------------------------------------------------------------------------
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 40}}
@@ -252,6 +218,7 @@ def test_a_group_that_the_server_refuses_is_a_failure_and_the_run_goes_on(host: 
 
     failed = [record["outcome"]["rubric_failed"] for record in run.folder.metrics()]
     assert sorted(failed) == [0.0] * 6 + [1.0] * 3
+    assert summary.figures["rubric_failed"].estimate == pytest.approx(1 / 3)
     assert [reward for reward, one in zip(rewards(run.folder), failed, strict=True) if one] == [0.5] * 3
     assert summary.episodes == 9
 
@@ -276,3 +243,31 @@ def test_a_judge_that_never_answers_stops_the_run_which_goes_on_when_it_does(hos
 
     assert summary.episodes == 6
     assert summary.figures["rubric_failed"].estimate == 0.0
+
+
+# -- the built-in rewards ----------------------------------------------------------------------------------------------
+
+
+def test_utility_is_what_the_environment_paid() -> None:
+    episode = Episode(Task(3, 7), utility=2.5)
+    (score,) = asyncio.run(Utility().score([episode]))
+    assert (score.episode, score.component, score.value, score.track) == ("00003-0", "utility", 2.5, "base")
+
+
+@pytest.mark.parametrize(
+    ("turn", "values"),
+    [
+        (Turn(0, 0, 1, calls=(Call("write", {}, "1.0"),)), [1.0]),
+        (Turn(0, 0, 1), [1.0]),
+        (Turn(0, 0, 1, failures=("a call without a name",)), [0.0]),
+        (Turn(0, 0, 1, calls=(Call("handle", {"message": 9}, "2.0"),)), [0.0]),
+        (Turn(0, 0, 1, finish="interrupted"), []),
+    ],
+    ids=["carried out", "did nothing", "not understood", "refused", "broken off"],
+)
+def test_format_pays_for_what_could_be_carried_out(turn: Turn, values: list[float]) -> None:
+    refused = Event(1, "refused", "handle", {"id": "2.0", "reason": "there is no mail 9"})
+    episode = Episode(Task(0, 7), turns=[turn], events=[refused])
+    scores = asyncio.run(Format().score([episode]))
+    assert [score.value for score in scores] == values
+    assert all(score.turn == turn.index for score in scores)

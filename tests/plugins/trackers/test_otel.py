@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import Handler, listening
 
 from agentfw import Generation, Host, Intervention, Message, Moment, Score, Task
 from agentfw.episode import Call, Usage
@@ -27,12 +26,6 @@ pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
 SETTINGS = {"environment": {"name": "inbox"}, "policy": {"name": "openai", "settings": {"model": "gpt-x"}}}
 TASK = Task(3, seed=7, user="ana")
-NAMES = {
-    "chat": "gen_ai.request.model",
-    "execute_tool": "gen_ai.tool.name",
-    "retrieval": "gen_ai.data_source.id",
-    "invoke_agent": "gen_ai.agent.name",
-}
 
 
 # -- a run that is followed --------------------------------------------------------------------------------------------
@@ -43,37 +36,23 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
     """A collector that speaks OTLP/HTTP, and the bodies that it was sent."""
     bodies: list[bytes] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Collector(Handler):
         def do_POST(self) -> None:
             bodies.append(self.rfile.read(int(self.headers["content-length"])))
             self.send_response(200 if self.path == "/v1/traces" else 404)
             self.send_header("content-length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *arguments: Any) -> None: ...
-
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.server_port}/v1/traces", bodies
-    finally:
-        listener.shutdown()
-        listener.server_close()
-        thread.join()
+    with listening(Collector) as address:
+        yield f"{address}/traces", bodies
 
 
 def spans_in(bodies: list[bytes]) -> list[Any]:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-    requests = [ExportTraceServiceRequest.FromString(body) for body in bodies]
-    assert all(
-        {one.key: one.value.string_value for one in resource.resource.attributes}["service.name"] == "agentfw"
-        for request in requests
-        for resource in request.resource_spans
-    )
-    scopes = [scope for request in requests for resource in request.resource_spans for scope in resource.scope_spans]
-    return [span for scope in scopes for span in scope.spans]
+    resources = [one for body in bodies for one in ExportTraceServiceRequest.FromString(body).resource_spans]
+    assert {attributes(one.resource)["service.name"] for one in resources} == {"agentfw"}
+    return [span for resource in resources for scope in resource.scope_spans for span in scope.spans]
 
 
 def attributes(span: Any) -> dict[str, Any]:
@@ -119,12 +98,6 @@ def test_an_episode_is_a_trace_with_its_answers_tool_calls_recalls_and_scores(
         (evaluation,) = (part for part in parts if part.name.startswith("evaluate"))
         assert [event.name for event in evaluation.events] == ["gen_ai.evaluation.result"] * 3
         assert {attributes(event)["gen_ai.evaluation.name"] for event in evaluation.events} == {"calendar_decision"}
-    for span in spans:
-        found = attributes(span)
-        operation = found["gen_ai.operation.name"]
-        assert span.name.startswith(operation)
-        if operation in NAMES:
-            assert span.name == f"{operation} {found[NAMES[operation]]}"
     assert {attributes(root)["gen_ai.conversation.id"] for root in roots} == {
         f"{run.id}/{episode.id}" for episode in run.folder.episodes()
     }
@@ -133,9 +106,8 @@ def test_an_episode_is_a_trace_with_its_answers_tool_calls_recalls_and_scores(
         event.data["text"] for episode in run.folder.episodes() for event in episode.events if "text" in event.data
     ]
     assert titles
-    assert not any(word.encode() in everything for text in titles for word in text.splitlines()), (
-        "nothing that was said"
-    )
+    said = {word.encode() for text in titles for word in text.splitlines()}
+    assert not any(word in everything for word in said)
 
 
 # -- what a span says --------------------------------------------------------------------------------------------------
@@ -186,13 +158,8 @@ def test_a_span_has_times_tokens_and_names_by_the_conventions() -> None:
 
     spans = traced(*OPERATIONS)
 
-    assert set(spans) == {
-        "retrieval notes",
-        "chat gpt-x",
-        "execute_tool book",
-        "invoke_agent openai",
-        "evaluate rubric",
-    }
+    others = {"retrieval notes", "invoke_agent openai", "evaluate rubric"}
+    assert spans.keys() == {"chat gpt-x", "execute_tool book"} | others
     chat, tool = spans["chat gpt-x"], spans["execute_tool book"]
     assert (chat.start_time, chat.end_time, chat.kind) == (2_000_000_000, 4_500_000_000, SpanKind.CLIENT)
     assert dict(chat.attributes) == {

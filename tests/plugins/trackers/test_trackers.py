@@ -5,17 +5,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import Handler, listening
 
 from agentfw.errors import AgentfwError
 from agentfw.tracker import Tracker
@@ -162,13 +161,8 @@ def test_mlflow_store_whose_creation_was_killed_is_created_by_the_next_run(tmp_p
 # -- wandb -------------------------------------------------------------------------------------------------------------
 
 
-def wandb_records(folder: Path) -> list[list[Any]]:
-    """The records of each start, in order."""
-    return [wandb_file(file) for file in sorted(folder.glob("wandb/offline-run-*/*.wandb"))]
-
-
-def wandb_file(file: Path) -> list[Any]:
-    """One file's records. wandb keeps them in LevelDB's log format, as messages of its own schema."""
+def wandb_records(file: Path) -> list[Any]:
+    """The records of one start. wandb keeps them in LevelDB's log format, as messages of its own schema."""
     from wandb.proto.wandb_internal_pb2 import Record  # type: ignore[attr-defined]  # defined when it is loaded
 
     until = time.monotonic() + 300
@@ -206,7 +200,7 @@ def test_wandb_keeps_a_run_on_disk_under_one_id(tmp_path: Path, capfd: pytest.Ca
     track(WandbTracker(WandbSettings()), tmp_path, {0: {"reward": 0.25}, 2: {"reward": 0.5}}, finished=False)
     track(WandbTracker(WandbSettings(project="kitchen")), tmp_path, {1: {"reward": 1.0}})
     assert capfd.readouterr().out == "", "stdout is for data"
-    first, second = wandb_records(tmp_path)
+    first, second = map(wandb_records, sorted(tmp_path.glob("wandb/offline-run-*/*.wandb")))
     assert wandb_history(first) == [{"reward": 0.25, "step": 0}, {"reward": 0.5, "step": 2}]
     assert wandb_history(second) == [{"reward": 1.0, "step": 1}]
     runs = [next(record.run for record in records if record.HasField("run")) for records in (first, second)]
@@ -243,33 +237,22 @@ KINDS = {
 
 
 @pytest.fixture
-def listener() -> Iterator[tuple[str, list[bytes]]]:
+def proxy() -> Iterator[tuple[str, list[bytes]]]:
     """A proxy that takes down what it is asked for, and gives nothing."""
     asked: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def listen() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                with connection:
-                    asked.append(connection.recv(200))
+    class Noting(Handler):
+        def handle(self) -> None:
+            asked.append(self.rfile.readline())
 
-        thread = threading.Thread(target=listen, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}", asked
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
+    with listening(Noting) as address:
+        yield address, asked
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_tracker_asks_for_the_network_by_default(
-    kind: str, tmp_path: Path, listener: tuple[str, list[bytes]]
-) -> None:
-    address, asked = listener
+def test_no_tracker_asks_for_the_network_by_default(kind: str, tmp_path: Path, proxy: tuple[str, list[bytes]]) -> None:
+    address, asked = proxy
     program = (
         "from pathlib import Path\n"
         "from agentfw_plugins.trackers.metric_trackers import *\n"

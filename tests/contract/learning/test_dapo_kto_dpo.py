@@ -1,4 +1,4 @@
-"""DAPO by hand: overlong reward shaping, the mask of truncated answers, and how many groups a batch still needs."""
+"""By hand: what DAPO leaves out, shortens and asks for, and what KTO and DPO make of what was rated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import sqrt
 import pytest
 
 from agentfw.errors import SettingsError
-from agentfw.optimizer import Scored
+from agentfw.optimizer import Loss, Scored
 
 from .conftest import Chosen, Make, Table, Values
 
@@ -91,3 +91,71 @@ def test_no_other_optimizer_asks_for_further_groups(chosen: Chosen, make: Make, 
 def test_a_buffer_is_part_of_an_answer(chosen: Chosen, values: dict[str, int]) -> None:
     with pytest.raises(SettingsError, match="overlong_buffer needs max_answer"):
         chosen("dapo", values)
+
+
+# -- what was rated ----------------------------------------------------------------------------------------------------
+
+
+def test_good_answers_get_one_weight_and_bad_ones_another(chosen: Chosen, make: Make, table: Table) -> None:
+    kto = chosen("kto", {"desirable": 0.5, "undesirable": 1.5, "beta": 0.2})
+
+    found = table(kto.advantages([make.rewarded([1.0]), make.rewarded([-0.5], index=1), make.rewarded([0.0], index=2)]))
+
+    assert found == {("00000-0", 0): 0.5, ("00001-0", 0): -1.5}
+    assert kto.loss() == Loss(
+        "agentfw_plugins.optimizers.imitation:KTOLoss",
+        sampled=False,
+        aggregation="sequence_mean",
+        settings={"beta": 0.2},
+    )
+    assert kto.metrics() == {
+        "answers_good": 1.0,
+        "answers_bad": 1.0,
+        "answers_left_out": 0.0,
+        "episodes_unrated": 1.0,
+    }
+
+
+@pytest.mark.parametrize("reward", [1.0, -1.0])
+def test_an_answer_that_was_not_understood_interrupted_or_cut_off_teaches_nothing(
+    chosen: Chosen, make: Make, reward: float
+) -> None:
+    """Whoever liked it liked something else than its format, and a bad one isn't bad for what it says."""
+    kto, group = chosen("kto"), make.rewarded([reward], turns=4)
+    group[0].episode.turns[0].failures = ("look: the arguments are no JSON",)
+    group[0].episode.turns[1].finish = "interrupted"
+    group[0].episode.turns[2].finish = "length"
+
+    found = kto.advantages([group])
+
+    assert [(one.turn, one.value) for one in found] == [(3, reward)]
+    assert kto.metrics()["answers_left_out"] == 3.0
+
+
+def test_dpo_compares_the_best_and_the_worst_answer_to_what_was_shown(chosen: Chosen, make: Make, table: Table) -> None:
+    dpo = chosen("dpo")
+
+    found = table(dpo.advantages([make.rewarded([0.5, -1.0, 1.0, 0.0]), make.rewarded([1.0, 1.0], index=1)]))
+
+    assert found == {("00000-2", 0): 1.0, ("00000-1", 0): -1.0}
+    assert dpo.metrics() == {"pairs": 1.0, "unpaired": 1.0, "answers_left_out": 0.0}
+
+
+def test_dpo_pairs_no_answers_to_different_requests_and_none_that_was_cut_off(
+    chosen: Chosen, make: Make, table: Table
+) -> None:
+    """Two conversations begin alike and go on differently. The third answer to their beginning was cut off."""
+    dpo = chosen("dpo")
+    talks = [
+        make.conversation(0, "tea?", "which?"),
+        make.conversation(1, "tea?", "how long?"),
+        make.conversation(2, "tea?"),
+    ]
+    talks[2].turns[0].finish = "length"
+
+    found = table(
+        dpo.advantages([[Scored(talk, (), reward) for talk, reward in zip(talks, (1.0, 0.0, -9.0), strict=True)]])
+    )
+
+    assert found == {("00000-0", 0): 1.0, ("00000-1", 0): -1.0}
+    assert dpo.metrics() == {"pairs": 1.0, "unpaired": 2.0, "answers_left_out": 1.0}

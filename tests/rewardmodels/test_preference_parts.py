@@ -1,16 +1,72 @@
-"""Scoring and its measures, and what is expected of somebody of whom there is a profile alone."""
+"""Parts of the preference model: its tables, scoring and its measures, and what is expected by a profile alone."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from agentfw_rewardmodels import PreferenceSettings
+from agentfw_rewardmodels import BadInputError, PreferenceSettings
 from agentfw_rewardmodels.preference.cold_start import fit_cold_start, predict_from_profiles
 from agentfw_rewardmodels.preference.formulas import UserVectors, normalised
+from agentfw_rewardmodels.preference.input_tables import read_interactions, read_items, read_profile, read_profiles
 from agentfw_rewardmodels.preference.scoring import Scorer, recall_and_ndcg, top
+
+ROWS = [{"user": "ana", "item": "zoo", "value": 5.0}, {"user": "bob", "item": "sea", "value": 0.0}]
+
+
+@pytest.mark.slow
+def test_one_table_reads_the_same_from_every_kind_of_source(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    (tmp_path / "likes.csv").write_text("user,item,value\nana,zoo,5\nbob,sea,0\n")
+    (tmp_path / "likes.tsv").write_text("user\titem\tvalue\nana\tzoo\t5\nbob\tsea\t0\n")
+    (tmp_path / "likes.jsonl").write_text("\n".join(json.dumps(row) for row in ROWS))
+    parquet.write_table(arrow.Table.from_pylist(ROWS), tmp_path / "likes.parquet")
+    sources = [
+        ROWS,
+        iter(ROWS),
+        [("ana", "zoo", 5), ("bob", "sea", 0)],
+        arrow.Table.from_pylist(ROWS),
+        *sorted(tmp_path.iterdir()),
+        *map(str, tmp_path.iterdir()),
+    ]
+
+    tables = [read_interactions(source) for source in sources]
+
+    assert {(table.likes, table.dislikes) for table in tables} == {((("ana", "zoo"),), (("bob", "sea"),))}
+
+
+def test_of_a_like_and_a_dislike_the_later_one_counts() -> None:
+    by_order = read_interactions([("ana", "zoo", 1), ("ana", "zoo", 0)])
+    by_time = read_interactions([("ana", "zoo", 1, 20), ("ana", "zoo", 0, 10)])
+
+    assert (by_order.likes, by_order.dislikes, by_order.contradictions) == ((), (("ana", "zoo"),), 1)
+    assert (by_time.likes, by_time.dislikes, by_time.contradictions) == ((("ana", "zoo"),), (), 1)
+
+
+def test_numbers_are_names_and_an_item_without_a_text_has_none() -> None:
+    items = [("zoo", "animals"), ("sea", None), ("bar", "  "), ("inn", float("nan"))]
+
+    assert read_interactions([(7, 12.0)]).likes == (("7", "12"),)
+    assert read_items(items) == {"zoo": "animals"}
+
+
+def test_a_profile_is_one_text_or_any_named_views() -> None:
+    assert read_profiles({"ana": "likes art", "bob": {"job": "cook", "age": ""}, "cyd": {}}) == {
+        "ana": {"profile": "likes art"},
+        "bob": {"job": "cook"},
+    }
+    assert read_profiles([{"user": "ana", "job": "cook", "city": "Graz"}]) == {"ana": {"city": "Graz", "job": "cook"}}
+    with pytest.raises(BadInputError, match="neither a string nor a mapping"):
+        read_profile(["cook"])
+
+
+# Scoring
 
 DIMENSIONS, TEXT = 8, 12
 

@@ -1,20 +1,22 @@
-"""What people say of answers is a signal for each token: the model, shown the hint, is the teacher of itself."""
+"""A signal for each token: from the model itself, shown what people say of an answer, or from another as teacher."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Agentfw
 
 from agentfw import Episode, Learner, Task, Turn
 from agentfw.episode import Event, Message
 from agentfw.errors import UsageError
 from agentfw.learner import Batch
 from agentfw.optimizer import Optimizer, Scored
-from agentfw_plugins.learners.losses import made
 
 from .conftest import Chosen
 
@@ -116,18 +118,6 @@ def test_a_step_follows_the_model_that_is_shown_the_hint(
     assert apart < 1e-3 * moved
 
 
-def test_without_the_hint_the_model_becomes_as_likely_as_with_it(
-    chosen: Chosen, learner_of: Callable[..., Learner], tmp_path: Path
-) -> None:
-    hint, episodes = chosen("hint"), [answered(0, comment="もっと短く"), answered(1, comment="a warmer one, please")]
-    learner = learner_of("sft", learning_rate=1e-2, epochs=12)
-
-    updates = [learner.update(batch_of(hint, episodes, tmp_path / str(number))) for number in range(4)]
-
-    apart = [abs(update.metrics["reverse_kl"]) for update in updates if update is not None]
-    assert apart[-1] < 0.2 * apart[0]
-
-
 def test_a_hint_longer_than_the_model_can_read_is_left_out_and_counted(
     chosen: Chosen, learner_of: Callable[..., Learner], tmp_path: Path
 ) -> None:
@@ -139,20 +129,6 @@ def test_a_hint_longer_than_the_model_can_read_is_left_out_and_counted(
     assert update.metrics["turns_without_tokens"] == 1
 
 
-def test_only_the_newest_words_on_an_answer_are_its_hint(chosen: Chosen) -> None:
-    hint = chosen("hint")
-    newer = answered(0, comment="longer")
-    newer.events.append(replace(newer.events[0], data={**newer.events[0].data, "text": "shorter"}))
-    silent = answered(1)
-
-    found = hint.advantages([[Scored(newer, (), -1.0), Scored(silent, (), -1.0)]])
-
-    assert [(one.episode, one.turn, one.value) for one in found] == [("00000-0", 0, 1.0)]
-    shown = made(hint.loss()).hinted(newer, newer.turns[0])
-    assert shown is not None
-    assert shown[-1].content == ASKED[0] + SHORTER.format("shorter")
-
-
 def test_a_learner_without_a_chat_template_says_which_to_use(
     chosen: Chosen, learner_of: Callable[..., Learner], tmp_path: Path
 ) -> None:
@@ -162,3 +138,73 @@ def test_a_learner_without_a_chat_template_says_which_to_use(
     with pytest.raises(UsageError, match="no chat template") as caught:
         learner_of().update(batch_of(chosen("hint"), [episode], tmp_path / "update"))
     assert caught.value.fix == "--learner sft"
+
+
+# -- distillation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sums(tmp_path: Path) -> Path:
+    file = tmp_path / "sums.jsonl"
+    asked = [
+        {"prompt": f"What is {one} + {other}?", "answer": str(one + other)} for one in range(8) for other in range(8)
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in asked), "utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "fix"),
+    [
+        (("distillation",), "learns from what a teacher thinks of each token", "--teacher transformers"),
+        (("distillation", "--teacher", "scripted"), 'teacher "scripted" can\'t tell how likely given tokens', "vllm"),
+        (("sapo", "--teacher", "scripted"), "learns from samples of the policy itself", ""),
+    ],
+)
+def test_a_teacher_that_is_of_no_use_is_refused_before_a_model_is_loaded(
+    agentfw: Agentfw, sums: Path, small_model: Path, tmp_path: Path, words: tuple[str, ...], problem: str, fix: str
+) -> None:
+    from safetensors.numpy import save_file
+
+    model = shutil.copytree(small_model, tmp_path / "empty")
+    save_file({}, model / "model.safetensors")  # which is noticed when it is loaded
+
+    answer = agentfw("train", str(sums), "--model", str(model), "--optimizer", *words)
+
+    assert answer.code == 2
+    assert problem in answer.err
+    assert fix in answer.err
+
+
+@pytest.mark.slow
+def test_a_student_becomes_more_like_its_teacher(
+    agentfw: Agentfw, sums: Path, make_adapter: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The model that ships, spoiled by a drawn adapter, has itself as it was for its teacher."""
+    from agentfw_plugins.models import locate
+
+    spoiled = make_adapter(locate("tiny-sums"), tmp_path / "adapter", scale=0.06)
+    settings = {
+        "teacher.model": "tiny-sums",
+        "learner.adapter": spoiled,
+        "learner.rank": 4,
+        "learner.alpha": 8,
+        "learner.learning_rate": 1e-3,
+        "tasks": 16,
+        "samples": 4,
+        "sampling.max_tokens": 8,
+        "evaluation.every": 9,
+        "evaluation.tasks": 2,
+    }
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    answer = agentfw(
+        *("train", str(sums), "--model", "tiny-sums", "--optimizer", "distillation", "--teacher", "transformers"),
+        *("--updates", "9", "--json", *words),
+    )
+
+    assert answer.code == 0, answer.err
+    lines = (Path(json.loads(answer.out)["folder"]) / "updates.jsonl").read_text("utf-8").splitlines()
+    apart = [json.loads(line)["learner"]["reverse_kl"] for line in lines]
+    # Of 64 answers each: by chance, the last three of nine updates are the lowest once in 84 times.
+    assert max(apart[-3:]) < min(apart[:3])
+    assert sum(apart[-3:]) < 0.6 * sum(apart[:3])
