@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import partial
+from http.cookiejar import DefaultCookiePolicy
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,8 @@ from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.learning.version_file import VersionFile
 from agentfw_plugins.gateway.live import Limits, Stop, opened, serve_until
 
+from ...plugins.gateway.killing import begun, told
+
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("sqlalchemy")
@@ -44,8 +45,9 @@ from agentfw_plugins.gateway.sessions.session_store import Chosen, SessionJourna
 COMPONENTS = Path(__file__).parent / "components"
 TOKENS, EARS = COMPONENTS / "tokens.py", COMPONENTS / "ears.py"
 Message = dict[str, Any]
-CLIENT = httpx.Client(timeout=60, verify=False, limits=httpx.Limits(max_keepalive_connections=0))
-"""Made once: reading the certificates of the machine takes longer than a request."""
+CLIENT = httpx.Client(timeout=120, verify=False, limits=httpx.Limits(max_keepalive_connections=0))
+"""Made once: reading the certificates of the machine takes longer than a request. It keeps no cookies."""
+CLIENT.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
 
 def user(text: str) -> Message:
@@ -67,6 +69,12 @@ class Gateway:
     folder: Path
     """Of its run."""
     stop: Callable[..., object]
+    live: Any = None
+    """Its run, of one in this process."""
+
+    def session(self, name: str) -> str:
+        """The base URL of a session, for a client of OpenAI's."""
+        return f"{self.url}/s/{name}/v1"
 
     def ask(self, session: str, *messages: Message | str, key: str = "", **body: Any) -> httpx.Response:
         """Post a chat completion. Texts are messages of the user."""
@@ -107,21 +115,28 @@ def _path(session: str) -> str:
 
 
 @contextmanager
-def gateway_of(runs: Path, *, limits: dict[str, Any] | None = None, **options: Any) -> Iterator[Gateway]:
-    """Serve in a thread until the block ends. Sessions are kept for the next process."""
+def gateway_of(
+    runs: Path, *, limits: dict[str, Any] | Limits | None = None, keeps_sessions: bool = True, **options: Any
+) -> Iterator[Gateway]:
+    """Serve in a thread until the block ends. Sessions are kept for the next process, or else concluded."""
     found, failed = list[Gateway](), list[BaseException]()
-    ready, stopping = threading.Event(), list[Callable[[], object]]()
+    ready, stopping = threading.Event(), list[Callable[..., object]]()
+    limits = limits if isinstance(limits, Limits) else Limits(**(limits or {}))
 
     async def run() -> None:
         stop, loop = Stop(), asyncio.get_running_loop()
-        stopping.append(partial(loop.call_soon_threadsafe, partial(stop.set, keeps_sessions=True)))
+
+        def stopped(*, keeps_sessions: bool = keeps_sessions) -> None:
+            loop.call_soon_threadsafe(partial(stop.set, keeps_sessions=keeps_sessions))
+
+        stopping.append(stopped)
         live = opened(runs, **options)
 
         def tell(url: str) -> None:
-            found.append(Gateway(url, live.folder.path, stopping[0]))
+            found.append(Gateway(url, live.folder.path, stopped, live))
             ready.set()
 
-        await serve_until(stop, live, "127.0.0.1", 0, Limits(**(limits or {})), tell)
+        await serve_until(stop, live, "127.0.0.1", 0, limits, tell)
 
     def serve() -> None:
         try:
@@ -158,14 +173,6 @@ def gateway(tmp_path: Path) -> Iterator[Start]:
             return stack.enter_context(gateway_of(tmp_path / folder, **options))
 
         yield start
-
-
-@pytest.fixture
-def second_model(tmp_path: Path) -> str:
-    """A file with the same policy as another model: its tokens have the mark 2."""
-    file = tmp_path / "second.py"
-    file.write_text(TOKENS.read_text("utf-8").replace("MARK = 1", "MARK = 2"), encoding="utf-8")
-    return str(file)
 
 
 Places = Callable[[int], Line]
@@ -246,23 +253,12 @@ class Process:
     """`agentfw serve` as a process of its own."""
 
     def __init__(self, runs: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(runs), "--json", *options]
-        command += [] if {"--memory", "--resume", "--spec"} & {*options} else ["--memory", "none"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        text = ""
-        assert self._process.stdout is not None
-        while not text.rstrip().endswith("}"):
-            line = self._process.stdout.readline()
-            assert line, "the gateway doesn't start"
-            text += line
-        about = json.loads(text)
-        self.gateway = Gateway(about["url"], Path(about["folder"]), self.kill)
+        self._process = begun(runs, *options)
+        self.gateway = Gateway(*told(self._process), self.kill)
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._process.communicate()
 
 
 @pytest.fixture

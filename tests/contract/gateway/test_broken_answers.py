@@ -12,7 +12,7 @@ import httpx
 import pytest
 from waiting import until
 
-from .conftest import Gateway, Places, Start, said, shared_session
+from .conftest import CLIENT, Gateway, Places, Start, said, shared_session
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def test_places_are_given_back_by_answers_that_end_break_hang_up_and_wait_in_vai
             assert (late.status_code, late.json()["error"]["code"]) == (503, "server_busy")
         assert 1 <= int(late.headers["retry-after"]) <= 60
         with pytest.raises(httpx.ReadTimeout):  # hangs up while it waits
-            httpx.post(f"{running.url}/s/gone/v1/chat/completions", json=_body("hello"), timeout=0.1)
+            CLIENT.post(f"{running.url}/s/gone/v1/chat/completions", json=_body("hello"), timeout=0.1)
         until(lambda: running.waiting() == 0)
     until(lambda: cut_off(running, "a") and cut_off(running, "b"))
 

@@ -9,11 +9,10 @@ import json
 from functools import partial
 from pathlib import Path
 
-import httpx
 import pytest
 from waiting import until
 
-from .conftest import EARS, TOKENS, Gateway, Message, Start, said, user
+from .conftest import CLIENT, EARS, TOKENS, Gateway, Message, Start, said, user
 
 OPTIONS = ("--policy", str(TOKENS), "--memory", str(EARS))
 
@@ -30,7 +29,7 @@ def has_heard(gateway: Gateway, sayings: int) -> bool:
 def killed_in_a_stream(gateway: Gateway, messages: list[Message]) -> None:
     """Kill the gateway when a part of an answer has come."""
     body = {"model": "agentfw", "stream": True, "messages": messages, "user": "ada"}
-    with httpx.stream("POST", f"{gateway.url}/s/tea/v1/chat/completions", json=body, timeout=60) as answer:
+    with CLIENT.stream("POST", f"{gateway.url}/s/tea/v1/chat/completions", json=body) as answer:
         lines = answer.iter_lines()
         until(lambda: "Heard: " in next(lines))
         until(lambda: list((gateway.folder / "streams").glob("*")))

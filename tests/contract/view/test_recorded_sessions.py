@@ -20,6 +20,8 @@ from agentfw.request import Action
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.testing import fresh_host
 
+from ..gateway.conftest import CLIENT
+
 HOSTILE = "</p></script><script>window.taken=1</script><img src=x onerror='taken=1'> & \"quoted\" "
 SAY = Action("say", "Say it", {"type": "object", "properties": {"text": {"type": "string"}}})
 WHERE = ("said", "system", "answer", "call", "result", "words", "correction", "user", "cut", "query")
@@ -108,7 +110,7 @@ class Tags(HTMLParser):
 
 
 def read(url: str) -> str:
-    answer = httpx.get(url, follow_redirects=True, timeout=60)
+    answer = CLIENT.get(url, follow_redirects=True)
     assert answer.status_code == 200, answer.text
     return answer.text
 
@@ -157,17 +159,6 @@ def test_everything_that_was_recorded_is_shown_as_text(url: str) -> None:
 )
 def test_search_finds_what_was_said_and_answered_and_nothing_else(url: str, words: str, count: int) -> None:
     assert len(shown(read(f"{url}/?text={words}"))) == count
-
-
-@pytest.mark.parametrize(
-    ("version", "own", "others"), [("v-one", "apricot", "bergamot"), ("v-two", "bergamot", "apricot")]
-)
-def test_each_version_is_shown_with_its_own_words(url: str, version: str, own: str, others: str) -> None:
-    [link] = shown(read(f"{url}/?version={version}"))
-    text = Tags(read(str(httpx.URL(url).join(link)))).text
-
-    assert f"{version} heard Say {own}" in text
-    assert f"heard Say {others}" not in text
 
 
 def test_a_bundle_has_the_same_pages(runs: Path, url: str, agentfw: Callable[..., Any], tmp_path: Path) -> None:

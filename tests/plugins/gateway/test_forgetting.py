@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from command_line import Agentfw
 
@@ -16,7 +15,7 @@ from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.view.annotations import Target, annotate
 from agentfw_plugins.view.waterfall import spans_file
 
-from .conftest import Served, served
+from .conftest import CLIENT, Served, served
 
 pytestmark = pytest.mark.slow
 SAYS = {"ada": "My cat is called Zorro.", "bob": "My cat is called Felix."}
@@ -32,13 +31,13 @@ def spec(folder: Path) -> Path:
 
 def talk(gateway: Served, user: str, name: str) -> None:
     body = {"model": "scripted", "user": user, "messages": [{"role": "user", "content": SAYS[user]}]}
-    httpx.post(f"{gateway.session(name)}/chat/completions", json=body, timeout=120).raise_for_status()
-    rated = httpx.post(f"{gateway.url}/s/{name}/feedback", json={"value": 1, "turn": 0}, timeout=120)
+    CLIENT.post(f"{gateway.session(name)}/chat/completions", json=body).raise_for_status()
+    rated = CLIENT.post(f"{gateway.url}/s/{name}/feedback", json={"value": 1, "turn": 0})
     rated.raise_for_status()
 
 
 def remembered(gateway: Served, user: str) -> list[Any]:
-    told = httpx.get(f"{gateway.url}/memory", params={"user": user}, timeout=120).raise_for_status().json()
+    told = CLIENT.get(f"{gateway.url}/memory", params={"user": user}).raise_for_status().json()
     return list(told["items"])
 
 
@@ -137,5 +136,5 @@ def test_a_person_is_deleted_from_what_gateways_share(
     with served(tmp_path / "c", limits, spec=file) as c:
         assert remembered(c, "ada") == []
         assert remembered(c, "bob")
-        assert httpx.get(f"{c.url}/s/s2", timeout=120).status_code == 200
-        assert httpx.get(f"{c.url}/s/s1", timeout=120).status_code == 404
+        assert CLIENT.get(f"{c.url}/s/s2").status_code == 200
+        assert CLIENT.get(f"{c.url}/s/s1").status_code == 404

@@ -12,6 +12,7 @@ from chat_server import USAGE, Reply, chunks, completion, refusal, tool_call
 
 from agentfw.episode import Episode
 
+from .conftest import CLIENT
 from .features import ANSWERS, CONVERSATION, FIELDS, TOOL
 from .upstream import Passing, Start, passing
 
@@ -22,7 +23,7 @@ ASK: Body = {"model": "openai", "messages": [{"role": "user", "content": "Which 
 def post(
     gateway: Passing, body: Body, path: str = "chat/completions", session: str = "tea", **headers: str
 ) -> httpx.Response:
-    return httpx.post(f"{gateway.session(session)}/{path}", json=body, headers=headers, timeout=60)
+    return CLIENT.post(f"{gateway.session(session)}/{path}", json=body, headers=headers)
 
 
 def episode(gateway: Passing, session: str = "tea") -> Episode:
@@ -55,13 +56,12 @@ def test_a_request_reaches_the_server_as_it_is(upstream: Start) -> None:
 
 
 def test_a_body_that_needs_no_change_keeps_its_bytes(upstream: Start) -> None:
-    seen: list[Body] = []
-    gateway = upstream(lambda body: seen.append(body) or completion())  # type: ignore[func-returns-value]
+    gateway = upstream(completion())
     raw = b'{ "model":"served",  "messages":[{"role":"user","content":"\\u00e9"}], "top_p": 0.10 }'
 
-    httpx.post(f"{gateway.session('tea')}/chat/completions", content=raw)
+    CLIENT.post(f"{gateway.session('tea')}/chat/completions", content=raw)
 
-    assert gateway.server.headers[-1]["content-length"] == str(len(raw))
+    assert gateway.server.raw[-1] == raw
 
 
 def test_a_program_chooses_the_model_where_the_gateway_was_not_told_one(upstream: Start) -> None:
@@ -205,12 +205,8 @@ def test_what_one_request_caused_changes_no_other(upstream: Start) -> None:
 
 REFUSALS: list[tuple[int, Body, dict[str, str]]] = [
     (429, {"message": "slow", "type": "requests", "code": "rate_limit_exceeded"}, {"retry-after": "7"}),
-    (429, {"message": "pay", "type": "insufficient_quota", "code": "insufficient_quota"}, {}),
-    (401, {"message": "wrong key", "type": "invalid_request_error", "code": "invalid_api_key"}, {}),
     (400, {"message": "long", "param": "messages", "code": "context_length_exceeded"}, {"x-ratelimit-reset": "1"}),
-    (404, {"message": "no model", "type": "invalid_request_error", "code": "model_not_found"}, {}),
     (500, {"message": "oh", "type": "server_error"}, {}),
-    (503, {"message": "overloaded", "type": "server_error"}, {"retry-after-ms": "500"}),
 ]
 
 
@@ -271,8 +267,8 @@ def test_a_base_url_that_lacks_its_v1_is_told_with_a_hint(upstream: Start, tmp_p
 
 @pytest.mark.parametrize(
     "reply",
-    [Reply(b"<html>busy</html>"), Reply([1]), Reply({"choices": []}), Reply({"choices": [{}]}, missing=3)],
-    ids=["html", "list", "empty", "half"],
+    [Reply(b"<html>busy</html>"), Reply({"choices": []}), Reply({"choices": [{}]}, missing=3)],
+    ids=["html", "empty", "half"],
 )
 def test_an_answer_that_is_none_is_an_error(upstream: Start, reply: Reply) -> None:
     gateway = upstream(reply, completion("fine"))

@@ -7,7 +7,6 @@ import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import pytest
 from asynchronous import asynchronous
 from waiting import until
@@ -16,7 +15,7 @@ from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.protocols.bodies import BadRequest
 
-from .conftest import Serve, Served
+from .conftest import CLIENT, Serve, Served
 from .endless_upstream import Upstream, endless
 from .test_sessions import ask, body
 
@@ -70,7 +69,7 @@ def test_a_session_does_not_end_while_its_request_waits_in_the_line(serve: Serve
         first = asking(gateway, "first", stream=True)
         first.recv(1)
         waits = threads.submit(ask, gateway.session("tea"), body("now"))
-        until(lambda: "\nagentfw_requests_waiting 1.0" in httpx.get(f"{gateway.url}/metrics").text)
+        until(lambda: "\nagentfw_requests_waiting 1.0" in CLIENT.get(f"{gateway.url}/metrics").text)
 
         for name in ("tea", "other"):
             gateway.live.sessions[name].used -= 1000

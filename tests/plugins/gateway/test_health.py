@@ -12,7 +12,7 @@ import pytest
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Serve
+from .conftest import CLIENT, Serve
 from .killing import begun, told
 from .test_keys import bearer
 from .test_sessions import ask, body
@@ -28,11 +28,11 @@ def figures(answer: httpx.Response) -> dict[str, float]:
 def test_a_gateway_counts_what_it_does(serve: Serve) -> None:
     gateway = serve()
     ask(gateway.session("tea"), body("hello"))
-    httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("hello", stream=True)).raise_for_status()
-    httpx.post(f"{gateway.session('tea')}/chat/completions", json=body())
-    httpx.post(f"{gateway.url}/s/tea/feedback", json={"value": 1})
+    CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body("hello", stream=True)).raise_for_status()
+    CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body())
+    CLIENT.post(f"{gateway.url}/s/tea/feedback", json={"value": 1})
 
-    found = figures(httpx.get(f"{gateway.url}/metrics"))
+    found = figures(CLIENT.get(f"{gateway.url}/metrics"))
 
     assert found['agentfw_requests_total{status="200",what="chat/completions"}'] == 2
     assert found['agentfw_requests_total{status="409",what="chat/completions"}'] == 1
@@ -48,7 +48,7 @@ def test_a_gateway_counts_what_it_does(serve: Serve) -> None:
 def test_the_dashboard_asks_for_figures_that_there_are(serve: Serve) -> None:
     gateway = serve()
     ask(gateway.session("tea"), body("hello"))
-    known = {name.partition("{")[0] for name in figures(httpx.get(f"{gateway.url}/metrics"))}
+    known = {name.partition("{")[0] for name in figures(CLIENT.get(f"{gateway.url}/metrics"))}
 
     asked = [
         target["expr"] for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"] for target in panel["targets"]
@@ -63,13 +63,13 @@ def test_health_needs_no_key_and_figures_need_the_operators(serve: Serve, keys: 
     ada = bearer(keys.add("ada"))
     gateway = serve(Limits(keys=("the-operators",), key_file=keys.path))
 
-    assert [httpx.get(f"{gateway.url}/{path}").status_code for path in ("healthz", "readyz", "metrics")] == [
+    assert [CLIENT.get(f"{gateway.url}/{path}").status_code for path in ("healthz", "readyz", "metrics")] == [
         200,
         200,
         401,
     ]
-    assert httpx.get(f"{gateway.url}/metrics", headers=ada).status_code == 403
-    assert httpx.get(f"{gateway.url}/metrics", headers=bearer("the-operators")).status_code == 200
+    assert CLIENT.get(f"{gateway.url}/metrics", headers=ada).status_code == 403
+    assert CLIENT.get(f"{gateway.url}/metrics", headers=bearer("the-operators")).status_code == 200
 
 
 @pytest.mark.slow
@@ -77,8 +77,8 @@ def test_requests_are_logged_as_json_without_what_was_said(tmp_path: Path) -> No
     process = begun(tmp_path, "--policy", "scripted", "--set", 'policy.replies=["a reply"]', "--log", "json")
     url, _ = told(process)
     asked = body("a secret", user="ada")
-    httpx.post(f"{url}/s/tea/v1/chat/completions?user=ada", json=asked).raise_for_status()
-    httpx.post(f"{url}/s/tea/v1/chat/completions", content=b"{")
+    CLIENT.post(f"{url}/s/tea/v1/chat/completions?user=ada", json=asked).raise_for_status()
+    CLIENT.post(f"{url}/s/tea/v1/chat/completions", content=b"{")
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=120)
 

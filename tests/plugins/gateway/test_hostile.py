@@ -9,7 +9,7 @@ import httpx
 
 from agentfw.runs import read_sessions
 
-from .conftest import Served
+from .conftest import CLIENT, Served
 from .mutations import mutated
 
 REQUESTS = 300
@@ -38,7 +38,7 @@ def test_mutated_requests_are_answered(gateway: Served) -> None:
 
     assert found[200] > 10
     assert found[400] > 50
-    assert httpx.get(f"{gateway.url}/v1/models").status_code == 200
+    assert CLIENT.get(f"{gateway.url}/v1/models").status_code == 200
     assert read_sessions(gateway.live.folder.path)
 
 
@@ -54,4 +54,4 @@ def test_what_is_no_http_is_survived(gateway: Served) -> None:
             line.shutdown(socket.SHUT_WR)
             line.recv(1000)
 
-    assert httpx.get(f"{gateway.url}/v1/models").status_code == 200
+    assert CLIENT.get(f"{gateway.url}/v1/models").status_code == 200

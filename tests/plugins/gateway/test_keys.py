@@ -15,7 +15,7 @@ from agentfw.errors import UsageError
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Serve, Served
+from .conftest import CLIENT, Serve, Served
 from .test_sessions import body
 
 
@@ -34,7 +34,7 @@ def test_a_key_is_stored_once_as_a_digest_that_only_its_owner_can_read(keys: Key
         keys.add("ada")
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a:b", "../x", "\u00e4", "a" * 101])
+@pytest.mark.parametrize("name", ["", "a:b", "../x", "\u00e4", "a" * 101])
 def test_a_name_that_could_be_taken_for_another_is_refused(keys: KeyFile, name: str) -> None:
     with pytest.raises(UsageError, match="can't be the name"):
         keys.add(name, user="ada")
@@ -48,13 +48,13 @@ def test_a_key_that_is_taken_back_is_refused_at_once_and_a_lost_file_lets_nobody
     gateway = serve(Limits(key_file=keys.path))
     url = f"{gateway.url}/v1/models"
 
-    before = httpx.get(url, headers=ada).status_code
+    before = CLIENT.get(url, headers=ada).status_code
     keys.revoke("ada")
-    after = [httpx.get(url, headers=headers).status_code for headers in (ada, bob, {})]
+    after = [CLIENT.get(url, headers=headers).status_code for headers in (ada, bob, {})]
     keys.path.write_text("[")
-    damaged = httpx.get(url, headers=bob).status_code
+    damaged = CLIENT.get(url, headers=bob).status_code
     keys.path.unlink()
-    lost = [httpx.get(url, headers=headers).status_code for headers in (bob, {})]
+    lost = [CLIENT.get(url, headers=headers).status_code for headers in (bob, {})]
 
     assert before == 200
     assert after == [401, 200, 401]
@@ -68,7 +68,7 @@ def test_a_key_has_its_own_limits(serve: Serve, keys: KeyFile) -> None:
     gateway = serve(Limits(key_file=keys.path))
 
     def asked(headers: dict[str, str]) -> httpx.Response:
-        return httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("hi"), headers=headers)
+        return CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body("hi"), headers=headers)
 
     found, refused = asked(rare), asked(rare)
 
@@ -136,11 +136,11 @@ def test_the_operators_key_in_the_form_does_and_no_other(gateway: Served, keys: 
 
 
 def test_the_cookie_opens_the_recorded_sessions_alone_and_under_known_names_alone(gateway: Served) -> None:
-    entered = httpx.get(f"{gateway.url}/login?once=a-link", headers={"host": "gate.lan"})
+    entered = CLIENT.get(f"{gateway.url}/login?once=a-link", headers={"host": "gate.lan"})
     cookie = {"cookie": entered.headers["set-cookie"].partition(";")[0]}
 
     def status(path: str, host: str = "gate.lan", method: str = "GET") -> int:
-        return httpx.request(method, f"{gateway.url}{path}", headers={"host": host, **cookie}).status_code
+        return CLIENT.request(method, f"{gateway.url}{path}", headers={"host": host, **cookie}).status_code
 
     assert status("/view/") == 200
     assert status("/view/", host="localhost") == 200

@@ -7,35 +7,15 @@ from pathlib import Path
 
 import httpx
 import pytest
-from command_line import Agentfw
 from waiting import until
 
 from agentfw.runs import RunFolder, read_sessions
 
+from .conftest import CLIENT
 from .endless_upstream import endless
-from .killing import begun, kill_under_load, lost, start, told
+from .killing import begun, start, told
 
 pytest.importorskip("uvicorn")
-
-
-@pytest.mark.slow
-def test_nothing_that_was_answered_is_lost_and_sessions_go_on(tmp_path: Path, agentfw: Agentfw) -> None:
-    run, answered = kill_under_load(tmp_path, answers=40)
-
-    assert len(answered) >= 40
-    assert lost(run, answered) == []
-    process, url, _ = start(tmp_path, "--resume", run.name)
-    name = answered[0][0]
-    body = {"model": "scripted", "messages": [{"role": "user", "content": "still there?"}]}
-    answer = httpx.post(f"{url}/s/{name}/v1/chat/completions", json=body)
-    rated = agentfw("feedback", name, "good", "--end", "--url", url)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(300) == 0
-    assert answer.status_code == 200
-    assert "reward 1.0" in rated.out
-    folder = RunFolder.open(run)
-    assert [episode.task.query for episode in folder.episodes()] == [name]
-    assert {name for name, _ in answered} <= {one.task.query for one in read_sessions(run)}
 
 
 @pytest.mark.slow
@@ -46,7 +26,7 @@ def test_a_deploy_lets_answers_end_cuts_off_what_takes_longer_than_the_drain_and
         process, url, run = start(tmp_path, *options)
         asked = {"model": "served", "messages": [{"role": "user", "content": "Tell me a story."}]}
         short = {"model": "served", "messages": [{"role": "user", "content": "now"}]}
-        httpx.post(f"{url}/s/tea/v1/chat/completions", json=short).raise_for_status()
+        CLIENT.post(f"{url}/s/tea/v1/chat/completions", json=short).raise_for_status()
         with httpx.Client(timeout=120) as client:
             with client.stream("POST", f"{url}/s/tale/v1/chat/completions", json={**asked, "stream": True}) as answer:
                 said = answer.iter_text()
@@ -58,8 +38,8 @@ def test_a_deploy_lets_answers_end_cuts_off_what_takes_longer_than_the_drain_and
                 rest = "".join(said)
             assert process.wait(300) == 0
         again, same = told(following)
-        rated = httpx.post(f"{again}/s/tea/feedback", json={"value": 1})
-        goes_on = httpx.post(f"{again}/s/tale/v1/chat/completions", json=short)
+        rated = CLIENT.post(f"{again}/s/tea/feedback", json={"value": 1})
+        goes_on = CLIENT.post(f"{again}/s/tale/v1/chat/completions", json=short)
         upstream.stopping.clear()
         with (
             httpx.Client(timeout=120) as client,
@@ -85,7 +65,7 @@ def test_a_deploy_lets_answers_end_cuts_off_what_takes_longer_than_the_drain_and
 
 def _refused(url: str) -> bool:
     try:
-        httpx.get(f"{url}/v1/models")
+        CLIENT.get(f"{url}/v1/models")
     except httpx.TransportError:
         return True
     return False

@@ -12,7 +12,7 @@ from agentfw.errors import SettingsError
 from agentfw.turns.parsing import StreamedText
 from agentfw_plugins.gateway.live import Limits, opened
 
-from .conftest import Serve, Served
+from .conftest import CLIENT, Serve, Served
 
 Body = dict[str, Any]
 SCHEMA = {"type": "json_schema", "name": "a", "schema": {}}
@@ -21,7 +21,7 @@ WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"t
 
 def post(gateway: Served, body: Body, path: str = "chat/completions") -> httpx.Response:
     asked = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}], **body}
-    return httpx.post(f"{gateway.session('local')}/{path}", json=asked)
+    return CLIENT.post(f"{gateway.session('local')}/{path}", json=asked)
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,8 @@ def post(gateway: Served, body: Body, path: str = "chat/completions") -> httpx.R
     [
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"logit_bias": {"5": 1}}, "logit_bias"),
-        ({"frequency_penalty": 0.1}, "frequency_penalty"),
         ({"top_logprobs": 2, "logprobs": True}, "top_logprobs"),
-        ({"parallel_tool_calls": False}, "parallel_tool_calls"),
         ({"reasoning_effort": "high"}, "reasoning_effort"),
-        ({"verbosity": "low"}, "verbosity"),
-        ({"top_k": 4}, "top_k"),
         ({"n": 2, "stream": True}, "n"),
         ({"messages": [{"role": "user", "content": "x", "name": "ada"}]}, "messages[0].name"),
         ({"chat_template_kwargs": {"x": 1}}, "chat_template_kwargs"),
@@ -83,8 +79,8 @@ def test_stop_cuts_the_text(gateway: Served) -> None:
 def test_a_model_is_told_by_its_name(serve: Serve) -> None:
     url = serve(Limits(models=("scripted", "a/b"))).session("x")
 
-    assert httpx.get(f"{url}/models/a/b").json()["id"] == "a/b"
-    missing = httpx.get(f"{url}/models/other")
+    assert CLIENT.get(f"{url}/models/a/b").json()["id"] == "a/b"
+    missing = CLIENT.get(f"{url}/models/other")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
 
 
@@ -112,7 +108,6 @@ def test_a_gateway_reads_the_layers_of_settings_that_runs_read(tmp_path: Path, m
     [
         ("if a < b: `x` {y} [z] <div>", "if a < b: `x` {y} [z] <div>"),
         ("Code:\n```json\n{}\n```\n", "Code:\n```json\n{}\n```\n"),
-        ("See:\n<b>bold</b> text", "See:\n<b>bold</b> text"),
         ('I look.\n<tool_call>{"name"', "I look.\n"),
         ("I look. <tool", "I look. "),
         ("I look. <too late", "I look. <too late"),
@@ -121,7 +116,6 @@ def test_a_gateway_reads_the_layers_of_settings_that_runs_read(tmp_path: Path, m
         ('{"name": "weather"', ""),
         ("<think>Hm.</think>{", "<think>Hm.</think>"),
         ("\n <tool_call>", ""),
-        ("one two EN", "one two "),
         ("one two ENDLESS", "one two "),
         ("one two ENT", "one two ENT"),
     ],

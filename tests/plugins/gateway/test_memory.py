@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from chat_server import completion
 from waiting import until
@@ -18,7 +17,7 @@ from agentfw.runs import read_sessions
 from agentfw_plugins.memories.registration import REGISTRATION
 from agentfw_plugins.protocols import protocols
 
-from .conftest import EARS, Serve, Served, served
+from .conftest import CLIENT, EARS, Serve, Served, served
 from .test_sessions import ask, body
 from .upstream import Passing, passing
 
@@ -29,7 +28,7 @@ def gateway(serve: Serve) -> Served:
 
 
 def of(gateway: Served, user: str, **more: Any) -> list[dict[str, Any]]:
-    answer = httpx.get(f"{gateway.url}/memory", params={"user": user}, **more)
+    answer = CLIENT.get(f"{gateway.url}/memory", params={"user": user}, **more)
     assert answer.status_code == 200, answer.text
     items: list[dict[str, Any]] = answer.json()["items"]
     return items
@@ -38,68 +37,18 @@ def of(gateway: Served, user: str, **more: Any) -> list[dict[str, Any]]:
 def told(gateway: Served, text: str, user: str) -> None:
     """Say something, and wait until it was heard."""
     session = f"{user}-{time.monotonic_ns()}"
-    ask(gateway.session(session), body(text, user=user))
+    ask(gateway.session(session), body(text, user=user, model="agentfw"))
     until(lambda: text in [one["text"] for one in of(gateway, user)])
-
-
-def test_users_read_correct_and_delete_what_is_kept(gateway: Served) -> None:
-    told(gateway, "I like green tea.", "ada")
-    told(gateway, "My name is Ada.", "ada")
-    name, tea = of(gateway, "ada")
-    ada, url = {"x-agentfw-user": "ada"}, f"{gateway.url}/memory"
-
-    corrected = httpx.patch(f"{url}/{tea['id']}", json={"text": "I like black tea."}, headers=ada).json()
-    deleted = httpx.delete(f"{url}/{name['id']}", headers=ada).json()
-    left = of(gateway, "ada")
-    foreign = [httpx.delete(f"{url}/{tea['id']}?user=bob"), httpx.patch(f"{url}/s1?user=bob", json={"text": "x"})]
-    empty = httpx.patch(f"{url}/{tea['id']}", json={"text": " "}, headers=ada)
-    nobody = httpx.get(url)
-    everything = httpx.delete(url, headers=ada).json()
-
-    assert corrected["item"]["text"] == "I like black tea."
-    assert deleted == {"user": "ada", "deleted": name["id"]}
-    assert [one["text"] for one in left] == ["I like black tea."]
-    assert [(one.status_code, one.json()["error"]["code"]) for one in foreign] == [(404, "no_such_item")] * 2
-    assert (empty.status_code, nobody.status_code) == (400, 400)
-    assert everything == {"user": "ada", "deleted": {"sayings": 1}}
-    assert of(gateway, "ada") == []
 
 
 def test_a_gateway_whose_memory_shows_nothing_says_so(serve: Serve) -> None:
     without, hub = serve(), serve(memories=["strategyhub"])
 
-    answers = [httpx.get(f"{each.url}/memory?user=ada") for each in (without, hub)]
+    answers = [CLIENT.get(f"{each.url}/memory?user=ada") for each in (without, hub)]
 
     assert [answer.status_code for answer in answers] == [409, 409]
     assert "there is no memory" in answers[0].text
     assert "the memory StrategyHubMemory can't show what it keeps of a user" in answers[1].text
-
-
-@pytest.mark.slow
-def test_the_page_shows_what_is_kept_and_lets_it_be_changed(serve: Serve, chromium: Callable[..., Any]) -> None:
-    gateway = serve(memories=[EARS])
-    told(gateway, "I like <b>green</b> tea.", "ada")
-    told(gateway, "My name is Ada.", "ada")
-    browser = chromium()
-    browser.open(f"{gateway.url}/")
-    browser.evaluate("keep('user', 'ada'); element('user').value = 'ada'")
-
-    def click(row: int, name: str) -> None:
-        buttons = f"[...element('items').children[{row}].querySelectorAll('button')]"
-        browser.evaluate(f"{buttons}.find((one) => one.textContent === '{name}').click()")
-
-    browser.evaluate("element('memory').click()")
-    browser.wait("element('items').children.length === 2")
-    shown = browser.evaluate("element('items').innerText")
-    click(0, "Delete")
-    browser.wait("element('items').children.length === 1")
-    click(0, "Correct")
-    browser.evaluate("document.querySelector('#items textarea').value = 'I like black tea.'")
-    click(0, "Save")
-    browser.wait("element('items').innerText.includes('black')")
-
-    assert "I like <b>green</b> tea." in shown
-    assert [one["text"] for one in of(gateway, "ada")] == ["I like black tea."]
 
 
 @pytest.mark.parametrize("name", [memory.name for memory in REGISTRATION.memories])
@@ -110,7 +59,7 @@ def test_each_memory_that_ships_acts_in_a_gateway(name: str, tmp_path: Path) -> 
     with served(tmp_path, policy="scripted", assignments=['policy.replies=["I see."]'], memories=[name]) as gateway:
 
         def is_heard() -> bool:
-            heard = httpx.get(f"{gateway.url}/memory", params={"user": "ada"}, timeout=60)
+            heard = CLIENT.get(f"{gateway.url}/memory", params={"user": "ada"})
             return not (heard.is_success and heard.json()["waiting"])
 
         for session, text in (("first", "I live in Rome."), ("second", "Where do I live?")):
@@ -145,7 +94,7 @@ def asked(gateway: Passing, *messages: str, path: str = "/s/one/v1/chat/completi
     conversation = [{"role": roles[i % 2], "content": text} for i, text in enumerate(messages)]
     body: dict[str, Any] = {"model": "served", "messages": conversation, "max_tokens": 50}
     body |= {"metadata": {"user_id": "ada"}} if path.endswith("/messages") else {"user": "ada"}
-    answer = httpx.post(f"{gateway.url}{path}", json=body, timeout=60)
+    answer = CLIENT.post(f"{gateway.url}{path}", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()  # type: ignore[no-any-return]
 
@@ -173,7 +122,7 @@ def test_another_subject_is_recalled_for_behind_what_stood(knows_topics: Passing
     assert shown[2] == shown[1]
     assert shown[3][:4] == shown[1]
     assert shown[3][-1]["content"] == "Which tests failed"
-    session = httpx.get(f"{knows_topics.url}/s/one?user=ada").json()
+    session = CLIENT.get(f"{knows_topics.url}/s/one?user=ada").json()
     assert [one["text"] for one in session["recalled"]] == ["Ada likes tea.", "Ada likes tests."]
     said = [one["content"] for one in session["messages"] if one["role"] == "user"]
     assert said == ["Which tea?", "And now run the tests.", "Which tests failed"]
@@ -182,7 +131,7 @@ def test_another_subject_is_recalled_for_behind_what_stood(knows_topics: Passing
 def test_what_was_recalled_later_is_told_no_more_once_it_is_forgotten(knows_topics: Passing) -> None:
     asked(knows_topics, "Hello.")
     asked(knows_topics, "Hello.", "fine", "Run the tests.")
-    httpx.delete(f"{knows_topics.url}/memory?user=ada").raise_for_status()
+    CLIENT.delete(f"{knows_topics.url}/memory?user=ada").raise_for_status()
     asked(knows_topics, "Hello.", "fine", "Run the tests.", "fine", "Go on.")
 
     told = [[message["content"] for message in body["messages"]] for body in knows_topics.asked]
@@ -226,14 +175,3 @@ def test_each_protocol_is_told_in_the_users_message(protocol: str, body: dict[st
         assert found == {name: last}
     else:
         assert found == {name: [*body[name][:-1], {"role": "user", **last}]}
-
-
-def test_a_message_that_is_not_there_changes_nothing() -> None:
-    bodies: list[dict[str, Any]] = [
-        {"messages": []},
-        {"messages": None},
-        {},
-        {"messages": [{"role": "user", "content": [RESULT]}]},
-    ]
-    for given in bodies:
-        assert protocols()["messages"].with_recalled_again(dict(given), 0, ADDED) == given

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import openai
 import pytest
 from chat_server import completion, tool_call
@@ -14,7 +13,7 @@ from chat_server import completion, tool_call
 from agentfw import Intervention, Moment
 from agentfw.runs import read_sessions
 
-from .conftest import Serve, Served, served
+from .conftest import CLIENT, Serve, Served, served
 from .test_sessions import WEATHER, Body, ask, body, said
 from .upstream import passing
 
@@ -89,7 +88,7 @@ def test_a_stream_tells_all_words_and_no_call_of_the_memory(gateway: Served) -> 
 def test_a_tool_of_the_program_may_not_be_called_as_one_of_the_memory(gateway: Served) -> None:
     tool = {"type": "function", "function": {"name": "strategy_hub", "parameters": {"type": "object"}}}
 
-    answer = httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("hi", tools=[tool]), headers=ADA)
+    answer = CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body("hi", tools=[tool]), headers=ADA)
 
     assert answer.status_code == 409
     assert "the memory has a tool strategy_hub, too" in answer.text
@@ -120,7 +119,7 @@ def test_in_front_of_a_server_the_tools_are_offered_to_its_model(tmp_path: Path)
     call = completion(None, message={"tool_calls": both})
     with passing(tmp_path / "runs", call, completion("Nothing yet."), memories=["strategyhub"]) as gateway:
         answer = ask(gateway.session("tea"), {**body("what do you know?"), "model": "agentfw"}, ADA)
-        refused = httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("hi", logit_bias={"5": 1}))
+        refused = CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body("hi", logit_bias={"5": 1}))
         asked = gateway.asked
 
     assert said(answer) == {"role": "assistant", "content": "Nothing yet."}

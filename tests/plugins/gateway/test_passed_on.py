@@ -16,7 +16,7 @@ from chat_server import Handler, completion, listening
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Serve, Served
+from .conftest import CLIENT, Serve, Served
 from .upstream import Passing, passing
 
 SOUND = bytes(range(256)) * 40
@@ -92,7 +92,7 @@ def test_the_official_client_gets_at_everything_and_no_record_has_it(provider: P
     assert upload.kind.startswith("multipart/form-data; boundary=")
     assert b"{}\n{}\n" in upload.body
     assert not gateway.live.sessions
-    assert httpx.get(f"{gateway.url}/metrics").text.count("\nagentfw_answers_in_progress 0.0") == 1
+    assert CLIENT.get(f"{gateway.url}/metrics").text.count("\nagentfw_answers_in_progress 0.0") == 1
 
 
 @pytest.mark.parametrize("path", ["../admin", "files/%2e%2e/%2e%2e/admin", "files//a"])
@@ -142,7 +142,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 
 def posted(gateway: Served, body: bytes, encoding: str) -> httpx.Response:
     headers = {"content-type": "application/json", "content-encoding": encoding}
-    return httpx.post(f"{gateway.session('tea')}/chat/completions", content=body, headers=headers, timeout=60)
+    return CLIENT.post(f"{gateway.session('tea')}/chat/completions", content=body, headers=headers)
 
 
 @pytest.mark.parametrize("encoding", PACKED)

@@ -16,7 +16,7 @@ from agentfw_plugins.gateway.profiles import Sent, Told, told_by, typed
 from agentfw_plugins.protocols import Body, protocols
 from agentfw_plugins.protocols.chat import recorded
 
-from .conftest import EARS, Serve, Served
+from .conftest import CLIENT, EARS, Serve, Served
 from .test_memory import of
 
 RECORDED = {
@@ -44,7 +44,7 @@ def claude(text: str, *, session: str = "5e61f47a-09ff", account: str = "", more
 
 def sent(gateway: Served, body: dict[str, Any], session: str = "5e61f47a-09ff") -> httpx.Response:
     headers = {"user-agent": "claude-cli/2.1.197 (external, cli)", "x-claude-code-session-id": session}
-    return httpx.post(f"{gateway.url}/v1/messages", json=body, headers=headers)
+    return CLIENT.post(f"{gateway.url}/v1/messages", json=body, headers=headers)
 
 
 @pytest.mark.parametrize("program", sorted(RECORDED))
@@ -66,13 +66,13 @@ def test_a_person_is_remembered_in_the_next_session_of_their_agent_and_by_their_
 
     second = sent(gateway, claude("Where do I live?", session="77-88"), "77-88")
     codex = {"input": [{"role": "user", "content": "And now?"}], "model": "agentfw"}
-    other = httpx.post(
+    other = CLIENT.post(
         f"{gateway.url}/v1/responses", json=codex, headers={"originator": "codex_cli", "session-id": "9"}
     )
 
     names = ["claude-code-5e61f47a-09ff", "claude-code-77-88", "codex-9"]
     assert [one.headers["x-agentfw-session"] for one in (first, second, other)] == names
-    sessions = [httpx.get(f"{gateway.url}/s/{name}").json() for name in names[1:]]
+    sessions = [CLIENT.get(f"{gateway.url}/s/{name}").json() for name in names[1:]]
     assert all("I live in Ghent." in [each["text"] for each in one["recalled"]] for one in sessions)
     until(lambda: len(of(gateway, "me")) == 3)
     assert "Madrid" not in json.dumps(of(gateway, "me"))
@@ -88,7 +88,7 @@ def test_parts_are_heard_apart_and_nothing_of_side_work(serve: Serve) -> None:
 
     texts = [one["text"] for one in of(gateway, "me")]
     assert texts == ["I like salt.", "My password is [masked: password], and I like tea.", "I live in Ghent."]
-    assert 'agentfw_masked_total{kind="password"} 1.0' in httpx.get(f"{gateway.url}/metrics").text
+    assert 'agentfw_masked_total{kind="password"} 1.0' in CLIENT.get(f"{gateway.url}/metrics").text
 
 
 def test_thousands_of_accounts_of_one_device_are_kept_apart() -> None:
@@ -111,7 +111,7 @@ def test_ids_that_cannot_be_read_name_nobody_else(serve: Serve, given: str) -> N
     assert answer.status_code == 200, answer.text
     name = answer.headers["x-agentfw-session"]
     assert re.fullmatch(r"claude-code-[0-9a-f]+", name)
-    session = httpx.get(f"{gateway.url}/s/{name}").json()
+    session = CLIENT.get(f"{gateway.url}/s/{name}").json()
     assert session["user"] in ("", "device-{'a': 1}")
     assert session["recalled"] == []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import httpx
 from chat_server import completion
 from command_line import Agentfw
 from starlette.testclient import TestClient
@@ -15,6 +14,7 @@ from agentfw.runs import read_sessions
 from agentfw_plugins.view.app import Viewer
 from agentfw_plugins.view.index import Index
 
+from .conftest import CLIENT
 from .test_sessions import body
 from .upstream import passing
 
@@ -24,10 +24,10 @@ def test_questions_are_asked_again_with_the_recorded_conversation(tmp_path: Path
     answers = [completion(text) for text in ("Green tea, I think.", "At four.", "Green.", "Four.")]
     with passing(tmp_path / "runs", *answers, counts=True) as gateway:
         first = body("Which tea?", user="ada")
-        httpx.post(f"{gateway.session('tea')}/chat/completions", json=first).raise_for_status()
+        CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=first).raise_for_status()
         said = [*first["messages"], {"role": "assistant", "content": "Green tea, I think."}]
         again = body(*said, "When?", user="ada")
-        httpx.post(f"{gateway.session('tea')}/chat/completions", json=again).raise_for_status()
+        CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=again).raise_for_status()
         run = gateway.live.folder.path
 
         told = agentfw("serve", "replay", run.name, "--variant", "terse:prompt=terse.md,model=small", "--json")
@@ -52,7 +52,7 @@ def test_questions_are_asked_again_with_the_recorded_conversation(tmp_path: Path
 
 def test_what_cant_be_asked_again_is_refused(tmp_path: Path, agentfw: Agentfw) -> None:
     with passing(tmp_path / "runs", completion("fine"), counts=True) as gateway:
-        httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("Which tea?")).raise_for_status()
+        CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body("Which tea?")).raise_for_status()
         run = gateway.live.folder.path.name
         forgets = agentfw("serve", "replay", run, "--variant", "forgets:memory=off")
         version = agentfw("serve", "replay", run, "--variant", "newer:version=v9")

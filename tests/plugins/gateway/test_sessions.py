@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from command_line import Agentfw
 from waiting import until
@@ -20,7 +19,7 @@ from agentfw.errors import RunFolderError
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Serve, Served, served
+from .conftest import CLIENT, Serve, Served, served
 
 WEATHER = {
     "type": "function",
@@ -39,7 +38,7 @@ def body(*said: str | Body, **more: Any) -> Body:
 
 
 def ask(url: str, given: Body, headers: dict[str, str] | None = None) -> Body:
-    answer = httpx.post(f"{url}/chat/completions", json=given, headers=headers)
+    answer = CLIENT.post(f"{url}/chat/completions", json=given, headers=headers)
     assert answer.status_code == 200, answer.text
     return {**answer.json(), "session": answer.headers["x-agentfw-session"]}
 
@@ -47,19 +46,6 @@ def ask(url: str, given: Body, headers: dict[str, str] | None = None) -> Body:
 def said(answer: Body) -> Body:
     message: Body = answer["choices"][0]["message"]
     return message
-
-
-@pytest.mark.slow
-def test_without_a_name_a_conversation_is_found_by_what_was_answered_in_it_and_by_its_user_alone(
-    gateway: Served,
-) -> None:
-    url = f"{gateway.url}/v1"
-    first = ask(url, body("hello", user="ada"))
-
-    goes_on = ask(url, body("hello", said(first), "and now?", user="ada"))
-    of_another_user = ask(url, body("hello", said(first), "and now?", user="bob"))
-
-    assert goes_on["session"] == first["session"] != of_another_user["session"]
 
 
 WRONG: list[tuple[str, str, Any, int]] = [
@@ -91,7 +77,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with served(tmp_path_factory.mktemp("runs"), limits, **options) as running:
         for name, user in (("known", ""), ("ended", ""), ("adas", "ada")):
             ask(running.session(name), body("hello", user=user))
-        httpx.post(f"{running.url}/s/ended/end")
+        CLIENT.post(f"{running.url}/s/ended/end")
         yield running
 
 
@@ -101,7 +87,7 @@ def test_what_is_wrong_has_its_status_and_a_message(
 ) -> None:
     raw = given if isinstance(given, bytes) else json.dumps(given).encode()
 
-    answer = httpx.post(f"{limited.url}{path}", content=raw)
+    answer = CLIENT.post(f"{limited.url}{path}", content=raw)
 
     assert answer.status_code == status, answer.text
     if "%2f" not in path:
@@ -115,10 +101,10 @@ def test_only_who_has_the_key_is_served_and_it_is_written_nowhere(serve: Serve) 
     url = f"{gateway.session('tea')}/chat/completions"
 
     answers = [
-        httpx.post(url, json=body("hi"), headers=headers).status_code
+        CLIENT.post(url, json=body("hi"), headers=headers).status_code
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Bearer {key}"}, {"x-api-key": key})
     ]
-    httpx.post(f"{gateway.url}/s/tea/end", headers={"authorization": f"Bearer {key}"})
+    CLIENT.post(f"{gateway.url}/s/tea/end", headers={"authorization": f"Bearer {key}"})
 
     assert answers == [401, 401, 200, 200]
     written = [path for path in gateway.live.folder.path.rglob("*") if path.is_file()]
@@ -128,7 +114,7 @@ def test_only_who_has_the_key_is_served_and_it_is_written_nowhere(serve: Serve) 
 
 @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "https://evil.example"}])
 def test_without_a_key_no_web_page_gets_in(gateway: Served, headers: dict[str, str]) -> None:
-    answer = httpx.post(f"{gateway.session('page')}/chat/completions", json=body("hi"), headers=headers)
+    answer = CLIENT.post(f"{gateway.session('page')}/chat/completions", json=body("hi"), headers=headers)
 
     assert answer.status_code == 403
     assert "page" not in gateway.live.sessions
@@ -138,7 +124,7 @@ def test_only_so_many_sessions_are_in_progress(serve: Serve) -> None:
     gateway = serve(Limits(sessions=1))
     ask(gateway.session("one"), body("hi"))
 
-    answer = httpx.post(f"{gateway.session('more')}/chat/completions", json=body("hi"))
+    answer = CLIENT.post(f"{gateway.session('more')}/chat/completions", json=body("hi"))
 
     assert answer.status_code == 429
 
@@ -148,13 +134,13 @@ def test_a_session_that_ended_because_nobody_used_it_begins_again_under_its_name
     gateway = serve(Limits(idle=8))
     ask(gateway.session("tea"), body("the first time", user="ada"))
     left_alone(gateway, "tea")
-    other = httpx.post(f"{gateway.session('tea')}/chat/completions", json=body("hi", user="bob"))
+    other = CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body("hi", user="bob"))
     again = ask(gateway.session("tea"), body("once more", user="ada"))
-    rated = httpx.post(f"{gateway.url}/s/tea/feedback", json={"value": 1, "user": "ada"})
+    rated = CLIENT.post(f"{gateway.url}/s/tea/feedback", json={"value": 1, "user": "ada"})
     left_alone(gateway, "tea~2")
 
     def listed() -> list[Body]:
-        rows: list[Body] = httpx.get(f"{gateway.url}/sessions").json()["sessions"]
+        rows: list[Body] = CLIENT.get(f"{gateway.url}/sessions").json()["sessions"]
         return rows
 
     until(lambda: listed()[0]["reward"] is not None)
@@ -200,7 +186,7 @@ def test_a_locked_store_keeps_nobody_waiting_who_does_not_use_it(serve: Serve) -
         until(lambda: "later" in gateway.live.sessions)
 
         # Beginning a session empties its hub, which waits for the lock.
-        models = [httpx.get(f"{gateway.url}/v1/models", timeout=120).status_code for _ in range(3)]
+        models = [CLIENT.get(f"{gateway.url}/v1/models").status_code for _ in range(3)]
         waited = not waiting.done()
         other.execute("ROLLBACK")
 
@@ -222,7 +208,7 @@ def test_a_sub_agent_has_a_session_of_its_own_below_that_of_its_agent(serve: Ser
 
     names = [one["session"] for one in (main, claude, again, opencode, strange)]
     assert names == ["work", "work.a1b2", "work.a1b2", "ses_2", "odd"]
-    rows = httpx.get(f"{gateway.url}/sessions").json()["sessions"]
+    rows = CLIENT.get(f"{gateway.url}/sessions").json()["sessions"]
     assert {row["session"]: row["part_of"] for row in rows} == {
         "work": "",
         "work.a1b2": "work",

@@ -25,14 +25,14 @@ from agentfw_plugins.gateway.variants import (
     results,
 )
 
-from .conftest import Serve, Served
+from .conftest import CLIENT, Serve, Served
 from .test_sessions import body
 from .upstream import passing
 
 
 def ask(gateway: Served, user: str, session: str = "", said: str = "Which tea?") -> httpx.Response:
     address = gateway.session(session) if session else f"{gateway.url}/v1"
-    return httpx.post(f"{address}/chat/completions", json=body(said, user=user)).raise_for_status()
+    return CLIENT.post(f"{address}/chat/completions", json=body(said, user=user)).raise_for_status()
 
 
 def rated(count: int, liked: dict[str, float], *, users: int = 40, seed: int = 7) -> list[Rated]:
@@ -77,7 +77,7 @@ def test_a_prompt_reaches_the_server_of_those_who_get_it_and_the_conversation_go
 
         first = ask(gateway, "ada")
         messages = [*body("Which tea?")["messages"], {"role": "assistant", "content": "fine"}]
-        again = httpx.post(f"{gateway.url}/v1/chat/completions", json=body(*messages, "And now?", user="ada"))
+        again = CLIENT.post(f"{gateway.url}/v1/chat/completions", json=body(*messages, "And now?", user="ada"))
         plain = ask(gateway, "ada", "tea")
 
     assert first.headers["x-agentfw-variant"] == plain.headers["x-agentfw-variant"] == "terse"
@@ -155,7 +155,7 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
     for number in range(30):
         answer = ask(gateway, f"u{number}", f"s{number}")
         value = liked[answer.headers["x-agentfw-variant"]]
-        httpx.post(f"{gateway.url}/feedback", json={"session": f"s{number}", "value": value}).raise_for_status()
+        CLIENT.post(f"{gateway.url}/feedback", json={"session": f"s{number}", "value": value}).raise_for_status()
 
     def decided() -> Any:
         return found if (found := agentfw("serve", "variants", "--json").json)["decided"] else None

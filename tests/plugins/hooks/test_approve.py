@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
 from chat_server import Server, completion, tool_call
 from command_line import Agentfw
 from waiting import until
 
 from agentfw.runs import RunFolder, list_runs, read_sessions
 
+from ..gateway.conftest import CLIENT
 from ..gateway.upstream import passing
 
 APPROVE = ("--hook", "approve", "--set", 'hook.approve.tools=["send_*"]')
@@ -106,16 +106,16 @@ def test_a_gateway_asks_before_it_passes_a_call_on(tmp_path: Path) -> None:
     with passing(tmp_path / "runs", *script, **asking) as gateway, ThreadPoolExecutor(1) as programs:
 
         def questions() -> list[dict[str, Any]]:
-            found: list[dict[str, Any]] = httpx.get(f"{gateway.url}/questions").json()["questions"]
+            found: list[dict[str, Any]] = CLIENT.get(f"{gateway.url}/questions").json()["questions"]
             return found
 
         for session, allow in (("one", False), ("two", True)):
             url = f"{gateway.session(session)}/chat/completions"
-            program = programs.submit(httpx.post, url, json=body, timeout=120)
+            program = programs.submit(CLIENT.post, url, json=body)
             until(questions)
             [question] = questions()
             assert "call send_mail with" in question["text"]
-            httpx.post(f"{gateway.url}/questions/{question['number']}", json={"allow": allow}).raise_for_status()
+            CLIENT.post(f"{gateway.url}/questions/{question['number']}", json={"allow": allow}).raise_for_status()
             replies.append(program.result(120).json()["choices"][0]["message"])
 
     refused, allowed = replies

@@ -13,6 +13,7 @@ import pytest
 
 from agentfw_plugins.worlds.from_feedback import read_examples
 
+from ..gateway.conftest import CLIENT
 from .test_sessions import asked_once, live_run
 from .test_view import read, shown
 
@@ -34,7 +35,7 @@ def sessions(tmp_path: Path) -> Path:
 
 
 def post(url: str, path: str, **form: str) -> httpx.Response:
-    return httpx.post(f"{url}/{path}", data=form, timeout=60)
+    return CLIENT.post(f"{url}/{path}", data=form)
 
 
 def named(url: str, filter: str = "") -> list[str]:
@@ -55,7 +56,7 @@ def test_what_is_said_of_an_episode_is_shown_found_and_never_in_its_record(sessi
     post(url, "annotate", episode=episode, tag="later")
     post(url, "annotate", episode=episode, untag="later")
     post(url, "annotate", episode=episode, note="<b>look</b> at the tea", turn="0")
-    page = httpx.get(f"{url}/episode/{episode}", timeout=60).text
+    page = CLIENT.get(f"{url}/episode/{episode}").text
 
     assert "★" in page
     assert "&lt;b&gt;look&lt;/b&gt; at the tea" in page
@@ -81,7 +82,7 @@ def test_a_page_of_somebody_else_cant_say_anything(sessions: Path, view: View, h
     [run] = sessions.glob("*sessions*")
     form = {"episode": f"{run.name}/00000-0", "star": "1", "back": "//evil.example"}
 
-    assert httpx.post(f"{view(sessions)}/annotate", data=form, headers=headers, timeout=60).status_code == 403
+    assert CLIENT.post(f"{view(sessions)}/annotate", data=form, headers=headers).status_code == 403
     assert not (run / "annotations.jsonl").exists()
 
 
@@ -141,7 +142,7 @@ def test_a_filter_is_kept_and_a_question_is_added_to_the_tasks(sessions: Path, v
     post(url, "annotate", episode=episode, turn="0", correction="Cake on Sunday.")
     for _ in range(2):
         post(url, "save", task=episode, turn="0")
-    kept = httpx.get(f"{url}/", timeout=60).text
+    kept = CLIENT.get(f"{url}/").text
     tasks = [json.loads(line) for line in (sessions / "tasks.jsonl").read_text().splitlines()]
 
     assert 'href="./?user=ana">of ana</a>' in kept

@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from chat_server import completion, serving
 from command_line import Agentfw
 
+from ..gateway.conftest import CLIENT
 from .conftest import viewed
 from .test_view import runs_of
 
@@ -73,8 +73,8 @@ def test_a_scan_that_was_killed_half_way_goes_on_and_scans_nothing_twice(
     assert lines[: len(half)] == half
     assert (run / "episodes.jsonl").read_bytes() == before
     with viewed(run.parent) as url:
-        listed = httpx.get(f"{url}/?mark=found+apologised", timeout=60).text
-        page = httpx.get(f"{url}/episode/{run.name}/00107-0", timeout=60).text
+        listed = CLIENT.get(f"{url}/?mark=found+apologised").text
+        page = CLIENT.get(f"{url}/episode/{run.name}/00107-0").text
     assert f"<b>{EPISODES // 100}</b> episodes" in listed
     assert "&lt;b&gt;in 00107-0&lt;/b&gt;" in page, "a finding is text"
 
