@@ -76,6 +76,21 @@ class Gateway:
         """The base URL of a session, for a client of OpenAI's."""
         return f"{self.url}/s/{name}/v1"
 
+    def openai(self, session: str = "tea", key: str = "none") -> Any:
+        """OpenAI's own client, in a session."""
+        openai = pytest.importorskip("openai")
+        return openai.OpenAI(base_url=self.session(session), api_key=key, max_retries=0)
+
+    def anthropic(self, session: str = "tea", key: str = "none") -> Any:
+        """Anthropic's own client, in a session."""
+        anthropic = pytest.importorskip("anthropic")
+        return anthropic.Anthropic(base_url=f"{self.url}/s/{session}", api_key=key, max_retries=0)
+
+    def episode(self, session: str = "tea") -> Episode:
+        """A session in progress, of a gateway in this process."""
+        found: Episode = self.live.sessions[session].episode
+        return found
+
     def ask(self, session: str, *messages: Message | str, key: str = "", **body: Any) -> httpx.Response:
         """Post a chat completion. Texts are messages of the user."""
         given = [user(one) if isinstance(one, str) else one for one in messages]

@@ -1,13 +1,19 @@
-"""Unmodified programs on real clients: with tools and streaming they get what the policy answers."""
+"""Official clients: with tools and streaming they get what the policy answers, and answers of a shape."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
 
+import httpx
 import pytest
+from chat_server import completion
+from pydantic import BaseModel
 
-from .conftest import Served
+from .conftest import CLIENT, Served, served
+from .upstream import passing
 
 QUESTION = "What is the weather in Rome?"
 ANSWER = "The weather is sunny."
@@ -16,6 +22,7 @@ TOOL = {
     "description": "The weather of a city",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
+Body = dict[str, Any]
 
 
 def weather(city: str) -> str:
@@ -26,52 +33,47 @@ def weather(city: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_openai_chat_completions(gateway: Served, stream: bool) -> None:
-    openai = pytest.importorskip("openai")
-    client = openai.OpenAI(base_url=gateway.session(f"chat-{stream}"), api_key="none")
+    chat = gateway.openai(f"chat-{stream}").chat.completions
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
-    tools = [{"type": "function", "function": TOOL}]
+    given: Body = {"model": "scripted", "messages": messages, "tools": [{"type": "function", "function": TOOL}]}
 
     def ask() -> Any:
         if not stream:
-            return client.chat.completions.create(model="scripted", messages=messages, tools=tools).choices[0].message
-        with client.chat.completions.stream(model="scripted", messages=messages, tools=tools) as events:
+            return chat.create(**given).choices[0].message
+        with chat.stream(**given) as events:
             return events.get_final_completion().choices[0].message
 
     first = ask()
     call = first.tool_calls[0]
     messages += [first.model_dump(include={"role", "content", "tool_calls"})]
     messages += [{"role": "tool", "tool_call_id": call.id, "content": weather(**json.loads(call.function.arguments))}]
-    second = ask()
 
-    assert second.content == ANSWER
-    episode = gateway.live.sessions[f"chat-{stream}"].episode
-    assert len(episode.messages) == 3, "what the client sent back is what it was answered"
+    assert ask().content == ANSWER
+    assert len(gateway.episode(f"chat-{stream}").messages) == 3, "what the client sent back is what it was answered"
 
 
 @pytest.mark.slow
 def test_openai_responses(gateway: Served) -> None:
-    openai = pytest.importorskip("openai")
-    client = openai.OpenAI(base_url=gateway.session("responses"), api_key="none")
+    responses = gateway.openai("responses").responses
     items: list[Any] = [{"role": "user", "content": QUESTION}]
-    tools = [{"type": "function", **TOOL, "strict": False}]
-    with client.responses.stream(model="scripted", input=items, tools=tools) as events:
+    given: Body = {"model": "scripted", "input": items, "tools": [{"type": "function", **TOOL, "strict": False}]}
+    with responses.stream(**given) as events:
         list(events)
         first = events.get_final_response()
     call = next(item for item in first.output if item.type == "function_call")
     items += [{"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}]
     items += [{"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}]
 
-    assert client.responses.create(model="scripted", input=items, tools=tools).output_text == ANSWER
+    assert responses.create(**given).output_text == ANSWER
 
 
 @pytest.mark.slow
 def test_anthropic_messages(gateway: Served) -> None:
-    anthropic = pytest.importorskip("anthropic")
-    client = anthropic.Anthropic(base_url=f"{gateway.url}/s/anthropic", api_key="none")
+    client = gateway.anthropic("anthropic").messages
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     tool = {"name": "weather", "description": TOOL["description"], "input_schema": TOOL["parameters"]}
-    given: dict[str, Any] = {"model": "scripted", "messages": messages, "tools": [tool], "max_tokens": 100}
-    with client.messages.stream(**given) as events:
+    given: Body = {"model": "scripted", "messages": messages, "tools": [tool], "max_tokens": 100}
+    with client.stream(**given) as events:
         first = events.get_final_message()
     used = next(part for part in first.content if part.type == "tool_use")
     messages += [{"role": "assistant", "content": [part.model_dump(exclude_none=True) for part in first.content]}]
@@ -79,4 +81,77 @@ def test_anthropic_messages(gateway: Served) -> None:
     messages += [{"role": "user", "content": [result]}]
 
     assert first.stop_reason == "tool_use"
-    assert client.messages.create(**given).content[0].text == ANSWER
+    assert client.create(**given).content[0].text == ANSWER
+
+
+# -- answers of a shape ------------------------------------------------------------------------------------------------
+
+
+class Weather(BaseModel):
+    """The weather of a city."""
+
+    city: Literal["Rome", "Paris"]
+    sky: Literal["sunny", "cloudy"]
+
+
+def chat_parse(client: Any, said: Any) -> Any:
+    chat = client.chat.completions.parse(model="transformers", messages=said, response_format=Weather)
+    return chat.choices[0].message.parsed
+
+
+def chat_parse_streamed(client: Any, said: Any) -> Any:
+    with client.chat.completions.stream(model="transformers", messages=said, response_format=Weather) as events:
+        return events.get_final_completion().choices[0].message.parsed
+
+
+def responses_parse(client: Any, said: Any) -> Any:
+    return client.responses.parse(model="transformers", input=said, text_format=Weather).output_parsed
+
+
+@pytest.fixture(scope="module")
+def local(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    pytest.importorskip("llguidance")
+    settings = [f"policy.model={small_model}", "policy.device=cpu", "policy.context=2000"]
+    with served(tmp_path_factory.mktemp("runs"), policy="transformers", assignments=settings) as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parse", [chat_parse, chat_parse_streamed, responses_parse])
+def test_clients_get_it_from_a_model_in_this_process(parse: Callable[[Any, Any], Any], local: Served) -> None:
+    found = parse(local.openai(parse.__name__), [{"role": "user", "content": QUESTION}])
+
+    assert isinstance(found, Weather)  # of a model that never learned anything
+    (turn,) = local.episode(parse.__name__).turns
+    assert turn.constrained
+
+
+def post(gateway: Served, **body: Any) -> httpx.Response:
+    asked = {"model": "agentfw", "messages": [{"role": "user", "content": "?"}], **body}
+    return CLIENT.post(f"{gateway.session('plain')}/chat/completions", json=asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "field"),
+    [
+        ({"response_format": {"type": "text"}}, 200, None),
+        ({"response_format": {"type": "grammar"}}, 400, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, 400, "response_format.json_schema"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}}}, 400, None),
+        ({"response_format": {"type": "json_object"}, "tools": [{"type": "function", "function": TOOL}]}, 400, None),
+    ],
+)
+def test_shapes_are_followed_or_refused_by_name(local: Served, asked: Body, status: int, field: str | None) -> None:
+    found = post(local, **asked, max_tokens=30)
+
+    assert found.status_code == status
+    if field:
+        assert found.json()["error"]["param"] == field
+
+
+def test_answers_of_a_server_by_a_schema_are_marked_as_such(tmp_path: Path) -> None:
+    with passing(tmp_path, completion("{}")) as gateway:
+        for more in ({"response_format": {"type": "json_object"}}, {"top_k": 3}, {"response_format": {"type": "text"}}):
+            post(gateway, **more)
+
+        assert [turn.constrained for turn in gateway.episode("plain").turns] == [True, True, False]

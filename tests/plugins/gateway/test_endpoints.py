@@ -24,21 +24,13 @@ from .upstream import Start
 TINY = ("policy.model=tiny", "policy.temperature=0")
 
 
-def client(gateway: Served, session: str = "tea") -> openai.OpenAI:
-    return openai.OpenAI(base_url=gateway.session(session), api_key="none", max_retries=0)
-
-
-def claude(gateway: Served) -> anthropic.Anthropic:
-    return anthropic.Anthropic(base_url=f"{gateway.url}/s/tea", api_key="none", max_retries=0)
-
-
 # -- completions -------------------------------------------------------------------------------------------------------
 
 
 def test_a_completion_is_passed_on_as_it_is_and_recorded(upstream: Start) -> None:
     gateway = upstream(Reply(COMPLETION, headers={"x-request-id": "r-1"}), assignments=('policy.model=""',))
 
-    answer = client(gateway).completions.with_raw_response.create(
+    answer = gateway.openai().completions.with_raw_response.create(
         model="served", prompt="Once upon a time", echo=False, suffix="!", extra_body={"top_k": 3}
     )
 
@@ -48,7 +40,7 @@ def test_a_completion_is_passed_on_as_it_is_and_recorded(upstream: Start) -> Non
     ]
     assert answer.content == json.dumps(COMPLETION).encode()
     assert answer.headers["x-request-id"] == "r-1"
-    episode = gateway.live.sessions["tea"].episode
+    episode = gateway.episode()
     [turn] = episode.turns
     assert (turn.text, turn.finish, turn.usage.sampled) == (" there was", "length", 2)
     assert [message.content for message in episode.messages] == ["Once upon a time"]
@@ -59,22 +51,22 @@ def test_a_streamed_completion_is_passed_on_line_by_line(upstream: Start) -> Non
     reply = chunks(*pieces)
     gateway = upstream(reply)
 
-    answer = client(gateway).completions.with_raw_response.create(model="served", prompt="x", stream=True)
+    answer = gateway.openai().completions.with_raw_response.create(model="served", prompt="x", stream=True)
 
     assert answer.http_response.read() == reply.body
-    assert gateway.live.sessions["tea"].episode.turns[0].text == " a b"
+    assert gateway.episode().turns[0].text == " a b"
 
 
 def test_a_policy_in_this_process_goes_on_with_the_text(serve: Serve) -> None:
     gateway = serve(policy="tiny", assignments=TINY)
 
-    answer = client(gateway).completions.create(model="agentfw", prompt="Good morning", max_tokens=5)
-    streamed = client(gateway, "other").completions.create(
+    answer = gateway.openai().completions.create(model="agentfw", prompt="Good morning", max_tokens=5)
+    streamed = gateway.openai("other").completions.create(
         model="agentfw", prompt="Good morning", max_tokens=5, stream=True, stream_options={"include_usage": True}
     )
 
     pieces = list(streamed)
-    [turn] = gateway.live.sessions["tea"].episode.turns
+    [turn] = gateway.episode().turns
     chat = SmallChat(locate("tiny"))
     said = [Message("user", "Good morning")]
     assert turn.prompt_ids == chat.prompt_of(Request(said, plain=True)) != chat.prompt(said), "without a chat template"
@@ -99,14 +91,14 @@ def test_what_such_a_policy_cannot_do_is_refused_by_name(
     tiny_gateway: Served, more: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
-        client(tiny_gateway).completions.create(**{"model": "agentfw", "prompt": "x", **more})
+        tiny_gateway.openai().completions.create(**{"model": "agentfw", "prompt": "x", **more})
 
     assert refused.value.param == field
 
 
 def test_a_policy_that_only_chats_refuses_completions(serve: Serve) -> None:
     with pytest.raises(openai.BadRequestError, match="completions is not supported by this policy"):
-        client(serve()).completions.create(model="agentfw", prompt="x")
+        serve().openai().completions.create(model="agentfw", prompt="x")
 
 
 # -- embeddings --------------------------------------------------------------------------------------------------------
@@ -115,7 +107,7 @@ def test_a_policy_that_only_chats_refuses_completions(serve: Serve) -> None:
 def test_embeddings_are_passed_on_with_the_model_that_was_asked_for(upstream: Start) -> None:
     gateway = upstream(Reply(EMBEDDED))
 
-    found = client(gateway).embeddings.create(model="e5", input="tea", encoding_format="float", dimensions=2)
+    found = gateway.openai().embeddings.create(model="e5", input="tea", encoding_format="float", dimensions=2)
 
     assert gateway.server.paths == ["embeddings"]
     assert gateway.server.bodies == [{"model": "e5", "input": "tea", "encoding_format": "float", "dimensions": 2}]
@@ -125,9 +117,9 @@ def test_embeddings_are_passed_on_with_the_model_that_was_asked_for(upstream: St
 
 def test_what_is_not_there_is_named(tiny_gateway: Served) -> None:
     with pytest.raises(openai.NotFoundError, match="no embedding model"):
-        client(tiny_gateway).embeddings.create(model="agentfw", input="x")
+        tiny_gateway.openai().embeddings.create(model="agentfw", input="x")
     with pytest.raises(openai.NotFoundError, match="the gateway has no POST /s/tea/v1/images/generations"):
-        client(tiny_gateway).images.generate(model="agentfw", prompt="x")
+        tiny_gateway.openai().images.generate(model="agentfw", prompt="x")
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------
@@ -135,18 +127,16 @@ def test_what_is_not_there_is_named(tiny_gateway: Served) -> None:
 TOOL: Any = {"name": "weather", "description": "The weather", "input_schema": {"type": "object", "properties": {}}}
 
 
-def test_tokens_are_counted_with_the_template_and_the_tools(serve: Serve) -> None:
-    pytest.importorskip("torch")
-    from agentfw_plugins.models import Chat
-
-    gateway = serve(policy="transformers", assignments=("policy.model=tiny",))
+def test_tokens_are_counted_with_the_template_and_the_tools(tiny_gateway: Served) -> None:
     asked: Any = [
         {"role": "user", "content": "Weather in Rome?"},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "weather", "input": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "sunny"}]},
     ]
 
-    counted = claude(gateway).messages.count_tokens(model="agentfw", messages=asked, tools=[TOOL], system="Be brief.")
+    counted = tiny_gateway.anthropic().messages.count_tokens(
+        model="agentfw", messages=asked, tools=[TOOL], system="Be brief."
+    )
 
     said = [
         Message("system", "Be brief."),
@@ -155,18 +145,18 @@ def test_tokens_are_counted_with_the_template_and_the_tools(serve: Serve) -> Non
         Message("tool", "sunny", (), "c"),
     ]
     action = Action("weather", "The weather", {"type": "object", "properties": {}})
-    assert counted.input_tokens == len(Chat(locate("tiny")).prompt(said, [action]))
-    assert not gateway.live.sessions
+    assert counted.input_tokens == len(SmallChat(locate("tiny")).prompt(said, [action]))
+    assert not tiny_gateway.live.sessions
 
 
 def test_a_count_is_that_of_the_server_and_none_is_made_up_where_it_has_none(upstream: Start) -> None:
     counts, has_none = upstream(Reply({"input_tokens": 42}), apis=("messages",)), upstream()
     asked: Any = {"model": "served", "messages": [{"role": "user", "content": "x"}]}
 
-    assert claude(counts).messages.count_tokens(**asked).input_tokens == 42
+    assert counts.anthropic().messages.count_tokens(**asked).input_tokens == 42
     assert counts.server.paths == ["messages/count_tokens"]
     with pytest.raises(anthropic.BadRequestError, match="count_tokens is not supported"):
-        claude(has_none).messages.count_tokens(**asked)
+        has_none.anthropic().messages.count_tokens(**asked)
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def test_feedback_with_a_metric_is_kept_beside_the_thumbs(serve: Serve) -> None:
 
     until(lambda: on_the_page("stars: 4, corrected: A green one."))  # the pages read it a moment later
     assert on_the_page("solved: true: at once")
-    episode = gateway.live.sessions["tea"].episode
+    episode = gateway.episode()
     assert list(feedback_of(episode)) == [(0, -1.0, "")]
     assert list(feedback_of(episode, Metric.read("solved"))) == [(None, 1.0, "")]
     assert list(feedback_of(episode, Metric.read("stars>=5"))) == [(0, -1.0, "A green one.")]
@@ -88,7 +88,7 @@ def test_a_metric_is_given_on_the_command_line(gateway: Served, agentfw: Agentfw
     agentfw("feedback", "by-command", "false", "--metric", "solved", "--url", gateway.url)
     agentfw("feedback", "by-command", "4.5", "--metric", "stars", "--turn", "-1", "--url", gateway.url)
 
-    episode = gateway.live.sessions["by-command"].episode
+    episode = gateway.episode("by-command")
     found = [(one.data["metric"], one.data["value"]) for one in episode.events if one.name == "feedback"]
     assert found == [("solved", False), ("stars", 4.5)]
 
@@ -160,7 +160,8 @@ def test_metrics_are_components_that_are_in_no_reward() -> None:
     ]
 
 
-def test_a_training_takes_the_metric_for_its_examples(gateway: Served) -> None:
+def test_a_training_takes_the_metric_for_its_examples(serve: Serve) -> None:
+    gateway = serve()
     for number in range(10):
         ask(gateway, f"s{number}", f"Tea {number}?")
         give(gateway, session=f"s{number}", metric="stars", value=number % 5 + 1)

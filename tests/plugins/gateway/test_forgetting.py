@@ -66,7 +66,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
         talk(gateway, "bob", "s2")
         talk(gateway, "ada", "s3")
         assert remembered(gateway, "ada")
-        folder, first = gateway.live.folder.path, gateway.live.sessions["s1"].episode.id
+        folder, first = gateway.live.folder.path, gateway.episode("s1").id
         refused = agentfw("serve", "forget", "ada", "--runs", str(runs), "--yes")
         gateway.stop(keeps_sessions=True)
     annotate(folder, Target("", first, 0, "ada"), "correction", "The cat is Zorro.")
@@ -96,7 +96,7 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
         assert remembered(gateway, "bob"), "others keep theirs"
         talk(gateway, "bob", "s2")
         talk(gateway, "ada", "s4")
-        assert gateway.live.sessions["s4"].episode.task.index == 3, "a number is given once"
+        assert gateway.episode("s4").task.index == 3, "a number is given once"
         assert remembered(gateway, "ada"), "who comes back is remembered again"
 
 

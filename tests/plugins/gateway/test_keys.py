@@ -16,7 +16,6 @@ from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import CLIENT, Serve, Served
-from .test_sessions import body
 
 
 def bearer(secret: str) -> dict[str, str]:
@@ -32,12 +31,9 @@ def test_a_key_is_stored_once_as_a_digest_that_only_its_owner_can_read(keys: Key
     assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
     with pytest.raises(UsageError, match="already"):
         keys.add("ada")
-
-
-@pytest.mark.parametrize("name", ["", "a:b", "../x", "\u00e4", "a" * 101])
-def test_a_name_that_could_be_taken_for_another_is_refused(keys: KeyFile, name: str) -> None:
-    with pytest.raises(UsageError, match="can't be the name"):
-        keys.add(name, user="ada")
+    for name in ("", "a:b", "../x", "\u00e4", "a" * 101):
+        with pytest.raises(UsageError, match="can't be the name"):
+            keys.add(name, user="ada")
 
 
 @pytest.mark.slow
@@ -64,18 +60,14 @@ def test_a_key_that_is_taken_back_is_refused_at_once_and_a_lost_file_lets_nobody
 
 @pytest.mark.slow
 def test_a_key_has_its_own_limits(serve: Serve, keys: KeyFile) -> None:
-    often, rare = bearer(keys.add("often")), bearer(keys.add("rare", per_minute=1))
+    often, rare = keys.add("often"), keys.add("rare", per_minute=1)
     gateway = serve(Limits(key_file=keys.path))
 
-    def asked(headers: dict[str, str]) -> httpx.Response:
-        return CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body("hi"), headers=headers)
+    found, refused = (gateway.ask("tea", "hi", key=rare) for _ in range(2))
 
-    found, refused = asked(rare), asked(rare)
-
-    assert found.status_code == 200
-    assert refused.status_code == 429
+    assert (found.status_code, refused.status_code) == (200, 429)
     assert 1 <= int(refused.headers["retry-after"]) <= 61
-    assert [asked(often).status_code for _ in range(4)] == [200] * 4
+    assert [gateway.ask("tea", "hi", key=often).status_code for _ in range(4)] == [200] * 4
 
 
 def test_keys_are_made_listed_and_taken_back_by_command(agentfw: Agentfw, tmp_path: Path) -> None:

@@ -8,37 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import completion
+from chat_server import completion, tool_call
 from waiting import until
 
-from agentfw import Memory
+from agentfw import Intervention, Memory, Moment
 from agentfw.memory import Embedded, Query, Recollection, Remembered
 from agentfw.runs import read_sessions
 from agentfw_plugins.memories.registration import REGISTRATION
 from agentfw_plugins.protocols import protocols
 
-from .conftest import CLIENT, EARS, Serve, Served, served
-from .test_sessions import ask, body
+from .conftest import CLIENT, Serve, Served, served
+from .test_sessions import WEATHER, Body, ask, body, said
 from .upstream import Passing, passing
-
-
-@pytest.fixture
-def gateway(serve: Serve) -> Served:
-    return serve(memories=[EARS])
-
-
-def of(gateway: Served, user: str, **more: Any) -> list[dict[str, Any]]:
-    answer = CLIENT.get(f"{gateway.url}/memory", params={"user": user}, **more)
-    assert answer.status_code == 200, answer.text
-    items: list[dict[str, Any]] = answer.json()["items"]
-    return items
 
 
 def told(gateway: Served, text: str, user: str) -> None:
     """Say something, and wait until it was heard."""
-    session = f"{user}-{time.monotonic_ns()}"
-    ask(gateway.session(session), body(text, user=user, model="agentfw"))
-    until(lambda: text in [one["text"] for one in of(gateway, user)])
+    gateway.ask(f"{user}-{time.monotonic_ns()}", text, user=user).raise_for_status()
+    until(lambda: text in gateway.remembered(user))
 
 
 def test_a_gateway_whose_memory_shows_nothing_says_so(serve: Serve) -> None:
@@ -175,3 +162,105 @@ def test_each_protocol_is_told_in_the_users_message(protocol: str, body: dict[st
         assert found == {name: last}
     else:
         assert found == {name: [*body[name][:-1], {"role": "user", **last}]}
+
+
+# -- tools of a memory -------------------------------------------------------------------------------------------------
+
+OPTIONS: dict[str, Any] = {
+    "policy": "scripted",
+    "memories": ["strategyhub"],
+    "assignments": [f"policy.rule={__name__}:keeps"],
+}
+ADA = {"x-agentfw-user": "ada"}
+
+
+def keeps(moment: Moment) -> Iterator[Intervention | str]:
+    """Keeps what it is told in the hub, says what is there, and looks at the weather and the hub at once."""
+    text = moment.observations[-1].text
+    if moment.observations[-1].name == "answer":
+        yield f"Kept: {', '.join(one.text for one in moment.of('answer'))}"
+    elif text.startswith("keep"):
+        yield "One moment. "
+        yield Intervention("strategy_hub", {"action": "update", "strategies": [text.removeprefix("keep ")]})
+    elif text == "both":
+        yield Intervention("strategy_hub", {"action": "list"})
+        yield Intervention("weather", {"city": "Rome"})
+    else:
+        yield Intervention("strategy_hub", {"action": "list"})
+
+
+@pytest.fixture
+def hub(serve: Serve) -> Served:
+    return serve(**OPTIONS)
+
+
+def test_the_session_calls_the_tools_of_its_memory_and_the_program_sees_the_answer_alone(hub: Served) -> None:
+    url = hub.session("tea")
+
+    kept = ask(url, body("keep green tea"), ADA)
+    known = ask(url, body("keep green tea", said(kept), "what do you know?"), ADA)
+
+    assert said(kept) == {"role": "assistant", "content": "One moment. Kept: green tea"}
+    assert kept["choices"][0]["finish_reason"] == "stop"
+    assert said(known)["content"] == "Kept: green tea"
+    episode = hub.episode()
+    roles = " ".join(message.role for message in episode.messages)
+    assert roles == "user assistant tool assistant user assistant tool"
+    assert [len(turn.shown) for turn in episode.turns] == [1, 3, 5, 7]
+    assert [event.data["name"] for event in episode.events if event.name == "called"] == ["strategy_hub"] * 2
+    assert [action["name"] for action in episode.actions[""]] == ["strategy_hub"]
+
+
+def test_a_stream_tells_all_words_and_calls_of_the_programs_own_tools_alone(hub: Served) -> None:
+    client = hub.openai().with_options(default_headers=ADA)
+    keep: Any = [{"role": "user", "content": "keep green tea"}]
+    deltas = [
+        chunk.choices[0].delta for chunk in client.chat.completions.create(model="scripted", messages=keep, stream=True)
+    ]
+    first = said(ask(hub.session("both"), body("both", tools=[WEATHER]), ADA))
+    result: Body = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": "sunny"}
+    second = said(ask(hub.session("both"), body("both", first, result, tools=[WEATHER]), ADA))
+
+    assert "".join(delta.content or "" for delta in deltas) == "One moment. Kept: green tea"
+    assert not any(delta.tool_calls for delta in deltas)
+    assert [call["function"]["name"] for call in first["tool_calls"]] == ["weather"]
+    assert second["content"] == "Kept: (no strategies yet), sunny"
+    assert [len(turn.shown) for turn in hub.episode("both").turns] == [1, 4]
+    tool = {"type": "function", "function": {"name": "strategy_hub", "parameters": {"type": "object"}}}
+    clash = CLIENT.post(f"{hub.session('tea')}/chat/completions", json=body("hi", tools=[tool]), headers=ADA)
+    assert (clash.status_code, "the memory has a tool strategy_hub, too" in clash.text) == (409, True)
+
+
+def test_a_conversation_goes_on_after_a_restart_with_what_the_program_did_not_see(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    with served(runs, **OPTIONS) as gateway:
+        kept = said(ask(gateway.session("tea"), body("keep green tea"), ADA))
+        both = said(ask(gateway.session("tea"), body("both", tools=[WEATHER]), ADA))
+        gateway.live.sessions["tea"].in_flight = 0
+        kept_on = gateway.live.folder
+        gateway.stop(keeps_sessions=True)
+    with served(runs, resume="last") as gateway:
+        again = said(ask(gateway.session("tea"), body("keep green tea", kept, "what do you know?"), ADA))
+        result: Body = {"role": "tool", "tool_call_id": both["tool_calls"][0]["id"], "content": "sunny"}
+        ask(gateway.session("tea"), body("both", both, result, tools=[WEATHER]), ADA)
+        turns = gateway.episode().turns
+
+    assert again["content"] == "Kept: green tea", "the hub belongs to the session, which goes on"
+    assert [len(turn.shown) for turn in turns] == [1, 3, 1, 5, 7, 4]
+    [episode] = read_sessions(kept_on.path)
+    assert len(episode.turns) == 6
+
+
+def test_in_front_of_a_server_the_tools_are_offered_to_its_model(tmp_path: Path) -> None:
+    both = [tool_call("strategy_hub", action="list")] * 2  # of a server that gives two calls one id
+    call = completion(None, message={"tool_calls": both})
+    with passing(tmp_path / "runs", call, completion("Nothing yet."), memories=["strategyhub"]) as gateway:
+        answer = ask(gateway.session("tea"), {**body("what do you know?"), "model": "agentfw"}, ADA)
+        refused = CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body("hi", logit_bias={"5": 1}))
+        asked = gateway.asked
+
+    assert said(answer) == {"role": "assistant", "content": "Nothing yet."}
+    assert [[tool["function"]["name"] for tool in one["tools"]] for one in asked] == [["strategy_hub"]] * 2
+    assert [message["role"] for message in asked[1]["messages"]] == ["user", "assistant", "tool", "tool"]
+    assert asked[1]["messages"][-1]["content"] == "(no strategies yet)"
+    assert refused.json()["error"]["code"] == "unsupported_parameter"

@@ -20,7 +20,7 @@ from agentfw.runs import RunFolder, read_sessions
 from agentfw_plugins.gateway.live import Limits
 
 from .conftest import CLIENT, Serve, Served
-from .test_memory import of, told
+from .test_memory import told
 from .test_sessions import ask, body
 from .upstream import passing
 
@@ -207,7 +207,7 @@ def test_what_was_remembered_and_spent_is_shown_and_can_be_changed_also_on_a_nar
         assert width == 350
         assert "served" in by_model
         assert "0.0056" in by_model
-        assert [one["text"] for one in of(gateway, "ada")] == ["I have a cat."]
+        assert gateway.remembered("ada") == ["I have a cat."]
         assert foreign(browser, gateway) == []
 
 

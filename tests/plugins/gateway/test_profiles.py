@@ -17,7 +17,6 @@ from agentfw_plugins.protocols import Body, protocols
 from agentfw_plugins.protocols.chat import recorded
 
 from .conftest import CLIENT, EARS, Serve, Served
-from .test_memory import of
 
 RECORDED = {
     file.stem: json.loads(file.read_text("utf-8")) for file in Path(__file__).parent.glob("recorded_agents/*.json")
@@ -62,7 +61,7 @@ def test_recorded_requests_of_programs_are_understood(program: str) -> None:
 def test_a_person_is_remembered_in_the_next_session_of_their_agent_and_by_their_other_agents(serve: Serve) -> None:
     gateway = serve(Limits(default_user="me"), memories=[EARS])
     first = sent(gateway, claude("I live in Ghent."))
-    until(lambda: of(gateway, "me"))
+    until(lambda: gateway.remembered("me"))
 
     second = sent(gateway, claude("Where do I live?", session="77-88"), "77-88")
     codex = {"input": [{"role": "user", "content": "And now?"}], "model": "agentfw"}
@@ -74,8 +73,8 @@ def test_a_person_is_remembered_in_the_next_session_of_their_agent_and_by_their_
     assert [one.headers["x-agentfw-session"] for one in (first, second, other)] == names
     sessions = [CLIENT.get(f"{gateway.url}/s/{name}").json() for name in names[1:]]
     assert all("I live in Ghent." in [each["text"] for each in one["recalled"]] for one in sessions)
-    until(lambda: len(of(gateway, "me")) == 3)
-    assert "Madrid" not in json.dumps(of(gateway, "me"))
+    until(lambda: len(gateway.remembered("me")) == 3)
+    assert "Madrid" not in str(gateway.remembered("me"))
 
 
 def test_parts_are_heard_apart_and_nothing_of_side_work(serve: Serve) -> None:
@@ -84,23 +83,11 @@ def test_parts_are_heard_apart_and_nothing_of_side_work(serve: Serve) -> None:
     sent(gateway, claude("I live in Ghent.", more="My password is hunter2, and I like tea."))
     sent(gateway, claude("Generate a concise title for this: I live in Rome."))
     sent(gateway, claude("I like salt."))
-    until(lambda: len(of(gateway, "me")) == 3)
+    until(lambda: len(gateway.remembered("me")) == 3)
 
-    texts = [one["text"] for one in of(gateway, "me")]
-    assert texts == ["I like salt.", "My password is [masked: password], and I like tea.", "I live in Ghent."]
+    texts = gateway.remembered("me")
+    assert texts == ["I live in Ghent.", "My password is [masked: password], and I like tea.", "I like salt."]
     assert 'agentfw_masked_total{kind="password"} 1.0' in CLIENT.get(f"{gateway.url}/metrics").text
-
-
-def test_thousands_of_accounts_of_one_device_are_kept_apart() -> None:
-    headers = {"user-agent": "claude-cli/2.1.197"}
-
-    users = set[str]()
-    for number in range(1_000):
-        body = claude("Hello.", account=f"account-{number}")
-        asked = recorded(protocols()["messages"], Body(body))
-        users.add(told_by(Sent(headers, body, asked)).user)
-
-    assert len(users) == 1_000
 
 
 @pytest.mark.parametrize("given", ['{"device_id": 5', "{}", '["a"]', "user_x", "x" * 200, '{"device_id": {"a": 1}}'])
@@ -128,7 +115,6 @@ def test_a_session_of_another_user_is_not_taken_over_because_a_program_names_it(
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("Hello.", "Hello."),
         ("I like <b>green</b> tea.", "I like <b>green</b> tea."),
         ("<context>\nI live in Rome.\n</context>\nFix it.", "Fix it."),
         ("<env>a<env>b</env>I live in Rome.</env> Fix it.", "Fix it."),

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import sqlite3
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from command_line import Agentfw
 from waiting import until
 
-from agentfw.errors import RunFolderError
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.live import Limits
 
+from ...contract.gateway.conftest import killed_now
 from .conftest import CLIENT, Serve, Served, served
+from .mutations import mutated
 
 WEATHER = {
     "type": "function",
@@ -112,21 +114,17 @@ def test_only_who_has_the_key_is_served_and_it_is_written_nowhere(serve: Serve) 
     assert not any(key.encode() in path.read_bytes() for path in written)
 
 
-@pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "https://evil.example"}])
-def test_without_a_key_no_web_page_gets_in(gateway: Served, headers: dict[str, str]) -> None:
-    answer = CLIENT.post(f"{gateway.session('page')}/chat/completions", json=body("hi"), headers=headers)
-
-    assert answer.status_code == 403
+def test_without_a_key_no_web_page_gets_in(gateway: Served) -> None:
+    url = f"{gateway.session('page')}/chat/completions"
+    for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
+        assert CLIENT.post(url, json=body("hi"), headers=headers).status_code == 403
     assert "page" not in gateway.live.sessions
 
 
 def test_only_so_many_sessions_are_in_progress(serve: Serve) -> None:
     gateway = serve(Limits(sessions=1))
-    ask(gateway.session("one"), body("hi"))
 
-    answer = CLIENT.post(f"{gateway.session('more')}/chat/completions", json=body("hi"))
-
-    assert answer.status_code == 429
+    assert [gateway.ask(name, "hi").status_code for name in ("one", "more")] == [200, 429]
 
 
 @pytest.mark.slow
@@ -144,7 +142,7 @@ def test_a_session_that_ended_because_nobody_used_it_begins_again_under_its_name
         return rows
 
     until(lambda: listed()[0]["reward"] is not None)
-    with served(tmp_path, resume=str(copied(gateway.live.folder.path, tmp_path))) as resumed:
+    with served(tmp_path, resume=str(killed_now(gateway, tmp_path / "copied"))) as resumed:
         later = ask(resumed.session("tea"), body("and later", user="ada"))
 
     assert (other.status_code, again["session"], rated.status_code) == (403, "tea~2", 200)
@@ -159,10 +157,6 @@ def left_alone(gateway: Served, name: str) -> None:
     """Let a session end as if nobody had used it for a while."""
     gateway.live.sessions[name].used -= 1000
     until(lambda: name in gateway.live.ended)
-
-
-def copied(run: Path, into: Path) -> Path:
-    return Path(shutil.copytree(run, into / "copied" / run.name, ignore=shutil.ignore_patterns("lock")))
 
 
 def test_a_port_in_use_is_an_error_that_says_so(agentfw: Agentfw) -> None:
@@ -217,10 +211,43 @@ def test_a_sub_agent_has_a_session_of_its_own_below_that_of_its_agent(serve: Ser
     }
 
 
-def test_a_damaged_line_of_a_session_is_named(gateway: Served) -> None:
-    ask(gateway.session("tea"), body("one"))
-    turns = gateway.live.folder.path / "turns.jsonl"
-    turns.write_bytes(turns.read_bytes().replace(b'"prompt_ids"', b'"prompt_idr"'))
+def sent(url: str, first: int, count: int) -> Counter[int]:
+    """Send mutated requests. Returns how often each status came."""
+    found: Counter[int] = Counter()
+    with httpx.Client(timeout=20) as client:
+        for number in range(first, first + count):
+            path, raw, headers = mutated(number)
+            try:
+                answer = client.post(f"{url}{path}", content=raw, headers=headers)
+            except (httpx.InvalidURL, httpx.LocalProtocolError):
+                found[0] += 1  # the client itself won't send it
+                continue
+            found[answer.status_code] += 1
+            assert answer.status_code < 500, f"request {number}: {answer.status_code} {answer.text[:300]}"
+            assert "x-evil" not in answer.headers
+            assert "Traceback" not in answer.text
+    return found
 
-    with pytest.raises(RunFolderError, match=r"turns\.jsonl, line \d"):
-        read_sessions(turns.parent)
+
+def test_mutated_requests_are_answered(gateway: Served) -> None:
+    found = sent(gateway.url, 0, 300)
+
+    assert found[200] > 10
+    assert found[400] > 50
+    assert CLIENT.get(f"{gateway.url}/v1/models").status_code == 200
+    assert read_sessions(gateway.live.folder.path)
+
+
+def test_what_is_no_http_is_survived(gateway: Served) -> None:
+    host, port = gateway.url.removeprefix("http://").split(":")
+    for raw in (
+        b"\x16\x03\x01",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    ):
+        with socket.create_connection((host, int(port)), timeout=5) as line:
+            line.sendall(raw)
+            line.shutdown(socket.SHUT_WR)
+            line.recv(1000)
+
+    assert CLIENT.get(f"{gateway.url}/v1/models").status_code == 200

@@ -9,7 +9,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import httpx
 import openai
 import pytest
@@ -53,14 +52,10 @@ def fixed(provider: Provider) -> None:
     provider._draw = lambda model, draw: FIXED  # the same for each answer
 
 
-def client(gateway: Served, session: str = "tea", key: str = "none") -> openai.OpenAI:
-    return openai.OpenAI(base_url=gateway.session(session), api_key=key, max_retries=0)
-
-
 def say(gateway: Served, user: str = "", *, session: str = "tea", key: str = "none", **more: Any) -> Any:
     """Ask for one answer, of at most so many tokens that budgets know what it takes."""
     asked = {"model": "gpt-5", "messages": [{"role": "user", "content": "Fine?"}], "max_completion_tokens": 200}
-    completions: Any = client(gateway, session, key).chat.completions
+    completions: Any = gateway.openai(session, key).chat.completions
     return completions.create(**asked, **({"user": user} if user else {}), **more)
 
 
@@ -72,8 +67,8 @@ def spent(gateway: Served, by: str = "model", **more: str) -> dict[str, Any]:
 def test_each_protocol_is_counted_as_its_provider_counts(front: Front, provider: Provider) -> None:
     gateway = front(price_list="anthropic")
     messages: Any = [{"role": "user", "content": "Fine?"}]
-    own = client(gateway)
-    claude = anthropic.Anthropic(base_url=f"{gateway.url}/s/tea", api_key="none", max_retries=0)
+    own = gateway.openai()
+    claude = gateway.anthropic()
     asked: dict[str, Any] = {"model": "claude-sonnet-4-5", "max_tokens": 500, "messages": messages}
 
     own.chat.completions.create(model="gpt-5", messages=messages)
@@ -84,7 +79,7 @@ def test_each_protocol_is_counted_as_its_provider_counts(front: Front, provider:
     with claude.messages.stream(**asked) as stream:
         stream.until_done()
 
-    turns = gateway.live.sessions["tea"].episode.turns
+    turns = gateway.episode().turns
     recorded = [(turn.usage.prompt, turn.usage.cached, turn.usage.sampled) for turn in turns]
     assert recorded == [(one.prompt, one.cached, one.sampled) for one in provider.charged]
     bill = [one for one in provider.charged if one.model.startswith("claude")]
@@ -144,7 +139,7 @@ def test_an_upstream_that_lies_about_usage_leaves_nothing_wrong_behind(front: Fr
         )
 
         assert answer.json()["choices"][0]["message"]["content"] == "Fine."
-        [turn] = gateway.live.sessions[f"tea-{number}"].episode.turns
+        [turn] = gateway.episode(f"tea-{number}").turns
         assert turn.usage.tokens is None
         [row] = spent(gateway)["rows"]
         assert (row["requests"], row["estimated"]) == (number, number)
@@ -153,7 +148,7 @@ def test_an_upstream_that_lies_about_usage_leaves_nothing_wrong_behind(front: Fr
 
 def test_embeddings_are_counted_and_limited_as_answers_are(front: Front, provider: Provider) -> None:
     gateway = front("user_tokens=16")
-    embeddings: Any = client(gateway).embeddings
+    embeddings: Any = gateway.openai().embeddings
 
     for _ in range(2):
         embeddings.create(model="gpt-5", input="tea", user="ada")
@@ -161,7 +156,7 @@ def test_embeddings_are_counted_and_limited_as_answers_are(front: Front, provide
         embeddings.create(model="gpt-5", input="tea", user="ada")
 
     assert [(row["name"], row["prompt"]) for row in spent(gateway, "user")["rows"]] == [("ada", 16)]
-    assert len(list(client(gateway).models.list())) > 0  # lists are free
+    assert len(list(gateway.openai().models.list())) > 0  # lists are free
 
 
 def test_more_cached_tokens_than_there_are_make_nothing_cheaper(front: Front, provider: Provider) -> None:
@@ -244,7 +239,7 @@ def test_a_money_limit_without_a_price_is_refused_before_anything_is_asked(front
     gateway = front("user_money=1")
 
     with pytest.raises(openai.ConflictError, match="the price of the model nobody-knows-it isn't known"):
-        client(gateway).chat.completions.create(
+        gateway.openai().chat.completions.create(
             model="nobody-knows-it", user="ada", messages=[{"role": "user", "content": "Fine?"}]
         )
 
@@ -255,7 +250,7 @@ def test_an_own_price_holds_for_the_name_that_was_asked(front: Front, provider: 
     fixed(provider)
     gateway = front(assignments=[f"policy.base_url={provider.url}", *_price("mine", prompt=2, sampled=4)])
 
-    client(gateway).chat.completions.create(model="mine", messages=[{"role": "user", "content": "Fine?"}])
+    gateway.openai().chat.completions.create(model="mine", messages=[{"role": "user", "content": "Fine?"}])
 
     assert spent(gateway)["total"]["money"] == pytest.approx((1400 * 2 + 200 * 4) / 1e6)
 

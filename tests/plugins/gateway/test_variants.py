@@ -11,9 +11,12 @@ import httpx
 import pytest
 from chat_server import completion
 from command_line import Agentfw
+from starlette.testclient import TestClient
 from waiting import until
 
+from agentfw import Host
 from agentfw.errors import UsageError
+from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.variants import (
     CONTROL,
     Comparison,
@@ -24,6 +27,8 @@ from agentfw_plugins.gateway.variants import (
     read_variants,
     results,
 )
+from agentfw_plugins.view.app import Viewer
+from agentfw_plugins.view.index import Index
 
 from .conftest import CLIENT, Serve, Served
 from .test_sessions import body
@@ -99,7 +104,7 @@ def test_who_has_the_variant_without_memory_is_not_remembered(serve: Serve, tmp_
 
     ask(gateway, "ada", "tea")
 
-    assert "oolong" not in json.dumps(gateway.live.sessions["tea"].episode.to_record())
+    assert "oolong" not in json.dumps(gateway.episode().to_record())
 
 
 def test_a_difference_is_clear_and_no_difference_is_not() -> None:
@@ -162,7 +167,7 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
 
     shown = until(decided)
     table = agentfw("serve", "variants")
-    after = {ask(gateway, f"v{number}").headers["x-agentfw-variant"] for number in range(20)}
+    after = {ask(gateway, f"v{number}").headers["x-agentfw-variant"] for number in range(5)}
     ended = agentfw("serve", "variants", "end", "--serve", CONTROL)
 
     assert "control 50%, terse 50%" in begun.out
@@ -172,3 +177,52 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
     assert "all users get control now" in ended.out
     assert ask(gateway, "w").headers["x-agentfw-variant"] == CONTROL
     assert sum(one["sessions"] for one in shown["results"]) == 30
+
+
+# -- asking again ------------------------------------------------------------------------------------------------------
+
+
+def test_questions_are_asked_again_with_the_recorded_conversation(tmp_path: Path, agentfw: Agentfw) -> None:
+    (tmp_path / "terse.md").write_text("Be terse.")
+    answers = [completion(text) for text in ("Green tea, I think.", "At four.", "Green.", "Four.")]
+    with passing(tmp_path / "runs", *answers, counts=True) as gateway:
+        first = body("Which tea?", user="ada")
+        CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=first).raise_for_status()
+        said = [*first["messages"], {"role": "assistant", "content": "Green tea, I think."}]
+        again = body(*said, "When?", user="ada")
+        CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=again).raise_for_status()
+        run = gateway.live.folder.path
+
+        told = agentfw("serve", "replay", run.name, "--variant", "terse:prompt=terse.md,model=small", "--json")
+
+    assert told.code == 0, told.err
+    assert (told.json["sessions"], told.json["answers"], told.json["same"]) == (1, 2, 0)
+    asked = gateway.asked[2:]
+    assert {one["model"] for one in asked} == {"small"}
+    assert asked[0]["messages"] == [{"role": "system", "content": "Be terse."}, *first["messages"]]
+    assert asked[1]["messages"][1:] == again["messages"]
+    [episode] = read_sessions(Path(told.json["folder"]))
+    assert (episode.task.query, episode.task.user) == ("tea", "ada")
+    assert [turn.text for turn in episode.turns] == ["Green.", "Four."]
+    index = Index(tmp_path / "runs")
+    index.refresh()
+    with TestClient(Viewer(index, Host.load()).app, base_url="http://127.0.0.1") as view:
+        page = view.get(told.json["compare"].partition("8766")[2])
+    assert page.status_code == 200
+    assert "tea" in page.text
+    assert "pair?left=" in page.text
+
+
+def test_what_cant_be_asked_again_is_refused(tmp_path: Path, agentfw: Agentfw) -> None:
+    with passing(tmp_path / "runs", completion("fine"), counts=True) as gateway:
+        CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body("Which tea?")).raise_for_status()
+        run = gateway.live.folder.path.name
+        forgets = agentfw("serve", "replay", run, "--variant", "forgets:memory=off")
+        version = agentfw("serve", "replay", run, "--variant", "newer:version=v9")
+        nobody = agentfw("serve", "replay", run, "--variant", "small:model=small", "--user", "eve")
+
+    assert (forgets.code, version.code, nobody.code) == (2, 2, 2)
+    assert "memory can't be left out" in forgets.err
+    assert "no version v9" in version.err
+    assert "has no such sessions" in nobody.err
+    assert json.dumps(gateway.asked).count("Which tea?") == 1

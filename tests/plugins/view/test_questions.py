@@ -239,7 +239,7 @@ ALL = 99
 @pytest.mark.parametrize(
     ("width", "scheme", "pages"),
     [
-        pytest.param(1280, "light", 4, marks=pytest.mark.slow),
+        pytest.param(1280, "light", 3, marks=pytest.mark.slow),
         pytest.param(1280, "light", ALL, marks=pytest.mark.nightly),
         pytest.param(400, "dark", ALL, marks=pytest.mark.nightly),
     ],
