@@ -168,6 +168,10 @@ def test_a_bundle_has_the_same_pages(runs: Path, url: str, agentfw: Callable[...
     pages = [page.read_text("utf-8") for page in (tmp_path / "site").glob("*.html")]
     for page in pages:
         is_harmless(page)
+        assert "<style" not in page, "the style is in one file"
+        for link in re.findall(r'(?:href|src)="([^"#]+)', page):
+            file = tmp_path / "site" / unescape(link).replace("%7E", "~")
+            assert link == "data:," or file.exists(), "it opens from disk"
     for words in ("said-place", "apricot", "bergamot"):
         [bundled] = [page for page in pages if words in Tags(page).text and "turn-1" in page]
         assert turns_of(bundled) == turns_of(page_of(url, words))

@@ -133,15 +133,34 @@ def test_a_person_talks_reads_and_rates_and_it_is_on_disk(serve: Serve, chromium
     assert foreign(browser, gateway) == []
 
 
+ANSWER = """two.
+
+# Two teas
+
+- **Assam**, strong
+- *Darjeeling*, light
+
+| tea | minutes |
+| --- | ---: |
+| Assam | 4\\|5 |
+
+```python
+print("<b>4 minutes</b>")
+```
+`kettle` at 2 * 3 * 4 o'clock"""
+
+
 @pytest.mark.slow
-def test_words_are_shown_as_they_come(serve: Serve, chromium: Browsers) -> None:
+def test_words_are_shown_as_they_come_and_markdown_as_such_which_never_becomes_markup(
+    serve: Serve, chromium: Browsers
+) -> None:
     class InTwoPieces(Policy):
         async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
             tell("One, ")
             self.loop, self.goes_on = asyncio.get_running_loop(), asyncio.Event()
             await self.goes_on.wait()
-            tell("two.")
-            return Generation("One, two.")
+            tell(ANSWER)
+            return Generation(f"One, {ANSWER}")
 
     gateway, policy = serve(), InTwoPieces()
     gateway.live.assembly.policy.inside = policy
@@ -158,8 +177,22 @@ def test_words_are_shown_as_they_come(serve: Serve, chromium: Browsers) -> None:
     browser.wait("window.begun")
     offered, kept = browser.evaluate("element('send').textContent"), browser.evaluate(said)
     policy.loop.call_soon_threadsafe(policy.goes_on.set)
-    browser.wait(f"!working && {said} === 'One, two.'")
+    browser.wait("!working && document.querySelector('.assistant .words ul')")
 
+    def texts(selector: str) -> Any:
+        found = f"document.querySelectorAll('.assistant .words {selector}')"
+        return browser.evaluate(f"[...{found}].map((one) => one.textContent)")
+
+    assert texts(".heading") == ["Two teas"]
+    assert texts("li") == ["Assam, strong", "Darjeeling, light"]
+    assert texts("strong") == ["Assam"]
+    assert texts("em") == ["Darjeeling"]
+    assert texts("pre code") == ['print("<b>4 minutes</b>")']
+    assert texts("p code") == ["kettle"]
+    assert texts("p:last-child") == ["kettle at 2 * 3 * 4 o'clock"]
+    assert [texts(f"tr:nth-child({row}) > *") for row in (1, 2)] == [["tea", "minutes"], ["Assam", "4|5"]]
+    assert texts("b") == []
+    assert foreign(browser, gateway) == []
     assert offered == "Stop"
     assert kept == "One, "
 
@@ -284,59 +317,5 @@ def test_an_answer_that_came_back_is_told_from_one_that_was_edited(gateway: Serv
         (first["content"], 0),
         ("Never said.", None),
     ]
-
-
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [("/s/nobody", 404), ("/s/..%2f..%2fetc", 404), ("/sessions?before=-1", 400), ("/sessions?before=١", 400)],
-)
-def test_what_is_not_there_is_an_error(gateway: Served, path: str, status: int) -> None:
-    assert CLIENT.get(f"{gateway.url}{path}").status_code == status
-
-
-ANSWER = """# Two teas
-
-- **Assam**, strong
-- *Darjeeling*, light
-
-| tea | minutes |
-| --- | ---: |
-| Assam | 4\\|5 |
-
-```python
-print("<b>4 minutes</b>")
-```
-`kettle` at 2 * 3 * 4 o'clock"""
-
-
-def answers_in_markdown(moment: Moment) -> Iterator[str]:
-    """Says the same each time."""
-    yield ANSWER
-
-
-@pytest.mark.slow
-def test_markdown_is_shown_as_such_and_never_becomes_markup(serve: Serve, chromium: Browsers) -> None:
-    gateway = serve(policy="scripted", assignments=[f"policy.rule={__name__}:answers_in_markdown"])
-    browser = chromium()
-    browser.open(f"{gateway.url}/")
-    browser.wait("element('list').textContent.includes('no session')")
-
-    browser.evaluate("element('say').focus()")
-    browser.type("Which tea?")
-    browser.press("Enter")
-    browser.wait("!working && shown && document.querySelector('.assistant .words ul')")
-
-    def texts(selector: str) -> Any:
-        found = f"document.querySelectorAll('.assistant .words {selector}')"
-        return browser.evaluate(f"[...{found}].map((one) => one.textContent)")
-
-    assert texts(".heading") == ["Two teas"]
-    assert texts("li") == ["Assam, strong", "Darjeeling, light"]
-    assert texts("strong") == ["Assam"]
-    assert texts("em") == ["Darjeeling"]
-    assert texts("pre code") == ['print("<b>4 minutes</b>")']
-    assert texts("p code") == ["kettle"]
-    assert texts("p:last-child") == ["kettle at 2 * 3 * 4 o'clock"]
-    assert [texts(f"tr:nth-child({row}) > *") for row in (1, 2)] == [["tea", "minutes"], ["Assam", "4|5"]]
-    assert texts("b") == []
-    assert foreign(browser, gateway) == []
+    assert CLIENT.get(f"{gateway.url}/s/nobody").status_code == 404
+    assert CLIENT.get(f"{gateway.url}/sessions?before=-1").status_code == 400

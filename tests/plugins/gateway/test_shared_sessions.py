@@ -10,14 +10,13 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from waiting import until
 
 from agentfw.errors import SettingsError
 from agentfw_plugins.gateway.live import Limits
 
-from ...contract.gateway.conftest import shared_session
+from ...contract.gateway.conftest import said, shared_session
 from .conftest import CLIENT, Served, served
 
 pytest.importorskip("sqlalchemy")
@@ -46,28 +45,16 @@ def two(anywhere: str, tmp_path: Path) -> Iterator[tuple[Served, Served]]:
         yield a, b
 
 
-def ask(gateway: Served, name: str, *said: str | dict[str, Any], **more: Any) -> httpx.Response:
-    messages = [{"role": "user", "content": one} if isinstance(one, str) else one for one in said]
-    url = f"{gateway.session(name)}/chat/completions" if name else f"{gateway.url}/v1/chat/completions"
-    return CLIENT.post(url, json={"model": "scripted", "messages": messages, **more})
-
-
-def message(answer: httpx.Response) -> dict[str, Any]:
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()["choices"][0]["message"]
-    return found
-
-
 @pytest.mark.slow
 def test_any_gateway_goes_on_with_a_session(two: tuple[Served, Served], anywhere: str) -> None:
     a, b = two
 
-    first = message(ask(a, "tea", "one", user="ada"))
-    second = message(ask(b, "tea", "one", first, "two", user="ada"))
-    message(ask(a, "tea", "one", first, "two", second, "three", user="ada"))
+    first = said(a.ask("tea", "one", user="ada"))
+    second = said(b.ask("tea", "one", first, "two", user="ada"))
+    said(a.ask("tea", "one", first, "two", second, "three", user="ada"))
     given = CLIENT.post(f"{b.url}/s/tea/feedback", json={"value": 1, "turn": 1, "user": "ada"})
     ended = CLIENT.post(f"{a.url}/s/tea/end", json={"user": "ada"})
-    after = ask(b, "tea", "four", user="ada")
+    after = b.ask("tea", "four", user="ada")
 
     assert (given.status_code, ended.status_code, after.status_code) == (200, 200, 410)
     assert ended.json()["reward"] == 1.0, "feedback that another gateway was given counts"
@@ -87,9 +74,9 @@ def test_a_conversation_without_a_name_is_found_by_its_last_answer(two: tuple[Se
     a, b = two
 
     user = "ada" * 60  # the longest that there may be, about
-    first = ask(a, "", "one", user=user)
-    second = ask(b, "", "one", message(first), "two", user=user)
-    stranger = ask(b, "", "one", message(first), "two", user="ben")
+    first = a.ask("", "one", user=user)
+    second = b.ask("", "one", said(first), "two", user=user)
+    stranger = b.ask("", "one", said(first), "two", user="ben")
 
     names = [answer.headers["x-agentfw-session"] for answer in (first, second, stranger)]
     assert names[0] == names[1] != names[2]
@@ -99,14 +86,14 @@ def test_a_conversation_without_a_name_is_found_by_its_last_answer(two: tuple[Se
 def test_a_gateway_deletes_old_sessions_if_it_is_told_to(anywhere: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"policy": "scripted", "assignments": ['policy.replies=["Noted."]']}
     with served(tmp_path / "a", Limits(shared=anywhere, keep_ended=0.2), **options) as gateway:
-        message(ask(gateway, "ended", "one"))
+        said(gateway.ask("ended", "one"))
         CLIENT.post(f"{gateway.url}/s/ended/end", json={}).raise_for_status()
-        message(ask(gateway, "goes-on", "one"))
+        said(gateway.ask("goes-on", "one"))
         store = SessionStore(anywhere)
         until(lambda: store.take("ended") is None)
         store.close()
 
-        assert ask(gateway, "goes-on", "one", "two").status_code == 200
+        assert gateway.ask("goes-on", "one", "two").status_code == 200
 
 
 @pytest.mark.slow
@@ -117,10 +104,10 @@ def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(anywhere
         served(tmp_path / "a", limits, policy="scripted", assignments=rule) as a,
         served(tmp_path / "b", limits, policy="scripted", assignments=rule) as b,
     ):
-        message(ask(a, "tea", "one"))
+        said(a.ask("tea", "one"))
         until(lambda: listed(a))
         ended = listed(a)
-        again = message(ask(b, "tea", "two"))
+        again = said(b.ask("tea", "two"))
 
     assert [(one["session"], one["finish"]) for one in ended] == [("tea", "idle")]
     assert again["content"] == "You said: two"
@@ -146,11 +133,17 @@ def test_news_that_are_said_again_after_a_broken_connection_are_there_once(anywh
 
 
 def test_the_file_is_private_and_other_databases_are_refused(tmp_path: Path) -> None:
+    where = tmp_path / "old.db"
+    with closing(sqlite3.connect(where)) as connection:
+        connection.execute("CREATE TABLE agentfw_session (number INTEGER PRIMARY KEY, held_until FLOAT)")
+
     SessionStore(str(tmp_path / "sessions.db")).close()
 
     assert (tmp_path / "sessions.db").stat().st_mode & 0o777 == 0o600
     with pytest.raises(SettingsError, match="can't be shared at this address"):
         SessionStore("mysql://db/agentfw")
+    with pytest.raises(SettingsError, match=r"another version of agentfw: the table agentfw_session .*held_until"):
+        SessionStore(str(where))
 
 
 def test_after_an_outage_no_gateway_calls_another_dead_before_it_could_speak(anywhere: str) -> None:
@@ -178,15 +171,6 @@ def test_what_was_said_before_all_gateways_were_away_for_days_is_still_to_be_hea
     assert started.take_over(started.say_alive().dead, []) == [(tea.number, "ada")]
     for one in (killed, started):
         one.close()
-
-
-def test_a_database_of_another_version_is_named_with_what_differs(tmp_path: Path) -> None:
-    where = tmp_path / "sessions.db"
-    with closing(sqlite3.connect(where)) as connection:
-        connection.execute("CREATE TABLE agentfw_session (number INTEGER PRIMARY KEY, held_until FLOAT)")
-
-    with pytest.raises(SettingsError, match=r"another version of agentfw: the table agentfw_session .*held_until"):
-        SessionStore(str(where))
 
 
 @pytest.mark.slow
