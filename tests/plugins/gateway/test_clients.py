@@ -12,17 +12,21 @@ import pytest
 from chat_server import completion
 from pydantic import BaseModel
 
+from agentfw import Message
+from agentfw.episode import Call
+from agentfw.request import Action
+
 from .conftest import CLIENT, Served, served
 from .upstream import passing
 
+Body = dict[str, Any]
 QUESTION = "What is the weather in Rome?"
 ANSWER = "The weather is sunny."
-TOOL = {
+TOOL: Body = {
     "name": "weather",
     "description": "The weather of a city",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
-Body = dict[str, Any]
 
 
 def weather(city: str) -> str:
@@ -155,3 +159,27 @@ def test_answers_of_a_server_by_a_schema_are_marked_as_such(tmp_path: Path) -> N
             post(gateway, **more)
 
         assert [turn.constrained for turn in gateway.episode("plain").turns] == [True, True, False]
+
+
+def test_tokens_are_counted_with_the_template_and_the_tools(local: Served, small_model: Path) -> None:
+    from agentfw_plugins.models import Chat
+
+    asked: Any = [
+        {"role": "user", "content": "Weather in Rome?"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "weather", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "sunny"}]},
+    ]
+    tool = {"name": "weather", "description": TOOL["description"], "input_schema": TOOL["parameters"]}
+    sessions = len(local.live.sessions)
+
+    counted = local.anthropic().messages.count_tokens(model="agentfw", messages=asked, tools=[tool], system="Be brief.")
+
+    said = [
+        Message("system", "Be brief."),
+        Message("user", "Weather in Rome?"),
+        Message("assistant", "", (Call("weather", {}, "c"),)),
+        Message("tool", "sunny", (), "c"),
+    ]
+    action = Action("weather", "The weather of a city", tool["input_schema"])
+    assert counted.input_tokens == len(Chat(small_model).prompt(said, [action]))
+    assert len(local.live.sessions) == sessions

@@ -15,8 +15,6 @@ import pytest
 from chat_server import Handler, Reply, chunks, completion, listening
 
 from agentfw import Message, Request
-from agentfw.episode import Call
-from agentfw.request import Action
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.models.locate import locate
@@ -128,30 +126,6 @@ def test_what_is_not_there_is_named(tiny_gateway: Served) -> None:
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------
-
-TOOL: Any = {"name": "weather", "description": "The weather", "input_schema": {"type": "object", "properties": {}}}
-
-
-def test_tokens_are_counted_with_the_template_and_the_tools(tiny_gateway: Served) -> None:
-    asked: Any = [
-        {"role": "user", "content": "Weather in Rome?"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "weather", "input": {}}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "sunny"}]},
-    ]
-
-    counted = tiny_gateway.anthropic().messages.count_tokens(
-        model="agentfw", messages=asked, tools=[TOOL], system="Be brief."
-    )
-
-    said = [
-        Message("system", "Be brief."),
-        Message("user", "Weather in Rome?"),
-        Message("assistant", "", (Call("weather", {}, "c"),)),
-        Message("tool", "sunny", (), "c"),
-    ]
-    action = Action("weather", "The weather", {"type": "object", "properties": {}})
-    assert counted.input_tokens == len(SmallChat(locate("tiny")).prompt(said, [action]))
-    assert not tiny_gateway.live.sessions
 
 
 def test_a_count_is_that_of_the_server_and_none_is_made_up_where_it_has_none(upstream: Start) -> None:

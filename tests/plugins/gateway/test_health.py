@@ -111,7 +111,7 @@ def test_a_deploy_lets_answers_end_cuts_off_what_takes_longer_than_the_drain_and
 
     # It is logged as JSON, without what was said.
     lines = [json.loads(line) for line in log.splitlines() if not line.startswith("still importing")]
-    requests = [line for line in lines if line["message"] == "request"]
+    requests = [line for line in lines if line["message"] == "request" and line["what"] == "chat/completions"]
     assert [(line["what"], line["status"], line["session"]) for line in requests] == [
         ("chat/completions", 200, "tea"),
         ("chat/completions", 400, "tea"),
