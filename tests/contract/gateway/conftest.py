@@ -136,7 +136,7 @@ def gateway_of(
     """Serve in a thread until the block ends. Sessions are kept for the next process, or else concluded."""
     found, failed = list[Gateway](), list[BaseException]()
     ready, stopping = threading.Event(), list[Callable[..., object]]()
-    limits = limits if isinstance(limits, Limits) else Limits(**(limits or {}))
+    given = limits if isinstance(limits, Limits) else Limits(**(limits or {}))
 
     async def run() -> None:
         stop, loop = Stop(), asyncio.get_running_loop()
@@ -151,7 +151,7 @@ def gateway_of(
             found.append(Gateway(url, live.folder.path, stopped, live))
             ready.set()
 
-        await serve_until(stop, live, "127.0.0.1", 0, limits, tell)
+        await serve_until(stop, live, "127.0.0.1", 0, given, tell)
 
     def serve() -> None:
         try:

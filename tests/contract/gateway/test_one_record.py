@@ -200,7 +200,7 @@ def test_what_waits_to_be_heard_waits_once_however_often_the_database_breaks(
         crash(shared)
         said(running.ask(f"after-{number}", "I like tea.", user=f"u{number}"))
         until(lambda: running.remembered(f"u{number}"))  # noqa: B023
-        time.sleep(2.5)  # it looks each second whether anything has to be heard again
+        time.sleep(1.5)  # it looks each second whether anything has to be heard again
     go.touch()
     until(lambda: running.remembered("ada"))
 

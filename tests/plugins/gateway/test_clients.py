@@ -56,38 +56,6 @@ def test_openai_chat_completions(gateway: Served, stream: bool) -> None:
     assert len(gateway.episode(f"chat-{stream}").messages) == 3, "what the client sent back is what it was answered"
 
 
-@pytest.mark.slow
-def test_openai_responses(gateway: Served) -> None:
-    responses = gateway.openai("responses").responses
-    items: list[Any] = [{"role": "user", "content": QUESTION}]
-    given: Body = {"model": "scripted", "input": items, "tools": [{"type": "function", **TOOL, "strict": False}]}
-    with responses.stream(**given) as events:
-        list(events)
-        first = events.get_final_response()
-    call = next(item for item in first.output if item.type == "function_call")
-    items += [{"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}]
-    items += [{"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}]
-
-    assert responses.create(**given).output_text == ANSWER
-
-
-@pytest.mark.slow
-def test_anthropic_messages(gateway: Served) -> None:
-    client = gateway.anthropic("anthropic").messages
-    messages: list[Any] = [{"role": "user", "content": QUESTION}]
-    tool = {"name": "weather", "description": TOOL["description"], "input_schema": TOOL["parameters"]}
-    given: Body = {"model": "scripted", "messages": messages, "tools": [tool], "max_tokens": 100}
-    with client.stream(**given) as events:
-        first = events.get_final_message()
-    used = next(part for part in first.content if part.type == "tool_use")
-    messages += [{"role": "assistant", "content": [part.model_dump(exclude_none=True) for part in first.content]}]
-    result = {"type": "tool_result", "tool_use_id": used.id, "content": weather(**used.input)}
-    messages += [{"role": "user", "content": [result]}]
-
-    assert first.stop_reason == "tool_use"
-    assert client.create(**given).content[0].text == ANSWER
-
-
 # -- answers of a shape ------------------------------------------------------------------------------------------------
 
 

@@ -98,33 +98,26 @@ def looked(client: httpx.Client, gateway: Served) -> str:
     return client.get(f"{gateway.url}/view/", headers=BROWSER).url.path
 
 
-def test_a_link_lets_one_browser_in_once(gateway: Served) -> None:
+def test_a_link_lets_one_browser_in_once_and_the_form_takes_the_operators_key_alone(
+    gateway: Served, keys: KeyFile
+) -> None:
+    ada, login = keys.add("ada"), f"{gateway.url}/login"
     with httpx.Client(follow_redirects=True) as first, httpx.Client(follow_redirects=True) as second:
         before = looked(first, gateway)
-        entered = first.get(f"{gateway.url}/login?once=a-link")
-        again = second.get(f"{gateway.url}/login?once=a-link")
-        wrong = second.get(f"{gateway.url}/login?once=anothér")
+        entered = first.get(f"{login}?once=a-link")
+        wrong = [second.get(f"{login}?once={link}").status_code for link in ("a-link", "anothér")]
+        wrong += [second.post(login, data={"key": key}).status_code for key in (ada, "the-operator", "")]
+        elsewhere = {"origin": "http://evil.example"}
+        from_a_page = second.post(login, data={"key": "the-operators"}, headers=elsewhere)
+        still_out = looked(second, gateway)
+        by_key = second.post(login, data={"key": "the-operators"})
 
-        assert before == "/login"
-        assert (entered.status_code, entered.url.path, looked(first, gateway)) == (200, "/view/", "/view/")
-        assert (again.status_code, wrong.status_code, looked(second, gateway)) == (403, 403, "/login")
+    assert (before, still_out) == ("/login", "/login")
+    assert (entered.status_code, entered.url.path, by_key.url.path) == (200, "/view/", "/view/")
+    assert wrong == [403] * 5
+    assert from_a_page.status_code == 403
     cookie = entered.history[0].headers["set-cookie"].lower()
     assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/view"))
-
-
-def test_the_operators_key_in_the_form_does_and_no_other(gateway: Served, keys: KeyFile) -> None:
-    ada = keys.add("ada")
-    with httpx.Client(follow_redirects=True) as client:
-        refused = [client.post(f"{gateway.url}/login", data={"key": key}) for key in (ada, "the-operator", "")]
-        there = looked(client, gateway)
-        elsewhere = {"origin": "http://evil.example"}
-        from_a_page = client.post(f"{gateway.url}/login", data={"key": "the-operators"}, headers=elsewhere)
-        entered = client.post(f"{gateway.url}/login", data={"key": "the-operators"})
-
-    assert [answer.status_code for answer in refused] == [403] * 3
-    assert there == "/login"
-    assert from_a_page.status_code == 403
-    assert entered.url.path == "/view/"
 
 
 def test_the_cookie_opens_the_recorded_sessions_alone_and_under_known_names_alone(gateway: Served) -> None:

@@ -15,7 +15,6 @@ from command_line import Agentfw
 
 from agentfw import Message, Request, Task
 from agentfw.runs import LiveRun
-from agentfw_plugins.gateway.learning import trainer
 from agentfw_plugins.gateway.learning.learning import Learning
 from agentfw_plugins.gateway.learning.making import Look
 from agentfw_plugins.gateway.learning.own_versions import AT_ONCE, can_show, chosen, mark_better
@@ -40,7 +39,7 @@ updates = 2
 tasks = 8
 samples = 1
 """
-MANY = ("ada", "bob", "cleo")
+MANY = ("ada", "bob", "cleo", "dan", "eve")
 FEW = ("Zoë/../x\n+%", "mia")
 """Those who like to hear no."""
 
@@ -121,9 +120,8 @@ class Gateway:
 
 @pytest.mark.slow
 def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_longer_better_or_forgotten(
-    agentfw: Agentfw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agentfw: Agentfw, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(trainer, "MOST", 240)  # so that old taste is forgotten sooner
     gateway = Gateway(tmp_path)
 
     async def first() -> str:
@@ -152,7 +150,7 @@ def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_long
 
             # Now the others like to hear no, too: their new version does what the two had for themselves.
             gateway.dislikes_yes |= {*MANY, "new", ""}
-            await gateway.talk(live, [*MANY, "new", ""], 50)
+            await gateway.talk(live, [*MANY, "new", ""], 60)
             state = await gateway.train(learning)
             assert (state.served, state.own) == (4, {}), state.said
             assert {one.outcome for one in state.versions if one.user} == {"not better any more"}
@@ -200,7 +198,7 @@ def test_a_trainer_that_is_killed_leaves_no_half_version_and_the_next_one_does_i
         learning.start(Wished(every=40, share=0.0, owns=True), tmp_path / "spec.toml")
         async with live:
             await learning.ready()
-            await gateway.talk(live, ["ada", "bob", *FEW], 40)
+            await gateway.talk(live, ["ada", "bob", "cleo", *FEW], 40)
 
     def known() -> set[str]:
         return {one.adapter.partition("/")[0] for one in gateway.file.read().versions if one.adapter}

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 from chat_server import completion
+from waiting import until
 
 from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.runs import RunFolder, read_sessions
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import CLIENT, Serve, Served
+from .conftest import CLIENT, EARS, Serve, Served
 from .test_memory import told
 from .test_sessions import ask, body
 from .upstream import passing
@@ -201,13 +202,13 @@ def test_words_are_shown_as_they_come_and_markdown_as_such_which_never_becomes_m
 def test_what_was_remembered_and_spent_is_shown_and_can_be_changed_also_on_a_narrow_screen(
     tmp_path: Path, chromium: Browsers
 ) -> None:
-    pytest.importorskip("igraph")
-    settings = ("memory.skillgraph.embedder=hash", "policy.price.prompt=100", "policy.price.sampled=100")
-    with passing(tmp_path, completion("fine"), memories=["skillgraph"], assignments=settings) as gateway:
+    settings = ("policy.price.prompt=100", "policy.price.sampled=100")
+    with passing(tmp_path, completion("fine"), memories=[EARS], assignments=settings) as gateway:
         told(gateway, "I have a dog called Rex.", "ada")
         told(gateway, "I live in Rome.", "ada")
         ask(gateway.session("again"), body("Where do I live?", user="ada", model="served"))
         ask(gateway.session("bobs"), body("Hello.", user="bob", model="served"))
+        until(lambda: len(gateway.remembered("ada")) == 3)
         browser = chromium()
         browser.size(350, 700)
         browser.open(f"{gateway.url}/#again")
@@ -228,9 +229,9 @@ def test_what_was_remembered_and_spent_is_shown_and_can_be_changed_also_on_a_nar
             browser.evaluate(f"{buttons}.find((one) => one.textContent === '{name}').click()")
 
         browser.evaluate("keep('user', 'ada'); element('user').value = 'ada'; element('memory').click()")
-        browser.wait("element('items').children.length === 2")
+        browser.wait("element('items').children.length === 3")
         click_at_an_item("Delete")
-        browser.wait("element('items').children.length === 1")
+        browser.wait("element('items').children.length === 2")
         click_at_an_item("Correct")
         browser.evaluate("document.querySelector('#items textarea').value = 'I have a cat.'")
         click_at_an_item("Save")
@@ -240,7 +241,7 @@ def test_what_was_remembered_and_spent_is_shown_and_can_be_changed_also_on_a_nar
         assert width == 350
         assert "served" in by_model
         assert "0.0056" in by_model
-        assert gateway.remembered("ada") == ["I have a cat."]
+        assert gateway.remembered("ada") == ["I have a dog called Rex.", "I have a cat."]
         assert foreign(browser, gateway) == []
 
 

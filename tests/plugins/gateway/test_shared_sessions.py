@@ -111,7 +111,6 @@ def test_an_unused_session_is_ended_once_and_begins_anew_under_its_name(anywhere
 
     assert [(one["session"], one["finish"]) for one in ended] == [("tea", "idle")]
     assert again["content"] == "You said: two"
-    assert shared_session(anywhere, "tea").turns[0].text == "You said: two"
 
 
 def listed(gateway: Served) -> list[dict[str, Any]]:

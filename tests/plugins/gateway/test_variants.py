@@ -30,7 +30,7 @@ from agentfw_plugins.gateway.variants import (
 from agentfw_plugins.view.app import Viewer
 from agentfw_plugins.view.index import Index
 
-from .conftest import CLIENT, Serve, Served
+from .conftest import CLIENT, EARS, Serve, Served
 from .test_sessions import body
 from .upstream import passing
 
@@ -93,11 +93,9 @@ def test_a_prompt_reaches_the_server_of_those_who_get_it_and_the_conversation_go
 
 
 def test_who_has_the_variant_without_memory_is_not_remembered(serve: Serve, tmp_path: Path) -> None:
-    (tmp_path / "keeps.py").write_text(
-        "from agentfw import Memory\n\n\nclass Keeps(Memory):\n    async def recall(self, query):\n"
-        "        from agentfw.memory import Recollection\n        return [Recollection('r', 'You like oolong.', 1.0)]\n"
-    )
-    gateway = serve(memories=[f"{tmp_path}/keeps.py"])
+    gateway = serve(memories=[EARS])
+    gateway.ask("before", "I like oolong.", user="ada")
+    until(lambda: gateway.remembered("ada"))
     VariantFile(tmp_path / "runs" / "variants.json").write(
         Comparison([Variant(weight=0.0), Variant("forgets", 1.0, remembers=False)])
     )
@@ -107,26 +105,18 @@ def test_who_has_the_variant_without_memory_is_not_remembered(serve: Serve, tmp_
     assert "oolong" not in json.dumps(gateway.episode().to_record())
 
 
-def test_a_difference_is_clear_and_no_difference_is_not() -> None:
-    comparison = Comparison(read_variants(["terse:model=x"]))
+def test_a_difference_is_clear_if_many_users_have_it() -> None:
+    comparison, differ = Comparison(read_variants(["terse:model=x"])), {CONTROL: 0.4, "terse": 0.75}
 
-    [_, better] = results(rated(300, {CONTROL: 0.4, "terse": 0.75}), comparison)
+    [_, better] = results(rated(300, differ), comparison)
     [_, same] = results(rated(300, {CONTROL: 0.5, "terse": 0.5}), comparison)
-    [_, early] = results(rated(20, {CONTROL: 0.4, "terse": 0.75}), comparison)
+    [_, early] = results(rated(20, differ), comparison)
+    [_, few] = results(rated(300, differ, users=4), comparison)
 
     assert better.clear
     assert better.difference > 0.2
-    assert not same.clear
-    assert not early.clear
+    assert [one.clear for one in (same, early, few)] == [False] * 3
     assert early.needed > 8
-
-
-def test_many_sessions_of_few_users_say_little() -> None:
-    comparison = Comparison(read_variants(["terse:model=x"]))
-
-    [_, few] = results(rated(300, {CONTROL: 0.4, "terse": 0.75}, users=4), comparison)
-
-    assert not few.clear
 
 
 def test_what_is_clear_ends_the_comparison_for_its_team_alone() -> None:

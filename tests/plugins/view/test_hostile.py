@@ -144,10 +144,10 @@ def replaced(source: str, target: str) -> str:
 
 def test_a_damaged_index_is_made_again_and_is_as_private_as_the_runs(runs: Path) -> None:
     whole = rows_of(runs)
+    assert {file.stat().st_mode & 0o777 for file in runs.glob(".index.sqlite*")} == {0o600}
     for content in (b"no database", b"SQLite format 3\0" + b"\xff" * 5000, b""):
         for file in runs.glob(".index.sqlite*"):
             file.unlink()
         (runs / ".index.sqlite").write_bytes(content)
 
         assert len(rows_of(runs)) == len(whole) == 4
-    assert {file.stat().st_mode & 0o777 for file in runs.glob(".index.sqlite*")} == {0o600}
