@@ -12,9 +12,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from serving_gateways import begun, told
 from waiting import free_port, until
 
-from ...plugins.gateway.killing import begun, told
 from .conftest import (
     CLIENT,
     EARS,

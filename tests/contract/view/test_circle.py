@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from ..gateway.conftest import CLIENT
+from serving_gateways import CLIENT
 
 QUESTIONS = [f"What is {number} + 5?" for number in range(12)]
 

@@ -13,14 +13,13 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_gateways import CLIENT
 
 from agentfw import Generation, Message, Policy, Request
 from agentfw.episode import Call
 from agentfw.request import Action
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.testing import fresh_host
-
-from ..gateway.conftest import CLIENT
 
 HOSTILE = "</p></script><script>window.taken=1</script><img src=x onerror='taken=1'> & \"quoted\" "
 SAY = Action("say", "Say it", {"type": "object", "properties": {"text": {"type": "string"}}})

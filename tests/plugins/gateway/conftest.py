@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving_gateways import CLIENT, gateway_of
+from serving_gateways import EARS as EARS_FILE
+from serving_gateways import Gateway as Served
 
 from agentfw import Intervention, Moment
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
-
-from ...contract.gateway.conftest import CLIENT, gateway_of
-from ...contract.gateway.conftest import EARS as EARS_FILE
-from ...contract.gateway.conftest import Gateway as Served
 
 __all__ = ["CLIENT", "EARS", "Serve", "Served", "gateway", "rule", "serve", "served"]
 

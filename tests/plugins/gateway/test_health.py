@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from asynchronous import asynchronous
+from serving_gateways import begun, told
 from waiting import until
 
 from agentfw.runs import RunFolder, read_sessions
@@ -22,7 +23,6 @@ from agentfw_plugins.protocols.bodies import BadRequest
 
 from .conftest import CLIENT, Serve, Served
 from .endless_upstream import Upstream, endless
-from .killing import begun, told
 from .test_keys import bearer
 from .test_sessions import ask, body
 

@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 import pytest
 from command_line import Agentfw
+from serving_gateways import killed_now
 from waiting import until
 
 from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.live import Limits
 
-from ...contract.gateway.conftest import killed_now
 from .conftest import CLIENT, Serve, Served, served
 from .mutations import mutated
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving_gateways import said, shared_session
 from waiting import until
 
 from agentfw.errors import SettingsError
 from agentfw_plugins.gateway.live import Limits
 
-from ...contract.gateway.conftest import said, shared_session
 from .conftest import CLIENT, Served, served
 
 pytest.importorskip("sqlalchemy")

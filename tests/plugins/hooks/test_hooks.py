@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from chat_server import Server, completion, serving, tool_call
 from command_line import Agentfw
+from serving_gateways import CLIENT
 from waiting import until
 
 from agentfw.hookspecs import hookimpl
@@ -21,7 +22,6 @@ from agentfw.runs import RunFolder, list_runs, read_sessions
 from agentfw.testing import fresh_host
 from agentfw_plugins.hooks.redact import Redact, RedactSettings
 
-from ..gateway.conftest import CLIENT
 from ..gateway.upstream import passing
 
 APPROVE = ("--hook", "approve", "--set", 'hook.approve.tools=["send_*"]')

@@ -9,13 +9,14 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+from serving_gateways import CLIENT
+
 from agentfw import Message
 from agentfw.episode import Call, Event
 from agentfw.runs import RunFolder
 from agentfw_plugins.view.index import Index
 from agentfw_plugins.view.search import Filter, find
 
-from ..gateway.conftest import CLIENT
 from .test_view import read, runs_of
 
 View = Callable[[Path], str]

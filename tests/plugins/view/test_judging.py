@@ -17,10 +17,10 @@ import httpx
 import pytest
 from chat_server import completion, serving
 from command_line import Agentfw
+from serving_gateways import CLIENT
 
 from agentfw_plugins.worlds.from_feedback import read_examples
 
-from ..gateway.conftest import CLIENT
 from .conftest import viewed
 from .test_sessions import asked_once, live_run
 from .test_view import read, runs_of, shown

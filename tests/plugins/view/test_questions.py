@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 from chat_server import completion, refusal, tool_call
+from serving_gateways import CLIENT
 
-from ..gateway.conftest import CLIENT
 from ..gateway.upstream import passing
 from .conftest import careful, careless, play, viewed
 

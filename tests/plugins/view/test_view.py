@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from serving_gateways import CLIENT
 
 from agentfw.runs import RunFolder, compare_runs
 
-from ..gateway.conftest import CLIENT
 from .conftest import HOST, play, viewed
 
 View = Callable[..., str]
