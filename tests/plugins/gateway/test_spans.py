@@ -93,8 +93,8 @@ def test_spans_of_an_agent_and_what_was_recorded_are_one_tree(gateway: Passing) 
 
 
 def test_a_trace_belongs_to_the_session_that_one_of_its_spans_names(gateway: Passing) -> None:
-    inner = {"name": MARKUP, "spanId": "0" * 15 + "2", "parentSpanId": "0" * 15 + "1"}
-    outer = {"name": "agent", "spanId": "0" * 15 + "1"}
+    inner: dict[str, Any] = {"name": MARKUP, "spanId": "0" * 15 + "2", "parentSpanId": "0" * 15 + "1"}
+    outer: dict[str, Any] = {"name": "agent", "spanId": "0" * 15 + "1"}
     outer |= {"attributes": [{"key": "session.id", "value": {"stringValue": "tea"}}]}
     begun = time.time_ns()
     ask(gateway, "tea", [{"role": "user", "content": "Which tea?"}])
