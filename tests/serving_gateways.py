@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from agentfw import Episode
 from agentfw.runs import read_sessions
@@ -65,12 +64,14 @@ class Gateway:
 
     def openai(self, session: str = "tea", key: str = "none") -> Any:
         """OpenAI's own client, in a session."""
-        openai = pytest.importorskip("openai")
+        import openai
+
         return openai.OpenAI(base_url=self.session(session), api_key=key, max_retries=0)
 
     def anthropic(self, session: str = "tea", key: str = "none") -> Any:
         """Anthropic's own client, in a session."""
-        anthropic = pytest.importorskip("anthropic")
+        import anthropic
+
         return anthropic.Anthropic(base_url=f"{self.url}/s/{session}", api_key=key, max_retries=0)
 
     def episode(self, session: str = "tea") -> Episode:
