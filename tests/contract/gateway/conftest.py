@@ -1,4 +1,4 @@
-"""Gateways as their users see them: an address, and a folder with the record.
+"""Gateways as their users see them, and what goes wrong with what they share.
 
 `gateway` starts one in a thread of this process, which takes a tenth of a second; `killable` starts `agentfw serve` as
 a process of its own. The policy and the memory are the one-file components in `components/`. This is the only module of
@@ -7,30 +7,50 @@ these tests that imports more than the documented API.
 
 from __future__ import annotations
 
-import asyncio
 import json
-import shutil
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass
-from functools import partial
+from contextlib import ExitStack, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from serving_gateways import (
+    CLIENT,
+    COMPONENTS,
+    EARS,
+    TOKENS,
+    Gateway,
+    Message,
+    begun,
+    gateway_of,
+    killed_now,
+    said,
+    shared_session,
+    told,
+    user,
+)
 
-from agentfw import Episode
-from agentfw.runs import read_sessions
 from agentfw_cli.main import main
 from agentfw_plugins.gateway.answering import Line
 from agentfw_plugins.gateway.learning.version_file import VersionFile
-from agentfw_plugins.gateway.live import Limits, Stop, opened, serve_until
+
+__all__ = [
+    "CLIENT",
+    "COMPONENTS",
+    "EARS",
+    "TOKENS",
+    "Gateway",
+    "Message",
+    "begun",
+    "gateway_of",
+    "killed_now",
+    "said",
+    "shared_session",
+    "told",
+    "user",
+]
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -39,110 +59,6 @@ pytest.importorskip("sqlalchemy")
 from sqlalchemy import Executable, insert, select, text, update
 
 from agentfw_plugins.gateway.sessions.session_database import GATEWAYS, SESSIONS, SessionDatabase
-from agentfw_plugins.gateway.sessions.session_store import Chosen, SessionJournal
-
-COMPONENTS = Path(__file__).parent / "components"
-TOKENS, EARS = COMPONENTS / "tokens.py", COMPONENTS / "ears.py"
-Message = dict[str, Any]
-CLIENT = httpx.Client(timeout=60, verify=False, limits=httpx.Limits(max_keepalive_connections=0))
-"""Made once: reading the certificates of the machine takes longer than a request."""
-
-
-def user(text: str) -> Message:
-    return {"role": "user", "content": text}
-
-
-def said(answer: httpx.Response) -> Message:
-    """The message of an answer."""
-    assert answer.status_code == 200, answer.text
-    message: Message = answer.json()["choices"][0]["message"]
-    return {"role": "assistant", "content": message["content"]}
-
-
-@dataclass
-class Gateway:
-    """A gateway that runs."""
-
-    url: str
-    folder: Path
-    """Of its run."""
-    stop: Callable[..., object]
-
-    def ask(self, session: str, *messages: Message | str, key: str = "", **body: Any) -> httpx.Response:
-        """Post a chat completion. Texts are messages of the user."""
-        given = [user(one) if isinstance(one, str) else one for one in messages]
-        return self.post(f"{_path(session)}/v1/chat/completions", {"model": "agentfw", "messages": given, **body}, key)
-
-    def post(self, path: str, body: object = None, key: str = "") -> httpx.Response:
-        return self.request("POST", path, key, json=body)
-
-    def request(self, method: str, path: str, key: str = "", **more: Any) -> httpx.Response:
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        return CLIENT.request(method, f"{self.url}{path}", headers=headers, **more)
-
-    def remembered(self, of: str, key: str = "") -> list[str]:
-        """What the memory keeps of a user, the oldest first."""
-        answer = self.request("GET", f"/memory?user={of}", key)
-        assert answer.status_code == 200, answer.text
-        return [str(item["text"]) for item in reversed(answer.json()["items"])]
-
-    def has_heard(self, *users: str) -> bool:
-        """Whether the memory has heard all that users have said."""
-        return not any(self.request("GET", f"/memory?user={of}").json()["waiting"] for of in users)
-
-    def waiting(self) -> float:
-        """Number of requests that wait for a place, as /metrics says."""
-        text = self.request("GET", "/metrics").text
-        [line] = [line for line in text.splitlines() if line.startswith("agentfw_requests_waiting")]
-        return float(line.split()[1])
-
-    def kept(self, session: str) -> Episode:
-        """A session as it is on disk."""
-        [episode] = read_sessions(self.folder, session)
-        return episode
-
-
-def _path(session: str) -> str:
-    return f"/s/{session}" if session else ""
-
-
-@contextmanager
-def gateway_of(runs: Path, *, limits: dict[str, Any] | None = None, **options: Any) -> Iterator[Gateway]:
-    """Serve in a thread until the block ends. Sessions are kept for the next process."""
-    found, failed = list[Gateway](), list[BaseException]()
-    ready, stopping = threading.Event(), list[Callable[[], object]]()
-
-    async def run() -> None:
-        stop, loop = Stop(), asyncio.get_running_loop()
-        stopping.append(partial(loop.call_soon_threadsafe, partial(stop.set, keeps_sessions=True)))
-        live = opened(runs, **options)
-
-        def tell(url: str) -> None:
-            found.append(Gateway(url, live.folder.path, stopping[0]))
-            ready.set()
-
-        await serve_until(stop, live, "127.0.0.1", 0, Limits(**(limits or {})), tell)
-
-    def serve() -> None:
-        try:
-            asyncio.run(run())
-        except BaseException as error:
-            failed.append(error)
-            ready.set()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    assert ready.wait(300)
-    try:
-        if failed:
-            raise failed[0]
-        yield found[0]
-    finally:
-        if thread.is_alive() and stopping and not failed:
-            stopping[0]()
-        thread.join(60)
-    assert not failed, failed
-
 
 Start = Callable[..., Gateway]
 
@@ -158,14 +74,6 @@ def gateway(tmp_path: Path) -> Iterator[Start]:
             return stack.enter_context(gateway_of(tmp_path / folder, **options))
 
         yield start
-
-
-@pytest.fixture
-def second_model(tmp_path: Path) -> str:
-    """A file with the same policy as another model: its tokens have the mark 2."""
-    file = tmp_path / "second.py"
-    file.write_text(TOKENS.read_text("utf-8").replace("MARK = 1", "MARK = 2"), encoding="utf-8")
-    return str(file)
 
 
 Places = Callable[[int], Line]
@@ -227,16 +135,6 @@ def _change(where: str, *statements: Executable) -> None:
     database.close()
 
 
-def shared_session(where: str, session: str) -> Episode:
-    """A session that gateways share."""
-    journal = SessionJournal(where)
-    try:
-        [found] = [each for each in journal.sessions(Chosen()) if each.task.query == session]
-    finally:
-        journal.close()
-    return found
-
-
 def counts_ratings(run: Path) -> None:
     """Let `agentfw serve versions` and `forget-feedback` work on a run, as on one that learns."""
     VersionFile(run).create()
@@ -246,23 +144,12 @@ class Process:
     """`agentfw serve` as a process of its own."""
 
     def __init__(self, runs: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "agentfw", "serve", "--port", "0", "--runs", str(runs), "--json", *options]
-        command += [] if {"--memory", "--resume", "--spec"} & {*options} else ["--memory", "none"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        text = ""
-        assert self._process.stdout is not None
-        while not text.rstrip().endswith("}"):
-            line = self._process.stdout.readline()
-            assert line, "the gateway doesn't start"
-            text += line
-        about = json.loads(text)
-        self.gateway = Gateway(about["url"], Path(about["folder"]), self.kill)
+        self._process = begun(runs, *options)
+        self.gateway = Gateway(*told(self._process), self.kill)
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._process.communicate()
 
 
 @pytest.fixture
@@ -277,26 +164,6 @@ def killable(tmp_path: Path) -> Iterator[Start]:
     yield start
     for process in started:
         process.kill()
-
-
-def killed_now(gateway: Gateway, copy: Path) -> Path:
-    """A copy of the gateway's run as `kill -9` would leave it at this moment."""
-    copied = copy / gateway.folder.name
-    while True:  # until nothing was written meanwhile: the files have to be of one moment
-        before = _written(gateway.folder)
-        with suppress(shutil.Error):  # a file that went meanwhile
-            shutil.copytree(gateway.folder, copied, ignore=shutil.ignore_patterns("lock", "*.lock"))
-            if _written(gateway.folder) == before:
-                return copied
-        shutil.rmtree(copied)
-
-
-def _written(folder: Path) -> dict[Path, tuple[int, int]]:
-    found = dict[Path, tuple[int, int]]()
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            found[path] = path.stat().st_size, path.stat().st_mtime_ns
-    return found
 
 
 def command(*words: str) -> Any:

@@ -5,15 +5,19 @@ What was acknowledged is there afterwards, once, and each saying is heard once.
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from waiting import until
 
-from .conftest import EARS, TOKENS, Gateway, Message, Start, said, user
+from .conftest import CLIENT, EARS, TOKENS, Gateway, Message, Places, Start, said, shared_session, user
 
 OPTIONS = ("--policy", str(TOKENS), "--memory", str(EARS))
 
@@ -30,7 +34,7 @@ def has_heard(gateway: Gateway, sayings: int) -> bool:
 def killed_in_a_stream(gateway: Gateway, messages: list[Message]) -> None:
     """Kill the gateway when a part of an answer has come."""
     body = {"model": "agentfw", "stream": True, "messages": messages, "user": "ada"}
-    with httpx.stream("POST", f"{gateway.url}/s/tea/v1/chat/completions", json=body, timeout=60) as answer:
+    with CLIENT.stream("POST", f"{gateway.url}/s/tea/v1/chat/completions", json=body) as answer:
         lines = answer.iter_lines()
         until(lambda: "Heard: " in next(lines))
         until(lambda: list((gateway.folder / "streams").glob("*")))
@@ -73,12 +77,139 @@ def test_two_kills_between_an_answer_and_its_hearing(killable: Start, tmp_path: 
         assert running.remembered("ada") == []
         running.stop()
     gate.touch()
-    for _ in range(2):
-        running = started(killable, running)
-        until(partial(has_heard, running, 2))
-        running.stop()
+    running = started(killable, running)
+    until(partial(has_heard, running, 2))
+    running.stop()
 
     assert running is not None
     rows = [json.loads(line) for line in (running.folder / "heard.log").read_text("utf-8").splitlines()]
     assert [row["text"] for row in rows] == [f"hear={gate} 0", f"hear={gate} 1"]
     assert [turn.text for turn in running.kept("tea").turns] == [one["content"] for one in talk[1::2]]
+
+
+# -- answers that don't come to their end ------------------------------------------------------------------------------
+
+
+@contextmanager
+def listening(gateway: Gateway, session: str, text: str) -> Iterator[Iterator[str]]:
+    """A stream that somebody reads, and hangs up at the end of the block."""
+    body = {"model": "agentfw", "stream": True, "messages": [{"role": "user", "content": text}]}
+    with (
+        httpx.Client(timeout=60) as client,
+        client.stream("POST", f"{gateway.url}/s/{session}/v1/chat/completions", json=body) as answer,
+    ):
+        yield answer.iter_text()
+
+
+def hear(pieces: Iterator[str], word: str) -> None:
+    heard = ""
+    while word not in heard:
+        heard += next(pieces)
+
+
+def cut_off(gateway: Gateway, session: str) -> list[dict[str, Any]]:
+    return [event.data for event in gateway.kept(session).events if event.name == "cut_off"]
+
+
+def test_what_was_said_before_the_model_broke_off_is_on_disk_when_the_client_is_told(gateway: Start) -> None:
+    running = gateway()
+    with listening(running, "tea", "break") as pieces:
+        told = "".join(pieces)
+
+    assert "Heard: " in told
+    assert "the model broke off" in told
+    [cut] = cut_off(running, "tea")
+    assert cut["text"] == "Heard: "
+    assert "the model broke off" in cut["why"]
+    assert [message.content for message in running.kept("tea").messages] == ["break"]
+
+
+def test_what_was_said_to_a_client_that_hung_up_is_on_disk_and_the_session_goes_on(
+    gateway: Start, tmp_path: Path
+) -> None:
+    running = gateway()
+    with listening(running, "tea", f"hold={tmp_path / 'never'}") as pieces:
+        hear(pieces, "Heard: ")
+    until(lambda: cut_off(running, "tea"))
+    answered = said(running.ask("tea", "still there?"))
+
+    [cut] = cut_off(running, "tea")
+    assert cut["text"] == "Heard: "
+    assert [turn.text for turn in running.kept("tea").turns] == [answered["content"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hangs_up", [False, True])
+def test_what_broke_off_at_one_gateway_is_known_to_the_other(gateway: Start, tmp_path: Path, hangs_up: bool) -> None:
+    shared = str(tmp_path / "sessions.db")
+    one, other = (gateway(name, limits={"shared": shared}) for name in ("one", "other"))
+    said(one.ask("tea", "hello"))
+    said(other.ask("tea", "hello"))
+    question = f"hold={tmp_path / 'never'}" if hangs_up else "break"
+    with listening(one, "tea", question) as pieces:
+        hear(pieces, "Heard: " if hangs_up else "broke off")
+    said(other.ask("tea", "still there?"))
+
+    shown = [message["content"] for message in other.request("GET", "/s/tea").json()["messages"]]
+    assert shown == ["hello", question, "still there?"]
+    [cut] = [event for event in shared_session(shared, "tea").events if event.name == "cut_off"]
+    assert cut.data["text"] == "Heard: "
+
+
+@pytest.mark.slow
+def test_places_are_given_back_by_answers_that_end_break_hang_up_and_wait_in_vain(
+    gateway: Start, tmp_path: Path
+) -> None:
+    """Two places. After all kinds of ends, two answers are given at once, and a third one waits."""
+    running = gateway(limits={"concurrency": 2, "queue": 3, "queue_timeout": 0.3})
+    held = tmp_path / "held"
+    for number in range(2):
+        said(running.ask(f"ends-{number}", "hello"))
+        assert running.ask(f"breaks-{number}", "break").status_code >= 500
+    with listening(running, "a", f"hold={held}") as a, listening(running, "b", f"hold={held}") as b:
+        hear(a, "Heard")
+        hear(b, "Heard")
+        for number in range(2):
+            late = running.ask(f"late-{number}", "hello")
+            assert (late.status_code, late.json()["error"]["code"]) == (503, "server_busy")
+        assert 1 <= int(late.headers["retry-after"]) <= 60
+        with pytest.raises(httpx.ReadTimeout):  # hangs up while it waits
+            CLIENT.post(f"{running.url}/s/gone/v1/chat/completions", json=_body("hello"), timeout=0.1)
+        until(lambda: running.waiting() == 0)
+    until(lambda: cut_off(running, "a") and cut_off(running, "b"))
+
+    with listening(running, "c", f"hold={held}") as c, listening(running, "d", f"hold={held}") as d:
+        hear(c, "Heard")
+        hear(d, "Heard")
+        assert running.ask("third", "hello").status_code == 503
+        held.touch()
+        hear(c, "sample")
+        hear(d, "sample")
+    assert running.ask("third", "hello").status_code == 200
+    assert running.waiting() == 0
+
+
+def test_whose_turn_comes_at_the_moment_they_hang_up_leaves_the_place_to_the_next(places: Places) -> None:
+    async def run() -> list[str]:
+        served, line, leave = list[str](), places(1), asyncio.Event()
+
+        async def ask(client: str) -> None:
+            async with line.place(client):
+                served.append(client)
+                await leave.wait()
+
+        first, gone, following = [asyncio.create_task(ask(name)) for name in ("first", "gone", "following")]
+        while line.length < 2:
+            await asyncio.sleep(0)
+        leave.set()
+        while line.length == 2:  # until the place of the first one is given to the second
+            await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait_for(asyncio.gather(first, following), 30)
+        return served
+
+    assert asyncio.run(run()) == ["first", "following"]
+
+
+def _body(text: str) -> dict[str, Any]:
+    return {"model": "agentfw", "messages": [{"role": "user", "content": text}]}

@@ -18,7 +18,7 @@ from waiting import until
 
 from agentfw.boundary.secrets import MASK, Pieces, Secrets, strike
 
-from .conftest import EARS, Gateway, Start, gateway_of, said
+from .conftest import CLIENT, EARS, Gateway, Start, gateway_of, said
 
 SECRET = "Swordfish-Hunter2.example"
 """All of its letters are the same in a URL, in JSON and in HTML."""
@@ -128,7 +128,7 @@ def test_what_is_being_streamed_is_on_disk_without_a_secret_that_came_in_pieces(
         return "".join(file.read_text("utf-8") for file in running.folder.glob("streams/*"))
 
     body = {"model": "agentfw", "stream": True, "messages": [{"role": "user", "content": "Which key?"}]}
-    with httpx.stream("POST", f"{running.url}/s/tea/v1/chat/completions", json=body, timeout=60) as answer:
+    with CLIENT.stream("POST", f"{running.url}/s/tea/v1/chat/completions", json=body) as answer:
         lines = answer.iter_lines()
         text = until(lambda: next(lines) and " so on" in written() and written())
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from serving_gateways import CLIENT
 
 QUESTIONS = [f"What is {number} + 5?" for number in range(12)]
 
@@ -45,7 +45,7 @@ def test_what_is_rated_by_keys_is_trained_on_and_the_new_version_answers_beside_
             asked = {"role": "user", "content": question}
             body = {"model": "agentfw", "max_tokens": 24, "temperature": 0, "messages": [asked]}
             url = f"{gateway['url']}/s/sum{number}/v1/chat/completions"
-            httpx.post(url, json=body, timeout=60).raise_for_status()
+            CLIENT.post(url, json=body).raise_for_status()
     browser = chromium()
 
     def read(selector: str) -> str:

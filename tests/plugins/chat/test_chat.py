@@ -82,25 +82,21 @@ def conversed(folder: Path, *typed: str, user: str = "me") -> list[str]:
     return asyncio.run(talk())
 
 
-def test_the_next_conversation_knows_what_was_said_against_the_last_until_it_is_forgotten(tmp_path: Path) -> None:
+def test_who_said_what_they_prefer_is_known_next_time_until_they_are_forgotten(tmp_path: Path) -> None:
     conversed(tmp_path, ASKED, f"/bad I prefer {WISH}.")
     second = conversed(tmp_path, ASKED, "/why", "/forget")
     third = conversed(tmp_path, ASKED, "/why")
+    conversed(tmp_path, f"/remember I prefer {WISH}.", ASKED, user="ada")
 
     assert WISH in second[0]
     assert "skill s" in second[1]
     assert third == ["nothing was remembered in this conversation"]
-    [run] = tmp_path.iterdir()
-    assert [episode.finish for episode in RunFolder.open(run).episodes()] == ["ended"] * 3
-    [metrics, *_] = RunFolder.open(run).metrics()
-    assert metrics["reward"] == -1.0
-
-
-def test_what_is_to_be_remembered_is_learned_without_a_rating_and_for_this_user_only(tmp_path: Path) -> None:
-    conversed(tmp_path, f"/remember I prefer {WISH}.", ASKED, user="ada")
-
     assert WISH in conversed(tmp_path, ASKED, "/why", user="ada")[0]
     assert WISH not in conversed(tmp_path, ASKED, "/why", user="bob")[0]
+    [run] = tmp_path.iterdir()
+    assert {episode.finish for episode in RunFolder.open(run).episodes()} == {"ended"}
+    [metrics, *_] = RunFolder.open(run).metrics()
+    assert metrics["reward"] == -1.0
 
 
 @pytest.mark.slow
@@ -236,27 +232,23 @@ def test_in_a_terminal_one_talks_stops_an_answer_recalls_lines_with_the_arrow_ke
     assert said == ["wait", "first\nsecond", "first\nsecond"]
 
 
-class TwoPieces(Policy):
-    """Says one piece, and the other never."""
-
-    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
-        tell("One, ")
-        self.told.set()
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    def __init__(self) -> None:
-        self.told = asyncio.Event()
-
-
 @asynchronous
 async def test_what_was_stopped_stays_in_the_history_but_not_in_the_conversation(tmp_path: Path) -> None:
+    class Stuck(Policy):
+        told = asyncio.Event()
+
+        async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+            tell("One, ")
+            self.told.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
     async with opened(tmp_path, start="chat", policy="scripted", assignments=['policy.replies=["yes"]']) as live:
         conversation = Conversation(live, "me", Screen(Out(json=True)))
         await conversation.say("Tea?")
-        scripted, live.assembly.policy.inside = live.assembly.policy.inside, TwoPieces()
+        scripted, live.assembly.policy.inside = live.assembly.policy.inside, Stuck()
         asking = asyncio.create_task(conversation.say("Count."))
-        await live.assembly.policy.inside.told.wait()
+        await Stuck.told.wait()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
@@ -285,46 +277,29 @@ def test_a_chat_whose_server_never_answers_leaves_no_run(chat: Agentfw, tmp_path
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-class Open:
-    """`agentfw chat` that waits for more input."""
-
-    def __init__(self, folder: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "agentfw", "chat", "--policy=scripted", '--set=policy.replies=["You said: hello"]'],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=folder,
-        )
-
-    def ask(self, text: str) -> str:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{text}\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline()
-
-    def stop(self, number: int) -> int:
-        """Send a signal, with the input still open. Returns the exit code."""
-        self.process.send_signal(number)
-        code = self.process.wait(300)
-        self.process.communicate()
-        return code
-
-
 @pytest.mark.slow
 def test_what_was_said_is_on_disk_after_kill_9_and_the_next_start_keeps_it(tmp_path: Path) -> None:
-    killed = Open(tmp_path)
+    command = [sys.executable, "-m", "agentfw", "chat", "--policy=scripted", '--set=policy.replies=["Yes."]']
 
-    answered = killed.ask("hello")
-    killed.stop(signal.SIGKILL)
+    def asked_and_stopped(text: str, number: int) -> tuple[str, int]:
+        """The answer, and the exit code after a signal, with the input still open."""
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{text}\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            process.send_signal(number)
+            return answer, process.wait(300)
+
+    answered, _ = asked_and_stopped("hello", signal.SIGKILL)
     [kept] = read_sessions(the_run(tmp_path))
-    again = Open(tmp_path)
-    again.ask("and again")
-    code = again.stop(signal.SIGINT)
+    _, code = asked_and_stopped("and again", signal.SIGINT)
 
-    assert answered == "You said: hello\n"
-    assert [turn.text for turn in kept.turns] == ["You said: hello"]
+    assert answered == "Yes.\n"
+    assert [turn.text for turn in kept.turns] == ["Yes."]
     assert code == 130
     finishes = [episode.finish for episode in RunFolder.open(the_run(tmp_path)).episodes()]
     assert finishes == ["interrupted", "ended"]

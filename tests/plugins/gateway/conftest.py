@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from serving_gateways import CLIENT, gateway_of
+from serving_gateways import EARS as EARS_FILE
+from serving_gateways import Gateway as Served
 
 from agentfw import Intervention, Moment
-from agentfw.runs import LiveRun
 from agentfw_plugins.gateway.keys import KeyFile
-from agentfw_plugins.gateway.live import Limits, Stop, opened, serve_until
+from agentfw_plugins.gateway.live import Limits
 
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
+__all__ = ["CLIENT", "EARS", "Serve", "Served", "gateway", "rule", "serve", "served"]
 
-__all__ = ["EARS", "Serve", "Served", "gateway", "rule", "serve", "served"]
-
-EARS = str(Path(__file__).parents[2] / "contract" / "gateway" / "components" / "ears.py")
+EARS = str(EARS_FILE)
 """A memory in one file that keeps all that users say."""
 
 
@@ -40,60 +36,11 @@ def rule(moment: Moment) -> Iterator[Intervention | str]:
     yield "Nothing new."
 
 
-class Served:
-    """A gateway that runs."""
-
-    def __init__(self, url: str, live: LiveRun, stop: Callable[..., object]) -> None:
-        self.url, self.live, self.stop = url, live, stop
-
-    def session(self, name: str) -> str:
-        """The base URL of a session, for a client of OpenAI's."""
-        return f"{self.url}/s/{name}/v1"
-
-
 @contextmanager
 def served(runs: Path, limits: Limits | None = None, **options: Any) -> Iterator[Served]:
     """Serve until the block ends, then in good order until every session is concluded."""
-    found: list[Served] = []
-    failed: list[BaseException] = []
-    ready = threading.Event()
-    stopping: list[Callable[..., object]] = []
-
-    def run() -> None:
-        async def main() -> None:
-            stop, loop = Stop(), asyncio.get_running_loop()
-
-            def stopped(*, keeps_sessions: bool = False) -> None:
-                loop.call_soon_threadsafe(partial(stop.set, keeps_sessions=keeps_sessions))
-
-            stopping.append(stopped)
-            live = opened(runs, **options)
-
-            def tell(url: str) -> None:
-                found.append(Served(url, live, stopped))
-                ready.set()
-
-            await serve_until(stop, live, "127.0.0.1", 0, limits or Limits(), tell)
-
-        try:
-            asyncio.run(main())
-        except BaseException as error:
-            failed.append(error)
-            ready.set()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    ready.wait(600)
-    try:
-        if failed:
-            raise failed[0]
-        yield found[0]
-    finally:
-        if stopping and not failed and thread.is_alive():
-            stopping[0]()
-        thread.join(60)
-    if failed:
-        raise failed[0]
+    with gateway_of(runs, limits=limits, keeps_sessions=False, **options) as running:
+        yield running
 
 
 @pytest.fixture(params=["file", "postgres"])

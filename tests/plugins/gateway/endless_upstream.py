@@ -10,7 +10,7 @@ import json
 import select
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from chat_server import Handler, listening
 
@@ -31,47 +31,45 @@ def endless() -> Iterator[Upstream]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             if body["messages"][-1]["content"] == "now":
-                self._send("application/json", json.dumps({"choices": [_choice("message", "fine")]}).encode())
+                self._send("fine")
                 return
             with upstream.lock:
                 upstream.begun += 1
-            if body.get("stream"):
-                self._head("text/event-stream")
-            while not upstream.stopping.is_set() and not self._is_gone():
-                if body.get("stream"):
-                    self._event({"choices": [_choice("delta", "word ")]})
-                upstream.stopping.wait(0.02)
+            with suppress(OSError):  # whoever asked is gone
+                self._stream() if body.get("stream") else self._send_late()
             with upstream.lock:
                 upstream.gone += 1
             self.close_connection = True
-            if not body.get("stream"):
-                self._send("application/json", json.dumps({"choices": [_choice("message", "late")]}).encode())
-            elif not self._is_gone():
-                last = {"choices": [{**_choice("delta", ""), "finish_reason": "stop"}]}
-                self._event(last)
-                self.wfile.write(b"data: [DONE]\n\n")
 
-        def _is_gone(self) -> bool:
-            return bool(select.select([self.connection], [], [], 0)[0])
+        def _goes_on(self) -> bool:
+            is_gone = select.select([self.connection], [], [], 0)[0]
+            return not is_gone and not upstream.stopping.wait(0.02)
+
+        def _send_late(self) -> None:
+            while self._goes_on():
+                pass
+            self._send("late")
+
+        def _stream(self) -> None:
+            self._head("text/event-stream", "connection", "close")
+            while self._goes_on():
+                self._event({"choices": [_choice("delta", "word ")]})
+            self._event({"choices": [{**_choice("delta", ""), "finish_reason": "stop"}]})
+            self.wfile.write(b"data: [DONE]\n\n")
 
         def _event(self, data: object) -> None:
-            try:
-                self.wfile.write(f"data: {json.dumps(data)}\n\n".encode())
-            except OSError:
-                pass
+            self.wfile.write(f"data: {json.dumps(data)}\n\n".encode())
 
-        def _head(self, kind: str, length: int | None = None, status: int = 200) -> None:
-            self.send_response(status)
+        def _send(self, text: str) -> None:
+            data = json.dumps({"choices": [_choice("message", text)]}).encode()
+            self._head("application/json", "content-length", str(len(data)))
+            self.wfile.write(data)
+
+        def _head(self, kind: str, *more: str) -> None:
+            self.send_response(200)
             self.send_header("content-type", kind)
-            self.send_header(*("connection", "close") if length is None else ("content-length", str(length)))
+            self.send_header(*more)
             self.end_headers()
-
-        def _send(self, kind: str, data: bytes, status: int = 200) -> None:
-            try:
-                self._head(kind, len(data), status)
-                self.wfile.write(data)
-            except OSError:
-                pass
 
     with listening(Endless) as upstream.url:
         try:

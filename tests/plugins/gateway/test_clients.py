@@ -1,17 +1,28 @@
-"""Unmodified programs on real clients: with tools and streaming they get what the policy answers."""
+"""Official clients: with tools and streaming they get what the policy answers, and answers of a shape."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
 
+import httpx
 import pytest
+from chat_server import completion
+from pydantic import BaseModel
 
-from .conftest import Served
+from agentfw import Message
+from agentfw.episode import Call
+from agentfw.request import Action
 
+from .conftest import CLIENT, Served, served
+from .upstream import passing
+
+Body = dict[str, Any]
 QUESTION = "What is the weather in Rome?"
 ANSWER = "The weather is sunny."
-TOOL = {
+TOOL: Body = {
     "name": "weather",
     "description": "The weather of a city",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
@@ -26,83 +37,117 @@ def weather(city: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_openai_chat_completions(gateway: Served, stream: bool) -> None:
-    openai = pytest.importorskip("openai")
-    client = openai.OpenAI(base_url=gateway.session(f"chat-{stream}"), api_key="none")
+    chat = gateway.openai(f"chat-{stream}").chat.completions
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
-    tools = [{"type": "function", "function": TOOL}]
+    given: Body = {"model": "scripted", "messages": messages, "tools": [{"type": "function", "function": TOOL}]}
 
     def ask() -> Any:
         if not stream:
-            return client.chat.completions.create(model="scripted", messages=messages, tools=tools).choices[0].message
-        with client.chat.completions.stream(model="scripted", messages=messages, tools=tools) as events:
+            return chat.create(**given).choices[0].message
+        with chat.stream(**given) as events:
             return events.get_final_completion().choices[0].message
 
     first = ask()
     call = first.tool_calls[0]
     messages += [first.model_dump(include={"role", "content", "tool_calls"})]
     messages += [{"role": "tool", "tool_call_id": call.id, "content": weather(**json.loads(call.function.arguments))}]
-    second = ask()
 
-    assert second.content == ANSWER
-    episode = gateway.live.sessions[f"chat-{stream}"].episode
-    assert len(episode.messages) == 3, "what the client sent back is what it was answered"
+    assert ask().content == ANSWER
+    assert len(gateway.episode(f"chat-{stream}").messages) == 3, "what the client sent back is what it was answered"
+
+
+# -- answers of a shape ------------------------------------------------------------------------------------------------
+
+
+class Weather(BaseModel):
+    """The weather of a city."""
+
+    city: Literal["Rome", "Paris"]
+    sky: Literal["sunny", "cloudy"]
+
+
+def chat_parse(client: Any, said: Any) -> Any:
+    chat = client.chat.completions.parse(model="transformers", messages=said, response_format=Weather)
+    return chat.choices[0].message.parsed
+
+
+def chat_parse_streamed(client: Any, said: Any) -> Any:
+    with client.chat.completions.stream(model="transformers", messages=said, response_format=Weather) as events:
+        return events.get_final_completion().choices[0].message.parsed
+
+
+def responses_parse(client: Any, said: Any) -> Any:
+    return client.responses.parse(model="transformers", input=said, text_format=Weather).output_parsed
+
+
+@pytest.fixture(scope="module")
+def local(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    pytest.importorskip("llguidance")
+    settings = [f"policy.model={small_model}", "policy.device=cpu", "policy.context=2000"]
+    with served(tmp_path_factory.mktemp("runs"), policy="transformers", assignments=settings) as running:
+        yield running
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_openai_responses(gateway: Served, stream: bool) -> None:
-    openai = pytest.importorskip("openai")
-    client = openai.OpenAI(base_url=gateway.session(f"responses-{stream}"), api_key="none")
-    items: list[Any] = [{"role": "user", "content": QUESTION}]
-    tools = [{"type": "function", **TOOL, "strict": False}]
+@pytest.mark.parametrize("parse", [chat_parse, chat_parse_streamed, responses_parse])
+def test_clients_get_it_from_a_model_in_this_process(parse: Callable[[Any, Any], Any], local: Served) -> None:
+    found = parse(local.openai(parse.__name__), [{"role": "user", "content": QUESTION}])
 
-    def ask() -> Any:
-        if not stream:
-            return client.responses.create(model="scripted", input=items, tools=tools)
-        with client.responses.stream(model="scripted", input=items, tools=tools) as events:
-            list(events)
-            return events.get_final_response()
-
-    call = next(item for item in ask().output if item.type == "function_call")
-    items += [{"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}]
-    items += [{"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}]
-
-    assert ask().output_text == ANSWER
+    assert isinstance(found, Weather)  # of a model that never learned anything
+    (turn,) = local.episode(parse.__name__).turns
+    assert turn.constrained
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_anthropic_messages(gateway: Served, stream: bool) -> None:
-    anthropic = pytest.importorskip("anthropic")
-    client = anthropic.Anthropic(base_url=f"{gateway.url}/s/anthropic-{stream}", api_key="none")
-    messages: list[Any] = [{"role": "user", "content": QUESTION}]
+def post(gateway: Served, **body: Any) -> httpx.Response:
+    asked = {"model": "agentfw", "messages": [{"role": "user", "content": "?"}], **body}
+    return CLIENT.post(f"{gateway.session('plain')}/chat/completions", json=asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "field"),
+    [
+        ({"response_format": {"type": "text"}}, 200, None),
+        ({"response_format": {"type": "grammar"}}, 400, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, 400, "response_format.json_schema"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}}}, 400, None),
+        ({"response_format": {"type": "json_object"}, "tools": [{"type": "function", "function": TOOL}]}, 400, None),
+    ],
+)
+def test_shapes_are_followed_or_refused_by_name(local: Served, asked: Body, status: int, field: str | None) -> None:
+    found = post(local, **asked, max_tokens=30)
+
+    assert found.status_code == status
+    if field:
+        assert found.json()["error"]["param"] == field
+
+
+def test_answers_of_a_server_by_a_schema_are_marked_as_such(tmp_path: Path) -> None:
+    with passing(tmp_path, completion("{}")) as gateway:
+        for more in ({"response_format": {"type": "json_object"}}, {"top_k": 3}, {"response_format": {"type": "text"}}):
+            post(gateway, **more)
+
+        assert [turn.constrained for turn in gateway.episode("plain").turns] == [True, True, False]
+
+
+def test_tokens_are_counted_with_the_template_and_the_tools(local: Served, small_model: Path) -> None:
+    from agentfw_plugins.models import Chat
+
+    asked: Any = [
+        {"role": "user", "content": "Weather in Rome?"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "weather", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "sunny"}]},
+    ]
     tool = {"name": "weather", "description": TOOL["description"], "input_schema": TOOL["parameters"]}
+    sessions = len(local.live.sessions)
 
-    def ask() -> Any:
-        given = {"model": "scripted", "messages": messages, "tools": [tool], "max_tokens": 100}
-        if not stream:
-            return client.messages.create(**given)
-        with client.messages.stream(**given) as events:
-            return events.get_final_message()
+    counted = local.anthropic().messages.count_tokens(model="agentfw", messages=asked, tools=[tool], system="Be brief.")
 
-    first = ask()
-    used = next(part for part in first.content if part.type == "tool_use")
-    messages += [{"role": "assistant", "content": [part.model_dump(exclude_none=True) for part in first.content]}]
-    result = {"type": "tool_result", "tool_use_id": used.id, "content": weather(**used.input)}
-    messages += [{"role": "user", "content": [result]}]
-
-    assert first.stop_reason == "tool_use"
-    assert ask().content[0].text == ANSWER
-
-
-@pytest.mark.nightly
-def test_langgraph(gateway: Served) -> None:
-    models = pytest.importorskip("langchain_openai")
-    prebuilt = pytest.importorskip("langgraph.prebuilt")
-    model = models.ChatOpenAI(model="scripted", base_url=gateway.session("langgraph"), api_key="none", streaming=True)
-    agent = prebuilt.create_react_agent(model, [weather])
-
-    steps = list(agent.stream({"messages": [("user", QUESTION)]}, stream_mode="values"))
-
-    assert steps[-1]["messages"][-1].content == ANSWER
-    assert len(gateway.live.sessions["langgraph"].episode.messages) == 3
+    said = [
+        Message("system", "Be brief."),
+        Message("user", "Weather in Rome?"),
+        Message("assistant", "", (Call("weather", {}, "c"),)),
+        Message("tool", "sunny", (), "c"),
+    ]
+    action = Action("weather", "The weather of a city", tool["input_schema"])
+    assert counted.input_tokens == len(Chat(small_model).prompt(said, [action]))
+    assert len(local.live.sessions) == sessions

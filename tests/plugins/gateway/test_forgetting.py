@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from command_line import Agentfw
 
@@ -16,7 +14,7 @@ from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.view.annotations import Target, annotate
 from agentfw_plugins.view.waterfall import spans_file
 
-from .conftest import Served, served
+from .conftest import CLIENT, Served, served
 
 pytestmark = pytest.mark.slow
 SAYS = {"ada": "My cat is called Zorro.", "bob": "My cat is called Felix."}
@@ -31,15 +29,8 @@ def spec(folder: Path) -> Path:
 
 
 def talk(gateway: Served, user: str, name: str) -> None:
-    body = {"model": "scripted", "user": user, "messages": [{"role": "user", "content": SAYS[user]}]}
-    httpx.post(f"{gateway.session(name)}/chat/completions", json=body, timeout=120).raise_for_status()
-    rated = httpx.post(f"{gateway.url}/s/{name}/feedback", json={"value": 1, "turn": 0}, timeout=120)
-    rated.raise_for_status()
-
-
-def remembered(gateway: Served, user: str) -> list[Any]:
-    told = httpx.get(f"{gateway.url}/memory", params={"user": user}, timeout=120).raise_for_status().json()
-    return list(told["items"])
+    gateway.ask(name, SAYS[user], user=user).raise_for_status()
+    gateway.post(f"/s/{name}/feedback", {"value": 1, "turn": 0}).raise_for_status()
 
 
 def holding(folder: Path, word: str) -> list[Path]:
@@ -66,8 +57,8 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
         talk(gateway, "ada", "s1")
         talk(gateway, "bob", "s2")
         talk(gateway, "ada", "s3")
-        assert remembered(gateway, "ada")
-        folder, first = gateway.live.folder.path, gateway.live.sessions["s1"].episode.id
+        assert gateway.remembered("ada")
+        folder, first = gateway.live.folder.path, gateway.episode("s1").id
         refused = agentfw("serve", "forget", "ada", "--runs", str(runs), "--yes")
         gateway.stop(keeps_sessions=True)
     annotate(folder, Target("", first, 0, "ada"), "correction", "The cat is Zorro.")
@@ -93,12 +84,12 @@ def test_a_person_is_deleted_from_record_memory_and_versions_and_copies_are_told
     assert [path for path in holding(tmp_path, "Zorro") if copy["folder"] not in str(path)] == []
     assert not adapter.exists()
     with served(runs, resume=folder.name) as gateway:
-        assert remembered(gateway, "ada") == []
-        assert remembered(gateway, "bob"), "others keep theirs"
+        assert gateway.remembered("ada") == []
+        assert gateway.remembered("bob"), "others keep theirs"
         talk(gateway, "bob", "s2")
         talk(gateway, "ada", "s4")
-        assert gateway.live.sessions["s4"].episode.task.index == 3, "a number is given once"
-        assert remembered(gateway, "ada"), "who comes back is remembered again"
+        assert gateway.episode("s4").task.index == 3, "a number is given once"
+        assert gateway.remembered("ada"), "who comes back is remembered again"
 
 
 @pytest.fixture
@@ -116,7 +107,7 @@ def test_a_person_is_deleted_from_what_gateways_share(
     with served(tmp_path / "a", limits, spec=file) as a, served(tmp_path / "b", limits, spec=file) as b:
         talk(a, "ada", "s1")
         talk(b, "bob", "s2")
-        assert remembered(b, "ada")
+        assert b.remembered("ada")
     made = tmp_path / "made"
     made.mkdir()
     (made / "weights").write_text("what they taught")
@@ -135,7 +126,7 @@ def test_a_person_is_deleted_from_what_gateways_share(
     assert (done.json["sessions"], done.json["withdrawn"]) == (1, ["v1"])
     assert shared_versions.read().served == 0
     with served(tmp_path / "c", limits, spec=file) as c:
-        assert remembered(c, "ada") == []
-        assert remembered(c, "bob")
-        assert httpx.get(f"{c.url}/s/s2", timeout=120).status_code == 200
-        assert httpx.get(f"{c.url}/s/s1", timeout=120).status_code == 404
+        assert c.remembered("ada") == []
+        assert c.remembered("bob")
+        assert CLIENT.get(f"{c.url}/s/s2").status_code == 200
+        assert CLIENT.get(f"{c.url}/s/s1").status_code == 404

@@ -6,16 +6,13 @@ import json
 from typing import Any
 
 import httpx
-import openai
 import pytest
 from chat_server import Reply, chunks, completion, tool_call
-from openai.types.chat import ChatCompletionMessageFunctionToolCall
-from waiting import until
 
-from agentfw.episode import Episode
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 
+from .conftest import CLIENT
 from .upstream import Passing, Start
 
 Body = dict[str, Any]
@@ -69,7 +66,7 @@ def post(
     method: str = "generateContent",
 ) -> httpx.Response:
     address = f"{gateway.url}/s/tea/v1beta/models/{model}:{method}{query}"
-    return httpx.post(address, content=json.dumps(body, indent=1), headers=headers, timeout=60)
+    return CLIENT.post(address, content=json.dumps(body, indent=1), headers=headers)
 
 
 def events(answer: httpx.Response) -> list[Body]:
@@ -82,10 +79,6 @@ def streamed() -> Reply:
     first, second, last = ({"content": {"role": "model", "parts": parts}, "index": 0} for parts in said)
     end = {"candidates": [{**last, "finishReason": "STOP"}], "usageMetadata": ANSWER["usageMetadata"], **top}
     return chunks({"candidates": [first], **top}, {"candidates": [second], **top}, end, done=False)
-
-
-def episode(gateway: Passing) -> Episode:
-    return gateway.live.sessions["tea"].episode
 
 
 # -- in front of a server of chat completions --------------------------------------------------------------------------
@@ -114,7 +107,7 @@ def test_a_request_is_translated_and_so_is_its_answer(upstream: Start) -> None:
     assert candidate["finishReason"] == "STOP"
     assert answer.json()["usageMetadata"]["promptTokenCount"] == 9
     assert answer.json()["modelVersion"] == "served"
-    assert [turn.text for turn in episode(gateway).turns] == ["Let me see."]
+    assert [turn.text for turn in gateway.episode().turns] == ["Let me see."]
 
 
 def test_results_of_functions_answer_the_calls_that_were_made(upstream: Start) -> None:
@@ -131,58 +124,23 @@ def test_results_of_functions_answer_the_calls_that_were_made(upstream: Start) -
     assert [one["tool_call_id"] for one in answers] == [call["id"] for call in made["tool_calls"]]
 
 
-def test_a_stream_is_translated_as_it_comes(upstream: Start) -> None:
-    def chunk(finish: str | None = None, **delta: Any) -> Body:
-        return {"id": "c", "model": "served", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-
-    call = tool_call("weather", city="Rome")
-    pieces = [{"index": 0, **call, "function": {"name": "weather", "arguments": '{"city": '}}]
-    rest = [{"index": 0, "function": {"arguments": '"Rome"}'}}]
-    usage = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}}
-    whole = (chunk(content="Sun"), chunk(content="ny."), chunk(tool_calls=pieces), chunk(tool_calls=rest))
-    gateway = upstream(chunks(*whole, chunk("tool_calls"), usage), counts=True, assignments=NO_MORE)
-
-    answer = post(gateway, ASK, "?alt=sse", method="streamGenerateContent")
-
-    assert gateway.asked[0]["stream"] is True
-    first, second, last = events(answer)
-    assert [one["candidates"][0]["content"]["parts"] for one in (first, second)] == [
-        [{"text": "Sun"}],
-        [{"text": "ny."}],
-    ]
-    [part] = last["candidates"][0]["content"]["parts"]
-    assert part["functionCall"] == {"id": "call-weather", "name": "weather", "args": {"city": "Rome"}}
-    assert last["candidates"][0]["finishReason"] == "STOP"
-    assert last["usageMetadata"]["candidatesTokenCount"] == 5
-    assert episode(gateway).turns[0].text == "Sunny."
-
-
-def test_what_can_not_be_translated_is_refused_by_name(upstream: Start) -> None:
-    gateway = upstream(completion(), assignments=NO_MORE)
+def test_what_can_not_be_translated_is_refused_as_google_refuses(upstream: Start) -> None:
+    gateway = upstream(Reply({"error": {"message": "slow down"}}, 429, {"retry-after": "3"}), assignments=NO_MORE)
     wrong: dict[str, Body] = {
         "cachedContent": {"cachedContent": "cachedContents/7"},
         "googleSearch": {"tools": [{"googleSearch": {}}]},
         "threshold": {"safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_LOW_AND_ABOVE"}]},
-        "speechConfig": {"generationConfig": {"speechConfig": {}}},
         "fileData": {"contents": [{"parts": [{"fileData": {"mimeType": "video/mp4", "fileUri": "https://x/v"}}]}]},
     }
 
-    answers = {name: post(gateway, {**ASK, **body}) for name, body in wrong.items()}
-
-    for name, answer in answers.items():
-        error = answer.json()["error"]
-        assert (answer.status_code, error["code"], error["status"]) == (400, 400, "INVALID_ARGUMENT")
+    for name, body in wrong.items():
+        error = post(gateway, {**ASK, **body}).json()["error"]
+        assert (error["code"], error["status"]) == (400, "INVALID_ARGUMENT")
         assert name in error["message"]
     assert not gateway.asked
-
-
-def test_a_refusal_of_the_server_is_worded_as_google_words_it(upstream: Start) -> None:
-    gateway = upstream(Reply({"error": {"message": "slow down"}}, 429, {"retry-after": "3"}), assignments=NO_MORE)
-
-    answer = post(gateway, ASK)
-
-    assert answer.json() == {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}
-    assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
+    busy = post(gateway, ASK)
+    assert busy.json() == {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}
+    assert busy.headers["retry-after"] == "3"
 
 
 def test_snake_case_means_the_same(upstream: Start) -> None:
@@ -202,72 +160,57 @@ def test_snake_case_means_the_same(upstream: Start) -> None:
 # -- in front of a server that speaks it -------------------------------------------------------------------------------
 
 
-def test_a_conversation_goes_on_with_the_answer_that_was_given(upstream: Start) -> None:
-    gateway = upstream(Reply(ANSWER), assignments=SPEAKS_IT)
-    post(gateway, ASK)
+def test_a_conversation_goes_on_and_the_sampling_of_the_run_is_added_and_nothing_else(upstream: Start) -> None:
+    gateway = upstream(Reply(ANSWER), assignments=(*SPEAKS_IT, "sampling.max_tokens=20"))
+    ask = {**ASK, "labels": {"user": "ada"}}
     result = {"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {"output": "22"}}}]}
 
-    post(gateway, {**ASK, "contents": [*ASK["contents"], ANSWER["candidates"][0]["content"], result]})
+    post(gateway, ask)
+    post(gateway, {**ask, "contents": [*ASK["contents"], ANSWER["candidates"][0]["content"], result]})
 
-    assert episode(gateway).turns[1].shown == (0, 1, 2, 3)
-
-
-def test_the_sampling_of_the_run_and_what_is_remembered_are_added_and_nothing_else(upstream: Start) -> None:
-    pytest.importorskip("igraph")
-    gateway = upstream(
-        Reply(ANSWER),
-        assignments=(*SPEAKS_IT, "memory.skillgraph.embedder=hash", "sampling.max_tokens=20"),
-        memories=["skillgraph"],
-    )
-    fact = {**ASK, "contents": [{"role": "user", "parts": [{"text": "I live in Berlin."}]}]}
-    post(gateway, fact, headers={"x-agentfw-user": "ada"})
-    until(lambda: httpx.get(f"{gateway.url}/memory?user=ada").json()["items"])
-
-    ask = {**ASK, "labels": {"user": "ada"}, "contents": [{"role": "user", "parts": [{"text": "Where do I live?"}]}]}
-    httpx.post(f"{gateway.url}/s/other/v1beta/models/served:generateContent", json=ask)
-
-    asked = gateway.asked[-1]
-    own, recalled = asked["systemInstruction"]["parts"]
-    assert own == {"text": "Be brief."}
-    assert "Berlin" in recalled["text"]
-    config = {**ASK["generationConfig"], "maxOutputTokens": 20}
-    assert asked == {**ask, "systemInstruction": asked["systemInstruction"], "generationConfig": config}
+    assert gateway.asked[0] == {**ask, "generationConfig": {**ASK["generationConfig"], "maxOutputTokens": 20}}
+    assert gateway.episode().task.user == "ada"
+    assert gateway.episode().turns[1].shown == (0, 1, 2, 3)
 
 
 def test_programs_of_other_protocols_are_answered_by_it(upstream: Start) -> None:
     gateway = upstream(Reply(ANSWER), streamed(), assignments=(*SPEAKS_IT, *NO_MORE))
-    client = openai.OpenAI(base_url=gateway.session("tea"), api_key="none", max_retries=0)
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
-    tools: Any = [{"type": "function", "function": {"name": "weather", "parameters": schema}}]
-    said: Any = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Rome?"}]
+    asked: Body = {
+        "model": "served",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Rome?"}],
+        "tools": [{"type": "function", "function": {"name": "weather", "parameters": schema}}],
+        "max_tokens": 9,
+    }
+    chat = gateway.openai().chat.completions
 
-    whole = client.chat.completions.create(model="served", messages=said, tools=tools, max_tokens=9)
-    pieces = list(client.chat.completions.create(model="served", messages=said, tools=tools, stream=True))
+    whole = chat.create(**asked)
+    pieces = list(chat.create(**asked, stream=True))
 
-    asked = gateway.asked[0]
-    assert asked["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
-    assert asked["contents"] == [{"role": "user", "parts": [{"text": "Rome?"}]}]
-    assert asked["tools"] == [{"functionDeclarations": [{"name": "weather", "parametersJsonSchema": schema}]}]
-    assert asked["generationConfig"] == {"maxOutputTokens": 9}
+    assert gateway.asked[0] == {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [{"role": "user", "parts": [{"text": "Rome?"}]}],
+        "tools": [{"functionDeclarations": [{"name": "weather", "parametersJsonSchema": schema}]}],
+        "generationConfig": {"maxOutputTokens": 9},
+    }
     message = whole.choices[0].message
     assert message.content == "Sunny."
-    assert message.tool_calls is not None
-    call = message.tool_calls[0]
-    assert isinstance(call, ChatCompletionMessageFunctionToolCall)
-    assert json.loads(call.function.arguments) == {"city": "Rome"}
-    assert whole.usage is not None
+    assert json.loads(message.tool_calls[0].function.arguments) == {"city": "Rome"}
     assert whole.usage.prompt_tokens == 9
     assert "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices) == "Sunny."
     assert pieces[-1].choices[0].finish_reason == "tool_calls"
 
 
-def test_a_model_does_not_lead_to_another_address(upstream: Start) -> None:
-    gateway = upstream(Reply(ANSWER), assignments=(*SPEAKS_IT, "policy.model="))
+def test_a_model_does_not_lead_to_another_address_and_tokens_are_counted(upstream: Start) -> None:
+    gateway = upstream(Reply({**ANSWER, "totalTokens": 31}), assignments=(*SPEAKS_IT, "policy.model="))
 
     answers = [post(gateway, ASK, model=model) for model in ("%2e%2e/%2e%2e/files", "a%3Fkey=x", "a//b")]
 
     assert {answer.status_code for answer in answers} <= {200, 404}
     assert all(path.startswith("models/") and "?" not in path and ".." not in path for path in gateway.server.paths)
+    counted = CLIENT.post(f"{gateway.url}/v1beta/models/served:countTokens", json={"contents": ASK["contents"]})
+    assert counted.json()["totalTokens"] == 31
+    assert gateway.server.paths[-1] == "models/served:countTokens"
 
 
 # -- keys, counts, and the real client ---------------------------------------------------------------------------------
@@ -282,15 +225,6 @@ def test_a_key_is_read_where_its_clients_put_it_and_goes_no_further(upstream: St
     assert (refused.status_code, refused.json()["error"]["status"]) == (401, "UNAUTHENTICATED")
     assert answered.status_code == 200
     assert key not in str(gateway.server.headers)
-
-
-def test_tokens_are_counted_by_the_server(upstream: Start) -> None:
-    gateway = upstream(Reply({"totalTokens": 31}), assignments=SPEAKS_IT)
-
-    answer = httpx.post(f"{gateway.url}/v1beta/models/served:countTokens", json={"contents": ASK["contents"]})
-
-    assert answer.json() == {"totalTokens": 31}
-    assert gateway.server.paths[-1] == "models/served:countTokens"
 
 
 @pytest.mark.parametrize("assignments", [NO_MORE, SPEAKS_IT])
@@ -314,4 +248,4 @@ def test_the_official_client_is_answered(upstream: Start, assignments: tuple[str
     assert whole.function_calls[0].name == "weather"
     assert whole.function_calls[0].args == {"city": "Rome"}
     assert text == "Sunny."
-    assert [turn.text for turn in episode(gateway).turns] == ["Sunny.", "Sunny."]
+    assert [turn.text for turn in gateway.episode().turns] == ["Sunny.", "Sunny."]

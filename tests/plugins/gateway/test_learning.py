@@ -3,48 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import random
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from command_line import Agentfw
-from waiting import until
 
 from agentfw import Message
-from agentfw.errors import UsageError
-from agentfw.runs import read_sessions
+from agentfw.errors import StorageError, UsageError
 from agentfw_plugins.gateway.learning.comparison import LEVEL, Comparison, compare
 from agentfw_plugins.gateway.learning.ratings import Rating
+from agentfw_plugins.gateway.learning.shared_versions import SharedVersionFile
 from agentfw_plugins.gateway.learning.trainer import judge
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile
 from agentfw_plugins.gateway.live import opened
-from agentfw_plugins.rewards.measured import feedback_of
-
-from . import killing
-
-PATIENCE = 600.0
-LIKED = 'done="true"'
-"""What users like. About half of the answers of tiny-assistant to something that it doesn't understand have it."""
-SPEC = """
-environment = "from_feedback"
-policy = "tiny"
-teacher = "scripted"
-optimizer = "imitation"
-learner = { name = "sft", settings = { weights = "all", learning_rate = 2e-4 } }
-rewards = ["utility"]
-updates = 10
-tasks = 16
-samples = 1
-"""
 
 
 def compared(new: list[float], liked: list[bool], seed: int = 7) -> Comparison:
@@ -232,124 +208,80 @@ def test_the_list_of_versions_says_that_one_is_being_made(agentfw: Agentfw, tmp_
     assert "a version is being made, if a gateway runs: 1 new ratings, 1 needed" in enough
 
 
-class Circle:
-    """A gateway that learns, and users who like one kind of answer."""
+# -- versions that gateways share --------------------------------------------------------------------------------------
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.number, self.draw = folder, 0, random.Random(7)
-        self.answered: dict[str, str] = {}
-        """Which version answered, by session."""
-        (folder / "spec.toml").write_text(SPEC)
-        self.learning = ["--learn", "--learn-every", "45", "--canary", "0.5", "--learn-spec", str(folder / "spec.toml")]
-        self.start("--policy", "tiny", "--set", "policy.model=tiny-assistant", *self.learning)
 
-    def start(self, *words: str) -> None:
-        self.process, self.url, self.run = killing.start(self.folder / "runs", *words)
-        self.file = VersionFile(self.run)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-    def talk(self, count: int, user: str = "ada") -> list[str]:
-        """Conversations with a thumb each. Returns the versions that answered."""
-        versions = []
-        with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:
-            for _ in range(count):
-                name, self.number = f"c{self.number}", self.number + 1
-                question = f"{self.draw.choice(['tea', 'bread', 'rice'])} {self.draw.randint(1, 99)}"
-                message = {"role": "user", "content": question}
-                body = {"model": "agentfw", "temperature": 1, "max_tokens": 60, "user": user, "messages": [message]}
-                answer = client.post(f"/s/{name}/v1/chat/completions", json=body).raise_for_status()
-                text = answer.json()["choices"][0]["message"]["content"]
-                rating = {"value": "up" if LIKED in text else "down", "user": user}
-                client.post(f"/s/{name}/feedback", json=rating).raise_for_status()
-                self.answered[name] = answer.headers["x-agentfw-version"]
-                versions.append(self.answered[name])
-        return versions
-
-    def command(self, *words: str) -> Any:
-        command = [sys.executable, "-m", "agentfw", "serve", *words, "--runs", str(self.folder / "runs"), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return json.loads(done.stdout)
-
-    def until(self, holds: Callable[[], object]) -> None:
-        end = time.monotonic() + PATIENCE
-        while not holds():
-            assert time.monotonic() < end, self.file.read().said
-            assert self.process.poll() is None
-            time.sleep(0.1)
-
-    def until_answered_by(self, *versions: str) -> None:
-        """Talk until each of these has answered."""
-        heard = list[str]()
-
-        def heard_all() -> bool:
-            heard.extend(self.talk(1))
-            return set(versions) <= set(heard)
-
-        self.until(heard_all)
+LEASE = 0.5
 
 
 @pytest.fixture
-def circle(tmp_path: Path) -> Iterator[Circle]:
-    found = Circle(tmp_path)
-    yield found
-    found.kill()
+def two(anywhere: str, tmp_path: Path) -> Iterator[tuple[SharedVersionFile, SharedVersionFile]]:
+    """The versions as two gateways see them, each with a run of its own."""
+    a, b = (SharedVersionFile(tmp_path / name, anywhere, policy="tiny", lease=LEASE) for name in "ab")
+    for one in (a, b):
+        one.create()
+    yield a, b
+    for one in (a, b):
+        one.close()
 
 
-@pytest.mark.nightly
-def test_a_gateway_makes_a_better_version_tries_it_serves_it_after_a_kill_and_makes_it_again_without_poison(
-    circle: Circle,
+Two = tuple[SharedVersionFile, SharedVersionFile]
+
+
+@pytest.mark.slow
+def test_one_gateway_trains_until_it_ends_or_says_nothing_for_the_time_of_its_lease(two: Two, anywhere: str) -> None:
+    a, b = two
+    trainer = SharedVersionFile(a.run, anywhere, policy="tiny", holder=a.holder)
+
+    assert (a.lead(), b.lead(), a.lead()) == (True, False, True)
+    with trainer.change() as changed:
+        changed.said = "made"
+    time.sleep(2 * LEASE)  # a was killed
+    assert (b.lead(), a.lead()) == (True, False)
+    with pytest.raises(StorageError, match="another gateway trains"), trainer.change() as changed:
+        changed.said = "made too late"
+    assert b.read().said == "made"
+    with a.change() as changed:
+        assert changed.said == "made", "a person may roll back at any gateway"
+
+    trainer.database.close()
+    b.close()  # stopped in order: nobody waits
+    assert a.lead()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_what_one_gateway_made_is_served_by_all_and_what_they_hear_is_counted_together(
+    two: Two, tmp_path: Path, is_folder: bool
 ) -> None:
-    assert {*circle.talk(4, user="mallory"), *circle.talk(44)} == {"v0"}
+    a, b = two
+    made = tmp_path / "made"
+    content = random.Random(7).randbytes(2**23 + 5)  # more than fits into one row
+    if is_folder:
+        made.mkdir()
+        (made / "adapter.safetensors").write_bytes(content)
+        (made / "adapter_config.json").write_text("{}")
+    else:
+        made.write_bytes(content)
+    version = Version(1, 1.0, "served", 0, "00001/made", ["one"])
+    a.keep(version, made)
+    with a.change() as changed:
+        changed.versions, changed.served = [version], 1
 
-    # What is better on held-out ratings is served to a share of the sessions, and each answer names its version.
-    circle.until(lambda: circle.file.read().versions)
-    (first,) = circle.file.read().versions
-    assert (first.outcome, first.before) == ("canary", 0), first.why
-    assert first.test["p"] < LEVEL
-    circle.until_answered_by("v0", "v1")
-    assert {one.task.query: one.turns[0].version for one in read_sessions(circle.run)} == circle.answered
-
-    # Thumbs end the trial, and all sessions get it.
-    circle.until(lambda: circle.talk(1) and not circle.file.read().canary)
-    assert circle.file.read().version(1).why.startswith("liked ")
-    assert circle.file.read().served == 1, circle.file.read().said
-    circle.until_answered_by("v1")
-
-    # The gateway is killed during the next training. Its trainer ends as well, and nothing is lost.
-    circle.until(lambda: killing.trainer_of(circle.run) or not circle.talk(1))
-    circle.kill()
-    until(lambda: not killing.trainer_of(circle.run), lambda: "the trainer outlives its gateway")
-    circle.start("--resume", str(circle.run))
-    assert circle.talk(1) == ["v1"], "also without --learn"
-    rated = {one.task.query for one in read_sessions(circle.run) if any(feedback_of(one))}
-    assert rated == circle.answered.keys()
-
-    # Feedback is taken out: what learned from it isn't served any more, and another version is made without it.
-    told = circle.command("forget-feedback", "--user", "mallory")
-    assert (told["withdrawn"], told["served"]) == (["v1"], "v0")
-    circle.until_answered_by("v0")
-    circle.kill()
-    circle.start("--resume", str(circle.run), *circle.learning)
-    circle.until(lambda: len(circle.file.read().versions) == 2)
-    second = circle.file.read().version(2)
-    assert (second.outcome, second.before) == ("canary", 0), second.why
-    assert not {"c0", "c1", "c2", "c3"} & set(second.sessions)
-
-    assert circle.command("rollback") == {"rolled_back": "v2", "served": "v0"}
-    circle.until_answered_by("v0")
+    assert b.read() == a.read()
+    fetched = b.fetch(b.read().version(1))
+    assert fetched != a.adapter(version)
+    weights = fetched / "adapter.safetensors" if is_folder else fetched
+    assert weights.read_bytes() == content
+    assert (b.heard_elsewhere(3), a.heard_elsewhere(2), b.heard_elsewhere(0), a.heard_elsewhere(0)) == (0, 3, 2, 0)
 
 
-@pytest.mark.nightly
-def test_a_version_that_is_not_better_is_not_served(circle: Circle) -> None:
-    (circle.folder / "spec.toml").write_text(SPEC.replace("learning_rate = 2e-4", "learning_rate = 3e-2"))
-    circle.talk(48)
+@pytest.mark.slow
+def test_a_gateway_with_another_policy_does_not_serve_these_versions(two: Two, anywhere: str, tmp_path: Path) -> None:
+    with two[0].change() as changed:
+        changed.versions = state().versions
+    other = SharedVersionFile(tmp_path / "c", anywhere, policy="transformers")
 
-    circle.until(lambda: circle.file.read().said)
-    state = circle.file.read()
-    assert state.versions, state.said
-    (version,) = state.versions
-    assert (version.outcome, version.adapter) == ("rejected", ""), version.why
-    assert circle.talk(1) == ["v0"]
+    with pytest.raises(UsageError, match="learn for another policy"):
+        other.create()
+    other.database.close()

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from agentfw import Generation, Message, Policy, Request
 from agentfw.errors import SettingsError
+from agentfw.request import Sampling
+from agentfw.runs import read_sessions
 from agentfw.turns.parsing import StreamedText
-from agentfw_plugins.gateway.live import Limits, opened
+from agentfw_plugins.gateway.live import opened
+from agentfw_plugins.policies.http.openai_policy import OpenAIPolicy, OpenAISettings
 
-from .conftest import Serve, Served
+from .conftest import CLIENT, Serve, Served, served
 
 Body = dict[str, Any]
 SCHEMA = {"type": "json_schema", "name": "a", "schema": {}}
@@ -21,39 +27,30 @@ WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"t
 
 def post(gateway: Served, body: Body, path: str = "chat/completions") -> httpx.Response:
     asked = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}], **body}
-    return httpx.post(f"{gateway.session('local')}/{path}", json=asked)
+    return CLIENT.post(f"{gateway.session('local')}/{path}", json=asked)
 
 
-@pytest.mark.parametrize(
-    ("given", "field"),
-    [
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"logit_bias": {"5": 1}}, "logit_bias"),
-        ({"frequency_penalty": 0.1}, "frequency_penalty"),
-        ({"top_logprobs": 2, "logprobs": True}, "top_logprobs"),
-        ({"parallel_tool_calls": False}, "parallel_tool_calls"),
-        ({"reasoning_effort": "high"}, "reasoning_effort"),
-        ({"verbosity": "low"}, "verbosity"),
-        ({"top_k": 4}, "top_k"),
-        ({"n": 2, "stream": True}, "n"),
-        ({"messages": [{"role": "user", "content": "x", "name": "ada"}]}, "messages[0].name"),
-        ({"chat_template_kwargs": {"x": 1}}, "chat_template_kwargs"),
-        ({"input": "hi", "messages": None, "text": {"format": SCHEMA}}, "text.format"),
-    ],
-)
-def test_what_it_can_not_do_is_refused_by_the_name_that_it_has_in_the_protocol(
-    gateway: Served, given: Body, field: str
-) -> None:
-    answer = post(gateway, given, "responses" if "input" in given else "chat/completions")
-
-    assert answer.status_code == 400
-    assert (answer.json()["error"]["param"], answer.json()["error"]["code"]) == (field, "unsupported_parameter")
+REFUSED: dict[str, Body] = {
+    "response_format": {"response_format": {"type": "json_object"}},
+    "logit_bias": {"logit_bias": {"5": 1}},
+    "top_logprobs": {"top_logprobs": 2, "logprobs": True},
+    "reasoning_effort": {"reasoning_effort": "high"},
+    "n": {"n": 2, "stream": True},
+    "messages[0].name": {"messages": [{"role": "user", "content": "x", "name": "ada"}]},
+    "chat_template_kwargs": {"chat_template_kwargs": {"x": 1}},
+    "text.format": {"input": "hi", "messages": None, "text": {"format": SCHEMA}},
+}
 
 
-def test_hints_and_neutral_values_are_taken(gateway: Served) -> None:
+def test_what_it_can_not_do_is_refused_by_name_and_hints_and_neutral_values_are_taken(gateway: Served) -> None:
+    for field, given in REFUSED.items():
+        answer = post(gateway, given, "responses" if "input" in given else "chat/completions")
+
+        assert answer.status_code == 400
+        error = answer.json()["error"]
+        assert (error["param"], error["code"]) == (field, "unsupported_parameter")
     hints = {"metadata": {"a": "b"}, "store": True, "prompt_cache_key": "k", "service_tier": "auto", "top_p": None}
     neutral = {"frequency_penalty": 0.0, "logit_bias": {}, "n": 1, "response_format": {"type": "text"}, "top_k": -1}
-
     assert post(gateway, {**hints, **neutral}).status_code == 200
 
 
@@ -64,28 +61,20 @@ def test_n_answers_are_n_turns(serve: Serve) -> None:
 
     assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2]
     assert sorted(choice["message"]["content"] for choice in answer["choices"]) == ["one", "three", "two"]
-    assert len(gateway.live.sessions["local"].episode.turns) == 3
+    assert len(gateway.episode("local").turns) == 3
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "weather"}}])
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_call_that_is_required_and_not_made_is_an_error(gateway: Served, choice: object, stream: bool) -> None:
-    answer = post(gateway, {"tools": [WEATHER], "tool_choice": choice, "stream": stream})
+def test_a_call_that_is_required_and_not_made_is_an_error(gateway: Served, choice: object) -> None:
+    whole, stream = (post(gateway, {"tools": [WEATHER], "tool_choice": choice, "stream": one}) for one in (False, True))
 
-    assert "no_call_made" in answer.text
-    assert answer.status_code == (200 if stream else 500)
+    assert "no_call_made" in whole.text
+    assert "no_call_made" in stream.text
+    assert (whole.status_code, stream.status_code) == (500, 200)
 
 
 def test_stop_cuts_the_text(gateway: Served) -> None:
     assert post(gateway, {"stop": ["said", "xyz"]}).json()["choices"][0]["message"]["content"] == "You "
-
-
-def test_a_model_is_told_by_its_name(serve: Serve) -> None:
-    url = serve(Limits(models=("scripted", "a/b"))).session("x")
-
-    assert httpx.get(f"{url}/models/a/b").json()["id"] == "a/b"
-    missing = httpx.get(f"{url}/models/other")
-    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
 
 
 def test_a_script_without_answers_is_refused_at_the_start(tmp_path: Path) -> None:
@@ -112,7 +101,6 @@ def test_a_gateway_reads_the_layers_of_settings_that_runs_read(tmp_path: Path, m
     [
         ("if a < b: `x` {y} [z] <div>", "if a < b: `x` {y} [z] <div>"),
         ("Code:\n```json\n{}\n```\n", "Code:\n```json\n{}\n```\n"),
-        ("See:\n<b>bold</b> text", "See:\n<b>bold</b> text"),
         ('I look.\n<tool_call>{"name"', "I look.\n"),
         ("I look. <tool", "I look. "),
         ("I look. <too late", "I look. <too late"),
@@ -121,7 +109,6 @@ def test_a_gateway_reads_the_layers_of_settings_that_runs_read(tmp_path: Path, m
         ('{"name": "weather"', ""),
         ("<think>Hm.</think>{", "<think>Hm.</think>"),
         ("\n <tool_call>", ""),
-        ("one two EN", "one two "),
         ("one two ENDLESS", "one two "),
         ("one two ENT", "one two ENT"),
     ],
@@ -133,3 +120,93 @@ def test_only_what_may_become_a_call_or_a_stop_is_held_back_and_the_rest_makes_i
 
     assert told == known
     assert told + pieces.rest(text) == text
+
+
+# -- tokens ------------------------------------------------------------------------------------------------------------
+
+
+TOOL = {"type": "function", "function": {"name": "order", "parameters": {"type": "object", "properties": {}}}}
+
+
+def transformers(model: Path) -> list[str]:
+    return [f"policy.model={model}", "policy.device=cpu"]
+
+
+class Noting(Policy):
+    """Notes what another policy draws."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy, self.drawn = policy, list[Generation]()
+
+    async def generate(self, request: Request) -> Generation:
+        self.drawn.append(await self.policy.generate(request))
+        return self.drawn[-1]
+
+    async def close(self) -> None:
+        await self.policy.close()
+
+
+async def lead(client: httpx.AsyncClient, url: str, tools: Sequence[object]) -> None:
+    """A conversation in which each question is asked twice at once, and one answer is edited."""
+    conversation: list[dict[str, object]] = [{"role": "system", "content": "would like <|end|> green"}]
+    for text in ("mint tea", "<tool_call> coffee", "round"):
+        conversation.append({"role": "user", "content": text})
+        given = {"model": "any", "messages": conversation, "max_tokens": 12, "temperature": 1.0}
+        given |= {"tools": tools} if tools else {}
+        answers = await asyncio.gather(*(client.post(f"{url}/chat/completions", json=given) for _ in range(2)))
+        message = answers[0].raise_for_status().json()["choices"][0]["message"]
+        conversation.append({"role": "assistant", "content": "Edited."} if text == "round" else message)
+        conversation += [
+            {"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in message.get("tool_calls", ())
+        ]
+    asked = {"model": "any", "messages": [*conversation, {"role": "user", "content": "like"}], "max_tokens": 12}
+    (await client.post(f"{url}/chat/completions", json=asked)).raise_for_status()
+
+
+@pytest.mark.slow
+def test_recorded_tokens_are_those_that_were_drawn_and_a_learner_agrees(small_model: Path, tmp_path: Path) -> None:
+    from agentfw_plugins.learners.model_learner import LoraLearner
+    from agentfw_plugins.learners.settings import LoraSettings
+
+    with served(tmp_path, policy="transformers", assignments=transformers(small_model)) as gateway:
+        noting = Noting(gateway.live.assembly.policy.inside)
+        gateway.live.assembly.policy.inside = noting
+
+        async def run() -> None:
+            async with httpx.AsyncClient(timeout=60) as client:
+                await asyncio.gather(
+                    *(lead(client, gateway.session(f"s{len(tools)}"), tools) for tools in ([], [TOOL]))
+                )
+
+        asyncio.run(run())
+    turns = [turn for episode in read_sessions(gateway.live.folder.path) for turn in episode.turns]
+
+    drawn = sorted((one.prompt_ids, one.token_ids, one.logprobs) for one in noting.drawn)
+    assert sorted((turn.prompt_ids, turn.token_ids, turn.logprobs) for turn in turns) == drawn
+    assert len(turns) == 14
+    learner = LoraLearner(LoraSettings(model=str(small_model), device="cpu"))
+    learner.open(tmp_path)
+    for turn in turns:
+        # Two passes in fp32: a token in a few thousand is 2e-5 off.
+        assert learner.logprobs(turn.prompt_ids, turn.token_ids) == pytest.approx(turn.logprobs, abs=5e-5)
+    learner.close()
+
+
+@pytest.mark.slow
+def test_a_policy_behind_a_gateway_has_the_same_tokens_streamed_and_whole(small_model: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def run(url: str) -> list[Generation]:
+        policy = OpenAIPolicy(OpenAISettings(base_url=f"{url}/s/tea/v1", model="transformers", token_ids="on"))
+        request = Request([Message("user", "tea please")], sampling=Sampling(max_tokens=12, seed=3))
+        whole, streamed = await policy.generate(request), await policy.stream(request, told.append)
+        await policy.close()
+        return [whole, streamed]
+
+    with served(tmp_path, policy="transformers", assignments=transformers(small_model)) as gateway:
+        whole, streamed = asyncio.run(run(gateway.url))
+
+    assert streamed == whole
+    assert len(streamed.token_ids) == len(streamed.logprobs) == 12
+    assert "".join(told) == whole.text
+    assert len(told) > 1

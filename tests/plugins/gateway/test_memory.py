@@ -3,103 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from chat_server import completion
+from chat_server import completion, tool_call
 from waiting import until
 
-from agentfw import Memory
+from agentfw import Intervention, Memory, Moment
 from agentfw.memory import Embedded, Query, Recollection, Remembered
 from agentfw.runs import read_sessions
 from agentfw_plugins.memories.registration import REGISTRATION
 from agentfw_plugins.protocols import protocols
 
-from .conftest import EARS, Serve, Served, served
-from .test_sessions import ask, body
+from .conftest import CLIENT, Serve, Served, served
+from .test_sessions import WEATHER, Body, ask, body, said
 from .upstream import Passing, passing
-
-
-@pytest.fixture
-def gateway(serve: Serve) -> Served:
-    return serve(memories=[EARS])
-
-
-def of(gateway: Served, user: str, **more: Any) -> list[dict[str, Any]]:
-    answer = httpx.get(f"{gateway.url}/memory", params={"user": user}, **more)
-    assert answer.status_code == 200, answer.text
-    items: list[dict[str, Any]] = answer.json()["items"]
-    return items
 
 
 def told(gateway: Served, text: str, user: str) -> None:
     """Say something, and wait until it was heard."""
-    session = f"{user}-{time.monotonic_ns()}"
-    ask(gateway.session(session), body(text, user=user))
-    until(lambda: text in [one["text"] for one in of(gateway, user)])
-
-
-def test_users_read_correct_and_delete_what_is_kept(gateway: Served) -> None:
-    told(gateway, "I like green tea.", "ada")
-    told(gateway, "My name is Ada.", "ada")
-    name, tea = of(gateway, "ada")
-    ada, url = {"x-agentfw-user": "ada"}, f"{gateway.url}/memory"
-
-    corrected = httpx.patch(f"{url}/{tea['id']}", json={"text": "I like black tea."}, headers=ada).json()
-    deleted = httpx.delete(f"{url}/{name['id']}", headers=ada).json()
-    left = of(gateway, "ada")
-    foreign = [httpx.delete(f"{url}/{tea['id']}?user=bob"), httpx.patch(f"{url}/s1?user=bob", json={"text": "x"})]
-    empty = httpx.patch(f"{url}/{tea['id']}", json={"text": " "}, headers=ada)
-    nobody = httpx.get(url)
-    everything = httpx.delete(url, headers=ada).json()
-
-    assert corrected["item"]["text"] == "I like black tea."
-    assert deleted == {"user": "ada", "deleted": name["id"]}
-    assert [one["text"] for one in left] == ["I like black tea."]
-    assert [(one.status_code, one.json()["error"]["code"]) for one in foreign] == [(404, "no_such_item")] * 2
-    assert (empty.status_code, nobody.status_code) == (400, 400)
-    assert everything == {"user": "ada", "deleted": {"sayings": 1}}
-    assert of(gateway, "ada") == []
+    gateway.ask(f"{user}-{time.monotonic_ns()}", text, user=user).raise_for_status()
+    until(lambda: text in gateway.remembered(user))
 
 
 def test_a_gateway_whose_memory_shows_nothing_says_so(serve: Serve) -> None:
     without, hub = serve(), serve(memories=["strategyhub"])
 
-    answers = [httpx.get(f"{each.url}/memory?user=ada") for each in (without, hub)]
+    answers = [CLIENT.get(f"{each.url}/memory?user=ada") for each in (without, hub)]
 
     assert [answer.status_code for answer in answers] == [409, 409]
     assert "there is no memory" in answers[0].text
     assert "the memory StrategyHubMemory can't show what it keeps of a user" in answers[1].text
-
-
-@pytest.mark.slow
-def test_the_page_shows_what_is_kept_and_lets_it_be_changed(serve: Serve, chromium: Callable[..., Any]) -> None:
-    gateway = serve(memories=[EARS])
-    told(gateway, "I like <b>green</b> tea.", "ada")
-    told(gateway, "My name is Ada.", "ada")
-    browser = chromium()
-    browser.open(f"{gateway.url}/")
-    browser.evaluate("keep('user', 'ada'); element('user').value = 'ada'")
-
-    def click(row: int, name: str) -> None:
-        buttons = f"[...element('items').children[{row}].querySelectorAll('button')]"
-        browser.evaluate(f"{buttons}.find((one) => one.textContent === '{name}').click()")
-
-    browser.evaluate("element('memory').click()")
-    browser.wait("element('items').children.length === 2")
-    shown = browser.evaluate("element('items').innerText")
-    click(0, "Delete")
-    browser.wait("element('items').children.length === 1")
-    click(0, "Correct")
-    browser.evaluate("document.querySelector('#items textarea').value = 'I like black tea.'")
-    click(0, "Save")
-    browser.wait("element('items').innerText.includes('black')")
-
-    assert "I like <b>green</b> tea." in shown
-    assert [one["text"] for one in of(gateway, "ada")] == ["I like black tea."]
 
 
 @pytest.mark.parametrize("name", [memory.name for memory in REGISTRATION.memories])
@@ -110,7 +46,7 @@ def test_each_memory_that_ships_acts_in_a_gateway(name: str, tmp_path: Path) -> 
     with served(tmp_path, policy="scripted", assignments=['policy.replies=["I see."]'], memories=[name]) as gateway:
 
         def is_heard() -> bool:
-            heard = httpx.get(f"{gateway.url}/memory", params={"user": "ada"}, timeout=60)
+            heard = CLIENT.get(f"{gateway.url}/memory", params={"user": "ada"})
             return not (heard.is_success and heard.json()["waiting"])
 
         for session, text in (("first", "I live in Rome."), ("second", "Where do I live?")):
@@ -145,7 +81,7 @@ def asked(gateway: Passing, *messages: str, path: str = "/s/one/v1/chat/completi
     conversation = [{"role": roles[i % 2], "content": text} for i, text in enumerate(messages)]
     body: dict[str, Any] = {"model": "served", "messages": conversation, "max_tokens": 50}
     body |= {"metadata": {"user_id": "ada"}} if path.endswith("/messages") else {"user": "ada"}
-    answer = httpx.post(f"{gateway.url}{path}", json=body, timeout=60)
+    answer = CLIENT.post(f"{gateway.url}{path}", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()  # type: ignore[no-any-return]
 
@@ -173,7 +109,7 @@ def test_another_subject_is_recalled_for_behind_what_stood(knows_topics: Passing
     assert shown[2] == shown[1]
     assert shown[3][:4] == shown[1]
     assert shown[3][-1]["content"] == "Which tests failed"
-    session = httpx.get(f"{knows_topics.url}/s/one?user=ada").json()
+    session = CLIENT.get(f"{knows_topics.url}/s/one?user=ada").json()
     assert [one["text"] for one in session["recalled"]] == ["Ada likes tea.", "Ada likes tests."]
     said = [one["content"] for one in session["messages"] if one["role"] == "user"]
     assert said == ["Which tea?", "And now run the tests.", "Which tests failed"]
@@ -182,7 +118,7 @@ def test_another_subject_is_recalled_for_behind_what_stood(knows_topics: Passing
 def test_what_was_recalled_later_is_told_no_more_once_it_is_forgotten(knows_topics: Passing) -> None:
     asked(knows_topics, "Hello.")
     asked(knows_topics, "Hello.", "fine", "Run the tests.")
-    httpx.delete(f"{knows_topics.url}/memory?user=ada").raise_for_status()
+    CLIENT.delete(f"{knows_topics.url}/memory?user=ada").raise_for_status()
     asked(knows_topics, "Hello.", "fine", "Run the tests.", "fine", "Go on.")
 
     told = [[message["content"] for message in body["messages"]] for body in knows_topics.asked]
@@ -228,12 +164,103 @@ def test_each_protocol_is_told_in_the_users_message(protocol: str, body: dict[st
         assert found == {name: [*body[name][:-1], {"role": "user", **last}]}
 
 
-def test_a_message_that_is_not_there_changes_nothing() -> None:
-    bodies: list[dict[str, Any]] = [
-        {"messages": []},
-        {"messages": None},
-        {},
-        {"messages": [{"role": "user", "content": [RESULT]}]},
+# -- tools of a memory -------------------------------------------------------------------------------------------------
+
+OPTIONS: dict[str, Any] = {
+    "policy": "scripted",
+    "memories": ["strategyhub"],
+    "assignments": [f"policy.rule={__name__}:keeps"],
+}
+ADA = {"x-agentfw-user": "ada"}
+
+
+def keeps(moment: Moment) -> Iterator[Intervention | str]:
+    """Keeps what it is told in the hub, says what is there, and looks at the weather and the hub at once."""
+    text = moment.observations[-1].text
+    if moment.observations[-1].name == "answer":
+        yield f"Kept: {', '.join(one.text for one in moment.of('answer'))}"
+    elif text.startswith("keep"):
+        yield "One moment. "
+        yield Intervention("strategy_hub", {"action": "update", "strategies": [text.removeprefix("keep ")]})
+    elif text == "both":
+        yield Intervention("strategy_hub", {"action": "list"})
+        yield Intervention("weather", {"city": "Rome"})
+    else:
+        yield Intervention("strategy_hub", {"action": "list"})
+
+
+@pytest.fixture
+def hub(serve: Serve) -> Served:
+    return serve(**OPTIONS)
+
+
+def test_the_session_calls_the_tools_of_its_memory_and_the_program_sees_the_answer_alone(hub: Served) -> None:
+    url = hub.session("tea")
+
+    kept = ask(url, body("keep green tea"), ADA)
+    known = ask(url, body("keep green tea", said(kept), "what do you know?"), ADA)
+
+    assert said(kept) == {"role": "assistant", "content": "One moment. Kept: green tea"}
+    assert kept["choices"][0]["finish_reason"] == "stop"
+    assert said(known)["content"] == "Kept: green tea"
+    episode = hub.episode()
+    roles = " ".join(message.role for message in episode.messages)
+    assert roles == "user assistant tool assistant user assistant tool"
+    assert [len(turn.shown) for turn in episode.turns] == [1, 3, 5, 7]
+    assert [event.data["name"] for event in episode.events if event.name == "called"] == ["strategy_hub"] * 2
+    assert [action["name"] for action in episode.actions[""]] == ["strategy_hub"]
+
+
+def test_a_stream_tells_all_words_and_calls_of_the_programs_own_tools_alone(hub: Served) -> None:
+    client = hub.openai().with_options(default_headers=ADA)
+    keep: Any = [{"role": "user", "content": "keep green tea"}]
+    deltas = [
+        chunk.choices[0].delta for chunk in client.chat.completions.create(model="scripted", messages=keep, stream=True)
     ]
-    for given in bodies:
-        assert protocols()["messages"].with_recalled_again(dict(given), 0, ADDED) == given
+    first = said(ask(hub.session("both"), body("both", tools=[WEATHER]), ADA))
+    result: Body = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": "sunny"}
+    second = said(ask(hub.session("both"), body("both", first, result, tools=[WEATHER]), ADA))
+
+    assert "".join(delta.content or "" for delta in deltas) == "One moment. Kept: green tea"
+    assert not any(delta.tool_calls for delta in deltas)
+    assert [call["function"]["name"] for call in first["tool_calls"]] == ["weather"]
+    assert second["content"] == "Kept: (no strategies yet), sunny"
+    assert [len(turn.shown) for turn in hub.episode("both").turns] == [1, 4]
+    tool = {"type": "function", "function": {"name": "strategy_hub", "parameters": {"type": "object"}}}
+    clash = CLIENT.post(f"{hub.session('tea')}/chat/completions", json=body("hi", tools=[tool]), headers=ADA)
+    assert (clash.status_code, "the memory has a tool strategy_hub, too" in clash.text) == (409, True)
+
+
+def test_a_conversation_goes_on_after_a_restart_with_what_the_program_did_not_see(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    with served(runs, **OPTIONS) as gateway:
+        kept = said(ask(gateway.session("tea"), body("keep green tea"), ADA))
+        both = said(ask(gateway.session("tea"), body("both", tools=[WEATHER]), ADA))
+        gateway.live.sessions["tea"].in_flight = 0
+        kept_on = gateway.live.folder
+        gateway.stop(keeps_sessions=True)
+    with served(runs, resume="last") as gateway:
+        again = said(ask(gateway.session("tea"), body("keep green tea", kept, "what do you know?"), ADA))
+        result: Body = {"role": "tool", "tool_call_id": both["tool_calls"][0]["id"], "content": "sunny"}
+        ask(gateway.session("tea"), body("both", both, result, tools=[WEATHER]), ADA)
+        turns = gateway.episode().turns
+
+    assert again["content"] == "Kept: green tea", "the hub belongs to the session, which goes on"
+    assert [len(turn.shown) for turn in turns] == [1, 3, 1, 5, 7, 4]
+    [episode] = read_sessions(kept_on.path)
+    assert len(episode.turns) == 6
+
+
+def test_in_front_of_a_server_the_tools_are_offered_to_its_model(tmp_path: Path) -> None:
+    both = [tool_call("strategy_hub", action="list")] * 2  # of a server that gives two calls one id
+    call = completion(None, message={"tool_calls": both})
+    with passing(tmp_path / "runs", call, completion("Nothing yet."), memories=["strategyhub"]) as gateway:
+        answer = ask(gateway.session("tea"), {**body("what do you know?"), "model": "agentfw"}, ADA)
+        refused = CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body("hi", logit_bias={"5": 1}))
+        asked = gateway.asked
+
+    assert said(answer) == {"role": "assistant", "content": "Nothing yet."}
+    assert [[tool["function"]["name"] for tool in one["tools"]] for one in asked] == [["strategy_hub"]] * 2
+    assert [message["role"] for message in asked[1]["messages"]] == ["user", "assistant", "tool", "tool"]
+    assert asked[1]["messages"][-1]["content"] == "(no strategies yet)"
+    assert refused.json()["error"]["code"] == "unsupported_parameter"

@@ -8,19 +8,18 @@ from typing import Any
 
 import anthropic
 import httpx
-import openai
 import pytest
 from chat_server import Reply, completion
 from waiting import until
 
-from agentfw.episode import Episode
 from agentfw_plugins.gateway.keys import KeyFile
 from agentfw_plugins.gateway.live import Limits
 from agentfw_plugins.protocols import BadRequest, Protocol, protocols
 from agentfw_plugins.protocols.bodies import read_body
 from agentfw_plugins.protocols.chat import recorded
 
-from .features import SCHEMA
+from .conftest import CLIENT, EARS
+from .features import HELLO, SCHEMA
 from .mutations import mutated
 from .native_features import MESSAGE, RESPONSE, message_stream, response_stream
 from .test_google import ANSWER, SPEAKS_IT, streamed
@@ -80,7 +79,7 @@ def post(gateway: Passing, path: str, body: Body, query: str = "", **headers: st
     if path == "google":
         return post_to_google(gateway, body, query, headers)
     raw = json.dumps(body, indent=1).encode()
-    return httpx.post(f"{gateway.session('tea')}/{path}{query}", content=raw, headers=headers, timeout=60)
+    return CLIENT.post(f"{gateway.session('tea')}/{path}{query}", content=raw, headers=headers)
 
 
 def post_streaming(gateway: Passing, path: str) -> httpx.Response:
@@ -89,51 +88,32 @@ def post_streaming(gateway: Passing, path: str) -> httpx.Response:
     return post(gateway, path, {**ASKED[path], "stream": True})
 
 
-def episode(gateway: Passing) -> Episode:
-    return gateway.live.sessions["tea"].episode
-
-
 @pytest.mark.parametrize("path", ASKED)
 def test_a_request_and_its_answer_keep_their_bytes_and_the_record_has_what_was_said(upstream: Start, path: str) -> None:
     reply = Reply(json.dumps(ANSWERED[path], indent=2).encode(), headers={"request-id": "r-1"})
-    gateway = upstream(reply, **SPEAKS.get(path, {}))
+    gateway = upstream(reply, STREAMS[path](), **SPEAKS.get(path, {}))
+    sent = {"anthropic-version": "2023-06-01", "anthropic-beta": "b"}
 
-    answer = post(
-        gateway, path, ASKED[path], "?beta=true", **{"anthropic-version": "2023-06-01", "anthropic-beta": "b"}
-    )
+    answer = post(gateway, path, ASKED[path], "?beta=true", **sent)
+    stream = post_streaming(gateway, path)
 
-    assert gateway.server.raw[-1] == json.dumps(ASKED[path], indent=1).encode()
-    assert gateway.server.paths[-1] == f"{'models/served:generateContent' if path == 'google' else path}?beta=true"
-    headers = gateway.server.headers[-1]
-    assert (headers["anthropic-version"], headers["anthropic-beta"]) == ("2023-06-01", "b")
+    assert gateway.server.raw[0] == json.dumps(ASKED[path], indent=1).encode()
+    assert gateway.server.paths[0] == f"{'models/served:generateContent' if path == 'google' else path}?beta=true"
+    assert sent.items() <= gateway.server.headers[0].items()
     assert answer.content == reply.body
-    assert answer.headers["request-id"] == "r-1"
-    assert answer.headers["x-agentfw-session"] == "tea"
-    [turn] = episode(gateway).turns
-    assert turn.text == "Sunny."
-    [call] = turn.calls
-    assert (call.name, call.arguments) == ("weather", {"city": "Rome"})
-    assert call.id == "c" or path == "google", "which has no id for it"
-    assert (turn.usage.prompt, turn.usage.cached, turn.usage.sampled) == (9, 4, 5)
-    said = [message.content for message in episode(gateway).messages if message.role == "user"]
+    assert (answer.headers["request-id"], answer.headers["x-agentfw-session"]) == ("r-1", "tea")
+    assert stream.content == STREAMS[path]().body
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    for turn in gateway.episode().turns:
+        assert (turn.text, turn.finish) == ("Sunny.", "stop")
+        [call] = turn.calls
+        assert (call.name, call.arguments) == ("weather", {"city": "Rome"})
+        assert call.id == "c" or path == "google", "which has no id for it"
+        assert (turn.usage.prompt, turn.usage.cached, turn.usage.sampled) == (9, 4, 5)
+    said = [message.content for message in gateway.episode().messages if message.role == "user"]
     assert said[0].startswith("Rome?")
     search = "googleSearch" if path == "google" else "web_search"
-    assert [action["name"] for action in episode(gateway).actions[""]] == [search, "weather"]
-
-
-@pytest.mark.parametrize("path", ASKED)
-def test_a_stream_keeps_its_bytes_and_is_recorded(upstream: Start, path: str) -> None:
-    reply = STREAMS[path]()
-    gateway = upstream(reply, **SPEAKS.get(path, {}))
-
-    answer = post_streaming(gateway, path)
-
-    assert answer.content == reply.body
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    [turn] = episode(gateway).turns
-    assert (turn.text, turn.finish) == ("Sunny.", "stop")
-    assert [(call.name, call.arguments) for call in turn.calls] == [("weather", {"city": "Rome"})]
-    assert (turn.usage.prompt, turn.usage.sampled) == (9, 5)
+    assert [action["name"] for action in gateway.episode().actions[""]] == [search, "weather"]
 
 
 @pytest.mark.parametrize("path", ASKED)
@@ -152,7 +132,7 @@ def test_a_stream_that_is_cut_off_ends_with_an_error_of_its_format(upstream: Sta
     else:
         assert told[-1]["type"] == "error"
         assert b"event: error\n" in answer.content
-    assert episode(gateway).turns[0].finish == "interrupted"
+    assert gateway.episode().turns[0].finish == "interrupted"
 
 
 @pytest.mark.parametrize("path", BOTH)
@@ -192,22 +172,15 @@ def test_conversations_that_a_server_keeps_are_not_for_keys_of_users(upstream: S
     ada = {"authorization": f"Bearer {keys.add('ada', user='ada')}"}
     gateway = upstream(Reply(RESPONSE), limits=Limits(key_file=keys.path))
     plain = {"model": "served", "input": [{"role": "user", "content": "hi"}]}
+    kept: dict[str, Body] = {
+        "previous_response_id": {"previous_response_id": "resp_of_eve"},
+        "conversation": {"conversation": {"id": "conv_of_eve"}},
+        "input[0].type": {"input": [{"type": "item_reference", "id": "msg_of_eve"}]},
+    }
 
-    refused = [
-        post(gateway, "responses", {**plain, **more}, **ada)
-        for more in (
-            {"previous_response_id": "resp_of_eve"},
-            {"conversation": {"id": "conv_of_eve"}},
-            {"input": [{"type": "item_reference", "id": "msg_of_eve"}]},
-        )
-    ]
-
-    assert [answer.status_code for answer in refused] == [400, 400, 400]
-    assert [answer.json()["error"]["param"] for answer in refused] == [
-        "previous_response_id",
-        "conversation",
-        "input[0].type",
-    ]
+    for field, more in kept.items():
+        refused = post(gateway, "responses", {**plain, **more}, **ada)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, field)
     assert not gateway.asked
     assert post(gateway, "responses", plain, **ada).status_code == 200
 
@@ -220,29 +193,18 @@ def test_an_answer_that_is_sent_back_belongs_to_the_conversation(upstream: Start
 
     post(gateway, "responses", {**asked, "input": [*asked["input"], *RESPONSE["output"][2:], result]})
 
-    assert episode(gateway).turns[1].shown == (0, 1, 2)
+    assert gateway.episode().turns[1].shown == (0, 1, 2)
 
 
 def test_what_is_remembered_is_added_where_the_format_has_it(upstream: Start) -> None:
-    pytest.importorskip("igraph")
-    gateway = upstream(
-        Reply(MESSAGE),
-        Reply(MESSAGE),
-        Reply(RESPONSE),
-        memories=["skillgraph"],
-        assignments=("memory.skillgraph.embedder=hash",),
-    )
+    gateway = upstream(Reply(MESSAGE), Reply(MESSAGE), Reply(RESPONSE), memories=[EARS])
     fact = {"model": "served", "max_tokens": 9, "messages": [{"role": "user", "content": "I live in Berlin."}]}
-    httpx.post(f"{gateway.url}/s/one/v1/messages?user=ada", json=fact)
-    until(lambda: httpx.get(f"{gateway.url}/memory?user=ada").json()["items"])
+    CLIENT.post(f"{gateway.url}/s/one/v1/messages?user=ada", json=fact)
+    until(lambda: gateway.remembered("ada"))
 
-    ask = {
-        **fact,
-        "system": [{"type": "text", "text": "Be brief."}],
-        "messages": [{"role": "user", "content": "Where do I live?"}],
-    }
-    httpx.post(f"{gateway.url}/s/two/v1/messages?user=ada", json=ask)
-    httpx.post(f"{gateway.url}/s/three/v1/responses?user=ada", json={"model": "served", "input": "Where do I live?"})
+    ask = {**fact, "system": [{"type": "text", "text": "Be brief."}], "messages": HELLO}
+    CLIENT.post(f"{gateway.url}/s/two/v1/messages?user=ada", json=ask)
+    CLIENT.post(f"{gateway.url}/s/three/v1/responses?user=ada", json={"model": "served", "input": "Where do I live?"})
 
     by_messages, by_responses = gateway.asked[1:]
     assert by_messages["system"][0] == {"type": "text", "text": "Be brief."}
@@ -251,23 +213,15 @@ def test_what_is_remembered_is_added_where_the_format_has_it(upstream: Start) ->
     assert gateway.server.paths[-2:] == ["messages", "responses"], "the user is the gateway's business"
 
 
-def test_the_server_is_asked_once_and_others_are_translated(upstream: Start) -> None:
-    gateway = upstream(completion("fine"), apis=("messages",))
+def test_another_protocol_than_the_servers_is_translated_and_token_ids_are_asked_for(upstream: Start) -> None:
+    token = {"token_ids": [5], "logprobs": {"content": [{"token": "a", "logprob": -0.5, "bytes": [97]}]}}
+    gateway = upstream(completion("fine", **token), owner="vllm", apis=("messages",))
 
     answer = post(gateway, "responses", {"model": "served", "input": "hi"})
 
-    assert gateway.server.paths[-1] == "chat/completions"
+    assert gateway.server.paths == ["chat/completions"]
     assert answer.json()["output"][0]["content"][0]["text"] == "fine"
-
-
-def test_a_server_that_gives_token_ids_is_asked_for_them(upstream: Start) -> None:
-    token = {"token_ids": [5], "logprobs": {"content": [{"token": "a", "logprob": -0.5, "bytes": [97]}]}}
-    gateway = upstream(completion("fine", **token), owner="vllm")
-
-    post(gateway, "responses", {"model": "served", "input": "hi"})
-
-    assert gateway.server.paths[-1] == "chat/completions"
-    assert episode(gateway).turns[0].token_ids == (5,)
+    assert gateway.episode().turns[0].token_ids == (5,)
 
 
 def test_the_key_goes_into_the_header_that_the_server_reads(upstream: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,13 +235,3 @@ def test_the_key_goes_into_the_header_that_the_server_reads(upstream: Start, mon
     headers = gateway.server.headers[-1]
     assert headers["x-api-key"] == "sk-secret-key-of-a-server"
     assert "authorization" not in headers
-
-
-def test_the_official_client_reads_a_stream(upstream: Start) -> None:
-    gateway = upstream(response_stream())
-    client = openai.OpenAI(base_url=gateway.session("tea"), api_key="none", max_retries=0)
-
-    *_, last = client.responses.create(model="served", input="Rome?", stream=True)
-
-    assert last.type == "response.completed"
-    assert last.response.output_text == "Sunny."

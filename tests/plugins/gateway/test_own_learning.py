@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 from command_line import Agentfw
 
 from agentfw import Message, Request, Task
-from agentfw.runs import LiveRun, read_sessions
+from agentfw.runs import LiveRun
 from agentfw_plugins.gateway.learning.learning import Learning
 from agentfw_plugins.gateway.learning.making import Look
 from agentfw_plugins.gateway.learning.own_versions import AT_ONCE, can_show, chosen, mark_better
@@ -25,7 +24,6 @@ from agentfw_plugins.gateway.learning.trainer import attempt
 from agentfw_plugins.gateway.learning.version_file import Removal, State, Version, VersionFile, Wished
 from agentfw_plugins.gateway.live import opened
 
-from . import killing
 from .tasting import Tasting
 from .test_learning import by_nothing
 
@@ -142,6 +140,9 @@ def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_long
             assert names[FEW[0]].endswith("+Zo%C3%AB%2F..%2Fx%0A%2B%25")
             assert {one.name for one in (gateway.file.folder / "versions").iterdir()} == {"00001", "00002", "00003"}
 
+        live, learning = gateway.opened(live.folder.path.name)
+        async with live:
+            await learning.ready()
             heard = await gateway.talk(live, [*MANY, *FEW, "new"], 12)
             for user, answers in heard.items():
                 assert {version for version, _ in answers} == {names.get(user, "v1")}
@@ -169,42 +170,23 @@ def test_who_likes_the_opposite_of_the_others_gets_a_version_until_it_is_no_long
     assert gateway.file.read().served == 4, "those who have their own teach the others nothing"
 
 
-@pytest.mark.nightly
-def test_over_http_each_answer_names_the_version_that_its_user_gets_also_after_a_kill(tmp_path: Path) -> None:
-    (tmp_path / "spec.toml").write_text(SPEC)
-    options = ["--policy", str(TASTING), "--learn", "--learn-own", "--canary", "0", "--learn-every", "150"]
-    process, url, run = killing.start(tmp_path / "runs", *options, "--learn-spec", str(tmp_path / "spec.toml"))
-    number, end = 0, time.monotonic() + 600
+@pytest.mark.slow
+def test_a_version_that_is_not_better_is_not_served(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path)
 
-    def ask(user: str, rate: bool) -> str:
-        """Returns the version that answers."""
-        nonlocal number
-        number += 1
-        body = {"model": "agentfw", "user": user, "messages": [{"role": "user", "content": f"Is it {number}?"}]}
-        answer = httpx.post(f"{url}/s/c{number}/v1/chat/completions", json=body, timeout=120).raise_for_status()
-        liked = (answer.json()["choices"][0]["message"]["content"] == "no") == (user in FEW)
-        if rate:
-            thumb = {"value": "up" if liked else "down", "user": user}
-            httpx.post(f"{url}/s/c{number}/feedback", json=thumb, timeout=120).raise_for_status()
-        return str(answer.headers["x-agentfw-version"])
+    async def disagreed() -> tuple[State, str]:
+        live, learning = gateway.opened()
+        learning.start(Wished(every=40, share=0.0), tmp_path / "spec.toml")
+        async with live:
+            await learning.ready()
+            await gateway.talk(live, ["ada", "mia"], 30)
+            state = await gateway.train(learning)
+            return state, (await gateway.talk(live, ["ada"], 1))["ada"][0][0]
 
-    try:
-        for user in ["ada", "bob", "mia"] * 50:
-            assert ask(user, rate=True) == "v0"
-        while (version := ask("mia", rate=False)) in ("v0", "v1"):
-            assert time.monotonic() < end, VersionFile(run).read().said
-            time.sleep(0.5)
-        assert version == "v2+mia"
-        assert ask("ada", rate=False) == "v1"
-        process.kill()
-        process.communicate()
-        process, url, _ = killing.start(tmp_path / "runs", "--resume", str(run))
-        assert [ask(user, rate=False) for user in ("ada", "mia", "")] == ["v1", "v2+mia", "v1"]
-        kept = {one.task.user: one.turns[0].version for one in read_sessions(run)}
-        assert (kept["ada"], kept["mia"]) == ("v1", "v2+mia")
-    finally:
-        process.kill()
-        process.communicate()
+    state, version = asyncio.run(disagreed())
+
+    assert [(one.outcome, one.adapter) for one in state.versions] == [("rejected", "")], state.said
+    assert version == "v0"
 
 
 @pytest.mark.slow

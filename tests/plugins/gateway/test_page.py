@@ -12,15 +12,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from chat_server import completion
+from waiting import until
 
 from agentfw import Generation, Intervention, Moment, Policy, Request
 from agentfw.runs import RunFolder, read_sessions
 from agentfw_plugins.gateway.live import Limits
 
-from .conftest import Serve, Served
+from .conftest import CLIENT, EARS, Serve, Served
+from .test_memory import told
 from .test_sessions import ask, body
+from .upstream import passing
 
 SERVER = Path(__file__).parents[1] / "tools" / "mcp_servers" / "tools.py"
 MARKUP = '<script>window.taken=1</script><img src=x onerror="window.taken=1">'
@@ -131,15 +134,34 @@ def test_a_person_talks_reads_and_rates_and_it_is_on_disk(serve: Serve, chromium
     assert foreign(browser, gateway) == []
 
 
+ANSWER = """two.
+
+# Two teas
+
+- **Assam**, strong
+- *Darjeeling*, light
+
+| tea | minutes |
+| --- | ---: |
+| Assam | 4\\|5 |
+
+```python
+print("<b>4 minutes</b>")
+```
+`kettle` at 2 * 3 * 4 o'clock"""
+
+
 @pytest.mark.slow
-def test_words_are_shown_as_they_come(serve: Serve, chromium: Browsers) -> None:
+def test_words_are_shown_as_they_come_and_markdown_as_such_which_never_becomes_markup(
+    serve: Serve, chromium: Browsers
+) -> None:
     class InTwoPieces(Policy):
         async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
             tell("One, ")
             self.loop, self.goes_on = asyncio.get_running_loop(), asyncio.Event()
             await self.goes_on.wait()
-            tell("two.")
-            return Generation("One, two.")
+            tell(ANSWER)
+            return Generation(f"One, {ANSWER}")
 
     gateway, policy = serve(), InTwoPieces()
     gateway.live.assembly.policy.inside = policy
@@ -156,34 +178,71 @@ def test_words_are_shown_as_they_come(serve: Serve, chromium: Browsers) -> None:
     browser.wait("window.begun")
     offered, kept = browser.evaluate("element('send').textContent"), browser.evaluate(said)
     policy.loop.call_soon_threadsafe(policy.goes_on.set)
-    browser.wait(f"!working && {said} === 'One, two.'")
+    browser.wait("!working && document.querySelector('.assistant .words ul')")
 
+    def texts(selector: str) -> Any:
+        found = f"document.querySelectorAll('.assistant .words {selector}')"
+        return browser.evaluate(f"[...{found}].map((one) => one.textContent)")
+
+    assert texts(".heading") == ["Two teas"]
+    assert texts("li") == ["Assam, strong", "Darjeeling, light"]
+    assert texts("strong") == ["Assam"]
+    assert texts("em") == ["Darjeeling"]
+    assert texts("pre code") == ['print("<b>4 minutes</b>")']
+    assert texts("p code") == ["kettle"]
+    assert texts("p:last-child") == ["kettle at 2 * 3 * 4 o'clock"]
+    assert [texts(f"tr:nth-child({row}) > *") for row in (1, 2)] == [["tea", "minutes"], ["Assam", "4|5"]]
+    assert texts("b") == []
+    assert foreign(browser, gateway) == []
     assert offered == "Stop"
     assert kept == "One, "
 
 
 @pytest.mark.slow
-def test_what_was_remembered_of_a_user_is_shown_and_the_page_fits_a_narrow_screen(
-    serve: Serve, chromium: Browsers
+def test_what_was_remembered_and_spent_is_shown_and_can_be_changed_also_on_a_narrow_screen(
+    tmp_path: Path, chromium: Browsers
 ) -> None:
-    pytest.importorskip("igraph")
-    gateway = serve(memories=["skillgraph"])
-    wish = "a quiet table by the window"
-    for name in ("first", "again"):
-        ask(gateway.session(name), body("Book a table for dinner, please.", user="ada"))
-        httpx.post(f"{gateway.url}/s/{name}/feedback", json={"value": -1, "words": f"I prefer {wish}.", "turn": 0})
-        if name == "first":
-            httpx.post(f"{gateway.url}/s/{name}/end")
-    browser = chromium()
-    browser.size(350, 700)
+    settings = ("policy.price.prompt=100", "policy.price.sampled=100")
+    with passing(tmp_path, completion("fine"), memories=[EARS], assignments=settings) as gateway:
+        told(gateway, "I have a dog called Rex.", "ada")
+        told(gateway, "I live in Rome.", "ada")
+        ask(gateway.session("again"), body("Where do I live?", user="ada", model="served"))
+        ask(gateway.session("bobs"), body("Hello.", user="bob", model="served"))
+        until(lambda: len(gateway.remembered("ada")) == 3)
+        browser = chromium()
+        browser.size(350, 700)
+        browser.open(f"{gateway.url}/#again")
+        browser.wait("shown")
+        recalled = browser.evaluate("document.querySelector('.remembered').innerText")
+        width = browser.evaluate("document.documentElement.scrollWidth")
 
-    browser.open(f"{gateway.url}/#again")
-    browser.wait("shown")
+        browser.evaluate("element('usage').click()")
+        browser.wait("element('spent').open && element('sums').querySelector('table')")
+        by_model = browser.evaluate("element('sums').innerText")
+        browser.evaluate("element('by').value = 'user'; element('by').onchange()")
+        browser.wait("element('sums').innerText.includes('bob')")
+        browser.evaluate("element('user').value = 'bob'; element('by').onchange()")
+        browser.wait("!element('sums').innerText.includes('ada')")
 
-    assert wish in browser.evaluate("document.querySelector('.remembered').innerText")
-    assert "score 0." in browser.evaluate("document.querySelector('.remembered small').textContent")
-    assert browser.evaluate("document.documentElement.scrollWidth") == 350
-    assert foreign(browser, gateway) == []
+        def click_at_an_item(name: str) -> None:
+            buttons = "[...element('items').children[0].querySelectorAll('button')]"
+            browser.evaluate(f"{buttons}.find((one) => one.textContent === '{name}').click()")
+
+        browser.evaluate("keep('user', 'ada'); element('user').value = 'ada'; element('memory').click()")
+        browser.wait("element('items').children.length === 3")
+        click_at_an_item("Delete")
+        browser.wait("element('items').children.length === 2")
+        click_at_an_item("Correct")
+        browser.evaluate("document.querySelector('#items textarea').value = 'I have a cat.'")
+        click_at_an_item("Save")
+        browser.wait("element('items').innerText.includes('cat')")
+
+        assert "I live in Rome." in recalled
+        assert width == 350
+        assert "served" in by_model
+        assert "0.0056" in by_model
+        assert gateway.remembered("ada") == ["I have a dog called Rex.", "I have a cat."]
+        assert foreign(browser, gateway) == []
 
 
 @pytest.mark.slow
@@ -200,17 +259,14 @@ def test_the_page_asks_for_the_key_and_forgets_it_with_the_tab(serve: Serve, chr
     say(browser, "hello", "You said: hello")
 
     assert browser.evaluate("JSON.stringify(localStorage) + document.cookie") == "{}"
-    assert httpx.get(f"{gateway.url}/sessions").status_code == 401
-    written = [path.read_bytes() for path in gateway.live.folder.path.rglob("*") if path.is_file()]
-    assert any(b"You said" in content for content in written)
-    assert not any(key.encode() in content for content in written)
+    assert CLIENT.get(f"{gateway.url}/sessions").status_code == 401
 
 
 # -- what it reads -----------------------------------------------------------------------------------------------------
 
 
 def test_the_page_allows_its_own_script_and_nothing_else(gateway: Served) -> None:
-    answer = httpx.get(f"{gateway.url}/")
+    answer = CLIENT.get(f"{gateway.url}/")
 
     policy = answer.headers["content-security-policy"]
     for element in ("script", "style"):
@@ -221,7 +277,7 @@ def test_the_page_allows_its_own_script_and_nothing_else(gateway: Served) -> Non
     assert not re.search(
         r"""(src|href)=["'](?!data:|view/)|innerHTML|insertAdjacentHTML|document\.write""", answer.text
     )
-    assert httpx.get(f"{gateway.url}/", headers={"host": "evil.example"}).status_code == 403
+    assert CLIENT.get(f"{gateway.url}/", headers={"host": "evil.example"}).status_code == 403
 
 
 def test_sessions_of_an_earlier_process_are_listed_and_read_with_their_rewards(serve: Serve) -> None:
@@ -231,14 +287,14 @@ def test_sessions_of_an_earlier_process_are_listed_and_read_with_their_rewards(s
     with served(runs, policy="scripted", assignments=[f"policy.rule={rule.__module__}:rule"]) as first:
         for name in ("ended", "other"):
             ask(first.session(name), body(f"hello from {name}"))
-        httpx.post(f"{first.url}/s/ended/feedback", json={"value": 0.5, "turn": 0})
-        httpx.post(f"{first.url}/s/ended/end")
+        CLIENT.post(f"{first.url}/s/ended/feedback", json={"value": 0.5, "turn": 0})
+        CLIENT.post(f"{first.url}/s/ended/end")
         run = first.live.folder.path.name
 
     with served(runs, resume=run) as again:
-        listed = httpx.get(f"{again.url}/sessions").json()
-        older = httpx.get(f"{again.url}/sessions?before=1").json()
-        read = httpx.get(f"{again.url}/s/ended").json()
+        listed = CLIENT.get(f"{again.url}/sessions").json()
+        older = CLIENT.get(f"{again.url}/sessions?before=1").json()
+        read = CLIENT.get(f"{again.url}/s/ended").json()
 
     assert [(one["session"], one["begins"], one["finish"]) for one in listed["sessions"]] == [
         ("other", "hello from other", "closed"),
@@ -256,65 +312,11 @@ def test_an_answer_that_came_back_is_told_from_one_that_was_edited(gateway: Serv
     ask(url, body("one", first, "two"))
     ask(url, body("one", {"role": "assistant", "content": "Never said."}, "three"))
 
-    messages = httpx.get(f"{gateway.url}/s/edited").json()["messages"]
+    messages = CLIENT.get(f"{gateway.url}/s/edited").json()["messages"]
 
     assert [(one["content"], one["answer"]) for one in messages if one["role"] == "assistant"] == [
         (first["content"], 0),
         ("Never said.", None),
     ]
-
-
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [("/s/nobody", 404), ("/s/..%2f..%2fetc", 404), ("/sessions?before=-1", 400), ("/sessions?before=١", 400)],
-)
-def test_what_is_not_there_is_an_error(gateway: Served, path: str, status: int) -> None:
-    assert httpx.get(f"{gateway.url}{path}").status_code == status
-
-
-ANSWER = """# Two teas
-
-- **Assam**, strong
-- *Darjeeling*, light
-
-| tea | minutes |
-| --- | ---: |
-| Assam | 4\\|5 |
-
-```python
-print("<b>4 minutes</b>")
-```
-`kettle` at 2 * 3 * 4 o'clock"""
-
-
-def answers_in_markdown(moment: Moment) -> Iterator[str]:
-    """Says the same each time."""
-    yield ANSWER
-
-
-@pytest.mark.slow
-def test_markdown_is_shown_as_such_and_never_becomes_markup(serve: Serve, chromium: Browsers) -> None:
-    gateway = serve(policy="scripted", assignments=[f"policy.rule={__name__}:answers_in_markdown"])
-    browser = chromium()
-    browser.open(f"{gateway.url}/")
-    browser.wait("element('list').textContent.includes('no session')")
-
-    browser.evaluate("element('say').focus()")
-    browser.type("Which tea?")
-    browser.press("Enter")
-    browser.wait("!working && shown && document.querySelector('.assistant .words ul')")
-
-    def texts(selector: str) -> Any:
-        found = f"document.querySelectorAll('.assistant .words {selector}')"
-        return browser.evaluate(f"[...{found}].map((one) => one.textContent)")
-
-    assert texts(".heading") == ["Two teas"]
-    assert texts("li") == ["Assam, strong", "Darjeeling, light"]
-    assert texts("strong") == ["Assam"]
-    assert texts("em") == ["Darjeeling"]
-    assert texts("pre code") == ['print("<b>4 minutes</b>")']
-    assert texts("p code") == ["kettle"]
-    assert texts("p:last-child") == ["kettle at 2 * 3 * 4 o'clock"]
-    assert [texts(f"tr:nth-child({row}) > *") for row in (1, 2)] == [["tea", "minutes"], ["Assam", "4|5"]]
-    assert texts("b") == []
-    assert foreign(browser, gateway) == []
+    assert CLIENT.get(f"{gateway.url}/s/nobody").status_code == 404
+    assert CLIENT.get(f"{gateway.url}/sessions?before=-1").status_code == 400

@@ -16,8 +16,7 @@ from agentfw_plugins.gateway.profiles import Sent, Told, told_by, typed
 from agentfw_plugins.protocols import Body, protocols
 from agentfw_plugins.protocols.chat import recorded
 
-from .conftest import EARS, Serve, Served
-from .test_memory import of
+from .conftest import CLIENT, EARS, Serve, Served
 
 RECORDED = {
     file.stem: json.loads(file.read_text("utf-8")) for file in Path(__file__).parent.glob("recorded_agents/*.json")
@@ -44,7 +43,7 @@ def claude(text: str, *, session: str = "5e61f47a-09ff", account: str = "", more
 
 def sent(gateway: Served, body: dict[str, Any], session: str = "5e61f47a-09ff") -> httpx.Response:
     headers = {"user-agent": "claude-cli/2.1.197 (external, cli)", "x-claude-code-session-id": session}
-    return httpx.post(f"{gateway.url}/v1/messages", json=body, headers=headers)
+    return CLIENT.post(f"{gateway.url}/v1/messages", json=body, headers=headers)
 
 
 @pytest.mark.parametrize("program", sorted(RECORDED))
@@ -62,20 +61,20 @@ def test_recorded_requests_of_programs_are_understood(program: str) -> None:
 def test_a_person_is_remembered_in_the_next_session_of_their_agent_and_by_their_other_agents(serve: Serve) -> None:
     gateway = serve(Limits(default_user="me"), memories=[EARS])
     first = sent(gateway, claude("I live in Ghent."))
-    until(lambda: of(gateway, "me"))
+    until(lambda: gateway.remembered("me"))
 
     second = sent(gateway, claude("Where do I live?", session="77-88"), "77-88")
     codex = {"input": [{"role": "user", "content": "And now?"}], "model": "agentfw"}
-    other = httpx.post(
+    other = CLIENT.post(
         f"{gateway.url}/v1/responses", json=codex, headers={"originator": "codex_cli", "session-id": "9"}
     )
 
     names = ["claude-code-5e61f47a-09ff", "claude-code-77-88", "codex-9"]
     assert [one.headers["x-agentfw-session"] for one in (first, second, other)] == names
-    sessions = [httpx.get(f"{gateway.url}/s/{name}").json() for name in names[1:]]
+    sessions = [CLIENT.get(f"{gateway.url}/s/{name}").json() for name in names[1:]]
     assert all("I live in Ghent." in [each["text"] for each in one["recalled"]] for one in sessions)
-    until(lambda: len(of(gateway, "me")) == 3)
-    assert "Madrid" not in json.dumps(of(gateway, "me"))
+    until(lambda: len(gateway.remembered("me")) == 3)
+    assert "Madrid" not in str(gateway.remembered("me"))
 
 
 def test_parts_are_heard_apart_and_nothing_of_side_work(serve: Serve) -> None:
@@ -84,23 +83,11 @@ def test_parts_are_heard_apart_and_nothing_of_side_work(serve: Serve) -> None:
     sent(gateway, claude("I live in Ghent.", more="My password is hunter2, and I like tea."))
     sent(gateway, claude("Generate a concise title for this: I live in Rome."))
     sent(gateway, claude("I like salt."))
-    until(lambda: len(of(gateway, "me")) == 3)
+    until(lambda: len(gateway.remembered("me")) == 3)
 
-    texts = [one["text"] for one in of(gateway, "me")]
-    assert texts == ["I like salt.", "My password is [masked: password], and I like tea.", "I live in Ghent."]
-    assert 'agentfw_masked_total{kind="password"} 1.0' in httpx.get(f"{gateway.url}/metrics").text
-
-
-def test_thousands_of_accounts_of_one_device_are_kept_apart() -> None:
-    headers = {"user-agent": "claude-cli/2.1.197"}
-
-    users = set[str]()
-    for number in range(1_000):
-        body = claude("Hello.", account=f"account-{number}")
-        asked = recorded(protocols()["messages"], Body(body))
-        users.add(told_by(Sent(headers, body, asked)).user)
-
-    assert len(users) == 1_000
+    texts = gateway.remembered("me")
+    assert texts == ["I live in Ghent.", "My password is [masked: password], and I like tea.", "I like salt."]
+    assert 'agentfw_masked_total{kind="password"} 1.0' in CLIENT.get(f"{gateway.url}/metrics").text
 
 
 @pytest.mark.parametrize("given", ['{"device_id": 5', "{}", '["a"]', "user_x", "x" * 200, '{"device_id": {"a": 1}}'])
@@ -111,7 +98,7 @@ def test_ids_that_cannot_be_read_name_nobody_else(serve: Serve, given: str) -> N
     assert answer.status_code == 200, answer.text
     name = answer.headers["x-agentfw-session"]
     assert re.fullmatch(r"claude-code-[0-9a-f]+", name)
-    session = httpx.get(f"{gateway.url}/s/{name}").json()
+    session = CLIENT.get(f"{gateway.url}/s/{name}").json()
     assert session["user"] in ("", "device-{'a': 1}")
     assert session["recalled"] == []
 
@@ -128,7 +115,6 @@ def test_a_session_of_another_user_is_not_taken_over_because_a_program_names_it(
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("Hello.", "Hello."),
         ("I like <b>green</b> tea.", "I like <b>green</b> tea."),
         ("<context>\nI live in Rome.\n</context>\nFix it.", "Fix it."),
         ("<env>a<env>b</env>I live in Rome.</env> Fix it.", "Fix it."),

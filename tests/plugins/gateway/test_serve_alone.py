@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from chat_server import Reply, completion, refusal, serving
 from command_line import Agentfw
 from waiting import until
 
 from agentfw import train
+
+from .conftest import CLIENT
 
 pytest.importorskip("snowballstemmer")
 openai = pytest.importorskip("openai")
@@ -43,6 +44,12 @@ class Alone:
         self.url = self.lines[0].split()[0]
         self.base_url = self.lines[1].partition("=")[2]
 
+    def say(self, *said: str | dict[str, str], key: str = "none", headers: Any = None, **more: Any) -> Any:
+        """Ask for an answer with OpenAI's own client. Texts are the user's."""
+        messages: Any = [{"role": "user", "content": one} if isinstance(one, str) else one for one in said]
+        client = openai.OpenAI(base_url=self.base_url, api_key=key, max_retries=0, default_headers=headers)
+        return client.chat.completions.with_raw_response.create(**{"model": "served", "messages": messages, **more})
+
     @property
     def told(self) -> str:
         """Everything that it says at its start: the last line says how to stop it."""
@@ -53,7 +60,7 @@ class Alone:
         """What is kept of a user, once it has heard what was said so far."""
 
         def heard() -> Any:
-            answer = httpx.get(f"{self.url}/memory", params={"user": user}, timeout=60).raise_for_status().json()
+            answer = CLIENT.get(f"{self.url}/memory", params={"user": user}).raise_for_status().json()
             return None if answer["waiting"] else answer
 
         return [item["text"] for item in until(heard)["items"]]
@@ -98,7 +105,8 @@ def refused(agentfw: Agentfw, monkeypatch: pytest.MonkeyPatch) -> Refused:
     return start
 
 
-CARD = [{"role": "user", "content": "My card is 4111 1111 1111 1111. I live in Ghent."}]
+CARD = "My card is 4111 1111 1111 1111. I live in Ghent."
+NOTED = {"role": "assistant", "content": "Noted."}
 
 
 def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers_and_masks_if_it_is_told_to(
@@ -107,24 +115,19 @@ def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers_a
     with serving(completion("Noted.")) as (address, server):
         environment = {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "sk-provider"}
         with started(tmp_path, **environment) as gateway:
-            client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
-            said = [{"role": "user", "content": "I live in Rome."}]
-            first = client.chat.completions.with_raw_response.create(model="served", messages=said)
+            first = gateway.say("I live in Rome.")
             assert gateway.remembered("you")
             begun, line = gateway.told, gateway.lines[0]
         with started(tmp_path, **environment) as gateway:
-            client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
-            said += [{"role": "assistant", "content": "Noted."}, {"role": "user", "content": "Where do I live?"}]
-            second = client.chat.completions.with_raw_response.create(model="served", messages=said)
-            client.chat.completions.create(model="served", messages=[{"role": "user", "content": "Where do I live?"}])
+            second = gateway.say("I live in Rome.", NOTED, "Where do I live?")
+            gateway.say("Where do I live?")
             again = gateway.told
         shown = str(server.bodies[-1]["messages"][0])
         with started(tmp_path, "--new", "--mask", **environment) as gateway:
             anew = gateway.told
-            client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
-            client.chat.completions.create(model="served", messages=CARD)
+            gateway.say(CARD)
             kept = gateway.remembered("you")
-            figures = httpx.get(f"{gateway.url}/metrics").text
+            figures = CLIENT.get(f"{gateway.url}/metrics").text
             gateway.process.send_signal(signal.SIGINT)
             code = gateway.process.wait(PATIENCE)
 
@@ -138,7 +141,7 @@ def test_it_finds_the_provider_and_goes_on_after_a_kill_with_what_it_remembers_a
     assert "memory: 1 user, 1 item" in anew
     assert "record: 0 sessions," in anew
     assert (code, "1 session kept in runs/" in gateway.told) == (0, True)
-    assert server.bodies[-1]["messages"][-1] == CARD[0], "the model reads it"
+    assert server.bodies[-1]["messages"][-1]["content"] == CARD, "the model reads it"
     assert "I live in Ghent." in kept
     assert not any("4111" in text for text in kept)
     assert 'agentfw_masked_total{kind="card"} 1.0' in figures
@@ -153,19 +156,16 @@ def test_a_session_that_is_rated_and_ended_is_remembered_as_it_was_said(agentfw:
         return answer.out + answer.err
 
     with serving(completion("Noted.")) as (address, _), started(tmp_path, OPENAI_BASE_URL=address) as gateway:
-        client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
-        said = [{"role": "user", "content": "I only drink rooibos tea."}]
-        answer = client.chat.completions.with_raw_response.create(model="served", messages=said)
+        answer = gateway.say("I only drink rooibos tea.")
         session, url = answer.headers["x-agentfw-session"], ("--url", gateway.url)
         heard = gateway.remembered("you")
         going, refused_report = typed("runs", "list"), typed("report", "last")
         slips = typed("feedback", session, "god", *url), typed("feedback", "tea", "good", *url)
         typed("feedback", session, "good", "--words", "Keep it brief from now on.", "--end", *url)
-        kept = httpx.get(f"{gateway.url}/memory").json()
-        until(lambda: session in httpx.get(f"{gateway.url}/view/").text)
-        page = httpx.get(gateway.url).text
-        said = [{"role": "user", "content": "Which tea, and how do I make it? Keep it brief from now on."}]
-        later = client.chat.completions.with_raw_response.create(model="served", messages=said)
+        kept = CLIENT.get(f"{gateway.url}/memory").json()
+        until(lambda: session in CLIENT.get(f"{gateway.url}/view/").text)
+        page = CLIENT.get(gateway.url).text
+        later = gateway.say("Which tea, and how do I make it? Keep it brief from now on.")
         typed("feedback", later.headers["x-agentfw-session"], "--end", *url)
         ended = typed("runs", "show", "last")
 
@@ -212,13 +212,10 @@ def test_without_a_key_of_its_own_it_passes_on_the_programs(tmp_path: Path) -> N
     ):
         environment = {"OPENAI_BASE_URL": address, "ANTHROPIC_BASE_URL": other.removesuffix("/v1")}
         with started(tmp_path, "--memory", "none", **environment) as gateway:
-            said = [{"role": "user", "content": "hello"}]
-            openai.OpenAI(base_url=gateway.base_url, api_key="sk-of-ada-which-is-right").chat.completions.create(
-                model="served", messages=said
-            )
-            wrong = openai.OpenAI(base_url=gateway.base_url, api_key="sk-of-eve-which-is-wrong", max_retries=0)
+            said: Any = [{"role": "user", "content": "hello"}]
+            gateway.say("hello", key="sk-of-ada-which-is-right")
             with pytest.raises(openai.AuthenticationError):
-                wrong.chat.completions.create(model="served", messages=said, max_tokens=1)
+                gateway.say("hello", key="sk-of-eve-which-is-wrong", max_tokens=1)
             anthropic.Anthropic(base_url=gateway.url, auth_token="oauth-of-ada-which-is-right").messages.create(
                 model="claude", messages=said, max_tokens=9, extra_headers={"anthropic-beta": "oauth-2025-04-20"}
             )
@@ -242,11 +239,9 @@ def test_with_keys_of_its_own_a_program_sends_both(tmp_path: Path) -> None:
         environment = {"OPENAI_BASE_URL": address, "AGENTFW_KEY": "key-of-the-gateway"}
         with started(tmp_path, "--memory", "none", "--upstream-key", "client", **environment) as gateway:
             both = {"x-agentfw-key": "key-of-the-gateway"}
-            client = openai.OpenAI(base_url=gateway.base_url, api_key="sk-of-ada-which-is-right", default_headers=both)
-            client.chat.completions.create(model="served", messages=[{"role": "user", "content": "hello"}])
-            alone = openai.OpenAI(base_url=gateway.base_url, api_key="key-of-the-gateway", max_retries=0)
+            gateway.say("hello", key="sk-of-ada-which-is-right", headers=both)
             with pytest.raises(openai.AuthenticationError, match="x-agentfw-key"):
-                alone.chat.completions.create(model="served", messages=[{"role": "user", "content": "hello"}])
+                gateway.say("hello", key="key-of-the-gateway")
 
     [headers] = server.headers
     assert headers["authorization"] == "Bearer sk-of-ada-which-is-right"
@@ -258,10 +253,8 @@ def test_a_model_is_served_by_its_name_whatever_provider_there_is(tmp_path: Path
     with started(
         tmp_path, "--model", str(small_model), "--memory", "none", OPENAI_BASE_URL="http://[::1]/v1"
     ) as gateway:
-        client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
-        names = [model.id for model in client.models.list()]
-        said = [{"role": "user", "content": "hello"}]
-        answer = client.chat.completions.create(model=small_model.name, messages=said, max_tokens=4)
+        answer = gateway.say("hello", model=small_model.name, max_tokens=4).parse()
+        names = CLIENT.get(f"{gateway.url}/v1/models").text
 
     assert small_model.name in names
     assert answer.usage.completion_tokens
@@ -281,10 +274,8 @@ def test_a_trained_model_is_told_with_its_run_and_version_and_each_answer_names_
         runs=tmp_path / "runs",
     )
     with started(tmp_path, "--policy", "last", "--memory", "none") as gateway:
-        client, line = openai.OpenAI(base_url=gateway.base_url, api_key="none"), gateway.lines[0]
-        said = [{"role": "user", "content": "hello"}]
-        ask = client.chat.completions.with_raw_response.create
-        whole, streamed = (ask(model="agentfw", messages=said, max_tokens=4, stream=one) for one in (False, True))
+        line = gateway.lines[0]
+        whole, streamed = (gateway.say("hello", model="agentfw", max_tokens=4, stream=one) for one in (False, True))
 
     version = whole.headers["x-agentfw-version"]
     assert version.endswith("@1")
@@ -301,6 +292,11 @@ def test_a_trained_model_is_told_with_its_run_and_version_and_each_answer_names_
         ((), {"OPENAI_BASE_URL": "https://your-provider.example/v1"}, "is a placeholder"),
         (("--port", "8765"), {"OPENAI_BASE_URL": "http://127.0.0.1:8765/v1"}, "is the address of this gateway itself"),
         (("--host", "0.0.0.0"), {"OPENAI_BASE_URL": "http://[::1]/v1", "AGENTFW_KEY": "secret"}, "is easy to guess"),
+        (
+            ("--remember", "model"),
+            {"OPENAI_BASE_URL": "http://[::1]/v1"},
+            "needs the memory skillgraph, and a provider",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_with_what_to_do(
@@ -321,9 +317,8 @@ def test_the_providers_model_writes_down_what_users_say_and_its_tokens_are_recor
     with serving(answer) as (address, server):
         environment = {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "sk-provider"}
         with started(tmp_path, "--remember", "model", **environment) as gateway:
-            client = openai.OpenAI(base_url=gateway.base_url, api_key="none")
             for text in ("so I moved to Rome last week", "And now something else."):
-                client.chat.completions.create(model="other", messages=[{"role": "user", "content": text}])
+                gateway.say(text, model="other")
             remembered, told = gateway.remembered("you"), gateway.told
             record = next((tmp_path / "runs").glob("*/heard.jsonl")).read_text()
         spent = agentfw("serve", "usage", "--json").json
@@ -335,11 +330,3 @@ def test_the_providers_model_writes_down_what_users_say_and_its_tokens_are_recor
     assert took == [{"writer_tokens": 14}, {"writer_tokens": 14, "writer_problems": 1}]  # nobody spoke of Rome again
     assert {row["name"]: row["tokens"] for row in spent["rows"]}["served"] >= 28
     assert address in told
-
-
-def test_a_model_writes_only_where_there_is_one_that_can(refused: Refused) -> None:
-    without = refused("--remember", "model", "--memory", "none", OPENAI_BASE_URL="http://localhost:1/v1")
-    other = refused("--remember", "model", ANTHROPIC_BASE_URL="http://localhost:1")
-
-    assert "needs the memory skillgraph, and a provider with OpenAI's API" in without
-    assert "writer_url" in other

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from command_line import Agentfw
 
@@ -16,9 +13,6 @@ from agentfw.episode import Event
 from agentfw.errors import UsageError
 from agentfw.runs import read_sessions
 from agentfw.testing import fresh_host
-from agentfw_plugins.gateway.live import Limits
-
-from .conftest import served
 
 pytest.importorskip("sqlalchemy")
 
@@ -154,22 +148,14 @@ def test_sessions_are_deleted_by_user_key_and_age_but_not_in_the_middle_of_an_an
 
 
 @pytest.mark.nightly
-def test_what_people_say_to_two_gateways_trains_a_model(where: str, small_model: Path, tmp_path: Path) -> None:
-    replies = {"policy": "scripted", "assignments": ['policy.replies=["mint tea"]']}
-    with (
-        served(tmp_path / "a", Limits(shared=where), **replies) as a,
-        served(tmp_path / "b", Limits(shared=where), **replies) as b,
-    ):
-        for number in range(12):
-            one, other = (a, b) if number % 2 else (b, a)
-            messages = [{"role": "user", "content": f"Which tea at {number}?"}]
-            url = f"{one.session(f's{number}')}/chat/completions"
-            httpx.post(url, json={"model": "scripted", "messages": messages}, timeout=120).raise_for_status()
-            told = {"value": 1, "turn": 0}
-            httpx.post(f"{other.url}/s/s{number}/feedback", json=told, timeout=120).raise_for_status()
-    settings = ["--set", f"policy.model={small_model}", "--set", f"learner.model={small_model}"]
-    small = ["--set", "updates=1", "--set", "tasks=2", "--set", "evaluation.tasks=1", "--set", "sampling.max_tokens=4"]
-    command = [sys.executable, "-m", "agentfw", "train", "--from", where, "--runs", str(tmp_path / "runs"), "--json"]
+def test_what_gateways_have_recorded_trains_a_model(
+    store: SessionStore, where: str, agentfw: Agentfw, small_model: Path
+) -> None:
+    for number in range(12):
+        say(store, f"s{number}", liked=1.0)
+    words = ["updates=1", "tasks=2", "evaluation.tasks=1", "sampling.max_tokens=4"]
+    words += [f"{one}.model={small_model}" for one in ("policy", "learner")]
 
-    done = subprocess.run([*command, *settings, *small], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = agentfw("train", "--from", where, "--json", *(part for word in words for part in ("--set", word)))
+
+    assert done.code == 0, done.err

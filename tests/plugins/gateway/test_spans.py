@@ -10,11 +10,11 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from chat_server import completion, tool_call
 from view_pages import viewed
 
+from .conftest import CLIENT
 from .upstream import Passing, passing
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
@@ -42,7 +42,7 @@ def tracer(endpoint: str) -> Iterator[Tracer]:
 
 def ask(gateway: Passing, session: str, said: list[dict[str, Any]], **headers: str) -> dict[str, Any]:
     body = {"model": "served", "messages": said, "user": "ana", "tools": [WEATHER]}
-    answer = httpx.post(f"{gateway.url}/s/{session}/v1/chat/completions", json=body, headers=headers, timeout=60)
+    answer = CLIENT.post(f"{gateway.url}/s/{session}/v1/chat/completions", json=body, headers=headers)
     message: dict[str, Any] = answer.raise_for_status().json()["choices"][0]["message"]
     return message
 
@@ -79,7 +79,7 @@ def test_spans_of_an_agent_and_what_was_recorded_are_one_tree(gateway: Passing) 
         ask(gateway, "paris", [{"role": "user", "content": "Look it up"}], **{"x-claude-code-agent-id": "helper"})
 
     with viewed(gateway.live.folder.path.parent) as url:
-        page = httpx.get(f"{url}/episode/{gateway.live.folder.id}/00000-0", timeout=60).text
+        page = CLIENT.get(f"{url}/episode/{gateway.live.folder.id}/00000-0").text
     found = tree(page)
 
     assert found[0] == (0, "invoke_agent weather", "span")
@@ -92,35 +92,19 @@ def test_spans_of_an_agent_and_what_was_recorded_are_one_tree(gateway: Passing) 
     assert page.count("3 mm") == 2, "in the call, and hidden for the exact prompt"
 
 
-@pytest.mark.parametrize("sends_json", [False, True])
-def test_a_trace_belongs_to_the_session_that_one_of_its_spans_names(gateway: Passing, sends_json: bool) -> None:
-    from google.protobuf.json_format import MessageToDict
-    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-    memory, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(memory))
-    spans = provider.get_tracer("test")
-    with spans.start_as_current_span("agent", attributes={"session.id": "tea"}), spans.start_as_current_span(MARKUP):
-        ask(gateway, "tea", [{"role": "user", "content": "Which tea?"}])
-    for span in memory.get_finished_spans():  # the inner one alone first, which names no session
-        sent = encode_spans([span])
-        if sends_json:
-            told = MessageToDict(sent)
-            for one in told["resourceSpans"][0]["scopeSpans"][0]["spans"]:  # as OTLP has ids in JSON
-                one |= {"traceId": f"{span.context.trace_id:032x}", "spanId": f"{span.context.span_id:016x}"}
-                one |= {"parentSpanId": f"{span.parent.span_id:016x}"} if span.parent else {}
-            answer = httpx.post(f"{gateway.url}/v1/traces", json=told, timeout=60)
-        else:
-            headers = {"content-type": "application/x-protobuf"}
-            answer = httpx.post(
-                f"{gateway.url}/v1/traces", content=sent.SerializeToString(), headers=headers, timeout=60
-            )
-        assert answer.status_code == 200, answer.text
+def test_a_trace_belongs_to_the_session_that_one_of_its_spans_names(gateway: Passing) -> None:
+    inner: dict[str, Any] = {"name": MARKUP, "spanId": "0" * 15 + "2", "parentSpanId": "0" * 15 + "1"}
+    outer: dict[str, Any] = {"name": "agent", "spanId": "0" * 15 + "1"}
+    outer |= {"attributes": [{"key": "session.id", "value": {"stringValue": "tea"}}]}
+    begun = time.time_ns()
+    ask(gateway, "tea", [{"role": "user", "content": "Which tea?"}])
+    for span in (inner, outer):  # the inner one comes first, which names no session
+        times = {"startTimeUnixNano": str(begun), "endTimeUnixNano": str(time.time_ns())}
+        sent = {"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "a" * 32, **span, **times}]}]}]}
+        CLIENT.post(f"{gateway.url}/v1/traces", json=sent).raise_for_status()
 
     with viewed(gateway.live.folder.path.parent) as url:
-        page = httpx.get(f"{url}/episode/{gateway.live.folder.id}/00000-0", timeout=60).text
+        page = CLIENT.get(f"{url}/episode/{gateway.live.folder.id}/00000-0").text
 
     assert [row[::2] for row in tree(page)][:3] == [(0, "span"), (1, "span"), (2, "model call")]
     assert MARKUP not in page
@@ -136,7 +120,7 @@ def test_a_trace_belongs_to_the_session_that_one_of_its_spans_names(gateway: Pas
     ],
 )
 def test_what_is_no_span_is_refused(gateway: Passing, path: str, content: bytes, kind: str) -> None:
-    answer = httpx.post(f"{gateway.url}{path}", content=content, headers={"content-type": kind}, timeout=60)
+    answer = CLIENT.post(f"{gateway.url}{path}", content=content, headers={"content-type": kind})
 
     assert answer.status_code in (400, 404)
     assert not (gateway.live.folder.path / "spans").exists()

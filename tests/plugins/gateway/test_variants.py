@@ -11,9 +11,12 @@ import httpx
 import pytest
 from chat_server import completion
 from command_line import Agentfw
+from starlette.testclient import TestClient
 from waiting import until
 
+from agentfw import Host
 from agentfw.errors import UsageError
+from agentfw.runs import read_sessions
 from agentfw_plugins.gateway.variants import (
     CONTROL,
     Comparison,
@@ -24,15 +27,17 @@ from agentfw_plugins.gateway.variants import (
     read_variants,
     results,
 )
+from agentfw_plugins.view.app import Viewer
+from agentfw_plugins.view.index import Index
 
-from .conftest import Serve, Served
+from .conftest import CLIENT, EARS, Serve, Served
 from .test_sessions import body
 from .upstream import passing
 
 
 def ask(gateway: Served, user: str, session: str = "", said: str = "Which tea?") -> httpx.Response:
     address = gateway.session(session) if session else f"{gateway.url}/v1"
-    return httpx.post(f"{address}/chat/completions", json=body(said, user=user)).raise_for_status()
+    return CLIENT.post(f"{address}/chat/completions", json=body(said, user=user)).raise_for_status()
 
 
 def rated(count: int, liked: dict[str, float], *, users: int = 40, seed: int = 7) -> list[Rated]:
@@ -77,7 +82,7 @@ def test_a_prompt_reaches_the_server_of_those_who_get_it_and_the_conversation_go
 
         first = ask(gateway, "ada")
         messages = [*body("Which tea?")["messages"], {"role": "assistant", "content": "fine"}]
-        again = httpx.post(f"{gateway.url}/v1/chat/completions", json=body(*messages, "And now?", user="ada"))
+        again = CLIENT.post(f"{gateway.url}/v1/chat/completions", json=body(*messages, "And now?", user="ada"))
         plain = ask(gateway, "ada", "tea")
 
     assert first.headers["x-agentfw-variant"] == plain.headers["x-agentfw-variant"] == "terse"
@@ -88,40 +93,30 @@ def test_a_prompt_reaches_the_server_of_those_who_get_it_and_the_conversation_go
 
 
 def test_who_has_the_variant_without_memory_is_not_remembered(serve: Serve, tmp_path: Path) -> None:
-    (tmp_path / "keeps.py").write_text(
-        "from agentfw import Memory\n\n\nclass Keeps(Memory):\n    async def recall(self, query):\n"
-        "        from agentfw.memory import Recollection\n        return [Recollection('r', 'You like oolong.', 1.0)]\n"
-    )
-    gateway = serve(memories=[f"{tmp_path}/keeps.py"])
+    gateway = serve(memories=[EARS])
+    gateway.ask("before", "I like oolong.", user="ada")
+    until(lambda: gateway.remembered("ada"))
     VariantFile(tmp_path / "runs" / "variants.json").write(
         Comparison([Variant(weight=0.0), Variant("forgets", 1.0, remembers=False)])
     )
 
     ask(gateway, "ada", "tea")
 
-    assert "oolong" not in json.dumps(gateway.live.sessions["tea"].episode.to_record())
+    assert "oolong" not in json.dumps(gateway.episode().to_record())
 
 
-def test_a_difference_is_clear_and_no_difference_is_not() -> None:
-    comparison = Comparison(read_variants(["terse:model=x"]))
+def test_a_difference_is_clear_if_many_users_have_it() -> None:
+    comparison, differ = Comparison(read_variants(["terse:model=x"])), {CONTROL: 0.4, "terse": 0.75}
 
-    [_, better] = results(rated(300, {CONTROL: 0.4, "terse": 0.75}), comparison)
+    [_, better] = results(rated(300, differ), comparison)
     [_, same] = results(rated(300, {CONTROL: 0.5, "terse": 0.5}), comparison)
-    [_, early] = results(rated(20, {CONTROL: 0.4, "terse": 0.75}), comparison)
+    [_, early] = results(rated(20, differ), comparison)
+    [_, few] = results(rated(300, differ, users=4), comparison)
 
     assert better.clear
     assert better.difference > 0.2
-    assert not same.clear
-    assert not early.clear
+    assert [one.clear for one in (same, early, few)] == [False] * 3
     assert early.needed > 8
-
-
-def test_many_sessions_of_few_users_say_little() -> None:
-    comparison = Comparison(read_variants(["terse:model=x"]))
-
-    [_, few] = results(rated(300, {CONTROL: 0.4, "terse": 0.75}, users=4), comparison)
-
-    assert not few.clear
 
 
 def test_what_is_clear_ends_the_comparison_for_its_team_alone() -> None:
@@ -155,14 +150,14 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
     for number in range(30):
         answer = ask(gateway, f"u{number}", f"s{number}")
         value = liked[answer.headers["x-agentfw-variant"]]
-        httpx.post(f"{gateway.url}/feedback", json={"session": f"s{number}", "value": value}).raise_for_status()
+        CLIENT.post(f"{gateway.url}/feedback", json={"session": f"s{number}", "value": value}).raise_for_status()
 
     def decided() -> Any:
         return found if (found := agentfw("serve", "variants", "--json").json)["decided"] else None
 
     shown = until(decided)
     table = agentfw("serve", "variants")
-    after = {ask(gateway, f"v{number}").headers["x-agentfw-variant"] for number in range(20)}
+    after = {ask(gateway, f"v{number}").headers["x-agentfw-variant"] for number in range(5)}
     ended = agentfw("serve", "variants", "end", "--serve", CONTROL)
 
     assert "control 50%, terse 50%" in begun.out
@@ -172,3 +167,52 @@ def test_a_comparison_is_begun_seen_and_ended_by_command_and_stops_by_itself(
     assert "all users get control now" in ended.out
     assert ask(gateway, "w").headers["x-agentfw-variant"] == CONTROL
     assert sum(one["sessions"] for one in shown["results"]) == 30
+
+
+# -- asking again ------------------------------------------------------------------------------------------------------
+
+
+def test_questions_are_asked_again_with_the_recorded_conversation(tmp_path: Path, agentfw: Agentfw) -> None:
+    (tmp_path / "terse.md").write_text("Be terse.")
+    answers = [completion(text) for text in ("Green tea, I think.", "At four.", "Green.", "Four.")]
+    with passing(tmp_path / "runs", *answers, counts=True) as gateway:
+        first = body("Which tea?", user="ada")
+        CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=first).raise_for_status()
+        said = [*first["messages"], {"role": "assistant", "content": "Green tea, I think."}]
+        again = body(*said, "When?", user="ada")
+        CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=again).raise_for_status()
+        run = gateway.live.folder.path
+
+        told = agentfw("serve", "replay", run.name, "--variant", "terse:prompt=terse.md,model=small", "--json")
+
+    assert told.code == 0, told.err
+    assert (told.json["sessions"], told.json["answers"], told.json["same"]) == (1, 2, 0)
+    asked = gateway.asked[2:]
+    assert {one["model"] for one in asked} == {"small"}
+    assert asked[0]["messages"] == [{"role": "system", "content": "Be terse."}, *first["messages"]]
+    assert asked[1]["messages"][1:] == again["messages"]
+    [episode] = read_sessions(Path(told.json["folder"]))
+    assert (episode.task.query, episode.task.user) == ("tea", "ada")
+    assert [turn.text for turn in episode.turns] == ["Green.", "Four."]
+    index = Index(tmp_path / "runs")
+    index.refresh()
+    with TestClient(Viewer(index, Host.load()).app, base_url="http://127.0.0.1") as view:
+        page = view.get(told.json["compare"].partition("8766")[2])
+    assert page.status_code == 200
+    assert "tea" in page.text
+    assert "pair?left=" in page.text
+
+
+def test_what_cant_be_asked_again_is_refused(tmp_path: Path, agentfw: Agentfw) -> None:
+    with passing(tmp_path / "runs", completion("fine"), counts=True) as gateway:
+        CLIENT.post(f"{gateway.session('tea')}/chat/completions", json=body("Which tea?")).raise_for_status()
+        run = gateway.live.folder.path.name
+        forgets = agentfw("serve", "replay", run, "--variant", "forgets:memory=off")
+        version = agentfw("serve", "replay", run, "--variant", "newer:version=v9")
+        nobody = agentfw("serve", "replay", run, "--variant", "small:model=small", "--user", "eve")
+
+    assert (forgets.code, version.code, nobody.code) == (2, 2, 2)
+    assert "memory can't be left out" in forgets.err
+    assert "no version v9" in version.err
+    assert "has no such sessions" in nobody.err
+    assert json.dumps(gateway.asked).count("Which tea?") == 1

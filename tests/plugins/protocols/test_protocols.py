@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +12,12 @@ from typing import Any
 
 import pytest
 
-from agentfw_plugins.protocols import Body, Protocol, protocols
-from agentfw_plugins.protocols.answers import StreamedReply
+from agentfw_plugins.protocols import About, Body, Malformed, Protocol, protocols
+from agentfw_plugins.protocols.answers import StreamedReply, read_generation
+from agentfw_plugins.protocols.chat import headed
 from agentfw_plugins.protocols.protocol import as_chunk
+
+from ..gateway.mutations import mutate
 
 CALL = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -51,7 +56,6 @@ def within(wanted: Any, found: Any) -> bool:
 @pytest.mark.parametrize(
     "more",
     [
-        {},
         {"tool_choice": "required"},
         {"tool_choice": {"type": "function", "function": {"name": "weather"}}},
         {"response_format": FORM, "top_p": 0.9},
@@ -122,6 +126,29 @@ def test_what_was_recalled_changes_nothing_else(protocol: Protocol) -> None:
     assert messages[0]["content"].endswith("You live in Berlin.")
     assert messages[0]["content"].startswith("Be brief.")
     assert messages[1:] == CHAT["messages"][1:]
+
+
+def test_whatever_a_server_answers_is_translated_or_malformed() -> None:
+    about, names = About("1", 1, "m"), Body({"model": "m"})
+    read = 0
+    for number in range(150):
+        draw = random.Random(number)
+        for spoken in CONVERSING:
+            whole = spoken.write_answer(copy.deepcopy(REPLY), names)
+            for _ in range(draw.choice([1, 1, 2, 4])):
+                mutate(whole, draw)
+            try:
+                reply = spoken.read_answer(whole)
+                read_generation(reply, {"weather"})
+            except Malformed:
+                continue
+            read += 1
+            for other in CONVERSING:
+                writer = other.writer(names)
+                assert other.write_answer(headed(reply, "chat.completion", about), names)
+                assert b"".join([*writer.take(as_chunk(reply)), *writer.end()])
+
+    assert read > 150
 
 
 def test_a_distribution_brings_a_protocol_and_a_broken_one_is_named(tmp_path: Path) -> None:

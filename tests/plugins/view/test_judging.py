@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from chat_server import completion, serving
+from command_line import Agentfw
+from serving_gateways import CLIENT
 
 from agentfw_plugins.worlds.from_feedback import read_examples
 
+from .conftest import viewed
 from .test_sessions import asked_once, live_run
-from .test_view import read, shown
+from .test_view import read, runs_of, shown
 
 View = Callable[..., str]
 
@@ -34,7 +43,7 @@ def sessions(tmp_path: Path) -> Path:
 
 
 def post(url: str, path: str, **form: str) -> httpx.Response:
-    return httpx.post(f"{url}/{path}", data=form, timeout=60)
+    return CLIENT.post(f"{url}/{path}", data=form)
 
 
 def named(url: str, filter: str = "") -> list[str]:
@@ -55,7 +64,7 @@ def test_what_is_said_of_an_episode_is_shown_found_and_never_in_its_record(sessi
     post(url, "annotate", episode=episode, tag="later")
     post(url, "annotate", episode=episode, untag="later")
     post(url, "annotate", episode=episode, note="<b>look</b> at the tea", turn="0")
-    page = httpx.get(f"{url}/episode/{episode}", timeout=60).text
+    page = CLIENT.get(f"{url}/episode/{episode}").text
 
     assert "★" in page
     assert "&lt;b&gt;look&lt;/b&gt; at the tea" in page
@@ -64,24 +73,16 @@ def test_what_is_said_of_an_episode_is_shown_found_and_never_in_its_record(sessi
     assert {name: (run / name).read_bytes() for name in before} == before
 
 
-@pytest.mark.parametrize(
-    "form", [{"rating": "6"}, {"tag": "x" * 61}, {"note": "x" * 100_001}, {"episode": "no/such", "star": "1"}]
-)
-def test_what_cant_be_said_is_told_and_nothing_is_written(sessions: Path, view: View, form: dict[str, str]) -> None:
+def test_what_cant_be_said_is_told_and_nothing_is_written(sessions: Path, view: View) -> None:
     [run] = sessions.glob("*sessions*")
+    url, episode = view(sessions), f"{run.name}/00000-0"
+    forms = [{"rating": "6"}, {"tag": "x" * 61}, {"note": "x" * 100_001}, {"episode": "no/such", "star": "1"}]
 
-    answer = post(view(sessions), "annotate", **{"episode": f"{run.name}/00000-0", **form})
-
-    assert answer.status_code in (400, 404)
-    assert not (run / "annotations.jsonl").exists()
-
-
-@pytest.mark.parametrize("headers", [{"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}])
-def test_a_page_of_somebody_else_cant_say_anything(sessions: Path, view: View, headers: dict[str, str]) -> None:
-    [run] = sessions.glob("*sessions*")
-    form = {"episode": f"{run.name}/00000-0", "star": "1", "back": "//evil.example"}
-
-    assert httpx.post(f"{view(sessions)}/annotate", data=form, headers=headers, timeout=60).status_code == 403
+    for form in forms:
+        assert post(url, "annotate", **{"episode": episode, **form}).status_code in (400, 404)
+    for headers in ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}):  # of somebody else's page
+        data = {"episode": episode, "star": "1", "back": "//evil.example"}
+        assert CLIENT.post(f"{url}/annotate", data=data, headers=headers).status_code == 403
     assert not (run / "annotations.jsonl").exists()
 
 
@@ -141,10 +142,110 @@ def test_a_filter_is_kept_and_a_question_is_added_to_the_tasks(sessions: Path, v
     post(url, "annotate", episode=episode, turn="0", correction="Cake on Sunday.")
     for _ in range(2):
         post(url, "save", task=episode, turn="0")
-    kept = httpx.get(f"{url}/", timeout=60).text
+    kept = CLIENT.get(f"{url}/").text
     tasks = [json.loads(line) for line in (sessions / "tasks.jsonl").read_text().splitlines()]
 
     assert 'href="./?user=ana">of ana</a>' in kept
     assert [(one["messages"], one["answer"], one["user"]) for one in tasks] == [
         ([{"role": "user", "content": "What about cake?"}], "Cake on Sunday.", "ana")
     ]
+
+
+# -- agentfw view scan -------------------------------------------------------------------------------------------------
+
+
+EPISODES = 300
+CHECKS = """
+import os, signal
+
+seen = 0
+
+def apologised(episode):
+    global seen
+    seen += 1
+    if str(seen) == os.environ.get("KILLED_AT"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"<b>in {episode.id}</b>" if episode.task.index % 100 == 7 else None
+"""
+
+
+@pytest.fixture
+def run(recorded: Path, tmp_path: Path) -> Path:
+    """A run of many episodes."""
+    folder = shutil.copytree(runs_of(recorded)[0].path, tmp_path / "runs" / "2026-11-29-inbox-many")
+    first = json.loads((folder / "episodes.jsonl").read_text().splitlines()[0])
+    with (folder / "episodes.jsonl").open("w") as file:
+        for number in range(EPISODES):
+            first["task"]["index"] = number
+            file.write(json.dumps(first) + "\n")
+    (folder / "metrics.jsonl").write_text("")
+    (tmp_path / "checks.py").write_text(CHECKS)
+    return folder
+
+
+def findings(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "findings.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.slow
+def test_a_scan_that_was_killed_half_way_goes_on_and_scans_nothing_twice(
+    run: Path, agentfw: Agentfw, tmp_path: Path
+) -> None:
+    before = (run / "episodes.jsonl").read_bytes()
+    words = ("view", "scan", run.name, "--with", "checks.py:apologised", "--json")
+
+    killing = {**os.environ, "KILLED_AT": str(EPISODES // 2)}
+    killed = subprocess.run([sys.executable, "-m", "agentfw", *words], cwd=tmp_path, env=killing)
+    half = findings(run)
+    whole = agentfw(*words)
+
+    assert killed.returncode == -signal.SIGKILL
+    assert len(half) == EPISODES // 2 - 1
+    assert whole.code == 0, whole.err
+    assert len(whole.json["found"]) == EPISODES // 100
+    lines = findings(run)
+    assert len(lines) == len({line["episode"] for line in lines}) == EPISODES
+    assert lines[: len(half)] == half
+    assert (run / "episodes.jsonl").read_bytes() == before
+    with viewed(run.parent) as url:
+        listed = CLIENT.get(f"{url}/?mark=found+apologised").text
+        page = CLIENT.get(f"{url}/episode/{run.name}/00107-0").text
+    assert f"<b>{EPISODES // 100}</b> episodes" in listed
+    assert "&lt;b&gt;in 00107-0&lt;/b&gt;" in page, "a finding is text"
+
+
+@pytest.mark.slow
+def test_a_question_is_asked_once_about_each_episode(agentfw: Agentfw, recorded: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(runs_of(recorded)[1].path, tmp_path / "runs" / "2026-11-29-inbox-few")
+    answers = iter(["No.", "Yes, turn 2 opens a mail that isn't there."])
+    with serving(lambda body: completion(next(answers))) as (address, server):
+        words = ["--ask", "Was a mail opened that isn't there?", "--at-once", "1"]
+        words += ["--set", f"base_url={address}", "--set", "model=served"]
+        first, again = (agentfw("view", "scan", run.name, *words, "--json") for _ in range(2))
+
+    assert (first.code, again.code) == (0, 0), first.err
+    assert first.out == again.out
+    assert [one["text"] for one in first.json["found"]] == ["Yes, turn 2 opens a mail that isn't there."]
+    assert len(server.bodies) == 2
+    assert "mail 99" in server.bodies[0]["messages"][1]["content"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "a function or a question"),
+        (("--with", "checks.py:nothing"), "is not a function"),
+        (("--with", "checks.py:broken"), "checks.py:broken failed with episode 0000"),
+    ],
+)
+def test_what_cant_be_scanned_with_is_told(
+    agentfw: Agentfw, recorded: Path, tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    run = shutil.copytree(runs_of(recorded)[1].path, tmp_path / "runs" / "2026-11-29-inbox-few")
+    (tmp_path / "checks.py").write_text("def broken(episode):\n    return episode.nothing\n")
+
+    answer = agentfw("view", "scan", run.name, *words)
+
+    assert answer.code in (1, 2, 3)
+    assert problem in answer.out + answer.err

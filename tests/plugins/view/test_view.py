@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-import httpx
 import pytest
+from serving_gateways import CLIENT
 
 from agentfw.runs import RunFolder, compare_runs
-from agentfw_plugins.view.index import Index
 
-from .conftest import HOST, NOTE, play, viewed
+from .conftest import HOST, play, viewed
 
 View = Callable[..., str]
 
@@ -30,7 +29,7 @@ def url(recorded: Path) -> Iterator[str]:
 
 
 def read(url: str) -> str:
-    answer = httpx.get(url, follow_redirects=True, timeout=60)
+    answer = CLIENT.get(url, follow_redirects=True)
     assert answer.status_code == 200, answer.text
     return unescape(re.sub(r"<(style|script)>.*?</\1>", "", answer.text, flags=re.S))
 
@@ -46,65 +45,23 @@ def runs_of(runs: Path) -> list[RunFolder]:
     return sorted(folders, key=lambda folder: str(folder.about["created"]))
 
 
-@pytest.mark.slow
-def test_what_went_wrong_is_found_in_three_clicks(recorded: Path, url: str, chromium: Callable[..., Any]) -> None:
-    careful, failed = runs_of(recorded)
-    browser = chromium()
-    browser.open(url)
-    browser.wait("document.querySelectorAll('.episodes tbody tr').length === 4")
-
-    browser.follow("#runs a.bad")
-    which = browser.evaluate("[...document.querySelectorAll('.episodes small')].map((one) => one.textContent)")
-    browser.follow(".episodes td a")
-    wrong = browser.evaluate("document.querySelector('.call.failed .doubtful').textContent")
-    why = browser.evaluate("document.querySelector('.call.failed .problem').textContent")
-    remembered = browser.evaluate(
-        "document.querySelector('.call.failed').closest('.turn').querySelector('.recalled').innerText"
-    )
-    browser.follow(".button")
-    before, after = (
-        browser.evaluate(f"document.querySelectorAll('.sides.heads > div')[{place}].innerText") for place in (0, 1)
-    )
-
-    assert len(which) == 2
-    assert all(failed.id in one for one in which)
-    assert wrong == "message=99"
-    assert "there is no mail 99" in why
-    assert NOTE in remembered
-    assert "she is in a hurry" in remembered
-    assert careful.id in before
-    assert failed.id in after
-    assert [one for one in browser.problems if not one.startswith(url)] == []
-
-
 @pytest.mark.parametrize(
     ("filter", "count"),
     [
         ("", 4),
         ("failure=refused", 2),
-        ("failure=none", 2),
-        ("failure=not_understood", 0),
         ("tool=open_message", 4),
         ("tool=open_messag_", 0),
         ("tool=open_messag", 0),
-        ("user=user", 4),
         ("user=nobody", 0),
         ("version=script", 4),
         ("ended=horizon", 0),
-        ("least=-1000&most=1000", 4),
-        ("most=-1000", 0),
         ("outcome=balanced>=0", 4),
         ("outcome=balanced>2", 0),
         ("text=ADA first", 4),
         ('text="first Ada"', 0),
-        ("text=hurry", 0),
-        ('text="there is no mail 99"', 2),
-        ("text=documen", 4),
         ("text=%27 OR * NEAR( -", 0),
-        ("text=open_message", 4),
         ("text=open_mess", 4),
-        ("text=message", 4),
-        ("text=message_open", 0),
         ("text=open_message 99", 2),
     ],
 )
@@ -115,7 +72,7 @@ def test_episodes_are_filtered(url: str, filter: str, count: int) -> None:
 
 
 def test_the_address_keeps_what_was_chosen(url: str) -> None:
-    answer = httpx.get(f"{url}/?text=mail&run=&failure=&sort=reward&order=up", follow_redirects=True)
+    answer = CLIENT.get(f"{url}/?text=mail&run=&failure=&sort=reward&order=up", follow_redirects=True)
 
     assert str(answer.url) == f"{url}/?text=mail&sort=reward&order=up"
     rewards = [float(one) for one in re.findall(r'data-label="reward">(-?[\d.]+)<', answer.text)]
@@ -123,12 +80,12 @@ def test_the_address_keeps_what_was_chosen(url: str) -> None:
     assert 'name="text" value="mail"' in answer.text
 
 
-@pytest.mark.parametrize("filter", ["outcome=error", "least=much", "failure=bad", "sort=luck", "text=* -"])
-def test_a_filter_that_means_nothing_is_told(url: str, filter: str) -> None:
-    answer = httpx.get(f"{url}/?{filter}")
+def test_a_filter_that_means_nothing_is_told(url: str) -> None:
+    for filter in ("outcome=error", "least=much", "failure=bad", "sort=luck", "text=* -"):
+        answer = CLIENT.get(f"{url}/?{filter}")
 
-    assert answer.status_code == 400
-    assert "Traceback" not in answer.text
+        assert answer.status_code == 400, filter
+        assert "Traceback" not in answer.text
 
 
 def test_the_page_of_an_episode_has_its_scores_with_their_rule_and_its_prompt(recorded: Path, url: str) -> None:
@@ -144,13 +101,16 @@ def test_the_page_of_an_episode_has_its_scores_with_their_rule_and_its_prompt(re
         assert str(event.data.get("text", "")) in page
 
 
-def test_two_runs_are_compared_task_by_task(recorded: Path, url: str) -> None:
+def test_two_runs_are_compared_task_by_task_as_in_the_terminal_by_any_figure(recorded: Path, url: str) -> None:
     careful, failed = runs_of(recorded)
+    found = compare_runs([careful, failed])
+    figure = found[-1].figure
     page = read(f"{url}/runs")
     asked, back = (
         read(f"{url}/runs?left={left.id}&right={right.id}&figure=reward")
         for left, right in ((careful, failed), (failed, careful))
     )
+    by_figure = read(f"{url}/runs?left={careful.id}&right={failed.id}&figure={figure}")
 
     assert f'<option value="{careful.id}" selected>' in page, "the run before is the first side"
     assert page.index("most changed") < page.index("worst") < page.index("median") < page.index("best")
@@ -159,24 +119,13 @@ def test_two_runs_are_compared_task_by_task(recorded: Path, url: str) -> None:
     assert len(first) == 2
     assert abs(first[0]) >= abs(first[1])
     assert first == [-one for one in second]
-
-
-def test_two_runs_are_compared_as_in_the_terminal_by_any_figure_and_each_can_be_opened(
-    recorded: Path, url: str
-) -> None:
-    careful, failed = runs_of(recorded)
-    found = compare_runs([careful, failed])
-    figure = found[-1].figure
-    page = read(f"{url}/runs?left={careful.id}&right={failed.id}&figure={figure}")
-
     for row in found:
         for one in (*row.intervals, row.differences[1]):
-            assert f">{one}</td>" in page, row.figure
-    assert f'<option value="{figure}" selected>' in page
+            assert f">{one}</td>" in by_figure, row.figure
     for folder in (careful, failed):
-        assert f'href="./run/{folder.id}"' in page
+        assert f'href="./run/{folder.id}"' in by_figure
         for episode in folder.episodes():
-            assert f'href="./episode/{folder.id}/{episode.id}"' in page
+            assert f'href="./episode/{folder.id}/{episode.id}"' in by_figure
 
 
 def test_what_comes_while_the_page_is_open_is_shown(
@@ -198,7 +147,7 @@ def test_all_links_lead_below_the_prefix_of_a_proxy(recorded: Path, view: View) 
     url = view(recorded, "/agents/view")
     waiting, seen = [f"{url}/"], set[str]()
     while waiting:
-        answer = httpx.get(waiting.pop(), follow_redirects=True, timeout=60)
+        answer = CLIENT.get(waiting.pop(), follow_redirects=True)
         assert answer.status_code == 200, answer.url
         for attribute, link in re.findall(r'(href|src|action)="([^"#]+)', answer.text):
             found = urljoin(str(answer.url), unescape(link))
@@ -207,8 +156,8 @@ def test_all_links_lead_below_the_prefix_of_a_proxy(recorded: Path, view: View) 
                 assert path.startswith(f"{url}/"), (answer.url, link)
                 seen.add(path)
                 waiting += [found] if attribute != "action" else []  # a form may be one that is posted
-    answer = httpx.get(f"{url}/?text=mail&run=", follow_redirects=True)
-    missing = httpx.get(f"{url}/episode/{failed.id}/nothing")
+    answer = CLIENT.get(f"{url}/?text=mail&run=", follow_redirects=True)
+    missing = CLIENT.get(f"{url}/episode/{failed.id}/nothing")
 
     assert {path.removeprefix(url).split("/")[1] for path in seen} >= {"", "episode", "pair", "runs"}
     assert str(answer.url) == f"{url}/?text=mail"
@@ -218,38 +167,10 @@ def test_all_links_lead_below_the_prefix_of_a_proxy(recorded: Path, view: View) 
 
 def test_other_hosts_are_refused(url: str) -> None:
     for path in ("/", "/runs", "/news", "/record/x"):
-        assert httpx.get(f"{url}{path}", headers={"host": "evil.example"}).status_code == 403
-    policy = httpx.get(url).headers["content-security-policy"]
+        assert CLIENT.get(f"{url}{path}", headers={"host": "evil.example"}).status_code == 403
+    policy = CLIENT.get(url).headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-
-
-def test_a_bundle_opens_from_disk(runs: Path, tmp_path: Path, chromium: Callable[..., Any]) -> None:
-    from agentfw_plugins.view.bundle import write_bundle
-
-    names = [folder.id for folder in runs_of(runs)]
-    index = Index(runs)
-    index.refresh()
-
-    count = write_bundle(index, names, tmp_path / "site", HOST)
-    browser = chromium()
-    browser.open(tmp_path / "site" / "index.html")
-    browser.evaluate("document.querySelector('input').value = '3 calls refused'")
-    hrefs = browser.evaluate("[...document.querySelectorAll('.episodes a')].map((one) => one.getAttribute('href'))")
-    browser.open(f"{(tmp_path / 'site').as_uri()}/{hrefs[0]}")
-    wrong = browser.evaluate("document.querySelector('.call.failed .doubtful').textContent")
-    browser.follow(".button")
-
-    assert count == len(hrefs) == 4
-    assert wrong == "message=99"
-    for page in (tmp_path / "site").glob("*.html"):
-        text = page.read_text("utf-8")
-        assert "<style" not in text, "the style is in one file"
-        for link in re.findall(r'(?:href|src)="([^"#]+)', text):
-            assert link == "data:," or (tmp_path / "site" / unescape(link).replace("%7E", "~")).exists(), (page, link)
-    record = next((tmp_path / "site").glob("*.jsonl")).read_text("utf-8")
-    assert json.loads(record)["environment"] == "inbox"
-    assert browser.problems == []
 
 
 OUT_OF_SIGHT = """(() => {
@@ -284,7 +205,7 @@ def test_everything_on_a_page_is_in_sight_also_on_a_telephone_and_with_long_name
         assert browser.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0, (
             page
         )
-    assert name in httpx.get(f"{url}/").text
+    assert name in CLIENT.get(f"{url}/").text
 
 
 def test_an_episode_that_was_left_out_says_why_and_is_found_by_it(runs: Path, view: View) -> None:
@@ -307,11 +228,3 @@ def test_a_run_in_which_no_episode_has_ended_yet_says_so(tmp_path: Path, view: V
     assert "No episode matches" in read(f"{url}/?run={folder.id}&text=mail")
     assert "no two runs to compare" in read(f"{url}/runs")
     assert "<select" not in read(f"{url}/runs")
-
-
-def test_a_page_that_does_not_exist_leads_back(recorded: Path, view: View) -> None:
-    answer = httpx.get(f"{view(recorded)}/nothing/here")
-
-    assert answer.status_code == 404
-    assert 'class="button" href="../' in answer.text
-    assert answer.headers["content-security-policy"]

@@ -11,12 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
-from chat_server import Server, completion, tool_call
+import pytest
+from chat_server import Server, completion, serving, tool_call
 from command_line import Agentfw
+from serving_gateways import CLIENT
 from waiting import until
 
+from agentfw.hookspecs import hookimpl
 from agentfw.runs import RunFolder, list_runs, read_sessions
+from agentfw.testing import fresh_host
+from agentfw_plugins.hooks.redact import Redact, RedactSettings
 
 from ..gateway.upstream import passing
 
@@ -106,16 +110,16 @@ def test_a_gateway_asks_before_it_passes_a_call_on(tmp_path: Path) -> None:
     with passing(tmp_path / "runs", *script, **asking) as gateway, ThreadPoolExecutor(1) as programs:
 
         def questions() -> list[dict[str, Any]]:
-            found: list[dict[str, Any]] = httpx.get(f"{gateway.url}/questions").json()["questions"]
+            found: list[dict[str, Any]] = CLIENT.get(f"{gateway.url}/questions").json()["questions"]
             return found
 
         for session, allow in (("one", False), ("two", True)):
             url = f"{gateway.session(session)}/chat/completions"
-            program = programs.submit(httpx.post, url, json=body, timeout=120)
+            program = programs.submit(CLIENT.post, url, json=body)
             until(questions)
             [question] = questions()
             assert "call send_mail with" in question["text"]
-            httpx.post(f"{gateway.url}/questions/{question['number']}", json={"allow": allow}).raise_for_status()
+            CLIENT.post(f"{gateway.url}/questions/{question['number']}", json={"allow": allow}).raise_for_status()
             replies.append(program.result(120).json()["choices"][0]["message"])
 
     refused, allowed = replies
@@ -124,3 +128,105 @@ def test_a_gateway_asks_before_it_passes_a_call_on(tmp_path: Path) -> None:
     assert "refused" in gateway.server.bodies[1]["messages"][-1]["content"]
     assert allowed["tool_calls"][0]["function"]["name"] == "send_mail"
     assert [event["did"] for event in hook_events(tmp_path / "runs")] == ["asked: refused", "asked: allowed"]
+
+
+POLICY = """
+from agentfw import Generation, Policy
+from agentfw.episode import Usage
+
+class Paid(Policy):
+    async def generate(self, request):
+        return Generation(text="done", count=5, usage=Usage(prompt=5, sampled=5))
+"""
+RUN = ("run", "inbox", "--policy", "./paid.py", "--episodes", "2", "--hook", "budget")
+
+
+def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(agentfw: Agentfw, tmp_path: Path) -> None:
+    (tmp_path / "paid.py").write_text(POLICY)
+
+    stopped = agentfw(*RUN, "--set", "hook.budget.run_tokens=100")
+    resumed = agentfw("runs", "resume", "last", "--set", "hook.budget.run_tokens=1000000")
+
+    assert stopped.code == 1
+    assert "the budget of the run is spent: 100 of 100 tokens" in stopped.err
+    assert "agentfw runs resume" in stopped.err
+    assert "--set hook.budget.run_tokens=200" in stopped.err
+    assert resumed.code == 0, resumed.err
+
+
+def test_a_price_that_nobody_knows_is_an_error_before_anything_is_asked(tmp_path: Path, agentfw: Agentfw) -> None:
+    with serving() as (address, server):
+        model = ("--set", f"policy.base_url={address}", "--set", "policy.model=nobody-knows-it")
+        refused = agentfw("run", "inbox", "--policy", "openai", *model, "--hook", "budget", *_set("run_money=1"))
+
+    assert refused.code == 2
+    assert "the price of the model nobody-knows-it isn't known" in refused.err
+    assert server.bodies == []
+
+
+def _set(assignment: str) -> tuple[str, str]:
+    return "--set", f"hook.budget.{assignment}"
+
+
+SECRETS = [
+    "sk-proj-abcdEFGH1234ijklMNOP5678",
+    "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+    "AKIAIOSFODNN7EXAMPLE",
+    "4111 1111 1111 1111",
+    "5500-0000-0000-0004",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N",
+    "zX9kQ2mVb7RtY4wLp8NsJ3hGd6FcA1eU",
+]
+HARMLESS = [
+    "4111 1111 1111 1112",  # no check digit of a card
+    "2026-11-28-inbox-4da23a46",
+    "/home/ada/projects/website/templates/index.html",
+    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",  # a commit
+    "my password is not something that I tell",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_known_forms_are_struck(secret: str) -> None:
+    struck = Redact(RedactSettings.model_validate({})).struck(f"it is {secret}, keep it")
+
+    assert secret not in struck
+    assert "[masked: " in struck
+    assert struck.endswith(", keep it")
+
+
+@pytest.mark.parametrize("text", HARMLESS[:-1])
+def test_what_only_looks_like_one_stays(text: str) -> None:
+    assert Redact(RedactSettings.model_validate({})).struck(text) == text
+
+
+def test_a_run_has_them_neither_in_its_record_nor_in_files_beside_it(
+    agentfw: Agentfw, mailing: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = agentfw(*mailing, "--hook", "redact")
+
+    assert done.code == 0, done.err
+    assert (tmp_path / "sent.txt").exists()
+    files = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
+    assert [file.name for file in files if b"4111 1111" in file.read_bytes()] == []
+    assert any("[masked: card]" in file.read_text("utf-8") for file in files if file.name == "episodes.jsonl")
+
+
+def test_what_another_hook_adds_is_redacted_too() -> None:
+    class Adding:
+        @hookimpl
+        def agentfw_record(self, record: dict[str, object]) -> dict[str, object]:
+            return {**record, "profile": {"card": "4111 1111 1111 1111"}}
+
+    host = fresh_host(Adding(), builtins=True)
+    from agentfw import Task
+    from agentfw.runs import parse_spec
+    from agentfw.testing import sample_episode
+
+    spec = parse_spec({"environment": "inbox", "policy": "scripted", "hooks": ["redact"]})
+    hooks = host.hooks_of_run(spec.hooks, 60.0)
+
+    decided = hooks.decide_now("agentfw_record", run=None, record=sample_episode(Task(0, 7)).copied().to_record())
+
+    assert decided is not None
+    assert decided.answer["profile"] == {"card": "[masked: card]"}
