@@ -48,7 +48,7 @@ from agentfw.interfaces import EventDriven
 from agentfw.report.statistics import bootstrap, bootstrap_ratio
 from agentfw.runs import in_processes
 from agentfw.seeds import Seeds
-from agentfw_benchmarks import ROOT, Options, difference_of, mean_of, print_aligned, print_markdown, shown, tell
+from agentfw_benchmarks import ROOT, Options, difference_of, mean_of, print_aligned, tell
 from agentfw_benchmarks.prior_fitting import fit_prior, save_prior
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
@@ -136,14 +136,14 @@ def _played(calendar: Calendar, rankings: Sequence[Sequence[int]]) -> Played:
     return Played(errors, distances)
 
 
-def _job(conflicts: int, job: tuple[int, str]) -> dict[str, Played]:
+def _job(job: tuple[int, str]) -> dict[str, Played]:
     dataset = Dataset(job[0])
-    return play_all(dataset.calendar(dataset.user(job[1]), conflicts=conflicts))
+    return play_all(dataset.calendar(dataset.user(job[1]), conflicts=5))
 
 
-def honesty(worlds: int, conflicts: int) -> dict[str, Row]:
+def honesty(worlds: int) -> dict[str, Row]:
     jobs = [(seed, name) for seed in range(7, 7 + worlds) for name in Dataset(seed).users("test")]
-    found = in_processes(partial(_job, conflicts), jobs, 2)
+    found = in_processes(_job, jobs, 2)
     return {name: row_of([one[name] for one in found]) for name in found[0]}
 
 
@@ -342,16 +342,6 @@ def verdict(table: dict[str, Row]) -> list[str]:
     return wrong
 
 
-def show_imitation(result: dict[str, Any]) -> None:
-    print(f"{result['users']} users of the split {result['split']}, data seeds {result['seeds']}; 95% over users")
-    heads = ["the teacher errs", "in", "demonstrations", "imitation", "reward from there", "difference"]
-    rows = []
-    for row in result["rows"]:
-        figures = [shown(row["imitation"]), shown(row["reward"]), shown(row["difference"], "+.3f")]
-        rows.append([row["errs"], f"{row['share']:.0%}", row["demonstrations"], *figures])
-    print_markdown(heads, rows)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Options(
         __doc__,
@@ -365,10 +355,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         split=("test", "of `imitation`"),
     )
     parser.add_argument("what", choices=("honesty", "tiny", "imitation"))
-    parser.add_argument("--conflicts", type=int, default=5, choices=(2, 3, 4, 5), help="events a round (M)")
     given = parser.parse_args(arguments)
     if given.what == "imitation":
-        tell(imitation(given.seeds, given.split), given.json, show_imitation)
+        tell(imitation(given.seeds, given.split), given.json)
         return 0
     if given.fit:
         fit(given.what, given.users or 200)
@@ -377,7 +366,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             table = tiny(given.model, given.worlds or 5, given.users or 10, given.rounds, given.organisations)
             tell({name: asdict(row) for name, row in table.items()}, given.json, lambda _: show(table))
         return 0
-    table = honesty(given.worlds or 1, given.conflicts)
+    table = honesty(given.worlds or 1)
     wrong = verdict(table)
 
     def show_all(result: object) -> None:
@@ -386,7 +375,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n" + ("; ".join(["too easy", *wrong]) if wrong else fine))
 
     players = {name: asdict(row) for name, row in table.items()}
-    tell({"conflicts": given.conflicts, "players": players, "too_easy": wrong}, given.json, show_all)
+    tell({"players": players, "too_easy": wrong}, given.json, show_all)
     return 1 if wrong else 0
 
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -208,20 +208,13 @@ def measure(kinds: Sequence[str], *, env: bool) -> dict[str, Any]:
     return {**counts, "seconds": seconds, "failures": failures}
 
 
-def show(result: Mapping[str, Any]) -> None:
-    print(f"equal when played again   {result['equal']} of {result['runs']}, in {sum(result['seconds']):.0f} s")
-    print(f"changes that are named    {result['named']} of {result['changes']}")
-    for line in result["failures"]:
-        print(line)
-
-
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     options = Options(
         __doc__,
         env=(False, "play again in environments of what the runs were played with"),
         kinds=(list(KINDS), "which of the runs"),
     ).parse_args(arguments)
-    return tell(measure(options.kinds, env=options.env), options.json, show)
+    return tell(measure(options.kinds, env=options.env), options.json)
 
 
 if __name__ == "__main__":

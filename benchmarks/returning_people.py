@@ -309,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     if options.words:
         return tell({"rows": by_words(options)}, options.json, show_words)
     if options.power:
-        return tell(power(options), options.json, show_power)
+        return tell(power(options), options.json)
     rows = [
         {"arm": arm, "groups": grouped, "seeds": [course(arm, grouped, seed, options) for seed in options.seeds]}
         for grouped in options.groups
@@ -317,11 +317,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         if not (grouped == "48 x 1" and arm == "grpo")
     ]
     return tell({"feedback": options.feedback, "rows": rows}, options.json, show)
-
-
-def show_power(result: dict[str, Any]) -> None:
-    print(f"untrained {result['untrained']:.3f}, deviation of an answer {result['deviation']:.3f}")
-    print(f"smallest difference with a power of 0.8: {result['smallest']:.3f}")
 
 
 def show_words(result: dict[str, Any]) -> None:

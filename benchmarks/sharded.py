@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy
 
-from agentfw_benchmarks import Options, make_model, model_size, print_aligned, tell
+from agentfw_benchmarks import Options, make_model, model_size, tell
 
 RANK = "AGENTFW_SHARDED_RANK"
 """What one process of a group is told, as JSON."""
@@ -153,17 +153,12 @@ def compared(options: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def show(result: dict[str, Any]) -> None:
-    heads = ["precision", "processes", "norm apart", "weights apart, of a step", "memory, of the base", "s"]
-    print_aligned(heads, [[str(value) for value in row.values()] for row in result["rows"]])
-
-
 def main() -> None:
     if RANK in os.environ:
         one_rank(argparse.Namespace(**json.loads(os.environ[RANK])))
         return
     options = Options(__doc__, precisions=list(WEIGHT), processes=[1, 2, 4], layers=24).parse_args()
-    tell({"rows": compared(options)}, options.json, show)
+    tell({"rows": compared(options)}, options.json)
 
 
 if __name__ == "__main__":

@@ -231,7 +231,7 @@ def test_the_database_recalls_what_a_process_in_memory_does_in_at_most_nine_quer
     """With each query, it waits for a free core of the server, and for the network."""
     url, asked, execute = postgres_database(), 0, psycopg.Cursor.execute
 
-    def counted(cursor: psycopg.Cursor[Any], *arguments: Any, **options: Any) -> psycopg.Cursor[Any]:
+    def counted(cursor: Any, *arguments: Any, **options: Any) -> Any:
         nonlocal asked
         asked += 1
         return execute(cursor, *arguments, **options)
@@ -273,7 +273,12 @@ def test_an_unprepared_graph_is_searched_too_and_says_what_makes_it_fast(
 
 @pytest.mark.parametrize("in_memory_up_to", [0, 50_000])
 def test_a_graph_learns_the_same_either_way(postgres_database: Database, in_memory_up_to: int) -> None:
-    sharing = {"in_memory_up_to": in_memory_up_to, "share_after": 3, "skills_per_owner": 3, "merge_above": 0.8}
+    sharing: dict[str, Any] = {
+        "in_memory_up_to": in_memory_up_to,
+        "share_after": 3,
+        "skills_per_owner": 3,
+        "merge_above": 0.8,
+    }
     with open_graph(postgres_database(), **sharing) as graph:
 
         def say(user: str, number: int, wish: str, about: str = "trip") -> Any:

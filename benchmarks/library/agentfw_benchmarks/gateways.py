@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -24,3 +25,14 @@ def serve(
         told += line
     ready = json.loads(told)
     return process, ready["url"], Path(ready["folder"])
+
+
+@contextmanager
+def serving(runs: Path, *options: str) -> Iterator[tuple[str, Path]]:
+    """The address of a gateway, and the folder of its run, until the block ends."""
+    process, url, run = serve(runs, *options)
+    try:
+        yield url, run
+    finally:
+        process.terminate()
+        process.wait()

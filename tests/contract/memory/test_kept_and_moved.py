@@ -209,7 +209,7 @@ MEM0 = """{"results": [
 ]}"""
 
 
-DENTIST = {"kind": "Memory", "content": {"content": "Her dentist is called Keller"}}
+DENTIST: dict[str, Any] = {"kind": "Memory", "content": {"content": "Her dentist is called Keller"}}
 
 
 LANGMEM: list[dict[str, Any]] = [

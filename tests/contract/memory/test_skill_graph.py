@@ -62,9 +62,10 @@ def test_what_others_keep_private_does_not_take_places(graph: SkillGraph) -> Non
 
 
 def test_of_two_that_contradict_greedy_choice_keeps_the_better_one_whole(open_graph: OpenGraph) -> None:
-    for way, conflicts in (("candidates", [1.0, 1.0]), ("selected", [0.0, 1.0])):
-        chosen = GraphSettings(conflicts_with=way, user_weight=0.0, community_weight=0.0)
-        graph = open_graph(":memory:", settings=chosen)
+    alone = GraphSettings(user_weight=0.0, community_weight=0.0)
+    greedy = replace(alone, conflicts_with="selected")
+    for settings, conflicts in ((alone, [1.0, 1.0]), (greedy, [0.0, 1.0])):
+        graph = open_graph(":memory:", settings=settings)
         one = graph.add(owner="ana", text="offer the earliest slot").id
         graph.connect(one, "CONFLICTS", graph.add(owner="ana", text="offer another slot").id)
         assert [hit.why.conflict for hit in graph.recall("offer the earliest slot", user="ana")] == conflicts

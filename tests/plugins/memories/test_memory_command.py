@@ -77,7 +77,8 @@ def test_trajectories_are_learned_once_and_a_bad_line_is_told_and_keeps_those_be
     assert all(one["known_already"] for one in filled("learn", str(path), "--json").json)
     assert "known already" in filled("learn", str(path)).out
 
-    path.write_bytes(json.dumps({**TRAJECTORY, "id": "t3", "user": "dora"}).encode() + b"\n" + "käse".encode("latin-1") + b"\n")
+    third = json.dumps({**TRAJECTORY, "id": "t3", "user": "dora"})
+    path.write_bytes(f"{third}\nkäse\n".encode("latin-1"))
     answer = filled("learn", str(path))
     assert (answer.code, "line 2 is not UTF-8 text" in answer.err) == (2, True)
     assert len(filled("list", "--owner", "dora", "--json").json) == 1
