@@ -73,7 +73,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from agentfw_benchmarks import Options, difference_of, mean_of, tell
+from agentfw_benchmarks import Options, difference_of, mean_of, once, tell
 from agentfw_benchmarks.figures import share_of
 from agentfw_benchmarks.filing import Chooser, Conversation, chooser, train
 from agentfw_memory import Case, GraphSettings, NewSkill, SkillGraph, WordIndex, as_messages
@@ -208,11 +208,11 @@ def trained(streams_of: list[list[Message]], others: list[list[Message]], option
     adapter = train(*asked, lessons(others, options.seed), work / "runs", options.updates, options.rate)
     arms: dict[str, Any] = {}
     for name, version in (("frozen", None), ("trained", adapter)):
-        kept = work / f"{name}.json"
-        if not kept.exists():
-            measured = measure(streams_of, ("graph", "nothing"), chooser(*asked, version), options.seed, options.every)
-            kept.write_text(json.dumps(measured), "utf-8")
-        arms[name] = json.loads(kept.read_text("utf-8"))["arms"]
+
+        def find(version: Path | None = version) -> dict[str, Any]:
+            return measure(streams_of, ("graph", "nothing"), chooser(*asked, version), options.seed, options.every)
+
+        arms[name] = once(work / f"{name}.json", find)["arms"]
     cells = {"neither": ("frozen", "nothing"), "memory": ("frozen", "graph")}
     cells |= {"training": ("trained", "nothing"), "both": ("trained", "graph")}
     right = {name: arms[side][arm]["by person"] for name, (side, arm) in cells.items()}

@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -36,7 +35,7 @@ import psutil
 
 from agentfw import Episode, Message, Task, Turn
 from agentfw.runs import encoded
-from agentfw_benchmarks import Options, tell
+from agentfw_benchmarks import Options, free_port, tell
 from agentfw_benchmarks.gateways import serve
 from agentfw_benchmarks.postgres import server
 from agentfw_plugins.gateway.live import opened
@@ -132,8 +131,7 @@ def fill_database(where: str, sessions: int, gigabytes: float) -> str:
 
 def started(runs: Path, *more: str) -> dict[str, float]:
     """Start a gateway. Returns the seconds and the CPU until it is alive and until it is ready, and its memory."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "agentfw", "serve", "--port", str(port), "--runs", str(runs), "--json"]
     began = time.perf_counter()
     process = subprocess.Popen([*command, *OPTIONS, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

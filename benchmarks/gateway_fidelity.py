@@ -30,8 +30,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from agentfw_benchmarks import TESTS, Options, print_markdown, tell
-from agentfw_benchmarks.gateways import serving
-from agentfw_benchmarks.litellm_proxy import litellm_proxy
+from agentfw_benchmarks.gateways import litellm_proxy, serving
 
 sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
 

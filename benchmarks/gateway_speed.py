@@ -43,7 +43,6 @@ import numpy as np
 
 from agentfw.report.statistics import Interval, bootstrap
 from agentfw_benchmarks import Options, gateways, tell
-from agentfw_benchmarks.litellm_proxy import litellm_proxy
 
 WARM_UP = 30
 """Requests of each way before it is measured."""
@@ -246,7 +245,9 @@ def overhead(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             Way("agentfw", stack.enter_context(agentfw(address, folder, "--memory", options.memory))),
         ]
         if options.litellm:
-            ways.append(Way("LiteLLM", stack.enter_context(litellm_proxy(options.litellm, address, address, folder))))
+            ways.append(
+                Way("LiteLLM", stack.enter_context(gateways.litellm_proxy(options.litellm, address, address, folder)))
+            )
         asyncio.run(alone(ways, options.requests, times))
         asyncio.run(at_once(ways, options, times))
     rows = []

@@ -38,11 +38,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agentfw.report.statistics import bootstrap
-from agentfw_benchmarks import Options, answer_of, make_model, model_size, ratio_span, tell
+from agentfw_benchmarks import Options, answer_of, make_model, memory_of_this, model_size, once, ratio_span, tell
 from agentfw_benchmarks.whole_trainings import MODULES, SAMPLES, train_whole
 
 OF_A_TASK = 16
@@ -107,7 +108,7 @@ class Meter:
             held = torch.cuda.memory_allocated() / 2**20
         else:
             Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-            held = self._status("VmRSS")
+            held = memory_of_this("VmRSS") / 2**20
         if not self.steps:
             self._held = held
         self._clock, self._cpu = time.perf_counter(), time.process_time()
@@ -118,15 +119,8 @@ class Meter:
 
             torch.cuda.synchronize()
         seconds, cpu = time.perf_counter() - self._clock, time.process_time() - self._cpu
-        most = torch.cuda.max_memory_allocated() / 2**20 if self.device == "cuda" else self._status("VmHWM")
+        most = torch.cuda.max_memory_allocated() / 2**20 if self.device == "cuda" else memory_of_this("VmHWM") / 2**20
         self.steps.append({"seconds": seconds, "cpu_seconds": cpu, "memory_mb": most - self._held})
-
-    @staticmethod
-    def _status(name: str) -> float:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) / 1024
-        raise SystemExit(f"no {name} in /proc/self/status: memory can't be measured on this system")
 
 
 def save_gradient(weights: Sequence[Any], options: argparse.Namespace) -> None:
@@ -337,18 +331,15 @@ def compare_whole(options: argparse.Namespace) -> dict[str, Any]:
     sides = [side for side in options.sides if side != "plain"]
     found: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
     about = f"{options.updates} updates, {options.shots} shown, {options.answer} tokens"
-    options.work.mkdir(parents=True, exist_ok=True)
     for seed in options.seeds:
         for side, some in found.items():
             kept = options.work / f"{side}, seed {seed}, {about}.json"
-            if not kept.exists():
-                words = ["--side", side, "--model", options.model, "--whole", options.whole, "--seed", seed]
-                words += ["--adapter", options.work / f"before, {about}.json" if options.held_out else ""]
-                for name in ("updates", "shots", "answer", "threads"):
-                    words += [f"--{name}", getattr(options, name)]
-                environment = os.environ | {"OMP_NUM_THREADS": str(options.threads)}
-                kept.write_text(json.dumps(answer_of(__file__, *words, environment=environment)), "utf-8")
-            some.append(json.loads(kept.read_text("utf-8")))
+            words = ["--side", side, "--model", options.model, "--whole", options.whole, "--seed", seed]
+            words += ["--adapter", options.work / f"before, {about}.json" if options.held_out else ""]
+            for name in ("updates", "shots", "answer", "threads"):
+                words += [f"--{name}", getattr(options, name)]
+            environment = os.environ | {"OMP_NUM_THREADS": str(options.threads)}
+            some.append(once(kept, partial(answer_of, __file__, *words, environment=environment)))
             told = " ".join(f"{one:.1f}" for one in some[-1]["updates"])
             print(f"seed {seed} {side}: {told} s of CPU an update", file=sys.stderr)
     return {"whole": found, "updates": options.updates, "shots": options.shots, "answer": options.answer}

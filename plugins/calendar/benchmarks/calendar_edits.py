@@ -36,7 +36,7 @@ import caldav
 import httpx
 import icalendar
 
-from agentfw_benchmarks import Options, tell
+from agentfw_benchmarks import Options, free_port, tell
 from agentfw_calendar.deciding.answers import Answer, AnswersGiven, Person, Question
 from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.caldav_source import PASSWORD, CalDavSource
@@ -344,9 +344,7 @@ def measure(decisions: int, seed: int, xandikos: str) -> dict[str, dict[str, int
 @contextmanager
 def serving(command: Sequence[str], path: str) -> Iterator[str]:
     """The address of a server of our own, for the user ana."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen([word.replace("{port}", str(port)) for word in command], stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
