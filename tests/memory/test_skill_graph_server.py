@@ -18,7 +18,6 @@ from agentfw_memory import (
     NewSkill,
     SkillGraph,
     StorageError,
-    StoreBusyError,
     StoreRefusedError,
     Trajectory,
     UnknownSkillError,
@@ -81,17 +80,6 @@ def test_a_connection_that_breaks_inside_a_call_costs_nothing_and_doubles_nothin
         graph.retire(skill.id)
         with pytest.raises(UnknownSkillError):
             graph.retire(skill.id)
-
-
-def test_a_recall_waits_for_a_locked_table_only_so_long(postgres_database: Database) -> None:
-    url = postgres_database()
-    with open_graph(url, patience=0.3) as graph, psycopg.connect(url) as admin:
-        graph.add(owner="ana", text="offer the earliest slot")
-        admin.execute("LOCK TABLE skillgraph.tenant IN ACCESS EXCLUSIVE MODE")
-        with pytest.raises(StoreBusyError, match="held the graph"):
-            graph.recall("slot", user="ana")
-        admin.rollback()
-        assert graph.recall("slot", user="ana")
 
 
 @pytest.mark.slow

@@ -95,23 +95,6 @@ def test_an_export_keeps_owners_dates_and_history_from_store_to_store(
     assert back.add(owner="ana", text="new").id == first.add(owner="ana", text="new").id, "ids go on"
 
 
-def test_a_newer_version_ends_the_older_one_when_it_begins(where: str, open_graph: OpenGraph) -> None:
-    graph = open_graph(where, clock=clock())
-    ids = fill(graph)
-    home, tea = ids["I live in Hamburg"], ids["serve green tea"]
-
-    assert [(one.text, one.valid_from, one.valid_to) for one in graph.history(tea).versions] == [
-        ("serve green tea", 1_000.0, 3_000.0),
-        ("serve green tea with honey", 3_000.0, None),
-    ]
-    for when, place, dates in ((1_500.0, "Berlin", (1_000.0, 2_000.0)), (2_500.0, "Hamburg", (2_000.0, None))):
-        best = graph.recall("where do I live?", user="ana", as_of=when)[0].skill
-        assert (best.id, best.text) == (home, f"I live in {place}")
-        assert (best.valid_from, best.valid_to) == dates
-    assert all(home != hit.skill.id for hit in graph.recall("where do I live?", user="ana", as_of=500.0))
-    assert graph.get(home).valid_from == 2_000.0
-
-
 # Several processes on one store, some of them killed: nothing acknowledged is lost, and nothing is there twice
 
 

@@ -62,9 +62,9 @@ def test_what_others_keep_private_does_not_take_places(graph: SkillGraph) -> Non
 
 
 def test_of_two_that_contradict_greedy_choice_keeps_the_better_one_whole(open_graph: OpenGraph) -> None:
-    alone = GraphSettings(user_weight=0.0, community_weight=0.0)
-    greedy = replace(alone, conflicts_with="selected")
-    for settings, conflicts in ((alone, [1.0, 1.0]), (greedy, [0.0, 1.0])):
+    greedy = GraphSettings(user_weight=0.0, community_weight=0.0)
+    together = replace(greedy, conflicts_with="candidates")
+    for settings, conflicts in ((together, [1.0, 1.0]), (greedy, [0.0, 1.0])):
         graph = open_graph(":memory:", settings=settings)
         one = graph.add(owner="ana", text="offer the earliest slot").id
         graph.connect(one, "CONFLICTS", graph.add(owner="ana", text="offer another slot").id)
@@ -215,15 +215,17 @@ def test_each_ablation_turns_its_part_off(name: str) -> None:
 # What is kept
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_nothing_is_overwritten_and_the_past_can_be_asked_for(where: str, open_graph: OpenGraph) -> None:
     now = [100.0]
-    with SkillGraph.open(tmp_path / "s.db", tenant="t", embedder="hash", clock=lambda: now[0]) as graph:
-        skill = graph.add(owner="ana", text="mornings", tools=["calendar"], valid_from=40.0)
-        now[0] = 200.0
-        graph.update(skill.id, text="afternoons", tools=["phone"], valid_from=150.0)
-        now[0] = 300.0
-        graph.retire(skill.id)
-        history = graph.history(skill.id)
+    graph = open_graph(where, clock=lambda: now[0])
+    skill = graph.add(owner="ana", text="mornings", tools=["calendar"], valid_from=40.0)
+    now[0] = 200.0
+    graph.update(skill.id, text="afternoons", tools=["phone"], valid_from=150.0)
+    now[0] = 300.0
+    for when, held in ((30.0, []), (60.0, ["mornings"]), (160.0, ["afternoons"])):
+        assert [hit.skill.text for hit in graph.recall("when?", user="ana", as_of=when, at_least=0.0)] == held
+    graph.retire(skill.id)
+    history = graph.history(skill.id)
     assert [(v.text, v.valid_from, v.valid_to, v.recorded_at) for v in history.versions] == [
         ("mornings", 40.0, 150.0, 100.0),
         ("afternoons", 150.0, 300.0, 200.0),

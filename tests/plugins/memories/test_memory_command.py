@@ -57,16 +57,6 @@ def test_what_was_added_is_recalled_with_its_reasons(filled: Memory) -> None:
     assert len(filled("recall", "--user", "ana", "which slot do I offer?", "-k", "1", "--json").json) == 1
 
 
-@pytest.mark.slow
-def test_stats_say_how_much_there_is(filled: Memory) -> None:
-    assert "1 shared, 1 private" in filled("stats").out
-    found = filled("stats", "--json").json
-    assert found["nodes"] == {"scenario": 1, "skill": 2, "tool": 1, "user": 2}
-    assert found["embedder"].startswith("hash")
-    assert filled("add", "--owner", "cleo", "Hers", "--tenant", "another").code == 0
-    assert filled("stats", "--tenant", "another", "--json").json["nodes"] == {"skill": 1, "user": 1}
-
-
 def test_trajectories_are_learned_once_and_a_bad_line_is_told_and_keeps_those_before(
     filled: Memory, tmp_path: Path
 ) -> None:
