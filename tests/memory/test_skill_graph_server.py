@@ -109,7 +109,7 @@ def test_everything_works_behind_a_pooler_in_transaction_mode(
     def discarding(pool: Any, connection: Any) -> None:
         nonlocal transactions
         transactions += 1
-        connection.execute("DISCARD ALL")
+        connection.pgconn.exec_(b"DISCARD ALL")  # psycopg would remember if it was told
         put_back(pool, connection)
 
     monkeypatch.setattr(ConnectionPool, "putconn", discarding)
@@ -176,9 +176,10 @@ def test_forgetting_locks_no_other_tenant_out(postgres_database: Database) -> No
     with open_graph(url) as graph, open_graph(url, tenant="other") as other:
         graph.add(owner="ana", text="offer the earliest slot")
         kept = other.add(owner="ben", text="never move lunch")
-        with other._rows.writing() as change:  # a transaction that is open all the while
-            assert graph.forget("ana").skills == 1
+        with ThreadPoolExecutor(1) as pool, other._rows.writing() as change:
             other._rows.end_skills(change, [int(kept.id[1:])])
+            # Their transaction is open all the while.
+            assert pool.submit(graph.forget, "ana").result(timeout=60).skills == 1
         assert other.skills(owner="ben") == []
 
 
