@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw_memory import BadInputError, GraphSettings, SkillGraph, StoreBusyError, StoreRefusedError, Trajectory
-from agentfw_memory.graph.index.embedders import open_embedder
+from agentfw_memory import BadInputError, GraphSettings, SkillGraph, StoreBusyError, StoreRefusedError
 from agentfw_memory.graph.rows import graph_rows
 from agentfw_memory.graph.stores import sqlite
 from agentfw_memory.testing import StoreContract, Ticks
@@ -120,21 +117,6 @@ class TestSqliteStore(GraphContract):
         graph.delete(skill)
 
         assert b"inimit" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
-
-    def test_the_ratings_of_a_few_skills_are_found_without_reading_the_uses_of_all(self, tmp_path: Path) -> None:
-        """Counted in steps of SQLite's machine, which are the same on every processor."""
-        store, steps = sqlite.SqliteStore.open(tmp_path / "skills.db", tenant="team"), Counter[str]()
-        with SkillGraph(store, open_embedder("hash"), GraphSettings()) as graph:
-            graph.add(owner="ana", text="lunch at the harbour")
-            for others, uses in (("few", 5), ("many", 60)):
-                for use in range(uses):
-                    other = graph.add(owner="ana", text=f"{others} {use}").id
-                    graph.learn(Trajectory(f"{others} {use}", "ana", "who was it?", skills=(other,)), 1.0)
-                graph.recall("lunch", user="ana")
-                store._connection.set_progress_handler(partial(steps.update, [others]), 1)
-                graph.recall("lunch", user="ana")
-                store._connection.set_progress_handler(None, 0)
-        assert 0 < steps["many"] < 2 * steps["few"]
 
 
 class TestPostgresStore(GraphContract):
