@@ -67,5 +67,9 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return shown(value) + (f", p = {value['p']:.2g}" if "p" in value else "")
     if isinstance(value, list | tuple):
-        return ", ".join(map(_text, value))
+        # Three numbers of which the first is between the others are an estimate with its bounds, as of `triple_of`.
+        is_triple = (
+            len(value) == 3 and all(isinstance(one, float) for one in value) and value[1] <= value[0] <= value[2]
+        )
+        return shown(value) if is_triple else ", ".join(map(_text, value))
     return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
