@@ -205,7 +205,7 @@ def fill(graph: SkillGraph, count: int, seed: int = 7) -> None:
         )
         for place in range(count)
     )
-    for trip in range(60):
+    for trip in range(count // 4):
         used = tuple(skill.id for skill in draw.sample(skills, 3))
         learned = Trajectory(f"trip {trip}", f"user{draw.randrange(12)}", "q", (f"scenario{trip % 8}",), skills=used)
         graph.learn(learned, draw.random())
@@ -233,7 +233,7 @@ def test_the_database_recalls_what_a_process_in_memory_does_in_at_most_nine_quer
         assert isinstance(served._recaller._by, DatabaseRecall)
         assert not isinstance(memory._recaller._by, DatabaseRecall)
         same = total = 0
-        for _ in range(30):
+        for _ in range(20):
             user, query = f"user{draw.randrange(12)}", " ".join(draw.choices(WORDS, k=3))
             here, there = (graph.recall(query, user=user, k=10) for graph in (memory, served))
             assert all(hit.skill.visibility == "shared" or hit.skill.owner == user for hit in there)
