@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .figures import shown
@@ -46,10 +46,20 @@ def print_result(result: object) -> None:
 
 
 def _rows(result: object) -> list[tuple[str, Mapping[str, object]]]:
-    """Records of single values, with their names if they have some."""
+    """Records of single values, with their names if they have some. A few values within one are columns, too."""
     pairs = list(result.items()) if isinstance(result, Mapping) else [("", one) for one in _listed(result)]
-    are_rows = all(isinstance(row, Mapping) and not _is_single(row) for _, row in pairs)
-    return pairs if are_rows and all(map(_is_single, (one for _, row in pairs for one in row.values()))) else []
+    if not all(isinstance(row, Mapping) and not _is_single(row) for _, row in pairs):
+        return []
+    rows: list[tuple[str, Mapping[str, object]]] = [(name, dict(_columns(row))) for name, row in pairs]
+    return rows if all(map(_is_single, (one for _, row in rows for one in row.values()))) else []
+
+
+def _columns(row: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for name, value in row.items():
+        if isinstance(value, Mapping) and not _is_single(value) and len(value) <= FEW:
+            yield from ((f"{name}, {inner}", one) for inner, one in value.items())
+        else:
+            yield name, value
 
 
 def _listed(value: object) -> Sequence[Any]:
