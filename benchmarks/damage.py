@@ -28,7 +28,7 @@ from typing import Any
 from agentfw import Message
 from agentfw.errors import AgentfwError
 from agentfw.runs import Journal
-from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks import Options, tell
 from agentfw_benchmarks.places import SITE
 from agentfw_cli.main import main as agentfw
 from agentfw_memory import SkillGraph
@@ -206,18 +206,9 @@ def _summed(rows: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
     return {"files": len({name for name, _, _ in rows}), "damaged": len(rows), "wrong": wrong}
 
 
-def show(result: dict[str, Any]) -> None:
-    heads = ["folder", "files", "damaged copies", "treated wrongly"]
-    rows = [[kind, str(each["files"]), str(each["damaged"]), str(len(each["wrong"]))] for kind, each in result.items()]
-    print_aligned(heads, rows)
-    for kind, each in result.items():
-        for one in each["wrong"]:
-            print(f"{kind}: {one['file']} {one['how']}: {one['what']}")
-
-
 def main(arguments: list[str] | None = None) -> Any:
     options = Options(__doc__).parse_args(arguments)
-    return tell(measure(), options.json, show)
+    return tell(measure(), options.json)
 
 
 if __name__ == "__main__":

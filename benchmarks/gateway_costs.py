@@ -21,12 +21,11 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ import psutil
 
 from agentfw import Episode, Message, Task, Turn
 from agentfw.runs import encoded
-from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks import Options, free_port, tell
 from agentfw_benchmarks.gateways import serve
 from agentfw_benchmarks.postgres import server
 from agentfw_plugins.gateway.live import opened
@@ -132,8 +131,7 @@ def fill_database(where: str, sessions: int, gigabytes: float) -> str:
 
 def started(runs: Path, *more: str) -> dict[str, float]:
     """Start a gateway. Returns the seconds and the CPU until it is alive and until it is ready, and its memory."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "agentfw", "serve", "--port", str(port), "--runs", str(runs), "--json"]
     began = time.perf_counter()
     process = subprocess.Popen([*command, *OPTIONS, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -233,12 +231,6 @@ def turns(count: int, folder: Path) -> list[dict[str, Any]]:
         return rows
 
 
-def show(result: Mapping[str, Any]) -> None:
-    columns = list(result["rows"][0])
-    print(f"{result['turns']:,} turns")
-    print_aligned(columns, [[str(row[column]) for column in columns] for row in result["rows"]])
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(__doc__, turns=(0, "of the history, or to ask; default: 34,000 and 400"), gigabytes=0.0)
     parser.add_argument("what", choices=("start", "turns"))
@@ -247,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="agentfw-gateway-") as folder:
         starts = options.what == "start"
         rows = start(count, Path(folder), options.gigabytes) if starts else turns(count, Path(folder))
-    return tell({"turns": count, "rows": rows}, options.json, show)
+    return tell({"turns": count, "rows": rows}, options.json)
 
 
 if __name__ == "__main__":

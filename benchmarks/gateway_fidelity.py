@@ -30,8 +30,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from agentfw_benchmarks import TESTS, Options, print_markdown, tell
-from agentfw_benchmarks.gateways import serve
-from agentfw_benchmarks.litellm_proxy import litellm_proxy
+from agentfw_benchmarks.gateways import litellm_proxy, serving
 
 sys.path[:0] = [str(TESTS), str(TESTS / "plugins" / "gateway")]
 
@@ -484,16 +483,12 @@ def asking(url: str) -> Ask:
 @contextmanager
 def through_agentfw(upstream: str, folder: Path, *more: str) -> Iterator[Ask]:
     options = ("--policy", "openai", "--memory", "none", "--set", f"policy.base_url={upstream}", *more)
-    process, url, _ = serve(folder, *options)
-    try:
+    with serving(folder, *options) as (url, _):
         yield asking(url)
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def measure(litellm: str, every: int) -> dict[str, Any]:
-    from chat_server import refusal, serving
+    import chat_server
 
     script: list[Any] = []
 
@@ -501,12 +496,12 @@ def measure(litellm: str, every: int) -> dict[str, Any]:
         # It takes no question that the client didn't ask.
         reply, counted = script
         own = body.get("stream_options") == COUNTED != counted
-        return refusal(400, "stream_options is not known") if own else reply
+        return chat_server.refusal(400, "stream_options is not known") if own else reply
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        address, server = stack.enter_context(serving(answer))
-        native_at, native = stack.enter_context(serving(answer, apis=("responses", "messages")))
+        address, server = stack.enter_context(chat_server.serving(answer))
+        native_at, native = stack.enter_context(chat_server.serving(answer, apis=("responses", "messages")))
         here = [
             stack.enter_context(through_agentfw(at, folder / str(number)))
             for number, at in enumerate((address, native_at))

@@ -30,7 +30,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
@@ -43,7 +43,7 @@ import numpy as np
 from agentfw import Episode
 from agentfw.runs import read_sessions
 from agentfw.turns.session import extended
-from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks import Options, tell
 from agentfw_benchmarks.gateways import serve
 from agentfw_memory import SkillGraph
 from agentfw_plugins.gateway.sessions.session_store import SessionStore
@@ -357,11 +357,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     )
     given = options.parse_args(arguments)
     result = measure(given)
-    return tell(result, given.json, show)
-
-
-def show(result: Mapping[str, Any]) -> None:
-    print_aligned(["what", ""], [[name, str(figure)] for name, figure in result.items()])
+    return tell(result, given.json)
 
 
 if __name__ == "__main__":

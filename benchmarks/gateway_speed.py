@@ -42,8 +42,7 @@ import httpx
 import numpy as np
 
 from agentfw.report.statistics import Interval, bootstrap
-from agentfw_benchmarks import Options, gateways, print_markdown, tell
-from agentfw_benchmarks.litellm_proxy import litellm_proxy
+from agentfw_benchmarks import Options, gateways, tell
 
 WARM_UP = 30
 """Requests of each way before it is measured."""
@@ -139,12 +138,8 @@ def server_of(name: str) -> Iterator[str]:
 @contextmanager
 def agentfw(address: str, folder: Path, *more: str) -> Iterator[str]:
     settings = (f"--set=policy.base_url={address}", "--set=policy.model=served", "--set=max_turns=1000000")
-    process, url, _ = gateways.serve(folder, "--policy", "openai", *settings, *more)
-    try:
+    with gateways.serving(folder, "--policy", "openai", *settings, *more) as (url, _):
         yield url
-    finally:
-        process.terminate()
-        process.wait()
 
 
 class Client:
@@ -250,7 +245,9 @@ def overhead(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             Way("agentfw", stack.enter_context(agentfw(address, folder, "--memory", options.memory))),
         ]
         if options.litellm:
-            ways.append(Way("LiteLLM", stack.enter_context(litellm_proxy(options.litellm, address, address, folder))))
+            ways.append(
+                Way("LiteLLM", stack.enter_context(gateways.litellm_proxy(options.litellm, address, address, folder)))
+            )
         asyncio.run(alone(ways, options.requests, times))
         asyncio.run(at_once(ways, options, times))
     rows = []
@@ -395,22 +392,6 @@ def streams(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
-def show_overhead(found: dict[str, Any]) -> None:
-    rows = []
-    for row in found["rows"]:
-        cells = [
-            f"{value[0]:.2f} [{value[1]:.2f}, {value[2]:.2f}]" for value in row.values() if isinstance(value, list)
-        ]
-        ratio = [f"{row['ratio']:.2f}"] if "ratio" in row else []
-        rows.append([row["what"], f"{row['directly']:.2f}", *cells, *ratio])
-    print_markdown(["milliseconds", *list(found["rows"][0])[1:]], rows)
-
-
-def show_streams(found: dict[str, Any]) -> None:
-    for name, value in found.items():
-        print(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}")
-
-
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
@@ -427,9 +408,9 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     )
     parser.add_argument("what", choices=("overhead", "streams"))
     options = parser.parse_args(arguments)
-    measure, show = (overhead, show_overhead) if options.what == "overhead" else (streams, show_streams)
+    measure = overhead if options.what == "overhead" else streams
     with tempfile.TemporaryDirectory() as folder:
-        return tell(measure(options, Path(folder)), options.json, show)
+        return tell(measure(options, Path(folder)), options.json)
 
 
 if __name__ == "__main__":

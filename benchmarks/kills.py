@@ -158,12 +158,6 @@ def quota(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
-def show(result: dict[str, Any]) -> None:
-    for name, value in result.items():
-        if name != "trials":
-            print(f"{name}: {value}")
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
@@ -178,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = parser.parse_args(arguments)
     measures = {"engines": engines, "quota": quota}
     with tempfile.TemporaryDirectory() as name:
-        return tell(measures.get(options.what, killed)(options, Path(name)), options.json, show)
+        return tell(measures.get(options.what, killed)(options, Path(name)), options.json)
 
 
 if __name__ == "__main__":

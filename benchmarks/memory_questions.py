@@ -22,24 +22,22 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from string import ascii_lowercase
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
-from agentfw_benchmarks.question_sets import READER, SETS, Asked, QuestionSet, World, sets_below
+from agentfw_benchmarks import Options, difference_of, mean_of, tell
+from agentfw_benchmarks.question_sets import SETS, Asked, QuestionSet, World, sets_below
 from agentfw_memory import GraphSettings, SkillGraph
 from agentfw_memory.graph.arrays import Float32Array
 from agentfw_memory.graph.index.embedders import embedded, open_embedder
@@ -47,13 +45,13 @@ from agentfw_memory.graph.index.embedders import embedded, open_embedder
 K, DEEP, RRF = 10, 100, 60
 HALF = 5
 """Number of LoCoMo's conversations that settings were chosen on."""
-UNRELATED, MANY, SAMPLE = 200, 100_000, 1000
+MANY, SAMPLE = 100_000, 1000
 CHOOSING = ("locomo", "clapnq", "xquad-en", "xquad-de", "xquad-ru", "xquad-zh", "private-clapnq", "private-de")
 BASELINES = ("BM25", "vectors", "RRF")
 DEFAULTS = GraphSettings()
 TERMS = ("owner_weight", "user_weight", "community_weight", "complement_boost", "conflict_weight", "neighbour_weight")
 NO_GRAPH = replace(DEFAULTS, **dict.fromkeys(TERMS, 0.0))  # type: ignore[arg-type]
-VARIANTS = {"skill graph": DEFAULTS, "nothing left out": replace(DEFAULTS, at_least=0.0)}
+VARIANTS = {"skill graph": DEFAULTS}
 PARTS = {
     "without terms of the graph": NO_GRAPH,
     "words alone": replace(NO_GRAPH, query_similarity="words"),
@@ -66,8 +64,6 @@ PARTS = {
     "not calibrated": replace(DEFAULTS, calibrate=False),
     "the paper's score": GraphSettings.ablation("full"),
 }
-RANGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.01)
-"""Of relevance, in which hits are counted."""
 
 Answer = Callable[[Asked], Sequence[str]]
 """The names of the notes that are found for a question, best first."""
@@ -129,7 +125,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         worlds = worlds[: options.worlds or None]
         texts = texts or [note.text for world in worlds for note in world.notes.values()]
         print(f"{chosen.name}: {sum(len(world.questions) for world in worlds)} questions", file=sys.stderr)
-        found, more = _graphs(chosen, worlds, embedders, PARTS if options.parts else {})
+        found = _graphs(chosen, worlds, embedders, PARTS if options.parts else {})
         first = found["skill graph"]
         rows.append(
             {
@@ -137,7 +133,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 "licence": chosen.licence,
                 "notes": sum(len(world.notes) for world in worlds),
                 "questions": len(first.reciprocal),
-                **more,
                 "systems": {name: some.record(first) for name, some in found.items()},
             }
         )
@@ -147,12 +142,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def _graphs(
     chosen: QuestionSet, worlds: Sequence[World], embedders: Mapping[str, EmbeddedOnce], parts: Mapping[str, Any]
-) -> tuple[dict[str, Figures], dict[str, Any]]:
+) -> dict[str, Figures]:
     """The skill graph in its variants and with other embedders, beside the baselines."""
     (_, first), *others = embedders.items()
     variants = VARIANTS | parts
     found = {name: Figures() for name in (*variants, *BASELINES, *(f"skill graph, {name}" for name, _ in others))}
-    unrelated, judged = list[float](), list[tuple[float, bool]]()
     for world in worlds:
         for name, answer in _baselines(world, chosen.language, first).items():
             found[name].ask(world, answer)
@@ -160,25 +154,15 @@ def _graphs(
         graphs += [(f"skill graph, {name}", DEFAULTS, embedder) for name, embedder in others]
         for name, settings, embedder in graphs:
             with SkillGraph.open(":memory:", tenant="t", embedder=embedder, settings=settings) as graph:
-                found[name].ask(world, remembered(graph, world, judged if name == "nothing left out" else None))
-                if name == "skill graph":
-                    user = world.questions[0].user if world.questions else READER
-                    some = _nonsense(UNRELATED // len(worlds))
-                    unrelated += [float(not graph.recall(text, user=user, k=K)) for text in some]
-    return found, {"unrelated questions without an answer": mean_of(unrelated), "hits": _reliability(judged)}
+                found[name].ask(world, remembered(graph, world))
+    return found
 
 
-def remembered(graph: SkillGraph, world: World, judged: list[tuple[float, bool]] | None) -> Answer:
-    """Add all notes, and return how to ask for their names. The first hits' relevance and truth go to `judged`."""
+def remembered(graph: SkillGraph, world: World) -> Answer:
+    """Add all notes, and return how to ask for their names."""
     names = {skill.id: name for name, skill in zip(world.notes, graph.add_all(world.notes.values()), strict=True)}
 
-    def answer(asked: Asked) -> list[str]:
-        hits = graph.recall(asked.text, user=asked.user, k=2 * K)
-        if judged is not None:
-            judged.extend((hit.relevance, names[hit.skill.id] in asked.wanted) for hit in hits[:K])
-        return [names[hit.skill.id] for hit in hits]
-
-    return answer
+    return lambda asked: [names[hit.skill.id] for hit in graph.recall(asked.text, user=asked.user, k=2 * K)]
 
 
 def _baselines(world: World, language: str, embedder: EmbeddedOnce) -> dict[str, Answer]:
@@ -254,24 +238,6 @@ def _stemmer(language: str) -> Any:
     return snowballstemmer.stemmer(language)
 
 
-def _nonsense(count: int) -> Iterator[str]:
-    """Questions like "zzzz qqqq", of two to five words."""
-    draw = random.Random(1)
-    for _ in range(count):
-        words = ("".join(draw.choices(ascii_lowercase, k=draw.randint(3, 8))) for _ in range(draw.randint(2, 5)))
-        yield " ".join(words)
-
-
-def _reliability(judged: Sequence[tuple[float, bool]]) -> list[dict[str, float]]:
-    """How many hits of each range of relevance there are, their mean relevance, and how many are evidence."""
-    rows = []
-    for low, high in pairwise(RANGES):
-        if some := [one for one in judged if low <= one[0] < high]:
-            predicted, observed = np.mean(some, axis=0)
-            rows.append({"from": low, "hits": len(some), "predicted": float(predicted), "observed": float(observed)})
-    return rows
-
-
 def _cost(name: str, texts: Sequence[str]) -> float:
     """CPU seconds for many texts, of which a sample is embedded after the embedder was loaded."""
     embedder, some = open_embedder(name), texts[:: max(1, len(texts) // SAMPLE)][:SAMPLE]
@@ -287,22 +253,6 @@ def _names(wanted: Sequence[str]) -> list[str]:
     return [name for one in wanted for name in groups.get(one, [one])]
 
 
-def show(result: dict[str, Any]) -> None:
-    heads = ["R@10", "MRR", "R@10 beyond the first"]
-    for row in result["sets"]:
-        print(f"\n{row['set']}: {row['questions']} questions about {row['notes']} notes")
-        rows = []
-        for name, one in row["systems"].items():
-            rows.append([name, shown(one["R@10"]), shown(one["MRR"]), shown(one["R@10 beyond the first"], "+.3f")])
-        print_aligned(["", *heads], rows)
-        for part in row["hits"]:
-            told = f"{part['predicted']:.2f} predicted, {part['observed']:.2f} are evidence"
-            print(f"  relevance from {part['from']:g}: {told} ({part['hits']} hits)")
-        print(f"  unrelated questions without a hit: {shown(row['unrelated questions without an answer'])}")
-    for name, seconds in result["CPU seconds for 100,000 texts"].items():
-        print(f"{name}: {seconds:.0f} s of CPU for 100,000 texts")
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
@@ -314,7 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     names = [one.name for one in SETS]
     parser.add_argument("--sets", nargs="+", choices=["choosing", "reporting", *names], default=["reporting"])
     options = parser.parse_args(arguments)
-    return tell(measure(options), options.json, show)
+    return tell(measure(options), options.json)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """What a memory writes down of what people say in twelve languages: without a model, and with one's answers on tape.
 
     python benchmarks/memory_writer.py                       # both writers, all four files of sentences
-    python benchmarks/memory_writer.py --missed
     python benchmarks/memory_writer.py --corrections         # what mem0's issue 5867 reports
 
 Two halves have 100 messages to keep, 50 corrections, 50 messages not to keep, 12 requests to forget and 10 facts in two
@@ -18,13 +17,12 @@ one that is found has dates or names the newer one.
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks import Options, tell
 from agentfw_memory import ModelWriter, SkillGraph, Writer
 
 FOLDER = Path(__file__).parent / "library" / "agentfw_benchmarks" / "writer"
@@ -90,45 +88,39 @@ class Memory:
         return self.graph.hear(message, user=user, conversation=f"{talk} of {user}", at=self._at)
 
 
-def measured(sets: Sets, memory: Memory, show_missed: bool) -> dict[str, tuple[int, int]]:
+def measured(sets: Sets, memory: Memory) -> dict[str, tuple[int, int]]:
     """Return (how often, of how many) for each figure."""
-    missed: dict[str, list[str]] = {}
     counts: dict[str, tuple[int, int]] = {}
 
-    def count(name: str, right: bool, what: str) -> None:
+    def count(name: str, right: bool) -> None:
         good, whole = counts.get(name, (0, 0))
         counts[name] = good + right, whole + 1
-        if not right:
-            missed.setdefault(name, []).append(what)
 
     for _, said, _ in sets["keep"]:
         _, heard = memory.told(said)
-        count("kept", bool(heard[0].kept), said)
+        count("kept", bool(heard[0].kept))
     facts = dict(row[:2] for row in sets["keep"])
     for language, said in sets["drop"]:
         _, heard = memory.told(said)
-        count("not kept", not heard[0].kept, said)
+        count("not kept", not heard[0].kept)
         _, heard = memory.told(facts[language], said)
-        count("not kept right after a fact", not heard[1].kept, said)
+        count("not kept right after a fact", not heard[1].kept)
     for _, old, new, question, before, value in sets["correct"]:
         user, heard = memory.told(old, new)
         hits = memory.graph.recall(question, user=user)
         first = bool(hits) and value in hits[0].skill.text
-        count("corrected value first", first, f"{old} > {new}")
+        count("corrected value first", first)
         older = [hit for hit in hits if before in hit.skill.text and value not in hit.skill.text]
         marked = first and (all(hit.newer for hit in older) if older else bool(hits[0].skill.corrections))
-        count("and the older one marked", marked, f"{old} > {new}")
+        count("and the older one marked", marked)
     for _, said, request in sets["forget"]:
         user, heard = memory.told(said, request)
         memory.graph.delete(*heard[1].to_forget)
-        count("asked to forget: gone", not memory.graph.skills(owner=user), request)
+        count("asked to forget: gone", not memory.graph.skills(owner=user))
     for _, first_said, second, question, value in sets["two"]:
         user, _ = memory.told(first_said, second)
         hits = memory.graph.recall(question, user=user)
-        count("facts in two messages", any(value in hit.skill.text for hit in hits[:2]), f"{first_said} {second}")
-    if show_missed:
-        for name, some in missed.items():
-            print(f"{name}, missed:", *some, sep="\n    ")
+        count("facts in two messages", any(value in hit.skill.text for hit in hits[:2]))
     return counts
 
 
@@ -175,7 +167,7 @@ def corrections(embedder: str, halves: Sequence[str]) -> dict[str, Any]:
     return {"embedder": embedder, "rows": rows}
 
 
-def measure(embedder: str, halves: Sequence[str], show_missed: bool) -> dict[str, Any]:
+def measure(embedder: str, halves: Sequence[str]) -> dict[str, Any]:
     """Return the figures by half and writer."""
     rows = []
     for half in halves:
@@ -183,7 +175,7 @@ def measure(embedder: str, halves: Sequence[str], show_missed: bool) -> dict[str
         for name in ("none", "tape"):
             writer = ModelWriter(Tape(sets)) if name == "tape" else None
             memory = Memory(embedder, writer)
-            counts = measured(sets, memory, show_missed)
+            counts = measured(sets, memory)
             memory.graph.close()
             if sets["correct"]:
                 counts["by a colleague: newest first"] = colleagues(sets, embedder, writer)
@@ -192,25 +184,16 @@ def measure(embedder: str, halves: Sequence[str], show_missed: bool) -> dict[str
     return {"embedder": embedder, "rows": rows}
 
 
-def show(result: dict[str, Any]) -> None:
-    print(f"embedder {result['embedder']}\n")
-    rows = result["rows"]
-    heads = ["share", *(f"{row['half']}, {row['writer']}" for row in rows)]
-    shown = {what: [f"{row['shares'].get(what, math.nan):.2f}" for row in rows] for what in rows[0]["shares"]}
-    print_aligned(heads, [(what, *shares) for what, shares in shown.items()])
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     given = Options(
         __doc__,
         embedder=("wordllama", "the embedding model"),
         halves=(["seen", "held_out", "reported", "strangers"], "the files of sentences"),
-        missed=(False, "show what was missed"),
         corrections=(False, "measure corrections among other memories instead"),
     ).parse_args(arguments)
     if given.corrections:
-        return tell(corrections(given.embedder, given.halves), given.json, show)
-    return tell(measure(given.embedder, given.halves, given.missed), given.json, show)
+        return tell(corrections(given.embedder, given.halves), given.json)
+    return tell(measure(given.embedder, given.halves), given.json)
 
 
 if __name__ == "__main__":

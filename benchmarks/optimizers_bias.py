@@ -72,11 +72,9 @@ OPTIMIZERS: dict[str, tuple[str, dict[str, object]]] = {
     "parpo": ("parpo", {}),
     "parpo, baseline=anchor": ("parpo", {"baseline": "anchor"}),
     "parpo, base_baseline=running": ("parpo", {"base_baseline": "running"}),
-    "parpo, no base track (C2)": ("parpo", {"base_weight": 0.0, "personal_weight": 1.0}),
     "parpo, no anchor (C4)": ("parpo", {"baseline": "group", "scale": "group"}),
     ORACLE: ("", {}),
 }
-USUAL = [name for name in OPTIMIZERS if name != "parpo, no base track (C2)"]
 
 
 @dataclass(frozen=True)
@@ -400,7 +398,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     )
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=list(GROUPS))
-    parser.add_argument("--optimizers", nargs="+", choices=OPTIMIZERS, default=USUAL)
+    parser.add_argument("--optimizers", nargs="+", choices=OPTIMIZERS, default=list(OPTIMIZERS))
     options = parser.parse_args(arguments)
     jobs = [
         (world, group, name)

@@ -27,7 +27,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import agentfw
 from agentfw.runs import in_processes
-from agentfw_benchmarks import Options, print_markdown, shown, tell, triple_of
+from agentfw_benchmarks import Options, once, print_markdown, shown, tell, triple_of
 
 LOW, HIGH, SOUND = 0.2, 0.8, 0.95
 OPTIMIZERS = (
@@ -103,8 +103,8 @@ def solved(folder: Path, seed: int, policy: str = "tiny") -> list[float]:
 
 def measured(name: str, folder: Path, options: Any) -> dict[str, Any]:
     """Train on the set and play it again; or read what was measured before."""
-    kept = folder / f"{name}-{options.updates}-{options.seed}.json"
-    if not kept.exists():
+
+    def find() -> list[float]:
         training = agentfw.train(
             "questions",
             policy="tiny",
@@ -124,9 +124,9 @@ def measured(name: str, folder: Path, options: Any) -> dict[str, Any]:
             | {"learner.weights": "all", "learner.learning_rate": options.rate, "learner.tokens": 16384},
             runs=folder / "runs",
         )
-        after = solved(folder, options.seed + 1, str(training.path))
-        kept.write_text(json.dumps(after), "utf-8")
-    return {"optimizer": name, "after": json.loads(kept.read_text("utf-8"))}
+        return solved(folder, options.seed + 1, str(training.path))
+
+    return {"optimizer": name, "after": once(folder / f"{name}-{options.updates}-{options.seed}.json", find)}
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:

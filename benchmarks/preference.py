@@ -309,11 +309,7 @@ def geometric(split: Split, seed: int) -> dict[str, float]:
 
 
 def cold(data: Data, seed: int, settings: PreferenceSettings) -> dict[str, dict[str, float]]:
-    """Held-out users, known by their profiles, beside the most popular items for everybody.
-
-    Popularity once as likes are counted, and once with a like by one over the root of how many its user has, so that
-    few busy users don't stand for everybody: only beyond that is what profiles say.
-    """
+    """Held-out users, known by their profiles, beside the most popular items for everybody."""
     users = sorted(data.profiles)
     away = {users[n] for n in np.random.default_rng([seed, 23]).permutation(len(users))[: len(users) // 5]}
     train = [like for like in data.likes if like[0] not in away]
@@ -321,21 +317,11 @@ def cold(data: Data, seed: int, settings: PreferenceSettings) -> dict[str, dict[
     test = [like for like in data.likes if like[0] in away and like[1] in items]
     model = PreferenceModel.fit(train, profiles=data.profiles, settings=settings)
     found = model.evaluate(test, count=COUNT)
-    order = sorted(items)
-    activity = Counter(user for user, _ in train)
-    counts, weighed = dict.fromkeys(order, 0.0), dict.fromkeys(order, 0.0)
-    for user, item in train:
-        counts[item] += 1
-        weighed[item] += activity[user] ** -0.5
-    people = sorted({user for user, _ in test})
-
-    def for_everybody(of: dict[str, float]) -> dict[str, float]:
-        return judged(np.tile([of[item] for item in order], (len(people), 1)), people, order, Split([], [], test))
-
+    order, people, counts = sorted(items), sorted({user for user, _ in test}), Counter(item for _, item in train)
+    popular = np.tile([counts[item] for item in order], (len(people), 1))
     return {
         "preference model": {"recall": found.recall, "ndcg": found.ndcg, "epochs": float(len(model.history))},
-        "popularity": for_everybody(counts),
-        "popularity, busy users weighed down": for_everybody(weighed),
+        "popularity": judged(popular, people, order, Split([], [], test)),
     }
 
 
@@ -384,12 +370,6 @@ def summary(figures: dict[str, list[dict[str, float]]]) -> list[dict[str, Any]]:
     return table
 
 
-def show_causes(result: dict[str, Any]) -> None:
-    print("{users} users, {items} items, {likes} likes each, {seeds} seeds".format_map(result))
-    print_aligned(["area under the curve", "95%"], [[row["row"], shown(row["auc"])] for row in result["rows"]])
-    print(f"gain of the weighting {shown(result['gain'], '+.3f')}, p = {result['gain']['p']:.3f}")
-
-
 def show_films(result: dict[str, Any]) -> None:
     for name, table in result["splits"].items():
         print(f"{name}: {result['likes']:,} likes, {result['seeds']} seeds")
@@ -421,7 +401,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         return tell(films(options), options.json, show_films)
     settings = PreferenceSettings(epochs=options.epochs, device="cpu")
     result = causes(options.users, options.items, options.likes, options.seeds, settings)
-    return tell(result, options.json, show_causes)
+    return tell(result, options.json)
 
 
 if __name__ == "__main__":

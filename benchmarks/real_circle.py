@@ -42,7 +42,7 @@ from typing import Any
 import httpx
 from additions import folder_of
 
-from agentfw_benchmarks import Options, difference_of, print_markdown, shown, tell, triple_of
+from agentfw_benchmarks import Options, difference_of, tell, triple_of
 from agentfw_benchmarks.gateways import serve
 from agentfw_plugins.gateway.learning.making import Making
 from agentfw_plugins.gateway.learning.ratings import Rating, fresh, read_ratings
@@ -363,23 +363,6 @@ def own_versions(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def show_own(found: dict[str, Any]) -> None:
-    table = []
-    for number, each in enumerate(found["rounds"], 1):
-        for row in each["rows"]:
-            own = f"{row['own']} of {row['of']}"
-            gain = f"{shown(row['gain'])}, p = {row['gain']['p']:.2g}" if row["own"] else ""
-            table.append([number, row["people"], own, shown(row["others"]), shown(row["theirs"]), gain])
-    print_markdown(["round", "people", "own version", "liked of everybody's", "liked of what they get", "gain"], table)
-    print(
-        f"{found['CPU seconds']:.0f} CPU seconds a version; {found['bytes']} bytes, beside {found['base']} of the base"
-    )
-    forgotten = f"{', '.join(found['forgotten'])} forgotten, {found['members']} answers and {found['strangers']} others"
-    print(f"{forgotten}: AUC of their own versions {shown(found['before'])}")
-    print(f"of {', '.join(found['served after']) or 'v0'} afterwards: {shown(found['after'])}")
-    print(f"{found['minutes']:.1f} minutes")
-
-
 def compared(before: Sequence[float], after: Sequence[float], texts: Sequence[str]) -> dict[str, Any]:
     return {
         "before": triple_of(before),
@@ -387,16 +370,6 @@ def compared(before: Sequence[float], after: Sequence[float], texts: Sequence[st
         "difference": difference_of(after, before),
         "answers after": texts[:5],
     }
-
-
-def show(found: dict[str, Any]) -> None:
-    print("thumbs up, by round:", ", ".join(f"{share:.2f}" for share in found["thumbs up"]))
-    for one in found.get("versions", ()):
-        print(one)
-    print(f"liked answers before: {shown(found['before'])}   after: {shown(found['after'])}")
-    print(f"difference: {shown(found['difference'])}, p = {found['difference']['p']:.2g}")
-    print("answers after:", "; ".join(found["answers after"]))
-    print(f"{found['minutes']:.1f} minutes")
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -421,10 +394,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     began = time.monotonic()
     if options.own:
         found = own_versions(options)
-        return tell({"seed": options.seed, **found, "minutes": (time.monotonic() - began) / 60}, options.json, show_own)
+        return tell({"seed": options.seed, **found, "minutes": (time.monotonic() - began) / 60}, options.json)
     policy = ["--set", f"policy.model={folder_of(options.model)}", "--set", "policy.template=plain"]
     found = (while_it_serves if options.learn else circle)(options, policy)
-    return tell({"seed": options.seed, **found, "minutes": (time.monotonic() - began) / 60}, options.json, show)
+    return tell({"seed": options.seed, **found, "minutes": (time.monotonic() - began) / 60}, options.json)
 
 
 if __name__ == "__main__":

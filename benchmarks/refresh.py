@@ -13,10 +13,10 @@ the first time, with all options that follow.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from typing import Any
 
+from agentfw_benchmarks import tell
 from agentfw_benchmarks.kept import Kept, keep, kept_results, measure, place_of
 
 
@@ -29,12 +29,6 @@ def again(name: str, words: list[str]) -> dict[str, Any]:
     kept = measure(words)
     keep(place_of(name, words), kept)
     return state_of(name, kept)
-
-
-def show(rows: Sequence[dict[str, Any]]) -> None:
-    for row in rows:
-        changed = f"older than {', '.join(row['changed'])}" if row["changed"] else "of this code"
-        print(f"{row['name']:<28} {row['date']} {row['commit']:<16} {changed}")
 
 
 def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -57,11 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
         rows = [state for state in states if state["changed"] or not given.changed]
         if given.run:
             rows = [again(row["name"], known[row["name"]].words) for row in rows]
-    if given.json:
-        print(json.dumps(rows, indent=2))
-    else:
-        show(rows)
-    return rows
+    return tell(rows, given.json)
 
 
 if __name__ == "__main__":

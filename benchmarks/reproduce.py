@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ def note(text: str) -> str:
 '''
 SMALL = ("--updates", "1", "--set", "tasks=1", "--set", "samples=2", "--set", "evaluation.tasks=1")
 CALENDAR = ("--set", "environment.rounds=8")
+IMITATES = ("--teacher", "linear", "--optimizer", "imitation", "--learner", "sft")
 KINDS: dict[str, tuple[str, ...]] = {
     "inbox": ("run", "inbox", "--episodes", "3"),
     "inbox, step loop": ("run", "inbox", "--episodes", "2", "--interface", "step_loop"),
@@ -70,18 +71,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "merchant": ("run", "merchant", "--episodes", "4", "--set", "environment.test_merchants=2"),
     "proactive": ("run", "proactive", "--episodes", "2"),
     "training, calendar": ("train", "calendar", *SMALL, *CALENDAR),
-    "training, imitation": (
-        "train",
-        "calendar",
-        *SMALL,
-        *CALENDAR,
-        "--teacher",
-        "linear",
-        "--optimizer",
-        "imitation",
-        "--learner",
-        "sft",
-    ),
+    "training, imitation": ("train", "calendar", *SMALL, *CALENDAR, *IMITATES),
 }
 """The command of each run, played in a folder that has `note.py` and where the plugin `agentfw-terse` is installed."""
 
@@ -110,11 +100,16 @@ def edit(file: Path, change: Callable[[Any], None]) -> None:
     file.write_text(json.dumps(values), "utf-8")
 
 
-def first_line(run: Path, change: Callable[[Any], None]) -> None:
-    lines = (run / "episodes.jsonl").read_text("utf-8").splitlines()
-    record = json.loads(lines[0])
-    change(record)
-    (run / "episodes.jsonl").write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n", "utf-8")
+def recorded(change: Callable[[Any], None]) -> Callable[[Path, Path], None]:
+    """Change the record of the first episode."""
+
+    def first_line(run: Path, folder: Path) -> None:
+        lines = (run / "episodes.jsonl").read_text("utf-8").splitlines()
+        record = json.loads(lines[0])
+        change(record)
+        (run / "episodes.jsonl").write_text("\n".join([json.dumps(record), *lines[1:]]) + "\n", "utf-8")
+
+    return first_line
 
 
 def locked(name: str, **values: str) -> Callable[[Path, Path], None]:
@@ -162,14 +157,9 @@ CHANGES: tuple[tuple[str, str, Callable[[Path, Path], None], str], ...] = (
     ("the interface", "inbox", spec("spec.interface", "step_loop"), "episode 00000-0"),
     ("the rounds", "calendar", spec("spec.environment.settings.rounds", 4), "episode 00000-0"),
     ("the policy", "inbox", spec("spec.policy", {"name": "random", "settings": {}}), "episode 00000-0"),
-    (
-        "a recorded utility",
-        "patrol",
-        lambda run, folder: first_line(run, lambda line: line.update(utility=9.5)),
-        "utility",
-    ),
-    ("a recorded event", "kitchen", lambda run, folder: first_line(run, lambda line: line["events"].pop()), "events"),
-    ("a recorded turn", "deliberation", lambda run, folder: first_line(run, lambda line: line["turns"].pop()), "turns"),
+    ("a recorded utility", "patrol", recorded(lambda line: line.update(utility=9.5)), "utility"),
+    ("a recorded event", "kitchen", recorded(lambda line: line["events"].pop()), "events"),
+    ("a recorded turn", "deliberation", recorded(lambda line: line["turns"].pop()), "turns"),
     ("a lost episode", "proactive", lambda run, folder: shutil.rmtree(run / "package"), "has no package"),
 )
 """What is changed, in which run, how, and what must be said then."""
@@ -208,20 +198,13 @@ def measure(kinds: Sequence[str], *, env: bool) -> dict[str, Any]:
     return {**counts, "seconds": seconds, "failures": failures}
 
 
-def show(result: Mapping[str, Any]) -> None:
-    print(f"equal when played again   {result['equal']} of {result['runs']}, in {sum(result['seconds']):.0f} s")
-    print(f"changes that are named    {result['named']} of {result['changes']}")
-    for line in result["failures"]:
-        print(line)
-
-
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     options = Options(
         __doc__,
         env=(False, "play again in environments of what the runs were played with"),
         kinds=(list(KINDS), "which of the runs"),
     ).parse_args(arguments)
-    return tell(measure(options.kinds, env=options.env), options.json, show)
+    return tell(measure(options.kinds, env=options.env), options.json)
 
 
 if __name__ == "__main__":

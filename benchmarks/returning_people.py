@@ -39,7 +39,7 @@ import agentfw
 from agentfw import Episode, RewardModel, Score
 from agentfw.report.statistics import bootstrap, paired_difference
 from agentfw.runs.records.folder import RunFolder
-from agentfw_benchmarks import Options, print_markdown, tell
+from agentfw_benchmarks import Options, once, print_markdown, tell
 from agentfw_plugins.view.annotations import Target, annotate
 
 PEOPLE, ANSWERS, HELD_OUT = 48, 48, 4
@@ -159,8 +159,8 @@ def settings_of(folder: Path, options: Any, samples: int) -> dict[str, Any]:
 def course(arm: str, grouped: str, seed: int, options: Any) -> dict[str, list[float]]:
     """How well each held-out answer suits, by the number of answers that were learned from."""
     home = options.work / f"{options.feedback}, {arm}, {grouped}, seed {seed}"
-    kept = home / "suits.json"
-    if not kept.exists():
+
+    def find() -> dict[str, list[float]]:
         write_requests(home, seed)
         name, chosen = ARMS[arm]
         agentfw.train(
@@ -174,10 +174,10 @@ def course(arm: str, grouped: str, seed: int, options: Any) -> dict[str, list[fl
             runs=home / "runs",
         )
         (run,) = (RunFolder.open(about.parent) for about in (home / "runs").glob("*/run.json"))
-        found = {str(number * ANSWERS): _suits(records.episodes()) for number, records in run.evaluations().items()}
-        kept.write_text(json.dumps(found), "utf-8")
-    read: dict[str, list[float]] = json.loads(kept.read_text("utf-8"))
-    return read
+        return {str(number * ANSWERS): _suits(records.episodes()) for number, records in run.evaluations().items()}
+
+    found: dict[str, list[float]] = once(home / "suits.json", find)
+    return found
 
 
 def _suits(episodes: Any) -> list[float]:
@@ -267,8 +267,7 @@ def _rate(run: Path, number: int) -> None:
 def _kept(
     home: Path, asked: Sequence[str], options: Any, seed: int, *, shown: str, learned: tuple[str, Path] | None = None
 ) -> list[float]:
-    kept = home / "suits.json"
-    if not kept.exists():
+    def find() -> list[float]:
         policy = ""
         if learned is not None:
             settings = {"learner.learning_rate": options.rate, "evaluation.every": STEPS, "evaluation.tasks": 1}
@@ -284,9 +283,10 @@ def _kept(
                 ).path
             )
         episodes = RunFolder.open(_played(home, asked, options, seed, shown, policy)).episodes()
-        kept.write_text(json.dumps([Person("", ALIKE).suited(one.turns[-1].text) for one in episodes]), "utf-8")
-    read: list[float] = json.loads(kept.read_text("utf-8"))
-    return read
+        return [Person("", ALIKE).suited(one.turns[-1].text) for one in episodes]
+
+    found: list[float] = once(home / "suits.json", find)
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     if options.words:
         return tell({"rows": by_words(options)}, options.json, show_words)
     if options.power:
-        return tell(power(options), options.json, show_power)
+        return tell(power(options), options.json)
     rows = [
         {"arm": arm, "groups": grouped, "seeds": [course(arm, grouped, seed, options) for seed in options.seeds]}
         for grouped in options.groups
@@ -317,11 +317,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         if not (grouped == "48 x 1" and arm == "grpo")
     ]
     return tell({"feedback": options.feedback, "rows": rows}, options.json, show)
-
-
-def show_power(result: dict[str, Any]) -> None:
-    print(f"untrained {result['untrained']:.3f}, deviation of an answer {result['deviation']:.3f}")
-    print(f"smallest difference with a power of 0.8: {result['smallest']:.3f}")
 
 
 def show_words(result: dict[str, Any]) -> None:

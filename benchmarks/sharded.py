@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,21 +25,13 @@ from typing import Any
 
 import numpy
 
-from agentfw_benchmarks import Options, make_model, model_size, print_aligned, tell
+from agentfw_benchmarks import Options, free_port, make_model, memory_of_this, model_size, tell
 
 RANK = "AGENTFW_SHARDED_RANK"
 """What one process of a group is told, as JSON."""
 RATE = 1e-3
 WEIGHT = {"fp32": 4.0, "nf4": 0.5}
 """Bytes of a weight of the layers; embeddings keep 4."""
-
-
-def private_memory() -> int:
-    """The memory of this process that it shares with nobody, in bytes."""
-    for line in Path("/proc/self/status").read_text("utf-8").splitlines():
-        if line.startswith("RssAnon"):
-            return int(line.split()[1]) * 1024
-    raise OSError("this needs Linux")
 
 
 def one_rank(options: argparse.Namespace) -> None:
@@ -77,7 +68,7 @@ def one_rank(options: argparse.Namespace) -> None:
             else meeting(settings, "127.0.0.1", options.port)
         )
         join(ranks, store, 1800.0)
-    before = private_memory()
+    before = memory_of_this("RssAnon")
     network = Network(settings, Seeds(7).child("learner"), ranks=ranks)
     descent = Descent(network, make_optimizer(network), settings, RATE)
     draw = numpy.random.default_rng(1)
@@ -86,11 +77,11 @@ def one_rank(options: argparse.Namespace) -> None:
                float(draw.normal()), (), task=number, turn=0, episode=str(number))
         for number in range(8)
     ]  # fmt: skip
-    peak, watching = [private_memory()], threading.Event()
+    peak, watching = [memory_of_this("RssAnon")], threading.Event()
 
     def watch() -> None:
         while not watching.wait(0.01):
-            peak[0] = max(peak[0], private_memory())
+            peak[0] = max(peak[0], memory_of_this("RssAnon"))
 
     threading.Thread(target=watch, daemon=True).start()
     began = time.perf_counter()
@@ -104,9 +95,7 @@ def one_rank(options: argparse.Namespace) -> None:
 def measured(given: dict[str, Any]) -> list[dict[str, Any]]:
     """What each process of a group found."""
     Path(given["out"]).mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        given = given | {"port": free.getsockname()[1]}
+    given = given | {"port": free_port()}
     started = [
         subprocess.Popen(
             [sys.executable, __file__],
@@ -153,17 +142,12 @@ def compared(options: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def show(result: dict[str, Any]) -> None:
-    heads = ["precision", "processes", "norm apart", "weights apart, of a step", "memory, of the base", "s"]
-    print_aligned(heads, [[str(value) for value in row.values()] for row in result["rows"]])
-
-
 def main() -> None:
     if RANK in os.environ:
         one_rank(argparse.Namespace(**json.loads(os.environ[RANK])))
         return
     options = Options(__doc__, precisions=list(WEIGHT), processes=[1, 2, 4], layers=24).parse_args()
-    tell({"rows": compared(options)}, options.json, show)
+    tell({"rows": compared(options)}, options.json)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_benchmarks import Options, difference_of, mean_of, print_aligned, shown, tell
+from agentfw_benchmarks import Options, difference_of, mean_of, tell
 from agentfw_memory import NewSkill, SkillGraph
 from agentfw_memory.graph.index.embedders import Embedder, open_embedder
 
@@ -236,15 +236,6 @@ def _answers(
     }
 
 
-def show(result: dict[str, Any]) -> None:
-    for size, found in result.items():
-        print(f"{size}, {found['tasks']} tasks")
-        columns = next(iter(found["arms"].values()))
-        print_aligned(["arm", *columns], [[name, *map(shown, one.values())] for name, one in found["arms"].items()])
-        difference = f"{_BEST} - {_PLAIN}"
-        print(f"{difference}, right first: {shown(found[difference])}\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = Options(__doc__, sizes=[5, 100, 5_000], most=(200, "tasks of each size"), seed=1)
     options.add_argument("--abcd", type=Path, help="folder with guidelines.json of ABCD")
@@ -266,7 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         fill = list(docstrings())
     else:
         options.error("pass --abcd, or --skills and --tasks")
-    return tell(measure(skills, tasks, fill, given.sizes, given.most, given.seed), given.json, show)
+    return tell(measure(skills, tasks, fill, given.sizes, given.most, given.seed), given.json)
 
 
 if __name__ == "__main__":

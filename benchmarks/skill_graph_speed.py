@@ -36,7 +36,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from pprint import pprint
 from typing import Any
 
 if "faiss" in sys.argv:  # one thread on both sides; what a server's processes use is measured as it is
@@ -44,7 +43,7 @@ if "faiss" in sys.argv:  # one thread on both sides; what a server's processes u
 
 import numpy as np
 
-from agentfw_benchmarks import Options, answer_of, shown, tell, timed
+from agentfw_benchmarks import Options, answer_of, tell, timed
 from agentfw_benchmarks.postgres import processor_of, server
 from agentfw_benchmarks.skill_texts import DIMENSIONS, EMBEDDER, Texts, fill, users_of
 from agentfw_memory import GraphSettings, SkillGraph
@@ -227,15 +226,6 @@ def small(where: str, options: argparse.Namespace) -> dict[str, Any]:
     return {"of a hundred tenants": milliseconds(warm), "of all": milliseconds(times), **used()}
 
 
-def show(result: dict[str, Any]) -> None:
-    for row in result["sizes"]:
-        print(f"{row['skills']:,} skills, {row['queries']} queries")
-        for name, times in row["ms"].items():
-            print(f"  {name:18}" + "   ".join(f"{what} {value:7.3f} ms" for what, value in times.items()))
-        for name, ratios in row["ratios"].items():
-            print(f"  {name:32}" + "   ".join(f"{what} {shown(value, '.2f')}" for what, value in ratios.items()))
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
@@ -262,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         folder = Path(name)
         if options.what == "faiss":
             asked = (options.queries, options.rounds, options.seed, folder)
-            return tell({"k": K, "sizes": [beside_faiss(size, *asked) for size in options.sizes]}, options.json, show)
+            return tell({"k": K, "sizes": [beside_faiss(size, *asked) for size in options.sizes]}, options.json)
         result: dict[str, Any] = {"store": options.what, "skills": options.skills, "processes": options.processes}
         path = str(folder / "skills.db")
         started = nullcontext(options.url or path) if options.url or options.what == "file" else server(SERVER)
@@ -272,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
                 result[f"{options.tenants} tenants of {options.each} skills"] = small(where, options)
         if options.what == "file":
             result["MB on disk"] = sum(file.stat().st_size for file in folder.iterdir()) / 2**20
-    return tell(result, options.json, pprint)
+    return tell(result, options.json)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ from agentfw.memory import Memory, Query
 from agentfw.runs.records.call_record import CallRecord
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import Choice, parse_spec
-from agentfw_benchmarks import AGENTFW, Options, print_aligned, ratio_of, tell
+from agentfw_benchmarks import AGENTFW, Options, ratio_of, tell
 
 PLUGINS = 200
 
@@ -93,13 +93,6 @@ def make_plugins(folder: Path, plugins: int = PLUGINS, tools: int = 1, before: s
         dist_info.mkdir()
         (dist_info / "METADATA").write_text(f"Name: {package.name}\nVersion: 1.0.0\n")
         (dist_info / "entry_points.txt").write_text(f"[agentfw]\nsample-{number} = {package.name}.plugin\n")
-
-
-def show(rows: list[Measured], runs: int) -> None:
-    print(f"CPU seconds, {runs} runs each")
-    budgets = ["" if row.budget is None else f"{row.budget:.2f} {'kept' if row.kept else 'BROKEN'}" for row in rows]
-    cells = [[row.what, f"{row.median:.3f}", f"{row.least:.3f}", one] for row, one in zip(rows, budgets, strict=True)]
-    print_aligned(["", "median", "min", "budget"], cells)
 
 
 SPECS: dict[str, dict[str, Any]] = {
@@ -208,17 +201,6 @@ def guard_costs(episodes: int, repeats: int, calls: int) -> dict[str, Any]:
     }
 
 
-def show_guards(result: dict[str, Any]) -> None:
-    print(f"CPU seconds of {result['episodes']} episodes, {result['repeats']} repetitions")
-    rows = [
-        [name, f"{row['guarded']:.3f}", f"{row['direct']:.3f}", f"{row['ratio']['median']:.2f}"]
-        for name, row in result["rows"].items()
-    ]
-    print_aligned(["", "guarded", "direct", "ratio"], rows)
-    words = ", ".join(f"{value:.1f} for {name}()" for name, value in result["microseconds"].items())
-    print(f"\nMicroseconds that a guard adds to a call: {words}")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     options = Options(
         __doc__,
@@ -230,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         calls=2000,
     ).parse_args(arguments)
     if options.guards:
-        tell(guard_costs(options.episodes, options.guards, options.calls), options.json, show_guards)
+        tell(guard_costs(options.episodes, options.guards, options.calls), options.json)
         return 0
     shown, runs, count = [*AGENTFW, "plugins", "list"], options.runs, options.components
     with tempfile.TemporaryDirectory() as name:
@@ -248,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             measure(f"... with {options.zoo} broken plugins", shown, zoo, runs, None),
         ]
     found = [{**row._asdict(), "kept": row.kept} for row in rows]
-    tell(found, options.json, lambda _: show(rows, runs))
+    tell(found, options.json)
     return 0 if all(row.kept for row in rows) else 1
 
 

@@ -9,10 +9,7 @@ two gradients of the first step are compared; only the step is timed (forward, b
     python benchmarks/trl_side_by_side.py --whole path/to/gsm8k/train.jsonl --model path/to/model --seeds 1 2 3
 
     group            8 samples of one prompt of 1,500 tokens, answers of 64
-    episodes         8 samples of one task, 10 turns each; a row of TRL's is a turn, as it must be where a turn's prompt
-                     isn't all that came before (a window, a memory that changes)
     short            8 samples of a prompt of 32 tokens, answers of 512: there is hardly anything to share
-    long             8 samples of one prompt of 4,000 tokens, answers of 500
     tasks            8 tasks (--tasks) of 16 samples each, with a prompt of 400 tokens and answers of 48
 
 Sides: `tree` and `plain` are agentfw's two packings, `trl` is TRL as it comes. It computes activations twice, and so do
@@ -41,11 +38,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agentfw.report.statistics import bootstrap
-from agentfw_benchmarks import Options, answer_of, make_model, model_size, ratio_span, tell
+from agentfw_benchmarks import Options, answer_of, make_model, memory_of_this, model_size, once, ratio_span, tell
 from agentfw_benchmarks.whole_trainings import MODULES, SAMPLES, train_whole
 
 OF_A_TASK = 16
@@ -64,29 +62,19 @@ Row = tuple[list[int], list[int], list[int], float]
 """Prompt, completion, which tokens of the completion were sampled, advantage."""
 
 
-def turns_of(workload: str, scale: float, tasks: int = 1) -> list[list[tuple[list[int], list[int]]]]:
-    """Of each sample its turns: prompt and answer."""
+def samples_of(workload: str, scale: float, tasks: int = 1) -> list[tuple[list[int], list[int]]]:
+    """Prompt and answer of each sample."""
     draw = random.Random(7)
 
     def tokens(count: float) -> list[int]:
         return [draw.randrange(10, 380) for _ in range(max(2, int(count * scale)))]
 
-    if workload == "episodes":
-        samples = []
-        prompt = tokens(300)
-        for _ in range(SAMPLES):
-            turns, said = [], prompt
-            for _ in range(10):
-                turns.append((said, tokens(32)))
-                said = [*said, *turns[-1][1], *tokens(32)]
-            samples.append(turns)
-        return samples
     if workload == "tasks":
         prompts = [tokens(400) for _ in range(tasks)]
-        return [[(prompt, tokens(48))] for prompt in prompts for _ in range(OF_A_TASK)]
-    before, after = {"group": (1500, 64), "short": (32, 512), "long": (4000, 500)}[workload]
+        return [(prompt, tokens(48)) for prompt in prompts for _ in range(OF_A_TASK)]
+    before, after = {"group": (1500, 64), "short": (32, 512)}[workload]
     prompt = tokens(before)
-    return [[(prompt, tokens(after))] for _ in range(SAMPLES)]
+    return [(prompt, tokens(after)) for _ in range(SAMPLES)]
 
 
 def advantage(number: int, workload: str) -> float:
@@ -96,12 +84,9 @@ def advantage(number: int, workload: str) -> float:
 
 
 def rows_of(workload: str, scale: float, tasks: int) -> list[Row]:
-    """What TRL is handed: a row for each turn."""
-    rows: list[Row] = []
-    for number, turns in enumerate(turns_of(workload, scale, tasks)):
-        earned = advantage(number, workload)
-        rows += [(prompt, answer, [1] * len(answer), earned) for prompt, answer in turns]
-    return rows
+    """What TRL is handed: a row for each sample."""
+    samples = enumerate(samples_of(workload, scale, tasks))
+    return [(prompt, answer, [1] * len(answer), advantage(number, workload)) for number, (prompt, answer) in samples]
 
 
 # -- memory and time ---------------------------------------------------------------------------------------------------
@@ -123,7 +108,7 @@ class Meter:
             held = torch.cuda.memory_allocated() / 2**20
         else:
             Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-            held = self._status("VmRSS")
+            held = memory_of_this("VmRSS") / 2**20
         if not self.steps:
             self._held = held
         self._clock, self._cpu = time.perf_counter(), time.process_time()
@@ -134,15 +119,8 @@ class Meter:
 
             torch.cuda.synchronize()
         seconds, cpu = time.perf_counter() - self._clock, time.process_time() - self._cpu
-        most = torch.cuda.max_memory_allocated() / 2**20 if self.device == "cuda" else self._status("VmHWM")
+        most = torch.cuda.max_memory_allocated() / 2**20 if self.device == "cuda" else memory_of_this("VmHWM") / 2**20
         self.steps.append({"seconds": seconds, "cpu_seconds": cpu, "memory_mb": most - self._held})
-
-    @staticmethod
-    def _status(name: str) -> float:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) / 1024
-        raise SystemExit(f"no {name} in /proc/self/status: memory can't be measured on this system")
 
 
 def save_gradient(weights: Sequence[Any], options: argparse.Namespace) -> None:
@@ -188,11 +166,9 @@ def run_agentfw(options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     descent = Descent(network, torch.optim.AdamW(network.parameters()), settings, 1e-5)
-    samples = turns_of(options.workload, options.scale, options.tasks)
     lessons = [
-        Lesson(TurnTokens(prompt, answer), advantage(number, options.workload), (), 0, turn)
-        for number, turns in enumerate(samples)
-        for turn, (prompt, answer) in enumerate(turns)
+        Lesson(TurnTokens(prompt, answer), advantage(number, options.workload), (), 0, 0)
+        for number, (prompt, answer) in enumerate(samples_of(options.workload, options.scale, options.tasks))
     ]
     meter = Meter(network.device)
     norms = []
@@ -350,37 +326,20 @@ def compare(workload: str, options: argparse.Namespace, model: Path) -> dict[str
     return {"workload": workload, "against": first, "repeats": options.repeats, "sides": rows}
 
 
-def show(report: dict[str, Any]) -> None:
-    for result in report["results"]:
-        print(f"\n{result['workload']}, {result['sides'][0]['trained']:,} tokens trained a step")
-        print(f"{'':<10}{'computed':>9}{'seconds':>9}{'cpu':>8}{'MiB':>7}   x {result['against']}: time, cpu, memory")
-        for row in result["sides"]:
-            ratios = "   ".join(
-                "{1:.2f} [{0:.2f}, {2:.2f}]".format(*row[f"{name} ratio"])
-                for name in ("seconds", "cpu_seconds", "memory_mb")
-            )
-            shown = f"{row['computed']:>9,.0f}{row['seconds']:>9.2f}{row['cpu_seconds']:>8.2f}{row['memory_mb']:>7.0f}"
-            gradient = f"gradient {row['gradient_norm']:.5f}, {row['gradient apart']:.1e} apart"
-            print(f"{row['side']:<10}{shown}   {ratios}   {gradient}")
-
-
 def compare_whole(options: argparse.Namespace) -> dict[str, Any]:
     """Each training is kept in the folder of work, so that the same command goes on after an interruption."""
     sides = [side for side in options.sides if side != "plain"]
     found: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
     about = f"{options.updates} updates, {options.shots} shown, {options.answer} tokens"
-    options.work.mkdir(parents=True, exist_ok=True)
     for seed in options.seeds:
         for side, some in found.items():
             kept = options.work / f"{side}, seed {seed}, {about}.json"
-            if not kept.exists():
-                words = ["--side", side, "--model", options.model, "--whole", options.whole, "--seed", seed]
-                words += ["--adapter", options.work / f"before, {about}.json" if options.held_out else ""]
-                for name in ("updates", "shots", "answer", "threads"):
-                    words += [f"--{name}", getattr(options, name)]
-                environment = os.environ | {"OMP_NUM_THREADS": str(options.threads)}
-                kept.write_text(json.dumps(answer_of(__file__, *words, environment=environment)), "utf-8")
-            some.append(json.loads(kept.read_text("utf-8")))
+            words = ["--side", side, "--model", options.model, "--whole", options.whole, "--seed", seed]
+            words += ["--adapter", options.work / f"before, {about}.json" if options.held_out else ""]
+            for name in ("updates", "shots", "answer", "threads"):
+                words += [f"--{name}", getattr(options, name)]
+            environment = os.environ | {"OMP_NUM_THREADS": str(options.threads)}
+            some.append(once(kept, partial(answer_of, __file__, *words, environment=environment)))
             told = " ".join(f"{one:.1f}" for one in some[-1]["updates"])
             print(f"seed {seed} {side}: {told} s of CPU an update", file=sys.stderr)
     return {"whole": found, "updates": options.updates, "shots": options.shots, "answer": options.answer}
@@ -408,7 +367,7 @@ def show_whole(report: dict[str, Any]) -> None:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
-        workload=["group", "episodes", "short"],
+        workload=["group", "short"],
         repeats=3,
         steps=(3, "of each process; the first warms up"),
         scale=(1.0, "of all lengths"),
@@ -453,7 +412,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         run_side("adapter", "group", options, model)
         results = [compare(name, options, model) for name in options.workload]
     report = {"threads": options.threads, "precision": options.precision, "results": results}
-    return tell(report, options.json, show)
+    return tell(report, options.json)
 
 
 if __name__ == "__main__":

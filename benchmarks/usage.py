@@ -27,7 +27,8 @@ from typing import Any
 
 import httpx
 
-from agentfw_benchmarks import TESTS, Options, print_markdown, tell
+from agentfw_benchmarks import TESTS, Options, tell
+from agentfw_benchmarks.gateways import serving
 
 sys.path.extend([str(TESTS), str(TESTS / "plugins" / "gateway")])
 
@@ -41,8 +42,6 @@ USERS = ("ada", "bob", "eve")
 @contextmanager
 def gateway_before(provider: Provider, folder: Path, *more: str) -> Iterator[tuple[str, Path, dict[str, str]]]:
     """A gateway before the provider: its address, the folder of its run and a key for each user."""
-    from killing import start  # type: ignore[import-not-found]
-
     from agentfw_plugins.gateway.keys import KeyFile
 
     keys = KeyFile(folder / "keys.json")
@@ -53,12 +52,8 @@ def gateway_before(provider: Provider, folder: Path, *more: str) -> Iterator[tup
         settings += [f"model.{alias}.{setting}" for setting in (f"base_url={provider.url}", f"protocol={protocol}")]
         settings += [f"model.{alias}.price_list={alias}", f'model.{alias}.apis=["{protocol}"]']
     words = [word for setting in settings for word in ("--set", setting)]
-    process, url, run = start(folder, "--policy", "openai", *words, *more)
-    try:
+    with serving(folder, "--policy", "openai", "--memory", "none", *words, *more) as (url, run):
         yield url, run, secrets
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
 
 
 def ask(client: httpx.Client, protocol: str, *, key: str, streams: bool, session: str = "", most: int = 0) -> int:
@@ -160,21 +155,13 @@ def budgets(seed: int, folder: Path) -> dict[str, Any]:
     return found
 
 
-def show(found: dict[str, Any]) -> None:
-    for name, value in found.items():
-        if name != "budgets":
-            print(f"{name}: {value}")
-    rows = [[user, *map(str, row.values())] for user, row in found["budgets"].items()]
-    print_markdown(["key", *next(iter(found["budgets"].values()))], rows)
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(__doc__, requests=1000, seed=7)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         found = compared(options.requests, options.seed, Path(first))
         found["budgets"] = budgets(options.seed, Path(second))
-        return tell(found, options.json, show)
+        return tell(found, options.json)
 
 
 if __name__ == "__main__":

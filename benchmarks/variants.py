@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from agentfw_benchmarks import Options, print_markdown, tell
+from agentfw_benchmarks import Options, tell
 from agentfw_benchmarks.figures import share_of
 from agentfw_plugins.gateway.variants import CONTROL, LEVEL, Comparison, Rated, read_variants, results
 
@@ -101,16 +101,10 @@ def measured(simulations: int, seed: int) -> dict[str, Any]:
     return {"simulations": simulations, "sessions": SESSIONS, "rows": rows}
 
 
-def show(found: dict[str, Any]) -> None:
-    print(f"{found['simulations']} comparisons of {found['sessions']} sessions each, looked at after every session")
-    rows = [[str(value) for value in row.values()] for row in found["rows"]]
-    print_markdown([*found["rows"][0]], rows)
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(__doc__, simulations=500, seed=7)
     options = parser.parse_args(arguments)
-    return tell(measured(options.simulations, options.seed), options.json, show)
+    return tell(measured(options.simulations, options.seed), options.json)
 
 
 if __name__ == "__main__":

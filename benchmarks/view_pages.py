@@ -2,11 +2,10 @@
 
     python benchmarks/view_pages.py                                    # 100,000 sessions
     python benchmarks/view_pages.py --live 200                         # a training of 200 updates, in Chromium
-    python benchmarks/view_pages.py --episodes 500 --keep faults       # only record; then: agentfw view --runs faults
 
 The recording is a help desk whose users ask for one thing each, over the Python API. 500 of its sessions are played,
-and more have the same words under other numbers. Three faults are planted in it: one fails for one user, one comes from
-a memory, and one from a version. `--faults` says which.
+and more have the same words under other numbers. Three things go wrong in it: one for one user, one comes from a
+memory, and one from a version.
 
 Of each page the median of 7 requests is told, in seconds and in CPU seconds, with its size. `live` is the time from
 the moment that an update is in `updates.jsonl` until the page of the run counts it.
@@ -30,7 +29,7 @@ from agentfw.episode import Call
 from agentfw.request import Action
 from agentfw.runs import LiveRun, parse_spec
 from agentfw.testing import fresh_host
-from agentfw_benchmarks import AGENTFW, Options, print_aligned, tell
+from agentfw_benchmarks import AGENTFW, Options, tell
 from agentfw_plugins.view.app import Viewer
 from agentfw_plugins.view.index import Index
 
@@ -57,15 +56,6 @@ class House(Memory):
     async def recall(self, query):
         return [Recollection(text, 0.8, {"topic": name}) for name, text in FACTS.items() if name in query.text]
 '''
-REWARD = """
-def fives(completions, **columns):
-    return [float(one.count("5")) for one in completions]
-"""
-FAULTS = (
-    "find_booking fails for dora: her bookings have the letter D in front of their number",
-    "the memory says that a refund takes 30 days; the users say that it is three",
-    "desk-v3 says nothing to those who need an invoice, and desk-v1 and desk-v2 do",
-)
 
 
 class Desk(Policy):
@@ -250,28 +240,13 @@ def _until(found: Callable[[], Found | None], process: subprocess.Popen[bytes]) 
     return one
 
 
-def show(result: dict[str, Any]) -> None:
-    for name, value in result.items():
-        if name != "rows":
-            print(f"{name}: {value}")
-    if rows := result.get("rows"):
-        print_aligned(["", "seconds", "cpu", "kB"], [[name, *map(str, row.values())] for name, row in rows.items()])
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = Options(
         __doc__,
         episodes=100_000,
         live=(0, "follow a training of this many updates instead"),
-        keep=("", "only record the sessions, into this directory"),
-        faults=(False, "say which faults are planted"),
     ).parse_args(arguments)
-    if options.faults:
-        return tell({str(number): fault for number, fault in enumerate(FAULTS, 1)}, options.json, show)
-    if options.keep:
-        run = asyncio.run(record(Path(options.keep), min(options.episodes, PLAYED)))
-        return tell({"run": str(run)}, options.json, show)
-    return tell(live(options.live) if options.live else pages(options.episodes), options.json, show)
+    return tell(live(options.live) if options.live else pages(options.episodes), options.json)
 
 
 if __name__ == "__main__":

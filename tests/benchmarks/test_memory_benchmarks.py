@@ -99,3 +99,25 @@ def test_a_skill_is_chosen_better_with_outcomes(tmp_path: Path, capsys: pytest.C
     assert json.loads(capsys.readouterr().out) == result
     arms = result["60 skills"]["arms"]
     assert arms["graph, whole and outcomes"]["right first"]["mean"] >= arms["graph, whole"]["right first"]["mean"]
+
+
+def test_a_dump_of_a_forum_is_read_and_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ['<?xml version="1.0" encoding="utf-8"?>', "<posts>"]
+    for place in range(10):
+        day, title = f"2024-01-{place + 1:02}T10:00:00.000", f"How cold is pilsner {place}?"
+        rows += [
+            f'<row Id="{2 * place + 1}" PostTypeId="1" OwnerUserId="{place % 3}" AcceptedAnswerId="{2 * place + 2}" '
+            f'CreationDate="{day}" Title="{title}" Tags="&lt;beer&gt;&lt;cold&gt;" Body="hm" Score="1"/>',
+            f'<row Id="{2 * place + 2}" PostTypeId="2" ParentId="{2 * place + 1}" OwnerUserId="9" CreationDate="{day}" '
+            f'Body="&lt;p&gt;Pilsner {place} is best at {place} degrees.&lt;/p&gt;" Score="4"/>',
+        ]
+    path = tmp_path / "Posts.xml"
+    path.write_text("\n".join([*rows, "</posts>"]))
+
+    result = load("cases").main(["--posts", str(path), "--embedder", "hash"])
+
+    assert (result["questions"], result["replies"]) == (10, 10)
+    everybody = result["groups"]["all"]
+    assert everybody["after"]["mean"] == 1.0
+    assert min(everybody["after - without"]["mean"], everybody["after - before"]["mean"]) >= -0.005
+    assert "after - without" in capsys.readouterr().out

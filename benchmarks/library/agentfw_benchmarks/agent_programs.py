@@ -38,7 +38,6 @@ class Program(NamedTuple):
     """A coding agent, and how it is run with one message: {url}, {model}, {text} and {home} are filled in."""
 
     name: str
-    package: str
     command: Sequence[str]
     goes_on: Sequence[str]
     """What is added to the command for a second message of the same conversation."""
@@ -54,7 +53,6 @@ PROGRAMS = {
     for one in (
         Program(
             "claude-code",
-            "npm:@anthropic-ai/claude-code",
             ("claude", "-p", "{text}", "--allowedTools", "Read"),
             ("--continue",),
             {
@@ -67,7 +65,6 @@ PROGRAMS = {
         ),
         Program(
             "codex",
-            "npm:@openai/codex",
             ("codex", "exec", "--skip-git-repo-check", "-s", "read-only", "{text}"),
             ("resume", "--last"),
             {"CODEX_HOME": "{home}/.codex", "KEY": "sk-none"},
@@ -78,7 +75,6 @@ PROGRAMS = {
         ),
         Program(
             "opencode",
-            "npm:opencode-ai",
             ("opencode", "run", "-m", "own/gpt-5", "{text}"),
             ("--continue",),
             {"OPENCODE_CONFIG": "{home}/opencode.json", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
@@ -99,7 +95,6 @@ PROGRAMS = {
         ),
         Program(
             "gemini-cli",
-            "npm:@google/gemini-cli",
             ("gemini", "-p", "{text}", "--skip-trust", "-m", "gemini-2.5-pro"),
             ("--resume", "latest"),
             {"GOOGLE_GEMINI_BASE_URL": "{base}", "GEMINI_API_KEY": "none", "GEMINI_CLI_HOME": "{home}"},
@@ -108,7 +103,6 @@ PROGRAMS = {
         ),
         Program(
             "aider",
-            "pip:aider-chat",
             ("aider", "--model", "openai/gpt-5", "--message", "{text}", "--yes-always", "--no-check-update"),
             ("--restore-chat-history",),
             {"OPENAI_API_BASE": "{base}/v1", "OPENAI_API_KEY": "sk-none", "AIDER_ANALYTICS": "false"},

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from .places import SITE
@@ -27,3 +29,19 @@ def answer_of(program: str, *words: object, environment: Mapping[str, str] | Non
     if done.returncode:
         raise SystemExit(f"{' '.join(command[1:])} ended with {done.returncode}; the error is above")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
+def memory_of_this(name: str) -> int:
+    """A figure of /proc/self/status in bytes, such as VmRSS."""
+    for line in Path("/proc/self/status").read_text("utf-8").splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise SystemExit(f"no {name} in /proc/self/status: memory can't be measured on this system")

@@ -3,7 +3,7 @@
 These two lines are the end of nearly every program:
 
     options = Options(__doc__, episodes=1000, repeats=(5, "of each way")).parse_args(arguments)
-    return tell(measure(options.episodes, options.repeats), options.json, show)
+    return tell(measure(options.episodes, options.repeats), options.json)
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import json
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from .tables import print_result
 
 Result = TypeVar("Result")
 SHOWN = "AGENTFW_SHOWN"
@@ -45,7 +47,7 @@ def _kind(default: Any) -> dict[str, Any]:
     return {"type": type(default), "default": default}
 
 
-def tell(result: Result, as_json: bool, show: Callable[[Result], object]) -> Result:
+def tell(result: Result, as_json: bool, show: Callable[[Result], object] = print_result) -> Result:
     """Print a result as JSON, or as `show` prints it, and return it."""
     if as_json:
         print(json.dumps(result, indent=2))

@@ -45,7 +45,6 @@ class World:
 @dataclass(frozen=True)
 class QuestionSet:
     name: str
-    kind: str
     language: str
     """As the stemmer of the baseline calls it. Empty if it has none, or if words aren't separated by spaces."""
     address: str
@@ -213,20 +212,8 @@ def beside_notes(
     return read
 
 
-_XQUAD = {
-    "ar": "arabic",
-    "de": "german",
-    "el": "greek",
-    "en": "english",
-    "es": "spanish",
-    "hi": "hindi",
-    "ro": "romanian",
-    "ru": "russian",
-    "th": "",
-    "tr": "turkish",
-    "vi": "",
-    "zh": "",
-}
+_XQUAD = {"ar": "arabic", "de": "german", "el": "greek", "en": "english", "es": "spanish", "hi": "hindi"}
+_XQUAD |= {"ro": "romanian", "ru": "russian", "th": "", "tr": "turkish", "vi": "", "zh": ""}
 _HUB = "https://github.com/"
 _XQUAD_AT, _CLAPNQ_AT = "google-deepmind/xquad", "primeqa/clapnq"
 _CLAPNQ = "clapnq/annotated_data/dev"
@@ -235,50 +222,39 @@ _HALF = squad(most=600)
 
 SETS: tuple[QuestionSet, ...] = (
     QuestionSet(
-        *("locomo", "conversations", "english", f"{_HUB}danny911kr/REALTALK", "CC BY-NC 4.0 (LoCoMo)"),
-        *("REALTALK/data/locomo", locomo),
+        "locomo", "english", f"{_HUB}danny911kr/REALTALK", "CC BY-NC 4.0 (LoCoMo)", "REALTALK/data/locomo", locomo
+    ),
+    QuestionSet("realtalk", "english", f"{_HUB}danny911kr/REALTALK", "not stated", "REALTALK/data", realtalk),
+    QuestionSet(
+        "friendsqa", "english", f"{_HUB}emorynlp/FriendsQA", "Apache-2.0", "FriendsQA/dat/friendsqa_tst.json", scenes
+    ),
+    QuestionSet("qmsum", "english", f"{_HUB}Yale-LILY/QMSum", "MIT", "QMSum/data/ALL/jsonl/test.jsonl", meetings),
+    QuestionSet(
+        "cranfield",
+        "english",
+        f"{_HUB}oussbenk/cranfield-trec-dataset",
+        "not stated",
+        "cranfield-trec-dataset",
+        abstracts,
+    ),
+    QuestionSet("clapnq", "english", _HUB + _CLAPNQ_AT, "Apache-2.0", _CLAPNQ, passages),
+    QuestionSet(
+        "cmrc2018", "", f"{_HUB}ymcui/cmrc2018", "CC BY-SA 4.0", "cmrc2018/squad-style-data/cmrc2018_dev.json", squad()
+    ),
+    QuestionSet("jaquad", "", f"{_HUB}SkelterLabsInc/JaQuAD", "CC BY-SA 3.0", "JaQuAD/data/dev", squad()),
+    QuestionSet(
+        "korquad",
+        "",
+        f"{_HUB}korquad/korquad.github.io",
+        "CC BY-ND 2.0 KR",
+        "korquad.github.io/dataset/KorQuAD_v1.0_dev.json",
+        squad(),
     ),
     QuestionSet(
-        *("realtalk", "conversations", "english", f"{_HUB}danny911kr/REALTALK", "not stated"),
-        *("REALTALK/data", realtalk),
-    ),
-    QuestionSet(
-        *("qmsum", "conversations", "english", f"{_HUB}Yale-LILY/QMSum", "MIT"),
-        *("QMSum/data/ALL/jsonl/test.jsonl", meetings),
-    ),
-    QuestionSet(
-        *("friendsqa", "conversations", "english", f"{_HUB}emorynlp/FriendsQA", "Apache-2.0"),
-        *("FriendsQA/dat/friendsqa_tst.json", scenes),
-    ),
-    QuestionSet(
-        *("cranfield", "documents", "english", f"{_HUB}oussbenk/cranfield-trec-dataset", "not stated"),
-        *("cranfield-trec-dataset", abstracts),
-    ),
-    QuestionSet(
-        *("clapnq", "question and answer", "english", _HUB + _CLAPNQ_AT, "Apache-2.0"),
-        *(_CLAPNQ, passages),
-    ),
-    QuestionSet(
-        *("cmrc2018", "question and answer", "", f"{_HUB}ymcui/cmrc2018", "CC BY-SA 4.0"),
-        *("cmrc2018/squad-style-data/cmrc2018_dev.json", squad()),
-    ),
-    QuestionSet(
-        *("jaquad", "question and answer", "", f"{_HUB}SkelterLabsInc/JaQuAD", "CC BY-SA 3.0"),
-        *("JaQuAD/data/dev", squad()),
-    ),
-    QuestionSet(
-        *("korquad", "question and answer", "", f"{_HUB}korquad/korquad.github.io", "CC BY-ND 2.0 KR"),
-        *("korquad.github.io/dataset/KorQuAD_v1.0_dev.json", squad()),
-    ),
-    QuestionSet(
-        *("squad-it", "question and answer", "italian", f"{_HUB}crux82/squad-it", "CC BY-SA 4.0"),
-        *("squad-it/SQuAD_it-test.json.gz", squad()),
+        "squad-it", "italian", f"{_HUB}crux82/squad-it", "CC BY-SA 4.0", "squad-it/SQuAD_it-test.json.gz", squad()
     ),
     *(
-        QuestionSet(
-            *(f"private{name}", "shared beside private", language, _HUB + address, "as of the sets"),
-            *("", beside_notes(*shared, *chats)),
-        )
+        QuestionSet(f"private{name}", language, _HUB + address, "as of the sets", "", beside_notes(*shared, *chats))
         for name, language, address, shared, chats in (
             ("", "english", _XQUAD_AT, (_HALF, "xquad/xquad.en.json"), _REALTALK),
             ("-clapnq", "english", _CLAPNQ_AT, (passages, _CLAPNQ), (*_LOCOMO, slice(5))),
@@ -294,10 +270,7 @@ SETS: tuple[QuestionSet, ...] = (
         )
     ),
     *(
-        QuestionSet(
-            *(f"xquad-{code}", "question and answer", language, _HUB + _XQUAD_AT, "CC BY-SA 4.0"),
-            *(f"xquad/xquad.{code}.json", _HALF),
-        )
+        QuestionSet(f"xquad-{code}", language, _HUB + _XQUAD_AT, "CC BY-SA 4.0", f"xquad/xquad.{code}.json", _HALF)
         for code, language in _XQUAD.items()
     ),
 )

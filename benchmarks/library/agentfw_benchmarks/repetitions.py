@@ -42,16 +42,16 @@ class Stopwatch:
     """Time since it was made, by the clock and of the processor."""
 
     def __init__(self) -> None:
-        self._began, self._worked = time.perf_counter(), _worked()
+        self._began, self._worked = time.perf_counter(), worked()
 
     def took(self) -> dict[str, float]:
         return {
             "seconds": round(time.perf_counter() - self._began, 1),
-            "cpu_seconds": round(_worked() - self._worked, 1),
+            "cpu_seconds": round(worked() - self._worked, 1),
         }
 
 
-def _worked() -> float:
+def worked() -> float:
     """Seconds of CPU time of this process and of its workers that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

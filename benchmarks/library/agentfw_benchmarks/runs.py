@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,6 +34,14 @@ def played(spec: Mapping[str, Any], host: Host, root: Path) -> RunFolder:
 def runs_below(root: Path) -> list[RunFolder]:
     """The runs whose folders are in this one."""
     return [RunFolder.open(about.parent) for about in sorted(root.glob("*/run.json"))]
+
+
+def once(file: Path, find: Callable[[], Any]) -> Any:
+    """What is in this JSON file; else find it, and keep it there for when the same command is called again."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(find()), "utf-8")
+    return json.loads(file.read_text("utf-8"))
 
 
 class Compared(Protocol):

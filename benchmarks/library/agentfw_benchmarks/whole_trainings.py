@@ -10,12 +10,14 @@ import argparse
 import json
 import random
 import re
-import resource
 import tempfile
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from .repetitions import worked
+from .runs import once
 
 MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 SAMPLES = 8
@@ -49,12 +51,6 @@ def correct(completions: Sequence[Any], answer: Sequence[str], **columns: object
     return [float(re.findall(r"\d+", text)[-1:] == [gold]) for text, gold in zip(texts, answer, strict=True)]
 
 
-def worked() -> float:
-    """The processor's time of this process and its children, in seconds."""
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in both)
-
-
 def train_whole(options: argparse.Namespace) -> dict[str, Any]:
     """The processor's time after each update, and which held-out sums are right."""
     import torch
@@ -66,13 +62,8 @@ def train_whole(options: argparse.Namespace) -> dict[str, Any]:
         found = {"updates": [after - before for before, after in pairwise(marks)][1:]}
         if not options.adapter:
             return found
-        before = Path(options.adapter)
-        if not before.exists():
-            before.write_text(json.dumps(answers(options.model, None, held_out, options)))
-        return found | {
-            "before": json.loads(before.read_text()),
-            "right": answers(options.model, adapter, held_out, options),
-        }
+        before = once(Path(options.adapter), lambda: answers(options.model, None, held_out, options))
+        return found | {"before": before, "right": answers(options.model, adapter, held_out, options)}
 
 
 def whole_agentfw(options: argparse.Namespace, rows: list[dict[str, Any]], folder: Path) -> tuple[list[float], Path]:

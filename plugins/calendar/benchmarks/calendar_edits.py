@@ -36,7 +36,7 @@ import caldav
 import httpx
 import icalendar
 
-from agentfw_benchmarks import Options, print_aligned, tell
+from agentfw_benchmarks import Options, free_port, tell
 from agentfw_calendar.deciding.answers import Answer, AnswersGiven, Person, Question
 from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.caldav_source import PASSWORD, CalDavSource
@@ -341,16 +341,10 @@ def measure(decisions: int, seed: int, xandikos: str) -> dict[str, dict[str, int
     return result
 
 
-def show(result: dict[str, dict[str, int]]) -> None:
-    print_aligned(["", *result], [[key, *(str(one[key]) for one in result.values())] for key in result["file"]])
-
-
 @contextmanager
 def serving(command: Sequence[str], path: str) -> Iterator[str]:
     """The address of a server of our own, for the user ana."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen([word.replace("{port}", str(port)) for word in command], stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
@@ -420,7 +414,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--xandikos", default=shutil.which("xandikos") or "", help="executable of a second server")
     options = parser.parse_args(arguments)
     os.environ[PASSWORD] = "secret"
-    return tell(measure(options.decisions, options.seed, options.xandikos), options.json, show)
+    return tell(measure(options.decisions, options.seed, options.xandikos), options.json)
 
 
 if __name__ == "__main__":

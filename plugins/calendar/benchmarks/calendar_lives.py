@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from agentfw.printing.out import Out
-from agentfw_benchmarks import Options, mean_of, print_aligned, shown, tell
+from agentfw_benchmarks import Options, mean_of, tell
 from agentfw_calendar.blocks.blocks_command import Asking, plan
 from agentfw_calendar.deciding.answers import Answer, Question
 from agentfw_calendar.deciding.people import About
@@ -385,23 +385,6 @@ def measure_blocks(weeks: int, jobs: int) -> dict[str, Any]:
     return {"weeks": weeks, **total, "moves a block": mean_of(moves)}
 
 
-def show_blocks(result: dict[str, Any]) -> None:
-    print_aligned(["", ""], [[name, shown(n) if isinstance(n, dict) else f"{n:,}"] for name, n in result.items()])
-
-
-def show(result: dict[str, Any]) -> None:
-    columns = ("right", "absences right", "questions a week")
-    rows = [
-        [
-            name,
-            *(shown(row[column]) if row[column] else "" for column in columns),
-            *(f"{row[column]:.0f}" for column in ("wrong unasked", "decided without asking")),
-        ]
-        for name, row in result.items()
-    ]
-    print_aligned(["", *columns, "wrong unasked", "decided without asking"], rows)
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(__doc__)
     parser.add_argument("--people", type=int, default=40)
@@ -411,9 +394,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--blocks", type=int, default=0, help="plan this many weeks of flexible blocks instead")
     options = parser.parse_args(arguments)
     if options.blocks:
-        return tell(measure_blocks(options.blocks, options.jobs), options.json, show_blocks)
+        return tell(measure_blocks(options.blocks, options.jobs), options.json)
     halves = options.half or ("seen", "held out")
-    return tell(measure(options.people, options.weeks, halves, options.jobs), options.json, show)
+    return tell(measure(options.people, options.weeks, halves, options.jobs), options.json)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from typing import Any
 
 import yaml
 
-from agentfw_benchmarks import Options, mean_of, print_aligned, shown, tell
+from agentfw_benchmarks import Options, mean_of, tell
 from agentfw_calendar.deciding.answers import Answer, Question, TakesProposals
 from agentfw_calendar.deciding.person_file import PersonFile
 from agentfw_calendar.ics.sources import FileSource
@@ -257,24 +257,6 @@ def measure_letters(count: int, forms: Sequence[str]) -> dict[str, Any]:
     return result
 
 
-def show_letters(result: dict[str, Any]) -> None:
-    rows = [[name, str(row["letters"]), shown(row["in the right language"])] for name, row in result.items()]
-    print_aligned(["titles", "letters", "in the right language"], rows)
-
-
-def show(result: dict[str, Any]) -> None:
-    rows = [
-        [
-            name,
-            str(row["trips"]),
-            str(row["events of a trip declined"]),
-            *(shown(row[f"clashes at home {what}"]) for what in ("found", "declined")),
-        ]
-        for name, row in result.items()
-    ]
-    print_aligned(["forms", "trips", "events of a trip declined", "clashes at home found", "and declined"], rows)
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(__doc__)
     parser.add_argument("--trips", type=int, default=200)
@@ -282,8 +264,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--letters", type=int, default=0, help="write this many letters instead")
     options = parser.parse_args(arguments)
     if options.letters:
-        return tell(measure_letters(options.letters, options.forms or tuple(FORMS)), options.json, show_letters)
-    return tell(measure(options.trips, options.forms or tuple(FORMS)), options.json, show)
+        return tell(measure_letters(options.letters, options.forms or tuple(FORMS)), options.json)
+    return tell(measure(options.trips, options.forms or tuple(FORMS)), options.json)
 
 
 if __name__ == "__main__":

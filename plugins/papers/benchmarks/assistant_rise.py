@@ -24,7 +24,7 @@ from typing import Any
 from agentfw import Host
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.runs import RunFolder, apply_assignments
-from agentfw_benchmarks import Options, difference_of, mean_of, print_markdown, shown, tell
+from agentfw_benchmarks import Options, difference_of, mean_of, tell
 from agentfw_benchmarks.runs import played, spec_named
 
 AGREEMENT = {"own": 0.0, "shared": 0.9}
@@ -85,14 +85,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def show(result: dict[str, Any]) -> None:
-    rows = [[arm, *map(shown, several), shown(result["rise"][arm], "+.3f")] for arm, several in result["arms"].items()]
-    leads = [
-        [f"lead over: {arm}", *(shown(one, "+.3f") for one in several), ""] for arm, several in result["leads"].items()
-    ]
-    print_markdown([f"{result['tastes']} tastes, days", *result["fifths"], "last less first"], rows + leads)
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
@@ -103,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     )
     parser.add_argument("--tastes", choices=tuple(AGREEMENT), default="own")
     options = parser.parse_args(arguments)
-    return tell(measure(options), options.json, show)
+    return tell(measure(options), options.json)
 
 
 if __name__ == "__main__":

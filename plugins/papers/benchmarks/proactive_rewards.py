@@ -26,7 +26,7 @@ from typing import Any
 
 from agentfw import Host
 from agentfw.runs import RunFolder, apply_assignments, in_processes
-from agentfw_benchmarks import Options, mean_of, print_aligned, tell
+from agentfw_benchmarks import Options, mean_of, tell
 from agentfw_benchmarks.runs import outcomes_of_references, played, runs_below, spec_named
 from agentfw_papers.worlds.proactive.environment import Proactive
 from agentfw_papers.worlds.proactive.settings import ProactiveSettings
@@ -175,16 +175,6 @@ def _over_seeds(seeds: Sequence[Mapping[str, Mapping[str, float]]]) -> list[dict
     return found
 
 
-def show(result: dict[str, Any]) -> None:
-    names = [name for name in FIGURES if any(name in row for row in result["rows"].values())]
-    rows = []
-    for variant, row in (result["rows"] | result["players"]).items():
-        cells = [f"{row[name]['mean']:.3f}" if name in row else "" for name in names]
-        rows.append([variant, *cells])
-    print_aligned(["", *names], rows)
-    print(f"{result['seconds']:.0f} s; program as judge")
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = Options(
         __doc__,
@@ -198,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--table", choices=tuple(TABLES), default="rules")
     parser.add_argument("--variants", nargs="+", help="of the table; default: all")
     options = parser.parse_args(arguments)
-    return tell(measure(options), options.json, show)
+    return tell(measure(options), options.json)
 
 
 if __name__ == "__main__":

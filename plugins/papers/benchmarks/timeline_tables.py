@@ -1,7 +1,7 @@
 """The worlds with explicit time, for their pages in docs/results/: how long to think, when to leave a task, two seats.
 
     python plugins/papers/benchmarks/timeline_tables.py deliberation
-    python plugins/papers/benchmarks/timeline_tables.py deliberation --setting chain --tables tables --pictures FOLDER
+    python plugins/papers/benchmarks/timeline_tables.py deliberation --setting chain --tables tables
     python plugins/papers/benchmarks/timeline_tables.py patrol
     python plugins/papers/benchmarks/timeline_tables.py patrol --depth 2 --tables tables --json
     python plugins/papers/benchmarks/timeline_tables.py patrol --modules
@@ -37,10 +37,9 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-from agentfw import Episode, Interface, Intervention, Policy
+from agentfw import Interface, Intervention, Policy
 from agentfw.interfaces import EventDriven, StepLoop, parse_interface
-from agentfw.report import Canvas, Series, line_chart
-from agentfw.report.statistics import bootstrap, bootstrap_ratio, paired_difference
+from agentfw.report.statistics import bootstrap_ratio, paired_difference
 from agentfw.runs import in_processes
 from agentfw_benchmarks import (
     Figure,
@@ -78,48 +77,20 @@ PAPER_ON_THINKING = {
 }
 """By setting, how it was trained, and in which world it was played."""
 
-Modes = dict[str, dict[str, list[int]]]
-"""By how a table was trained and by slack, how often each mode was chosen in the world with a clock."""
-
-
-def picture(setting: str, modes: Modes) -> Canvas:
-    """Which mode is chosen on average, by slack."""
-    series = []
-    for trained, by_slack in modes.items():
-        # "slack 3" is the fourth of the bins, whether or not the others were met.
-        places = sorted((int(slack.removeprefix("slack ")) + 1, counts) for slack, counts in by_slack.items())
-        chosen = [
-            bootstrap([mode for mode, count in enumerate(counts, start=1) for _ in range(count)])
-            for _, counts in places
-        ]
-        name = "trained with a clock" if trained == "event" else "trained without"
-        means, low, high = ([getattr(one, key) for one in chosen] for key in ("estimate", "low", "high"))
-        series.append(Series(name, means, x=[place for place, _ in places], low=low, high=high))
-    return line_chart(
-        series,
-        title=f"How deep it thinks, by slack ({setting})",
-        x_label="slack, from the least to the most",
-        y_label="mean mode, played with a clock; 5 is the slowest",
-        y_range=(1, 5),
-        width=880,
-    )
-
 
 def deliberation(
     setting: str, *, training: int, episodes: int, seed: int, jobs: int | None = None
-) -> tuple[list[dict[str, Any]], dict[str, Table], Modes]:
+) -> tuple[list[dict[str, Any]], dict[str, Table]]:
     """Train both tables and play each in both worlds."""
     trainings = [(setting, world, training, seed) for world in WORLDS]
     processes = jobs or os.cpu_count() or 1
     records = dict(zip(WORLDS, in_processes(_learn_to_think, trainings, processes), strict=True))
     plays = [(setting, trained, played, records[trained], episodes, seed) for trained in WORLDS for played in WORLDS]
-    rows, modes = [], Modes()
-    for (_, trained, played, *_), (figures, chosen) in zip(plays, in_processes(_think, plays, processes), strict=True):
+    rows = []
+    for (_, trained, played, *_), figures in zip(plays, in_processes(_think, plays, processes), strict=True):
         means = {name: mean_of(values) for name, values in zip(THINKING, figures, strict=True)}
         rows.append({"setting": setting, "trained": trained, "played": played, **means})
-        if played == "event":
-            modes[trained] = chosen
-    return rows, {world: Table.from_record(record) for world, record in records.items()}, modes
+    return rows, {world: Table.from_record(record) for world, record in records.items()}
 
 
 def _settings(setting: str, world: str) -> DeliberationSettings:
@@ -132,30 +103,14 @@ def _learn_to_think(job: tuple[str, str, int, int]) -> dict[str, Any]:
     return train(lambda: Deliberation(settings), _MODES, episodes=episodes, seed=seed).to_record()
 
 
-def _think(job: tuple[str, str, str, dict[str, Any], int, int]) -> tuple[list[list[float]], dict[str, list[int]]]:
-    """The figures, each over all episodes, and the modes chosen by slack."""
+def _think(job: tuple[str, str, str, dict[str, Any], int, int]) -> list[list[float]]:
+    """The figures, each over all episodes."""
     setting, _, world, record, count, seed = job
     settings = _settings(setting, world)
     tasks = Deliberation(settings).tasks(count, seed, "test")
-    figures: list[list[float]] = [[] for _ in THINKING]
-    chosen: dict[str, list[int]] = {}
-    for episode in play(lambda: Deliberation(settings), QTablePolicy.of(Table.from_record(record)), tasks):
-        for values, value in zip(
-            figures, (episode.utility, *(episode.outcome[name] for name in THINKING[1:])), strict=True
-        ):
-            values.append(value)
-        _count(episode, chosen)
-    return figures, chosen
-
-
-def _count(episode: Episode, chosen: dict[str, list[int]]) -> None:
-    """Add the modes that were chosen in an episode, by slack."""
-    state = ""
-    for event in episode.events:
-        if event.kind == "observation" and "state" in event.data:
-            state = str(event.data["state"]).partition(",")[0]
-        elif event.kind == "intervention":
-            chosen.setdefault(state, [0] * len(_MODES))[int(event.data["mode"]) - 1] += 1
+    played = list(play(lambda: Deliberation(settings), QTablePolicy.of(Table.from_record(record)), tasks))
+    outcomes = ([episode.outcome[name] for episode in played] for name in THINKING[1:])
+    return [[episode.utility for episode in played], *outcomes]
 
 
 # When to leave what one is doing
@@ -327,12 +282,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     learned: dict[str, Table] = {}
     if options.world == "deliberation":
         for setting in options.setting or ["single", "chain"]:
-            found, known, modes = deliberation(setting, **size, jobs=options.jobs)
+            found, known = deliberation(setting, **size, jobs=options.jobs)
             rows += found
             learned |= {f"deliberation-{setting}-{world}": table for world, table in known.items()}
-            if options.pictures is not None:
-                drawn = picture(setting, modes).to_svg()
-                (options.pictures / f"deliberation-{setting}.svg").write_text(drawn, "utf-8")
     else:
         for depth in options.depth or [1, 2, 3]:
             found, learned[f"patrol-{depth}"] = patrol(depth, **size, modules=options.modules, jobs=options.jobs)
@@ -396,7 +348,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--variant", choices=("one", "multi"), action="append", help="of the kitchen")
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--tables", type=Path, help="a folder for the tables")
-    parser.add_argument("--pictures", type=Path, help="a folder for the pictures of deliberation")
     options = parser.parse_args(arguments)
     return tell(measure(options), options.json, show)
 

@@ -47,6 +47,13 @@ def open_graph() -> Iterator[Callable[..., SkillGraph]]:
 
 
 @pytest.fixture
+def graph(tmp_path: Path) -> Iterator[SkillGraph]:
+    """A graph in a file."""
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash") as opened:
+        yield opened
+
+
+@pytest.fixture
 def rows_of(tmp_path: Path) -> Callable[[SkillGraph], list[dict[str, Any]]]:
     """Export a graph, and return the rows of the file."""
     numbers = itertools.count()

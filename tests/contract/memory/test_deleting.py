@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
 
-from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
+from agentfw_memory import BadInputError, GraphSettings, NewSkill, SkillGraph, Trajectory, UnknownSkillError
 
 OpenGraph = Callable[..., SkillGraph]
 RowsOf = Callable[[SkillGraph], list[dict[str, Any]]]
+TOLD = {"id": "t1", "user": "ana", "query": "inimitable tea?", "outcome": "I prefer inimitable tea."}
 
 
 def signs(texts: Sequence[str]) -> Any:
@@ -126,26 +129,6 @@ def test_what_went_takes_no_place_among_the_best(
             assert [hit.skill.owner for hit in hits] == ["ben"] * 5, way
 
 
-@pytest.mark.parametrize("way", ["forgotten", "erased"])
-def test_no_vector_of_what_was_deleted_is_left_in_a_file(tmp_path: Path, open_graph: OpenGraph, way: str) -> None:
-    folder = tmp_path / "store"
-    folder.mkdir()
-    with SkillGraph.open(folder / "skills.db", tenant="team", embedder=signs) as graph:
-        graph.add_all(NewSkill("ana", f"green tea {place}", visibility="shared") for place in range(20))
-        graph.add_all(NewSkill("ben", f"black coffee {place}", visibility="shared") for place in range(20))
-        skills = [one.id for one in graph.skills(owner="ana")]
-        graph.prepare()
-        assert bytes_of("green tea 3") in (folder / "skills.db").read_bytes() + everything(folder)
-
-        GOING[way](graph, skills)
-
-        assert bytes_of("green tea 3") not in everything(folder)
-        graph.prepare()
-    left = everything(folder)
-    assert [bytes_of(f"green tea {place}") in left for place in range(20)] == [False] * 20
-    assert all(bytes_of(f"black coffee {place}") in left for place in range(20))
-
-
 def test_vectors_that_are_being_made_anew_forget_too(tmp_path: Path, open_graph: OpenGraph) -> None:
     """`reembed` is interrupted after its first batch. Then one user goes, and a text of another changes."""
 
@@ -180,45 +163,149 @@ def test_vectors_that_are_being_made_anew_forget_too(tmp_path: Path, open_graph:
     assert bytes_of("black coffee") not in everything(folder)
 
 
-def fill(graph: SkillGraph) -> None:
-    """A graph of three people; one of them, and all that is hers alone, is called unmistakable."""
-    generator = random.Random(7)
-    for place in range(120):
-        owner = generator.choice(["unmistakable-ana", "ben", "cleo"])
-        mark = "unmistakable" if owner == "unmistakable-ana" else "plain"
-        text = f"{mark}-{place} " + f"{mark} " * generator.choice([1, 5, 30, 200, 1000])
-        visibility: Literal["private", "shared"] = generator.choice(["private", "shared"])
-        skill = graph.add(
-            owner=owner, text=text, tools=[f"{mark}-tool", "calendar"], scenarios=["meeting"], visibility=visibility
-        )
-        if generator.random() < 0.3:
-            graph.update(skill.id, text=f"{mark}-{place} changed {text[:50]}")
-        if generator.random() < 0.1:
-            graph.retire(skill.id)
-        if generator.random() < 0.2:
-            outcome = f"{mark} wants tea with {mark}."
-            graph.learn(Trajectory(f"{mark} trip {place}", owner, f"{mark} query", ("meeting",), (), outcome), 0.9)
-    graph.set_profile("unmistakable-ana", "unmistakable taste")
-    graph.recall("meeting", user="ben")
-
-
 @pytest.mark.slow
-def test_no_byte_is_left_and_the_receipt_says_what_went(tmp_path: Path) -> None:
-    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash:32") as graph:
-        fill(graph)
-        graph.prepare()
-        assert b"unmistakable" in everything(tmp_path)
-        before = graph.admin.stats()
-        receipt = graph.forget("unmistakable-ana")
-        assert b"unmistak" not in everything(tmp_path)
-        after = graph.admin.stats()
-        assert receipt.user == "unmistakable-ana"
-        assert after.nodes["trajectory"] == before.nodes["trajectory"] - receipt.trajectories
-        assert after.nodes["user"] == before.nodes["user"] - 1
-        assert min(receipt.skills, receipt.versions, receipt.vectors, receipt.edges, receipt.trajectories) > 0
-        assert receipt.communities == 1
-        hits = graph.recall("unmistakable", user="ben", k=50)
-        assert {hit.skill.owner for hit in hits} <= {"ben", "cleo"}
-        assert graph.recall("unmistakable", user="unmistakable-ana", at_least=0.0)  # a stranger now: what is shared
-        assert graph.forget("unmistakable-ana").skills == 0
-    assert b"unmistakable" not in everything(tmp_path)
+def test_who_is_forgotten_leaves_no_byte_and_the_receipt_says_what_went(open_graph: OpenGraph, tmp_path: Path) -> None:
+    graph, generator = open_graph(tmp_path / "skills.db", embedder=signs), random.Random(7)
+    first, other = "unmistakable-8 unmistakable", "plain-7 plain"
+    for place in range(90):
+        owner, mark = (("unmistakable-ana", "unmistakable"), ("ben", "plain"))[place % 2]
+        text = f"{mark}-{place}" + f" {mark}" * (1 if place in (7, 8) else generator.choice([5, 30, 200, 1000]))
+        skill = graph.add(owner=owner, text=text, tools=[f"{mark}-tool"], scenarios=["meeting"], visibility="shared")
+        if place % 3 == 0:
+            graph.update(skill.id, text=f"{mark}-{place} changed {text[:50]}")
+        if place % 10 < 2:
+            graph.retire(skill.id)
+        if place % 5 == 0:
+            trip = Trajectory(f"{mark} trip {place}", owner, f"{mark} query", outcome=f"{mark} wants tea with {mark}.")
+            graph.learn(trip, 0.9)
+    graph.set_profile("unmistakable-ana", "unmistakable taste")
+    graph.prepare()
+    assert all(part in everything(tmp_path) for part in (b"unmistakable", bytes_of(first), bytes_of(other)))
+    before = graph.admin.stats().nodes
+
+    receipt = graph.forget("unmistakable-ana")
+
+    after = graph.admin.stats().nodes
+    assert not any(part in everything(tmp_path) for part in (b"unmistak", bytes_of(first)))
+    assert after["trajectory"] == before["trajectory"] - receipt.trajectories
+    assert after["user"] == before["user"] - 1
+    assert min(receipt.skills, receipt.versions, receipt.vectors, receipt.edges, receipt.trajectories) > 0
+    assert receipt.communities == 1
+    assert {hit.skill.owner for hit in graph.recall("plain", user="unmistakable-ana", k=50, at_least=0)} == {"ben"}
+    assert graph.forget("unmistakable-ana").skills == 0
+    graph.prepare()
+    graph.close()
+    assert not any(part in everything(tmp_path) for part in (b"unmistakable", bytes_of(first)))
+    assert bytes_of(other) in everything(tmp_path)
+
+
+READER = """
+import sys
+from agentfw_memory import SkillGraph
+with SkillGraph.open(sys.argv[1], tenant="team") as graph:
+    print(len(graph.recall("tea", user="ana")), flush=True)
+    sys.stdin.readline()
+    print([hit.skill.text for hit in graph.recall("tea", user="ana", k=9)], flush=True)
+"""
+
+
+def test_no_word_of_an_erased_skill_is_left_also_while_a_reader_is_open(
+    graph: SkillGraph, open_graph: OpenGraph, rows_of: RowsOf, tmp_path: Path
+) -> None:
+    folder, path = tmp_path, tmp_path / "skills.db"
+    graph.add_all([NewSkill("ana", f"plain tea {place}") for place in range(20)])
+    skill = graph.add(owner="ana", text="inimitable tea " * 200, tools=["inimitable pot"], scenarios=["meeting"])
+    graph.prepare()
+    graph.update(skill.id, text="plain again")
+    assert b"inimit" in everything(folder)
+
+    command = [sys.executable, "-c", READER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "5\n"
+        receipt = graph.delete(skill.id)
+        left = everything(folder)
+        shown, _ = reader.communicate("go on\n")
+
+    assert b"inimit" not in left
+    assert "inimit" not in shown
+    assert (receipt.skills, receipt.versions) == (1, 2)
+    assert b"inimit" not in everything(folder), "what the other process saved when it closed"
+    assert "inimit" not in str(rows_of(graph))
+    assert len(graph.recall("tea", user="ana", k=99)) == len(graph.skills(owner="ana")) == 20
+
+
+def test_what_told_it_and_what_said_the_same_go_too(open_graph: OpenGraph, tmp_path: Path) -> None:
+    graph = open_graph(tmp_path / "skills.db", embedder=signs)
+    first = graph.add(owner="ana", text="prefer inimitable tea")
+    graph.retire(first.id)
+    other = graph.add(owner="ana", text="Prefer inimitable tea!")
+    graph.update(other.id, text="drink water")
+    graph.learn({**TOLD, "id": "t0", "outcome": "The weather was fine.", "query": "weather"}, 0.9)
+    (skill,) = (one for one in graph.learn(TOLD, 0.1).added if "tea" in graph.get(one).text)
+
+    vector = bytes_of(graph.get(skill).text)
+    assert vector in everything(tmp_path)
+
+    receipt = graph.delete(skill)
+
+    assert not any(part in everything(tmp_path) for part in (b"inimit", vector))
+    assert receipt.trajectories == 1
+    assert graph.get(other.id).text == "drink water"
+    assert graph.history(other.id).versions[0].text == "drink water"
+    assert graph.learn(TOLD, 0.1).known_already, "the trajectory itself stays known"
+    with pytest.raises(UnknownSkillError):
+        graph.history(first.id)
+    graph.update(other.id, text="drink juice")
+    assert [one.text for one in graph.history(other.id).versions] == ["drink water", "drink juice"]
+
+
+def test_one_past_version_is_erased_and_the_others_stay(graph: SkillGraph, tmp_path: Path) -> None:
+    skill = graph.add(owner="ana", text="call ana at 5551")
+    graph.update(skill.id, text="call ana at inimitable 5552")
+    graph.update(skill.id, text="call ana at 5553")
+
+    with pytest.raises(BadInputError, match="version 2 is what the skill says now"):
+        graph.delete(skill.id, version=2)
+    receipt = graph.delete(skill.id, version=1)
+
+    assert (receipt.skills, receipt.versions) == (0, 1)
+    assert b"inimit" not in everything(tmp_path)
+    assert [(one.number, one.text) for one in graph.history(skill.id).versions] == [
+        (0, "call ana at 5551"),
+        (2, "call ana at 5553"),
+    ]
+    assert graph.delete(skill.id, version=1).versions == 0
+    with pytest.raises(BadInputError, match="version 0 of 2 skills"):
+        graph.delete(skill.id, "s1", version=0)
+
+
+def test_a_shared_copy_goes_when_too_few_are_left_behind_it(tmp_path: Path) -> None:
+    sharing = GraphSettings(share_after=3)
+    with SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash", settings=sharing) as graph:
+        mine: dict[str, str] = {}
+        for user in ("ana", "ben", "cleo"):
+            told = {"id": user, "user": user, "query": "tea", "outcome": "I prefer inimitable tea."}
+            learned = graph.learn(told, 0.9)
+            mine[user] = learned.added[0]
+        assert learned.shared
+
+        graph.delete(mine["ana"])
+        assert graph.recall("tea", user="dora") == []
+        graph.delete(mine["ben"], mine["cleo"])
+
+        assert b"inimit" not in everything(tmp_path)
+
+
+def test_deleting_twice_or_what_is_no_skill_deletes_nothing(graph: SkillGraph) -> None:
+    skill = graph.add(owner="ben", text="ask first", tools=["mail"]).id
+    kept = graph.add(owner="ben", text="ask twice", tools=["mail"]).id
+    edges = graph.admin.stats().edges
+
+    with pytest.raises(UnknownSkillError):
+        graph.delete("not an id")
+    others = {f"s{number}" for number in range(1, 9)} - {skill, kept}  # also those of nodes that are no skills
+    assert all(graph.delete(one).skills == 0 for one in others)
+    assert graph.admin.stats().edges == edges
+    assert [graph.delete(skill).skills for _ in range(2)] == [1, 0]
+    assert graph.get(kept).tools == ("mail",)

@@ -1,35 +1,35 @@
-"""What is kept stays as it was told: after a restart, in another process, in an export, and with a filter."""
+"""What is kept stays as it was told: after a restart and a kill, in an export, and when it comes from elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory
+import pytest
+
+from agentfw_memory import BadInputError, NewSkill, SkillGraph, Trajectory, read_memories
 
 OpenGraph = Callable[..., SkillGraph]
 RowsOf = Callable[[SkillGraph], list[dict[str, Any]]]
 QUERIES = ("green tea", "where do I live?", "coffee", "lamp")
 
 
-class Clock:
+def clock() -> Callable[[], float]:
     """A minute later at each look."""
-
-    def __init__(self) -> None:
-        self.now = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        self.now += 60.0
-        return self.now
+    return itertools.count(1_700_000_000.0, 60.0).__next__
 
 
 def fill(graph: SkillGraph) -> dict[str, str]:
     graph.add_all(
         [
-            NewSkill(
-                "ana", "serve green tea", ("kettle",), ("breakfast",), valid_from=1_000.0, metadata={"kind": "rule"}
-            ),
+            NewSkill("ana", "serve green tea", ("kettle",), ("breakfast",), "private", 1_000.0, {"kind": "rule"}),
             NewSkill("ana", "black coffee", visibility="shared", expires_at=4e9),
             NewSkill("ben", "switch on the lamp", (), ("evening",), "shared", valid_from=2_000.0),
         ]
@@ -66,7 +66,7 @@ def seen(graph: SkillGraph) -> list[Any]:
 
 
 def test_a_restart_finds_the_same(where: str, open_graph: OpenGraph, rows_of: RowsOf) -> None:
-    with SkillGraph.open(where, tenant="team", embedder="hash:64", clock=Clock()) as graph:
+    with SkillGraph.open(where, tenant="team", embedder="hash:64", clock=clock()) as graph:
         fill(graph)
         before, rows = seen(graph), rows_of(graph)
         graph.prepare()
@@ -80,7 +80,7 @@ def test_a_restart_finds_the_same(where: str, open_graph: OpenGraph, rows_of: Ro
 def test_an_export_keeps_owners_dates_and_history_from_store_to_store(
     tmp_path: Path, postgres_database: Callable[[str], str], open_graph: OpenGraph, rows_of: RowsOf
 ) -> None:
-    first = open_graph(tmp_path / "skills.db", extractor=lambda trajectory, maximum: [], clock=Clock())
+    first = open_graph(tmp_path / "skills.db", extractor=lambda trajectory, maximum: [], clock=clock())
     fill(first)
     before, rows = seen(first), rows_of(first)
     on_server = open_graph(postgres_database("middle"))
@@ -95,43 +95,172 @@ def test_an_export_keeps_owners_dates_and_history_from_store_to_store(
     assert back.add(owner="ana", text="new").id == first.add(owner="ana", text="new").id, "ids go on"
 
 
-def test_a_newer_version_ends_the_older_one_when_it_begins(where: str, open_graph: OpenGraph) -> None:
-    graph = open_graph(where, clock=Clock())
-    ids = fill(graph)
-    home, tea = ids["I live in Hamburg"], ids["serve green tea"]
-
-    told = {
-        name: [(one.text, one.valid_from, one.valid_to) for one in graph.history(name).versions] for name in (home, tea)
-    }
-
-    assert told[home] == [("I live in Berlin", 1_000.0, 2_000.0), ("I live in Hamburg", 2_000.0, None)]
-    assert told[tea] == [("serve green tea", 1_000.0, 3_000.0), ("serve green tea with honey", 3_000.0, None)]
-    for when, place, dates in ((1_500.0, "Berlin", (1_000.0, 2_000.0)), (2_500.0, "Hamburg", (2_000.0, None))):
-        best = graph.recall("where do I live?", user="ana", as_of=when)[0].skill
-        assert (best.id, best.text) == (home, f"I live in {place}")
-        assert (best.valid_from, best.valid_to) == dates
-    assert all(home != hit.skill.id for hit in graph.recall("where do I live?", user="ana", as_of=500.0))
-    assert graph.get(home).valid_from == 2_000.0
+# Several processes on one store, some of them killed: nothing acknowledged is lost, and nothing is there twice
 
 
-def test_a_filter_leaves_room_for_what_fits_and_shows_nothing_else(
-    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
-) -> None:
-    where, settings = way_of_searching
-    graph = open_graph(where, settings=settings)
-    graph.add_all(
-        NewSkill("ana", f"green tea {place}", visibility="shared", metadata={"n": place}) for place in range(60)
-    )
-    rare = [
-        NewSkill("ana", f"some tea with milk {place}", visibility="shared", metadata={"n": -1}) for place in range(3)
+WRITER = """
+import sys
+from agentfw_memory import SkillGraph
+path, name, first, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+with SkillGraph.open(path, tenant="team", embedder="hash:16") as graph:
+    for number in range(first, first + count):
+        skill = graph.add(owner=name, text=f"{name} knows {number}", tools=["calendar"], visibility="shared")
+        print(number, skill.id, flush=True)
+        if number % 5 == 0:
+            graph.learn({"id": f"{name} {number}", "user": name, "query": "q", "skills": [skill.id]}, 0.9)
+        if number % 7 == 0:
+            graph.recall(f"knows {number}", user=name)
+"""
+
+
+def lines(told: str) -> Iterator[tuple[int, str]]:
+    """What was acknowledged; a line that broke off wasn't."""
+    for line in told.splitlines(keepends=True):
+        if line.endswith("\n"):
+            number, skill = line.split()
+            yield int(number), skill
+
+
+@pytest.mark.slow
+def test_processes_that_write_at_once_and_are_killed_lose_nothing(where: str) -> None:
+    generator = random.Random(7)
+    acknowledged: dict[tuple[str, int], str] = {}
+    names = ["ana", "ben"]
+    for turn in range(2):
+        words = [(where, name, str(turn * 10), "1000") for name in names]
+        writers = [
+            subprocess.Popen(
+                [sys.executable, "-c", WRITER, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            for options in words
+        ]
+        first = [writer.stdout.readline() for writer in writers if writer.stdout is not None]
+        time.sleep(generator.random() / 2)
+        for name, began, writer in zip(names, first, writers, strict=True):
+            time.sleep(generator.random() / 5)
+            writer.kill()
+            told, complaints = writer.communicate()
+            assert "locked" not in complaints
+            for number, skill in lines(began + told):
+                # The same text again is the same skill, whether it was acknowledged before or not.
+                assert acknowledged.setdefault((name, number), skill) == skill
+    assert len(acknowledged) > len(names)
+    with SkillGraph.open(where, tenant="team") as graph:
+        assert all(graph.get(skill).text == f"{name} knows {n}" for (name, n), skill in acknowledged.items())
+        kept = [skill for name in names for skill in graph.skills(owner=name)]
+        assert len({skill.text for skill in kept}) == len(kept)
+        found = {hit.skill.id for hit in graph.recall("knows", user="ana", k=len(kept), at_least=0)}
+        assert found == {skill.id for skill in kept}
+
+
+ELSEWHERE = """
+import sys
+from agentfw_memory import SkillGraph
+with SkillGraph.open(sys.argv[1], tenant="t", embedder="hash") as graph:
+    graph.add(owner="ben", text=sys.argv[2])
+    print(graph.admin.stats().nodes["skill"])
+"""
+
+
+def skills_after_adding_elsewhere(path: Path, text: str) -> int:
+    return int(subprocess.run([sys.executable, "-c", ELSEWHERE, path, text], check=True, stdout=subprocess.PIPE).stdout)
+
+
+@pytest.mark.nightly
+def test_what_is_added_is_on_disk_although_the_file_is_opened_twice_here(tmp_path: Path) -> None:
+    """Another process that closes it would remove what SQLite writes to, if this one had lost its locks."""
+    path = tmp_path / "graph.db"
+    with (
+        SkillGraph.open(path, tenant="t", embedder="hash") as first,
+        SkillGraph.open(path, tenant="t", embedder="hash"),
+    ):
+        first.add(owner="ana", text="Likes tea")
+        assert skills_after_adding_elsewhere(path, "Travels by train") == 2
+        first.add(owner="ana", text="Lives in Berlin")
+        assert skills_after_adding_elsewhere(path, "Gets up at six") == 4
+
+
+# Memories from elsewhere: mem0, LangMem and plain JSON become skills, and a broken record imports nothing
+
+
+MEM0 = """{"results": [
+  {"id": "8f3a", "memory": "Prefers green tea", "user_id": "ana", "created_at": "2024-05-07T10:00:00+00:00",
+   "categories": ["drinks"]},
+  {"id": "8f3b", "memory": "Answers in short sentences", "agent_id": "helper", "metadata": null},
+  {"id": "8f3c", "memory": "Parks at P3", "user_id": "ana", "agent_id": "helper", "hash": "c0ffee",
+   "metadata": {"source": "chat", "tags": ["car"]}, "expiration_date": "2099-01-01"}
+]}"""
+
+
+DENTIST: dict[str, Any] = {"kind": "Memory", "content": {"content": "Her dentist is called Keller"}}
+
+
+LANGMEM: list[dict[str, Any]] = [
+    {"namespace": ["memories", "ana"], "key": "1", "value": DENTIST, "created_at": "2024-05-07T10:00:00Z"},
+    {"namespace": ["memories"], "key": "2", "value": {"size": 3}},
+]
+
+
+MAY_7 = 1715076000.0
+
+
+def test_an_export_of_mem0_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "mem0.json"
+    path.write_text(MEM0)
+    kept = {"source": "chat", "tags": ["car"], "id": "8f3c", "agent_id": "helper"}
+
+    assert read_memories(path) == [
+        NewSkill("ana", "Prefers green tea", (), ("drinks",), valid_from=MAY_7, metadata={"id": "8f3a"}),
+        NewSkill("helper", "Answers in short sentences", metadata={"id": "8f3b"}),
+        NewSkill("ana", "Parks at P3", metadata=kept, expires_at=4070908800.0),
     ]
-    graph.add_all([*rare, NewSkill("ana", "secret tea", metadata={"n": -1})])
 
-    def found(user: str, wanted: dict[str, Any], k: int = 3) -> list[str]:
-        return sorted(hit.skill.text for hit in graph.recall("green tea", user=user, k=k, at_least=0.0, where=wanted))
 
-    assert found("ben", {"n": -1}) == [f"some tea with milk {place}" for place in range(3)]
-    assert "secret tea" in found("ana", {"n": -1}, k=9)
-    assert found("ben", {"n": {"$lt": 0}}, k=9) == found("ben", {"n": -1})
-    assert len(found("ben", {"n": {"$gte": 30}}, k=40)) == 30
-    assert found("ben", {"n": -2}) == []
+@pytest.mark.parametrize("lines", [False, True])
+def test_items_of_langmem_are_read(tmp_path: Path, lines: bool) -> None:
+    path = tmp_path / "items.json"
+    path.write_text("\n".join(map(json.dumps, LANGMEM)) if lines else json.dumps(LANGMEM))
+    dentist, size = ({"key": item["key"], "value": item["value"]} for item in LANGMEM)
+
+    assert read_memories(path) == [
+        NewSkill("memories/ana", DENTIST["content"]["content"], (), ("key 1",), valid_from=MAY_7, metadata=dentist),
+        NewSkill("memories", '{"size": 3}', (), ("key 2",), metadata=size),
+    ]
+
+
+def test_plain_records_are_read_and_can_be_imported_twice(graph: SkillGraph, tmp_path: Path) -> None:
+    path = tmp_path / "plain.jsonl"
+    path.write_text(
+        '{"text": "Never move lunch", "owner": "ben", "tools": ["calendar"], "scenarios": ["lunch"], "shared": true}\n'
+        '{"text": "Mornings are best", "valid_from": 1700000000}\n'
+    )
+
+    for _ in range(2):
+        graph.add_all(read_memories(path, owner="ana"))
+
+    (never,) = graph.skills(owner="ben")
+    (mornings,) = graph.skills(owner="ana")
+    assert (never.text, never.visibility) == ("Never move lunch", "shared")
+    assert (never.tools, never.scenarios) == (("calendar",), ("lunch",))
+    assert mornings.valid_from == 1_700_000_000
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"text": "broken', "line 2 is not valid JSON"),
+        ("[1, 2]", "line 2: a record is an object"),
+        ('{"content": "x"}', "line 2: a record needs text"),
+        ('{"text": "x"}', "line 2: it names no owner"),
+        ('{"text": " ", "owner": "ana"}', "line 2: the text ' ' is not"),
+        ('{"text": "x", "owner": "ana", "valid_from": "soon"}', "line 2: 'soon' is not a time"),
+        ('{"text": "x", "owner": "ana", "tools": "calendar"}', "line 2: 'calendar' is not a list"),
+        ('{"text": "x", "owner": "ana", "metadata": [1]}', "line 2: its metadata"),
+    ],
+)
+def test_a_broken_record_is_named_and_nothing_is_imported(tmp_path: Path, line: str, problem: str) -> None:
+    path = tmp_path / "memories.jsonl"
+    path.write_text('{"text": "fine", "owner": "ana"}\n' + line + "\n", "utf-8")
+
+    with pytest.raises(BadInputError, match=problem.replace("[", r"\[")):
+        read_memories(path)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agentfw_memory import BadInputError, GraphSettings, Learned, SkillDraft, SkillGraph, Step, Trajectory
-
-pytest.importorskip("igraph")
+from agentfw_memory import BadInputError, GraphSettings, Learned, SkillDraft, SkillGraph, Step, Trajectory, extract
 
 
 def drafting(*texts: str) -> Any:
@@ -39,17 +39,9 @@ def trip(name: str, outcome: str = "", *, user: str = "ana", skills: Sequence[st
 
 def test_a_good_trajectory_becomes_skills_with_what_shipped() -> None:
     with SkillGraph.open(":memory:", tenant="team", embedder="hash") as graph:
-        learned = graph.learn(
-            Trajectory(
-                "t1",
-                "ana",
-                "move my meeting",
-                ("rescheduling",),
-                (Step("look", "calendar"), Step("send", "mail")),
-                "I prefer the earliest slot.",
-            ),
-            0.9,
-        )
+        steps = Step("look", "calendar"), Step("send", "mail")
+        told = Trajectory("t1", "ana", "move my meeting", ("rescheduling",), steps, "I prefer the earliest slot.")
+        learned = graph.learn(told, 0.9)
         skills = [graph.get(one) for one in learned.added]
         assert skills
         assert all(skill.owner == "ana" and skill.visibility == "private" for skill in skills)
@@ -71,19 +63,14 @@ def test_a_poor_trajectory_teaches_nothing_but_counts() -> None:
         assert graph.admin.stats().nodes["skill"] == 1
 
 
-def test_two_who_learn_the_same_trajectory_at_once_learn_it_once(tmp_path: Path) -> None:
+def test_several_who_learn_the_same_trajectories_at_once_learn_each_once(tmp_path: Path) -> None:
     graphs = [opened(tmp_path / "skills.db") for _ in range(4)]
-    results: list[Any] = []
 
-    def learn(graph: SkillGraph) -> None:
-        results.extend(graph.learn(trip(f"t{place}", f"alpha beta gamma delta {place}"), 0.9) for place in range(6))
+    def learn(graph: SkillGraph) -> list[Learned]:
+        return [graph.learn(trip(f"t{place}", f"alpha beta gamma delta {place}"), 0.9) for place in range(6)]
 
-    threads = [threading.Thread(target=learn, args=(graph,)) for graph in graphs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 24
+    with ThreadPoolExecutor(4) as pool:
+        results = [one for told in pool.map(learn, graphs) for one in told]
     assert sum(not result.known_already for result in results) == 6
     assert graphs[0].admin.stats().nodes["trajectory"] == 6
     for graph in graphs:
@@ -215,3 +202,39 @@ def test_without_newest_wins_both_stay() -> None:
         say(graph, "t2", "I prefer loud tables near the window")
 
         assert len(texts(graph)) == 2
+
+
+# What the extractor that ships takes from a trajectory
+
+
+def drafts(outcome: str = "", steps: tuple[Step, ...] = (), maximum: int = 3) -> list[SkillDraft]:
+    query = "my card 4111 1111 was charged twice"
+    return extract(Trajectory("t1", "ana", query, ("refund",), steps, outcome), maximum)
+
+
+def test_what_the_user_said_is_taken_as_it_was_said_and_nothing_else() -> None:
+    steps = Step("try the card", "card", worked=False), Step("send a check instead", "mail"), Step("wait")
+    assert [
+        (one.text, one.tools, one.scenarios) for one in drafts("I'd rather have the aisle. Am Fenster!", steps)
+    ] == [
+        ("For refund: I'd rather have the aisle.", ("mail",), ("refund",)),
+        ("For refund: Am Fenster!", ("mail",), ("refund",)),
+    ]
+    assert drafts("...") == drafts(steps=steps) == []
+    assert len(drafts("Wants tea. Prefers mornings. Dislikes forms. Likes maps.")) == 3
+    with pytest.raises(BadInputError, match="-1 skills"):
+        drafts(maximum=-1)
+
+
+@pytest.mark.parametrize(
+    "outcome", ["Wants mail at ana@home.org", "Prefers calls on +49 (30) 123-456", "Likes www.shop.org", "Wants 4111"]
+)
+def test_what_is_private_stays_out(outcome: str) -> None:
+    assert drafts(outcome) == []
+
+
+@given(st.text(max_size=300), st.integers(0, 4))
+def test_any_outcome_gives_a_few_short_texts(outcome: str, maximum: int) -> None:
+    found = drafts(outcome, maximum=maximum)
+    assert len(found) <= maximum
+    assert all(draft.text.strip() and len(draft.text) < 150 for draft in found)

@@ -6,15 +6,15 @@ import asyncio
 import inspect
 import math
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from agentfw_memory import AsyncSkillGraph, BadInputError, NewSkill, SkillGraph, UnknownSkillError
+from agentfw_memory import AsyncSkillGraph, BadInputError, GraphSettings, NewSkill, SkillGraph, UnknownSkillError
 
-pytest.importorskip("igraph")
+OpenGraph = Callable[..., SkillGraph]
+
 
 NOTE: dict[str, Any] = {
     "kind": "note",
@@ -25,55 +25,35 @@ NOTE: dict[str, Any] = {
 }
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def now() -> list[float]:
+    """The time that the clock of the graph shows."""
+    return [1_000.0]
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def graph(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Iterator[SkillGraph]:
-    where: str | Path = tmp_path / "skills.db"
-    if request.param == "postgres":
-        database: Callable[[], str] = request.getfixturevalue("postgres_database")
-        where = database()
-    with SkillGraph.open(where, tenant="team", embedder="hash:32", clock=clock) as opened:
-        yield opened
+def graph(where: str, open_graph: OpenGraph, now: list[float]) -> SkillGraph:
+    return open_graph(where, clock=lambda: now[0])
 
 
 FILTERS: list[tuple[dict[str, Any], bool]] = [
     ({}, True),
     ({"kind": "note"}, True),
-    ({"kind": "mail"}, False),
-    ({"kind": "note", "n": 4}, False),
     ({"tags": ["a", "b"]}, True),
-    ({"tags": ["a"]}, False),
     ({"from.year": 2024}, True),
-    ({"from": {"year": 2024, "app.name": "x"}}, True),
     ({"from.app.name": "x"}, True),
     ({"from.month": 1}, False),
     ({"kind.year": 2024}, False),
     ({"n": {"$gt": 2, "$lte": 3}}, True),
-    ({"n": {"$lt": 3}}, False),
     ({"n": {"$gte": "2"}}, False),
     ({"n": {"$lt": math.inf}}, True),
     ({"n": {"$eq": math.nan}}, False),
     ({"kind": {"$in": ["mail", "note"]}}, True),
     ({"kind": {"$nin": ["mail", "note"]}}, False),
     ({"missing": {"$ne": 1}}, True),
-    ({"missing": {"$gt": 1}}, False),
     ({"missing": {"$exists": False}}, True),
-    ({"done": {"$exists": True}}, True),
     ({"done": 1}, False),
     ({"done": {"$ne": 1}}, True),
-    ({"n": True}, False),
 ]
 
 
@@ -85,46 +65,50 @@ def test_a_filter_fits_by_its_fields(graph: SkillGraph) -> None:
         assert len(graph.recall("tea", user="ana", where=wanted)) == fitting, wanted
 
 
-@pytest.mark.parametrize(
-    ("wanted", "message"),
-    [
+def test_a_filter_that_cant_be_meant_is_refused(graph: SkillGraph) -> None:
+    refused: list[tuple[Any, str]] = [
         ("kind", "is not a dict"),
         ({"a') OR '1'='1": 1}, "Invalid filter key"),
         ({3: 1}, "Invalid filter key"),
         ({"n": {"$near": 1}}, "Unsupported operator: .near"),
         ({"n": {"$in": "abc"}}, "needs a list"),
-    ],
-)
-def test_a_filter_that_cant_be_meant_is_refused(graph: SkillGraph, wanted: Any, message: str) -> None:
-    with pytest.raises(BadInputError, match=message):
-        graph.skills(owner="ana", where=wanted)
-    with pytest.raises(BadInputError, match=message):
-        graph.recall("tea", user="ana", where=wanted)
+    ]
+    for wanted, message in refused:
+        with pytest.raises(BadInputError, match=message):
+            graph.skills(owner="ana", where=wanted)
+        with pytest.raises(BadInputError, match=message):
+            graph.recall("tea", user="ana", where=wanted)
 
 
-def test_skills_are_listed_and_recalled_by_their_metadata(graph: SkillGraph, tmp_path: Path) -> None:
-    for place in range(30):
-        graph.add(owner="ana", text=f"tea {place}", metadata={"kind": "rare" if place % 10 == 7 else "common"})
-    plain = graph.add(owner="ana", text="tea 7")
+def test_a_filter_leaves_room_for_what_fits_and_shows_nothing_else(
+    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
+) -> None:
+    where, settings = way_of_searching
+    graph = open_graph(where, settings=settings)
+    common = (NewSkill("ana", f"green tea {n}", visibility="shared", metadata={"n": n}) for n in range(60))
+    milk = [f"some tea with milk {place}" for place in range(3)]
+    rare = (NewSkill("ana", text, visibility="shared", metadata={"n": -1}) for text in milk)
+    graph.add_all([*common, *rare, NewSkill("ana", "secret tea", metadata={"n": -1})])
+
+    def found(user: str, wanted: dict[str, Any], k: int = 3) -> list[str]:
+        return sorted(hit.skill.text for hit in graph.recall("green tea", user=user, k=k, at_least=0.0, where=wanted))
+
+    assert found("ben", {"n": -1}) == found("ben", {"n": {"$lt": 0}}, k=9) == milk
+    assert "secret tea" in found("ana", {"n": -1}, k=9)
+    assert len(found("ben", {"n": {"$gte": 30}}, k=40)) == 30
+    assert found("ben", {"n": -2}) == []
+
+
+def test_skills_are_listed_and_versions_kept_with_their_metadata(graph: SkillGraph) -> None:
+    for place in range(10):
+        graph.add(owner="ana", text=f"tea {place}", metadata={"kind": "rare" if place % 4 == 1 else "common"})
     rare = {"kind": "rare"}
 
-    hits = graph.recall("tea", user="ana", k=2, where=rare)
     listed = graph.skills(owner="ana", where=rare)
     graph.update(listed[0].id, metadata=NOTE)
 
-    assert [hit.skill.metadata for hit in hits] == [rare, rare]
-    assert [skill.text for skill in listed] == ["tea 7", "tea 17", "tea 27"]
-    assert (plain.metadata, plain.id in {skill.id for skill in listed}) == ({}, False)
-    assert graph.get(listed[0].id).metadata == NOTE
+    assert [skill.text for skill in listed] == ["tea 1", "tea 5", "tea 9"]
     assert [version.metadata for version in graph.history(listed[0].id).versions] == [rare, NOTE]
-    assert graph.recall("tea", user="ana", k=3, where={"kind": "none"}) == []
-    assert graph.admin.export_jsonl(tmp_path / "out.jsonl")
-    with SkillGraph.open(":memory:", tenant="team", embedder="hash:32") as copy:
-        copy.admin.import_jsonl(tmp_path / "out.jsonl")
-        assert copy.get(listed[0].id).metadata == NOTE
-        assert copy.add(owner="ana", text="tea 17", metadata=rare).id == listed[1].id
-        copy.admin.export_jsonl(tmp_path / "again.jsonl")
-    assert (tmp_path / "again.jsonl").read_text() != ""
 
 
 def test_a_text_with_other_metadata_is_another_skill(graph: SkillGraph) -> None:
@@ -138,27 +122,25 @@ def test_a_text_with_other_metadata_is_another_skill(graph: SkillGraph) -> None:
         graph.update(other.id, metadata={"a": 1, "b": 2})
 
 
-@pytest.mark.parametrize("metadata", ["text", [1], {1: 2}, {"a": math.nan}, {"a": object()}, {"a": "\x00"}])
-def test_metadata_that_is_no_json_is_refused(metadata: Any) -> None:
-    with SkillGraph.open(":memory:", tenant="team", embedder="hash") as graph:
-        if metadata == {"a": "\x00"}:
-            # In JSON it is escaped, so it can be kept.
-            assert graph.add(owner="ana", text="x", metadata=metadata).metadata == metadata
-            return
-        with pytest.raises(BadInputError, match="metadata"):
-            graph.add(owner="ana", text="x", metadata=metadata)
-        assert graph.skills(owner="ana") == []
+@pytest.mark.parametrize("metadata", ["text", [1], {1: 2}, {"a": math.nan}, {"a": object()}])
+def test_metadata_that_is_no_json_is_refused(open_graph: OpenGraph, metadata: Any) -> None:
+    graph = open_graph(":memory:")
+    with pytest.raises(BadInputError, match="metadata"):
+        graph.add(owner="ana", text="x", metadata=metadata)
+    assert graph.skills(owner="ana") == []
+    nul = {"a": "\x00"}
+    assert graph.add(owner="ana", text="x", metadata=nul).metadata == nul, "in JSON it is escaped"
 
 
-def test_a_skill_ends_when_its_time_is_over(graph: SkillGraph, clock: Clock) -> None:
+def test_a_skill_ends_when_its_time_is_over(graph: SkillGraph, now: list[float]) -> None:
     short = graph.add(owner="ana", text="parking at P3", expires_at=1_060.0)
     long = graph.add(owner="ana", text="parking at home", expires_at=1_060.0)
     graph.update(long.id, expires_at=math.inf)
     assert len(graph.history(long.id).versions) == 1, "another time is no other version"
 
-    clock.now = 1_059.0
+    now[0] = 1_059.0
     assert len(graph.recall("parking", user="ana")) == 2
-    clock.now = 1_100.0
+    now[0] = 1_100.0
 
     assert [hit.skill.id for hit in graph.recall("parking", user="ana")] == [long.id]
     assert [skill.id for skill in graph.skills(owner="ana")] == [long.id]
@@ -170,10 +152,9 @@ def test_a_skill_ends_when_its_time_is_over(graph: SkillGraph, clock: Clock) -> 
     assert graph.add(owner="ana", text="parking at P3").id != short.id
 
 
-def test_everything_can_be_called_in_an_event_loop(tmp_path: Path) -> None:
+def test_everything_can_be_called_in_an_event_loop(open_graph: OpenGraph) -> None:
     async def talk() -> list[str]:
-        opened = SkillGraph.open(tmp_path / "skills.db", tenant="team", embedder="hash")
-        async with AsyncSkillGraph(opened) as graph:
+        async with AsyncSkillGraph(open_graph(":memory:")) as graph:
             skill = await graph.add(owner="ana", text="ask first")
             await graph.update(skill.id, text="ask twice")
             told = [hit.skill.text for hit in await graph.recall("ask", user="ana")]
@@ -185,7 +166,6 @@ def test_everything_can_be_called_in_an_event_loop(tmp_path: Path) -> None:
 
     assert asyncio.run(talk()) == ["ask twice"]
     assert methods(AsyncSkillGraph) == methods(SkillGraph) - {"open", "tenants", "reembed"}
-    assert len(methods(SkillGraph)) <= 25
 
 
 def test_an_event_loop_goes_on_while_something_is_recalled() -> None:

@@ -1,15 +1,16 @@
-"""What users have in common is shared, and never what fewer than the required number have."""
+"""What users have in common is shared, and never what fewer than the required number have; and the cases of answers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentfw_memory import BadInputError, GraphSettings, SkillGraph, Trajectory
+from agentfw_memory import BadInputError, GraphSettings, SkillGraph, Trajectory, as_messages, as_text
 
-pytest.importorskip("igraph")
+OpenGraph = Callable[..., SkillGraph]
 
 
 def opened(place: str | Path = ":memory:", **values: Any) -> SkillGraph:
@@ -25,25 +26,21 @@ def shown_to(graph: SkillGraph, user: str) -> set[str]:
     return {hit.skill.text for hit in graph.recall("dining", user=user, k=50)}
 
 
-def test_what_three_users_want_is_shown_to_a_fourth() -> None:
-    with opened() as graph:
+def test_what_three_users_want_is_shown_to_a_fourth_unless_sharing_is_off() -> None:
+    with opened() as graph, opened(share_after=0) as private:
         for user in ("ana", "ben"):
             say(graph, user, "I prefer quiet tables.")
         assert shown_to(graph, "new") == set()
 
         say(graph, "cem", "I prefer quiet tables.")
+        for user in ("ana", "ben", "cem"):
+            say(private, user, "I prefer quiet tables.")
 
         (hit,) = graph.recall("dining", user="new")
         assert (hit.skill.text, hit.skill.visibility) == ("For dining: I prefer quiet tables.", "shared")
         assert hit.skill.owner.startswith("*")
-
-
-def test_nothing_is_shared_by_default() -> None:
-    with opened(share_after=0) as graph:
-        for user in ("ana", "ben", "cem"):
-            say(graph, user, "I prefer quiet tables.")
-
-        assert shown_to(graph, "new") == set()
+        assert shown_to(private, "new") == set()
+    assert GraphSettings().share_after == 0
 
 
 @pytest.mark.parametrize("words", ["I prefer tables at Marios", "I prefer table 1234", "I prefer mail to a@b.org"])
@@ -102,3 +99,99 @@ def test_reserved_names_are_refused() -> None:
             graph.add(owner="*shared:1", text="prefer quiet tables")
     with pytest.raises(BadInputError, match="share_after"):
         opened(share_after=2)
+
+
+# Cases: requests with their answers and verdicts, recalled as demonstrations for the next request
+
+
+STREAM = (
+    ("my card was stolen", "Emergencies", 1.0),
+    ("what does a transfer cost", "Money", 1.0),
+    ("my card was swallowed", "Emergencies", 0.9),
+    ("my card is blue", "Emergencies", 0.1),
+)
+
+
+@pytest.fixture
+def graph(graph: SkillGraph) -> SkillGraph:
+    for place, (query, answer, reward) in enumerate(STREAM):
+        graph.learn({"id": f"t{place}", "user": "ana", "query": query, "answer": answer}, reward)
+    return graph
+
+
+def test_the_nearest_good_cases_are_recalled_the_best_last(graph: SkillGraph) -> None:
+    found = graph.cases("my card was stolen on the train", user="ana", k=2)
+
+    assert [(case.request, case.answer) for case in found] == [
+        ("my card was swallowed", "Emergencies"),
+        ("my card was stolen", "Emergencies"),
+    ]
+    assert as_messages(found)[-2:] == [
+        {"role": "user", "content": "my card was stolen"},
+        {"role": "assistant", "content": "Emergencies"},
+    ]
+
+
+def test_a_bad_verdict_is_shown_as_what_not_to_answer_or_not_at_all(graph: SkillGraph) -> None:
+    hidden = graph.cases("my card is blue", user="ana")
+    shown = graph.cases("my card is blue", user="ana", bad=True)
+
+    assert "my card is blue" not in [case.request for case in hidden]
+    assert as_text(shown[-1:]) == "Request: my card is blue\nNot this answer: Emergencies"
+    assert "my card is blue" not in [message["content"] for message in as_messages(shown)]
+
+
+def test_cases_fit_a_budget_of_tokens(graph: SkillGraph) -> None:
+    def requests(tokens: int) -> list[str]:
+        found = graph.cases("my card was stolen", user="ana", tokens=tokens, count=lambda text: len(text.split()))
+        return [case.request for case in found]
+
+    one = len(as_text(graph.cases("my card was stolen", user="ana", k=1)).split())
+
+    assert (requests(one - 1), requests(one)) == ([], ["my card was stolen"])
+
+
+def test_a_correction_is_a_case_of_what_was_to_be_answered(graph: SkillGraph) -> None:
+    trip = {"id": "t9", "user": "ana", "query": "where is my parcel", "answer": "Money", "corrected": "Deliveries"}
+
+    assert len(graph.learn(trip, 0.0).cases) == 2
+    assert graph.learn(trip, 0.0).known_already
+    assert [case.answer for case in graph.cases("where is my parcel now", user="ana", k=1)] == ["Deliveries"]
+
+
+def test_cases_are_private_unless_the_graph_shares_them(open_graph: OpenGraph) -> None:
+    trip = {"id": "t1", "user": "ana", "query": "my card was stolen", "answer": "Emergencies"}
+    for shared, owners in ((False, []), (True, ["ana"])):
+        graph = open_graph(":memory:", settings=GraphSettings(share_learned=shared))
+        graph.learn(trip, 1.0)
+        assert [case.owner for case in graph.cases("my card was stolen", user="ben")] == owners
+
+
+def test_cases_stay_apart_from_what_is_remembered(graph: SkillGraph) -> None:
+    graph.add(owner="ana", text="my card was made in Bonn")
+
+    assert [hit.skill.text for hit in graph.recall("my card was stolen", user="ana")] == ["my card was made in Bonn"]
+    assert graph.hear("My card is from a bank in Bonn.", user="ana", id="m1").kept != ()
+    assert len(graph.cases("my card was stolen", user="ana", k=10)) == 3
+    graph.forget("ana")
+    assert graph.cases("my card was stolen", user="ana") == []
+
+
+def test_a_secret_never_becomes_part_of_a_case(graph: SkillGraph) -> None:
+    key = "with the key sk-proj-AbCdEf0123456789AbCdEf0123456789"
+
+    assert graph.learn({"id": "t9", "user": "ana", "query": "log me in", "answer": key}, 1.0).cases == ()
+
+
+def test_cases_stay_apart_after_somebody_was_forgotten_and_in_an_import(
+    graph: SkillGraph, open_graph: OpenGraph, tmp_path: Path
+) -> None:
+    graph.learn({"id": "t9", "user": "ben", "query": "my card was stolen", "answer": "Emergencies"}, 1.0)
+    graph.forget("ana")
+    graph.admin.export_jsonl(tmp_path / "s.jsonl")
+    again, other = open_graph(tmp_path / "skills.db", embedder=""), open_graph(":memory:", embedder="hash")
+    other.admin.import_jsonl(tmp_path / "s.jsonl")
+
+    for one in (again, other):
+        assert one.recall("my card was stolen", user="ben") == []
+        assert [case.owner for case in one.cases("my card was stolen", user="ben")] == ["ben"]

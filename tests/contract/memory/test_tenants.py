@@ -1,20 +1,22 @@
-"""Tenants of one store share nothing, though their skills have the same ids.
+"""Tenants of one store share nothing, and a private skill is its owner's alone, however one asks.
 
-Whatever is done in one tenant, the rows of the other are the same afterwards, and so is what it recalls.
+Skills of tenants have the same ids. Whatever is done in one tenant, the rows of the other are the same afterwards, and
+so is what it recalls. Users ask by recall, with a filter and as of a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from agentfw_memory import GraphSettings, NewSkill, SkillGraph, Trajectory, UnknownSkillError
+from agentfw_memory import GraphSettings, NewSkill, Said, SkillGraph, Trajectory, UnknownSkillError
 
 OpenGraph = Callable[..., SkillGraph]
 RowsOf = Callable[[SkillGraph], list[dict[str, Any]]]
+
+
 QUERIES = ("green tea", "black coffee", "lamp")
 
 
@@ -154,23 +156,95 @@ def test_one_tenant_is_embedded_again_and_the_other_is_as_it_was(
 
     assert rows_of(theirs) == before
     assert recalled(theirs) == found
-    assert (theirs.admin.stats().dimensions, open_graph(where, "ours", embedder="").admin.stats().dimensions) == (
-        64,
-        32,
+    assert theirs.admin.stats().dimensions == 64
+    assert open_graph(where, "ours", embedder="").admin.stats().dimensions == 32
+
+
+# Users of one tenant
+
+
+ASKED = (
+    "ask before moving a dinner",
+    "where does ana live?",
+    "where do I live?",
+    "how should I answer ana?",
+    "serve tea at dinner",
+)
+
+
+class Always:
+    """A writer for which everything matters to every answer."""
+
+    async def write(self, sayings: Sequence[Said]) -> Sequence[object]:
+        return [
+            [{"action": "ADD", "text": one, "evidence": one, "always": True} for one in said.own] for said in sayings
+        ]
+
+
+def keep_and_share(graph: SkillGraph) -> None:
+    """What ana keeps to herself is connected with what ben shares, in every way that a recall follows."""
+    graph.add_all(
+        [
+            NewSkill("ana", "ask before moving a dinner", ("calendar",), ("dinner",), metadata={"kind": "rule"}),
+            NewSkill("ana", "I live in Berlin", valid_from=1_700_000_000),
+            NewSkill("ben", "serve tea at dinner", ("kettle",), ("dinner",), "shared", metadata={"kind": "rule"}),
+            NewSkill("ben", "plain words", visibility="shared"),
+        ]
     )
+    graph.hear("Please always answer in German", user="ana")
+    ids = {one.text: one.id for owner in ("ana", "ben") for one in graph.skills(owner=owner)}
+    secret, shared = ids["ask before moving a dinner"], ids["serve tea at dinner"]
+    graph.connect(secret, "COMPLEMENTS", shared)
+    graph.learn(Trajectory("t1", "ana", "dinner", skills=(secret, shared), shown=(secret, shared)), 0.9)
 
 
-def test_a_copy_of_one_tenant_is_a_tenant_of_its_own(
-    where: str, open_graph: OpenGraph, rows_of: RowsOf, tmp_path: Path
+def test_nobody_recalls_what_another_keeps_private(
+    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
 ) -> None:
-    ours, copy = open_graph(where, "ours", extractor=no_drafts), open_graph(where, "copy", extractor=no_drafts)
-    fill(ours)
-    ours.admin.export_jsonl(tmp_path / "ours.jsonl")
-    before = rows_of(ours)
+    where, settings = way_of_searching
+    graph = open_graph(where, settings=settings, extractor=no_drafts, writer=Always())
+    keep_and_share(graph)
+    graph.prepare()
 
-    copy.admin.import_jsonl(tmp_path / "ours.jsonl")
-    assert rows_of(copy) == before
-    copy.forget("ben")
+    asked: list[tuple[dict[str, Any], int]] = [
+        ({}, 2),
+        ({"as_of": 1_750_000_000.0}, 0),
+        ({"where": {"kind": "rule"}}, 1),
+    ]
+    for query in ASKED:
+        assert len(graph.recall(query, user="ana", k=9, at_least=0.0)) == 5
+        for asker in ("ben", "a stranger", "Ana"):
+            for options, count in asked:
+                hits = graph.recall(query, user=asker, k=9, at_least=0.0, **options)
+                assert [hit.skill.owner for hit in hits] == ["ben"] * count
+    assert graph.standing("ben", k=5) == graph.standing("Ana", k=5) == []
+    assert [one.text for one in graph.standing("ana", k=5)] == ["Please always answer in German"]
 
-    assert rows_of(ours) == before
-    assert sorted(SkillGraph.tenants(where)) == ["copy", "ours"]
+
+def test_a_skill_that_becomes_private_is_seen_by_its_owner_alone_at_once(
+    way_of_searching: tuple[str, GraphSettings], open_graph: OpenGraph
+) -> None:
+    where, settings = way_of_searching
+    graph, other = open_graph(where, settings=settings), open_graph(where, settings=settings)
+    skill = graph.add(owner="ana", text="serve green tea", visibility="shared").id
+    assert [len(one.recall("tea", user="ben")) for one in (graph, other)] == [1, 1]
+
+    graph.update(skill, visibility="private")
+    hidden = [len(one.recall("tea", user="ben")) for one in (graph, other)]
+    of_owner = [len(one.recall("tea", user="ana")) for one in (graph, other)]
+    graph.update(skill, visibility="shared")
+
+    assert (hidden, of_owner) == ([0, 0], [1, 1])
+    assert [len(one.recall("tea", user="ben")) for one in (graph, other)] == [1, 1]
+
+
+def test_naming_anothers_private_skill_uses_and_rates_nothing(where: str, open_graph: OpenGraph) -> None:
+    graph = open_graph(where)
+    secret = graph.add(owner="ana", text="ask before moving a dinner").id
+    shared = graph.add(owner="ana", text="serve tea", visibility="shared").id
+
+    graph.learn(Trajectory("t1", "ben", "", skills=(secret, shared), shown=(secret, shared)), 0.9)
+
+    assert (graph.get(secret).uses, graph.get(shared).uses) == (0, 1)
+    assert {edge.kind for edge in graph.history(secret).edges} == {"OWNS"}
+    assert {edge.kind for edge in graph.history(shared).edges} == {"OWNS", "EXECUTED", "SHOWN"}

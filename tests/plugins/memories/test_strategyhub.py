@@ -16,28 +16,26 @@ from agentfw_plugins.worlds.inbox.environment import Inbox
 from agentfw_plugins.worlds.inbox.mails import InboxSettings
 
 TASK = Task(0, 7, "ana")
+
+
 REPLIES = [
     '{"name": "strategy_hub", "arguments": {"action": "update", "strategies": ["deadlines today first"]}}',
     '{"name": "decide", "arguments": {"accept": "A", "ranking": ["A", "B", "C", "D", "E"]}}',
 ]
 
 
-def _update(*strategies: str) -> Intervention:
+def update(*strategies: str) -> Intervention:
     return Intervention("strategy_hub", {"action": "update", "strategies": list(strategies)})
 
 
-class _Script:
-    """Says one thing a turn, then nothing."""
+def play(memory: StrategyHubMemory, *calls: Intervention) -> Episode:
+    """An episode with one of these calls a turn."""
+    left = list(calls)
 
-    def __init__(self, *calls: Intervention) -> None:
-        self.calls = list(calls)
+    def script(moment: Moment) -> Iterable[Intervention]:
+        return [left.pop(0)] if left else []
 
-    def __call__(self, moment: Moment) -> Iterable[Intervention]:
-        return [self.calls.pop(0)] if self.calls else []
-
-
-def _play(memory: StrategyHubMemory, *calls: Intervention) -> Episode:
-    agent = PolicyAgent(ScriptedPolicy(rule=_Script(*calls)), memories=[memory])
+    agent = PolicyAgent(ScriptedPolicy(rule=script), memories=[memory])
     return asyncio.run(Engagement(Inbox(InboxSettings(rate=0)), agent, EventDriven(), time_per_token=0).run(TASK))
 
 
@@ -45,7 +43,7 @@ def test_an_agent_updates_and_lists_its_hub_and_reads_why_something_does_not_fit
     memory = StrategyHubMemory(StrategyHubSettings(capacity=1))
 
     listing = Intervention("strategy_hub", {"action": "list"})
-    episode = _play(memory, listing, _update("kept"), _update("a", "b"), _update("x" * 351))
+    episode = play(memory, listing, update("kept"), update("a", "b"), update("x" * 351))
 
     answers = [event.data["text"] for event in episode.events if (event.kind, event.name) == ("observation", "answer")]
     assert answers[:2] == ["(no strategies yet)", "kept"]
@@ -58,7 +56,7 @@ def test_an_agent_updates_and_lists_its_hub_and_reads_why_something_does_not_fit
 
 def test_the_strategies_are_shown_before_every_turn_when_asked() -> None:
     memory = StrategyHubMemory(StrategyHubSettings(show=True))
-    episode = _play(memory, _update("urgent mails first"), Intervention("write"))
+    episode = play(memory, update("urgent mails first"), Intervention("write"))
     assert any("urgent mails first" in message.content for message in episode.messages if message.role == "user")
 
 

@@ -18,9 +18,7 @@ SMALL = ("--training", "300", "--episodes", "40", "--jobs", "1")
 
 
 def test_a_saved_table_can_be_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folders = ("--tables", str(tmp_path / "tables"), "--pictures", str(tmp_path))
-
-    timeline_tables.main(["deliberation", "--setting", "single", *SMALL, *folders])
+    timeline_tables.main(["deliberation", "--setting", "single", *SMALL, "--tables", str(tmp_path / "tables")])
 
     assert "| setting | trained | played | return | success |" in capsys.readouterr().out
     names = {path.name for path in (tmp_path / "tables").iterdir()}
