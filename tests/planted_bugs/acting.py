@@ -1,8 +1,9 @@
-"""Environments, policies and tools: good ones, and some that break a promise each."""
+"""Environments, policies and tools: a good one of each, and bugs."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,8 @@ from agentfw import Environment, Generation, Policy, Request, World, action
 from agentfw.episode import Intervention, Task
 from agentfw.request import Action, Brief
 from agentfw.tool import Tool, Toolbox, tool
+
+from .planting import Bug, bug
 
 # -- environments ------------------------------------------------------------------------------------------------------
 
@@ -44,8 +47,6 @@ class Unseeded(Counter):
 
 
 class Shared(Counter):
-    """Keeps in the class what belongs to the episode."""
-
     told: list[int] = []  # noqa: RUF012
 
     def begin(self, world: World, task: Task) -> None:
@@ -68,67 +69,12 @@ class Crashing(Counter):
         super().add(number)
 
 
-class Gullible(Counter):
-    def intervene(self, intervention: Intervention) -> None:
-        self.add(3)
-
-
 class Tuples(Counter):
     @action
     def add(self, number: int) -> None:
         """Add a number."""
         self.world.observe("place", {"at": (1, 2)})
         super().add(number)
-
-
-class Headless(Counter):
-    headline = "score"
-
-
-class BadFigure(Counter):
-    def outcome(self) -> Mapping[str, float]:
-        return {"count": float("nan")}
-
-
-class OtherReferences(Counter):
-    def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
-        return {"chance": {"count": random.random()}}
-
-
-class HeadlessReferences(Counter):
-    def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
-        return {"chance": {"score": 1.0}}
-
-
-class TwoActions(Counter):
-    def brief(self) -> Brief:
-        schema = {"type": "object", "properties": {}}
-        return Brief("Count.", (Action("add", "", schema), Action("add", "", schema)))
-
-
-class BadSchema(Counter):
-    def brief(self) -> Brief:
-        return Brief("Count.", (Action("add", "", {"type": "object", "required": ["number"], "properties": {}}),))
-
-
-class FewTasks(Counter):
-    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
-        return super().tasks(min(count, 3), seed, split)
-
-
-class SameTasks(Counter):
-    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
-        return super().tasks(count, seed, "train")
-
-
-class OneIndex(Counter):
-    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
-        return [replace(task, index=0) for task in super().tasks(count, seed, split)]
-
-
-class RandomTasks(Counter):
-    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
-        return super().tasks(count, random.randrange(10**9), split)
 
 
 class SmallSeeds(Counter):
@@ -152,28 +98,94 @@ class BadDemonstration(Counter):
         return [Intervention("addd", {"number": 1})] if moment.now < 3 and len(moment.observations) < 2 else []
 
 
+def of_actions(*schemas: dict[str, Any]) -> Any:
+    """A brief with actions that all have one name."""
+    return lambda self: Brief("Count.", tuple(Action("add", "", {"type": "object", **each}) for each in schemas))
+
+
+def drawn(count: int, seed: int, split: str) -> Sequence[Task]:
+    return Counter().tasks(count, seed, split)
+
+
+ENVIRONMENTS = [
+    bug(
+        "two actions of one name",
+        "the_brief_can_be_read",
+        Counter,
+        brief=of_actions({"properties": {}}, {"properties": {}}),
+    ),
+    bug(
+        "requires an argument that its schema doesn't have",
+        "the_brief_can_be_read",
+        Counter,
+        brief=of_actions({"required": ["number"], "properties": {}}),
+    ),
+    bug(
+        "three tasks, however many are asked for",
+        "tasks_are_as_many_as_asked",
+        Counter,
+        tasks=lambda self, count, seed, split: drawn(min(count, 3), seed, split),
+    ),
+    bug(
+        "all tasks have one index",
+        "tasks_are_as_many_as_asked",
+        Counter,
+        tasks=lambda self, count, seed, split: [replace(task, index=0) for task in drawn(count, seed, split)],
+    ),
+    bug(
+        "other tasks each time",
+        "tasks_are_as_many_as_asked",
+        Counter,
+        tasks=lambda self, count, seed, split: drawn(count, random.randrange(10**9), split),
+    ),
+    bug(
+        "tests on the tasks of the training",
+        "training_and_test_differ",
+        Counter,
+        tasks=lambda self, count, seed, split: drawn(count, seed, "train"),
+    ),
+    bug("a generator without a seed", "one_seed_gives_one_episode", Unseeded),
+    bug("state of an episode in the class", "episodes_do_not_touch_each_other", Shared),
+    bug("fails for large seeds", "any_seed_will_do", SmallSeeds),
+    bug("IndexError for a number out of range", "nonsense_is_refused", Crashing),
+    bug(
+        "carries out actions that don't exist",
+        "nonsense_is_refused",
+        Counter,
+        intervene=lambda self, intervention: self.add(3),
+    ),
+    bug("tuples in what is observed", "the_record_comes_back_equal", Tuples),
+    bug("an outcome without its headline", "the_headline_is_there", Counter, headline="score"),
+    bug("NaN in the outcome", "the_headline_is_there", Counter, outcome=lambda self: {"count": math.nan}),
+    bug(
+        "references that differ each time",
+        "references_can_be_set_beside",
+        Counter,
+        references=lambda self, task: {"chance": {"count": random.random()}},
+    ),
+    bug(
+        "references without the headline",
+        "references_can_be_set_beside",
+        Counter,
+        references=lambda self, task: {"chance": {"score": 1.0}},
+    ),
+    bug("a reflex that raises", "every_interface_will_do", Deaf),
+    bug("demonstrates an action that doesn't exist", "the_demonstration_works", BadDemonstration),
+]
+
 # -- policies ----------------------------------------------------------------------------------------------------------
 
 
 class Parrot(Policy):
+    changes: Mapping[str, Any] = {}
+    """What is different about its answer."""
+
     async def generate(self, request: Request) -> Generation:
         limit = request.sampling.max_tokens or 3
         ids, pieces = (1, 2, 3)[:limit], ("a", "b", "c")[:limit]
         finish = "length" if limit < 3 else "stop"
-        return Generation("".join(pieces), (), 0, (5, 6), ids, (-0.5,) * len(ids), pieces, finish=finish)
-
-
-class Changed(Parrot):
-    """A parrot whose answer is changed in one place."""
-
-    changes: Mapping[str, Any] = {}
-
-    async def generate(self, request: Request) -> Generation:
-        return replace(await super().generate(request), **self.changes)
-
-
-def changed(**changes: Any) -> type[Policy]:
-    return type("ChangedParrot", (Changed,), {"changes": changes})
+        answer = Generation("".join(pieces), (), 0, (5, 6), ids, (-0.5,) * len(ids), pieces, finish=finish)
+        return replace(answer, **self.changes)
 
 
 class Wordless(Policy):
@@ -223,10 +235,26 @@ class FirstTurnOnly(Parrot):
         return await super().generate(request)
 
 
-class BackInTime(Parrot):
-    def generation_time(self, generation: Generation, time_per_token: float) -> float:
-        return time_per_token - 0.2
-
+ENDLESS = {"token_ids": (1, 2, 3), "logprobs": (-1, -1, -1), "pieces": ()}
+POLICIES = [
+    bug("answers with text instead of a Generation", "it_answers", Wordless),
+    bug("fails when asked twice at once", "each_request_gets_its_own_answer", OneAtATime),
+    bug("takes the prompt of another request", "each_request_gets_its_own_answer", Mixing),
+    bug("ignores the seed", "one_seed_gives_one_answer", Dice),
+    bug("fails in the second turn", "it_goes_on_with_a_conversation", FirstTurnOnly),
+    bug("one logprob for three tokens", "tokens_and_logprobs_agree", Parrot, changes={"logprobs": (-0.5,)}),
+    bug("probabilities, not logprobs", "tokens_and_logprobs_agree", Parrot, changes={"logprobs": (0.5, 0.5, 0.5)}),
+    bug("tokens without those of the prompt", "tokens_and_logprobs_agree", Parrot, changes={"prompt_ids": ()}),
+    bug("pieces that don't make the text", "pieces_make_the_text", Parrot, changes={"text": "abcd"}),
+    bug("ignores the maximum number of tokens", "it_keeps_to_the_limit", Parrot, changes=ENDLESS),
+    bug("appends to the request", "the_request_stays_as_it_is", Scribbling),
+    bug(
+        "an answer takes less than no time",
+        "its_time_is_a_time",
+        Parrot,
+        generation_time=lambda self, generation, time_per_token: time_per_token - 0.2,
+    ),
+]
 
 # -- tools -------------------------------------------------------------------------------------------------------------
 
@@ -237,19 +265,18 @@ def double(number: int) -> int:
     return 2 * number
 
 
+class Box(Toolbox):
+    tools: tuple[Tool, ...] = (double,)
+
+    async def open(self) -> Sequence[Tool]:
+        return self.tools
+
+
 class Careless(Tool):
     action = double.action
 
     async def call(self, arguments: Mapping[str, Any]) -> str:
         return "fine"
-
-
-class Box(Toolbox):
-    tools: tuple[Tool, ...] = (double,)
-    closed = False
-
-    async def open(self) -> Sequence[Tool]:
-        return self.tools
 
 
 @tool(examples=[{"city": "Nantes"}])
@@ -269,18 +296,6 @@ def undescribed(city: str) -> str:
     return city
 
 
-class Offline(Box):
-    tools = (weather,)
-
-
-class SpeaksNot(Box):
-    tools = (silence,)
-
-
-class Nameless(Box):
-    tools = (undescribed,)
-
-
 class OneCaller(Tool):
     """Doubles for one caller at a time."""
 
@@ -297,18 +312,14 @@ class OneCaller(Tool):
         return await double.call(arguments)
 
 
-class OneAfterTheOther(Box):
-    async def open(self) -> Sequence[Tool]:
-        return [OneCaller()]
+TOOLS = [
+    bug("a box without tools", "it_opens_into_tools", Box, tools=()),
+    bug("two tools of one name", "it_opens_into_tools", Box, tools=(double, double)),
+    bug("a tool without a description", "it_opens_into_tools", Box, tools=(undescribed,)),
+    bug("always fails", "its_examples_succeed", Box, tools=(weather,)),
+    bug("answers without a word", "its_examples_succeed", Box, tools=(silence,)),
+    bug("fails when called twice at once", "its_examples_succeed", Box, tools=(OneCaller(),)),
+    bug("takes arguments that don't fit", "wrong_arguments_are_answered", Box, tools=(Careless(),)),
+]
 
-
-class Empty(Box):
-    tools = ()
-
-
-class Twins(Box):
-    tools = (double, double)
-
-
-class Takes(Box):
-    tools = (Careless(),)
+BUGS: dict[str, list[Bug]] = {"environment": ENVIRONMENTS, "policy": POLICIES, "tool": TOOLS}

@@ -1,11 +1,11 @@
-"""Rewards, optimizers and learners: good ones, and some that break a promise each."""
+"""Rewards, optimizers and learners: good ones, and bugs."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import exp, log
+from math import exp, log, nan
 from pathlib import Path
 from statistics import pstdev, stdev
 from typing import Any
@@ -16,20 +16,20 @@ from agentfw.learner import Batch, Learner, Update
 from agentfw.optimizer import Advantage, Optimizer, Scored
 from agentfw.scores import RewardModel, Score
 
+from .planting import Bug, bug
+
 # -- rewards -----------------------------------------------------------------------------------------------------------
 
 
 class Turns(RewardModel):
     def score_of(self, episode: Episode) -> Score:
-        return Score(episode.id, "turns", float(len(episode.turns)))
+        return Score(episode.id, "turns", self.value(episode))
+
+    def value(self, episode: Episode) -> float:
+        return float(len(episode.turns))
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         return [self.score_of(episode) for episode in group]
-
-
-class NoNumber(Turns):
-    def score_of(self, episode: Episode) -> Score:
-        return replace(super().score_of(episode), value=float("nan"))
 
 
 class Elsewhere(Turns):
@@ -42,37 +42,22 @@ class OffTrack(Turns):
         return replace(super().score_of(episode), track="private")  # type: ignore[arg-type]
 
 
-class Moody(Turns):
-    def score_of(self, episode: Episode) -> Score:
-        return replace(super().score_of(episode), value=random.random())
-
-
 class Comparing(Turns):
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
         return [replace(self.score_of(group[0]), value=stdev(len(episode.turns) for episode in group))]
 
 
-class FirstTurn(Turns):
-    def score_of(self, episode: Episode) -> Score:
-        return replace(super().score_of(episode), value=float(episode.turns[0].count))
-
-
 class Tidying(Turns):
-    def score_of(self, episode: Episode) -> Score:
+    def value(self, episode: Episode) -> float:
         episode.events.clear()
-        return super().score_of(episode)
+        return super().value(episode)
 
 
 class EmptyAnswers(Turns):
     """The share of an answer that is no space."""
 
-    def score_of(self, episode: Episode) -> Score:
-        shares = [len(turn.text.strip()) / len(turn.text) for turn in episode.turns]
-        return replace(super().score_of(episode), value=sum(shares))
-
-
-class Announcing(Turns):
-    components = ("politeness",)
+    def value(self, episode: Episode) -> float:
+        return sum(len(turn.text.strip()) / len(turn.text) for turn in episode.turns)
 
 
 class FirstIsBest(Turns):
@@ -80,7 +65,29 @@ class FirstIsBest(Turns):
         return [replace(self.score_of(episode), value=float(place)) for place, episode in enumerate(group)]
 
 
+REWARDS = [
+    bug("scores that are NaN", "scores_can_be_used", Turns, value=lambda self, episode: nan),
+    bug("scores another episode", "scores_can_be_used", Elsewhere),
+    bug("a track that doesn't exist", "scores_can_be_used", OffTrack),
+    bug("other scores each time", "the_same_gets_the_same", Turns, value=lambda self, episode: random.random()),
+    bug("division by zero for a single sample", "a_group_of_one_will_do", Comparing),
+    bug(
+        "fails for an episode without turns",
+        "odd_episodes_will_do",
+        Turns,
+        value=lambda self, episode: float(episode.turns[0].count),
+    ),
+    bug("division by zero for an empty answer", "odd_episodes_will_do", EmptyAnswers),
+    bug("announces other components", "its_components_are_those_announced", Turns, components=("politeness",)),
+    bug("scores by the place in the group", "the_order_of_samples_does_not_matter", FirstIsBest),
+    bug("deletes events", "episodes_stay_as_they_are", Tidying),
+]
+
 # -- optimizers --------------------------------------------------------------------------------------------------------
+
+
+def centred(reward: float, rewards: Sequence[float]) -> float:
+    return reward - (sum(rewards) - reward) / max(1, len(rewards) - 1)
 
 
 class Centred(Optimizer):
@@ -88,7 +95,7 @@ class Centred(Optimizer):
         self.seen = 0
 
     def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return reward - (sum(rewards) - reward) / max(1, len(rewards) - 1)
+        return centred(reward, rewards)
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         self.seen += len(groups)
@@ -104,31 +111,6 @@ class Centred(Optimizer):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.seen = state["seen"]
-
-
-class Dividing(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return super().value(reward, rewards) / pstdev(rewards)
-
-
-class Sampling(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return super().value(reward, rewards) / (stdev(rewards) + 1e-6)
-
-
-class Drifting(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return super().value(reward, rewards) / self.seen
-
-
-class Amnesic(Drifting):
-    def restore(self, state: Mapping[str, Any]) -> None:
-        pass
-
-
-class SecretState(Centred):
-    def state(self) -> dict[str, Any]:
-        return {"seen": {self.seen}}
 
 
 class Beyond(Centred):
@@ -154,47 +136,6 @@ class Squaring(Centred):
         mean = sum(rewards) / len(rewards)
         squares = sum((one - mean) ** 40 for one in rewards)
         return (reward - mean) / squares if any(one != mean for one in rewards) else 0.0
-
-
-class Noisy(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return random.random()
-
-
-class Insatiable(Centred):
-    """Never has enough."""
-
-    def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
-        return wanted
-
-
-class Fractional(Centred):
-    """Wants half a group."""
-
-    def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
-        return 0.5  # type: ignore[return-value]
-
-
-class Indifferent(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return 0.0
-
-
-class Reversed(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return -super().value(reward, rewards)
-
-
-class OwnSample(Centred):
-    """Means to leave the sample out, and doesn't."""
-
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return reward - sum(rewards) / len(rewards)
-
-
-class FirstAsBaseline(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return reward - rewards[0]
 
 
 class LastTurnLost(Centred):
@@ -233,10 +174,79 @@ class RemembersUsers(Centred):
         self.users = dict(state["users"])
 
 
-class ClaimsToForget(RemembersUsers):
-    def forget(self, user: str) -> bool:
-        return user in self.users
-
+OPTIMIZERS = [
+    bug("advantages of turns that don't exist", "advantages_can_be_used", Beyond),
+    bug("two advantages for a turn", "advantages_can_be_used", Doubled),
+    bug("advantages that are all 0", "advantages_can_be_used", Centred, value=lambda self, reward, rewards: 0.0),
+    bug(
+        "the sign is reversed",
+        "better_samples_fare_better",
+        Centred,
+        value=lambda self, reward, rewards: -centred(reward, rewards),
+    ),
+    bug(
+        "a baseline with its own sample in it",
+        "a_sample_is_not_in_its_own_baseline",
+        Centred,
+        value=lambda self, reward, rewards: reward - sum(rewards) / len(rewards),
+    ),
+    bug(
+        "the first sample is the baseline",
+        "the_order_of_samples_does_not_matter",
+        Centred,
+        value=lambda self, reward, rewards: reward - rewards[0],
+    ),
+    bug("no advantage for the last turn", "no_turn_is_left_out", LastTurnLost),
+    bug("can't forget the users in its state", "a_user_is_forgotten", RemembersUsers),
+    bug(
+        "forget(user) forgets nothing",
+        "a_user_is_forgotten",
+        RemembersUsers,
+        forget=lambda self, user: user in self.users,
+    ),
+    bug(
+        "division by zero for equal rewards",
+        "equal_rewards_will_do",
+        Centred,
+        value=lambda self, reward, rewards: centred(reward, rewards) / pstdev(rewards),
+    ),
+    bug(
+        "division by zero for a single sample",
+        "a_group_of_one_will_do",
+        Centred,
+        value=lambda self, reward, rewards: centred(reward, rewards) / (stdev(rewards) + 1e-6),
+    ),
+    bug("small rewards underflow", "great_and_tiny_rewards_will_do", Squaring),
+    bug("fails without scores", "episodes_without_turns_or_scores_will_do", FirstOnly),
+    bug("division by zero for an empty answer", "episodes_without_turns_or_scores_will_do", PerToken),
+    bug("fails without groups", "nothing_gives_nothing", FirstOnly),
+    bug(
+        "restores nothing",
+        "it_goes_on_where_it_was",
+        Centred,
+        value=lambda self, reward, rewards: centred(reward, rewards) / self.seen,
+        restore=lambda self, state: None,
+    ),
+    bug(
+        "a state that is no JSON",
+        "it_goes_on_where_it_was",
+        Centred,
+        state=lambda self: {"seen": {self.seen}},
+    ),
+    bug(
+        "other advantages each time",
+        "the_same_gets_the_same",
+        Centred,
+        value=lambda self, reward, rewards: random.random(),
+    ),
+    bug(
+        "never has enough groups",
+        "it_stops_asking_for_groups",
+        Centred,
+        missing=lambda self, groups, wanted: wanted,
+    ),
+    bug("wants half a group", "it_stops_asking_for_groups", Centred, missing=lambda self, groups, wanted: 0.5),
+]
 
 # -- learners ----------------------------------------------------------------------------------------------------------
 
@@ -308,11 +318,6 @@ class Averaging(Writer):
         return replace(super().update(batch), metrics={"advantage": mean})
 
 
-class LivePath(Writer):
-    def state(self) -> dict[str, Any]:
-        return {"folder": Path("somewhere")}
-
-
 class Unigram(Writer):
     """Moves the logit of each token by the advantages of the turns that have it."""
 
@@ -348,12 +353,17 @@ class Unigram(Writer):
         self.logits = list(state["logits"])
 
 
-class Uphill(Unigram):
-    """Takes its step in the wrong direction."""
+LEARNERS = [
+    bug("names an adapter that isn't there", "an_update_gives_an_adapter", Promising),
+    bug("a step in the wrong direction", "what_was_good_becomes_likelier", Unigram, rate=-0.1),
+    bug("writes outside its folder", "what_was_there_stays", Stray),
+    bug("changes earlier adapters", "what_was_there_stays", Overwriting),
+    bug("one version for all updates", "what_was_there_stays", OneVersion),
+    bug("a state that is no JSON", "a_repeated_update_will_do", Writer, state=lambda self: {"folder": Path("x")}),
+    bug("restores no weights", "a_repeated_update_will_do", Unigram, restore=Writer.restore),
+    bug("forgets what it learned when it rests", "a_rest_does_no_harm", Forgetful),
+    bug("leaves files of an update that wasn't", "an_empty_batch_does_no_harm", HalfWritten),
+    bug("division by zero for an empty batch", "an_empty_batch_does_no_harm", Averaging),
+]
 
-    rate = -0.1
-
-
-class ForgetsItsWeights(Unigram):
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.updates = state["updates"]
+BUGS: dict[str, list[Bug]] = {"reward": REWARDS, "optimizer": OPTIMIZERS, "learner": LEARNERS}

@@ -1,4 +1,4 @@
-"""Memories: two that keep their promises, `Notebook` and `Ears`, and some that break one each."""
+"""Memories: good ones, `Notebook`, `Shelf` and `Ears`, and bugs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
 from agentfw.tool import Tool, tool
 
 from .acting import double
+from .planting import Bug, bug
 
 
 class Notebook(Memory):
@@ -46,11 +47,6 @@ class Appending(Notebook):
 class Unbounded(Notebook):
     async def recall(self, query: Query) -> Sequence[Recollection]:
         return await super().recall(replace(query, limit=1000))
-
-
-class NeverForgets(Notebook):
-    def begin(self, task: Task) -> None:
-        pass
 
 
 class Drafts(Notebook):
@@ -155,11 +151,6 @@ class BrokenTool(Notebook):
         return [tool(stamp)]
 
 
-class BadTools(Notebook):
-    def tools(self, task: Task) -> Sequence[Tool]:
-        return [double, double]
-
-
 class Shelf(Memory):
     """Keeps its notes by user in a file of its run, and recalls those first that share most words with the query."""
 
@@ -194,11 +185,6 @@ class Shelf(Memory):
     def write(self) -> None:
         if self.path is not None:
             self.path.write_text(json.dumps(self.notes), "utf-8")
-
-
-class NeverWrites(Shelf):
-    def write(self) -> None:
-        pass
 
 
 class WorstFirst(Shelf):
@@ -302,3 +288,42 @@ class DeafAfterwards(Ears):
 
     def open(self, folder: Path) -> None:
         self.kept.clear()
+
+
+MEMORIES = [
+    bug("fails while it is empty", "an_empty_memory_answers", NeedsNotes),
+    bug("ignores the limit", "it_keeps_to_the_limit", Unbounded),
+    bug("learns an episode twice", "learning_twice_is_learning_once", Appending),
+    bug("one file for all runs", "two_runs_are_strangers", OneFileForAllRuns),
+    bug(
+        "keeps counting after an interruption",
+        "a_broken_off_attempt_is_forgotten",
+        Notebook,
+        begin=lambda self, task: None,
+    ),
+    bug("keeps the drafts of an interrupted episode", "a_broken_off_attempt_is_forgotten", Drafts),
+    bug("fails for a second user", "other_users_do_no_harm", SingleUser),
+    bug("shows everybody everything", "users_do_not_see_each_other", OneForAll),
+    bug("one file for users of similar names", "users_do_not_overwrite_each_other", OneFileForTwo),
+    bug("keeps nothing after a restart", "a_restart_changes_nothing", Shelf, write=lambda self: None),
+    bug("keeps nothing that it heard after a restart", "a_restart_changes_nothing", DeafAfterwards),
+    bug("worst match first", "the_best_match_comes_first", WorstFirst),
+    bug("cuts to the limit before it sorts", "the_best_match_comes_first", CutsBeforeSorting),
+    bug("forget(user) forgets nothing", "forgetting_a_user_is_complete", ForgetsNothing),
+    bug("forget(user) forgets everybody", "forgetting_a_user_is_complete", ForgetsEverybody),
+    bug("what was forgotten is back", "forgetting_a_user_is_complete", ForgetsUntilTheRestart),
+    bug("one vector for several texts", "it_embeds_each_text", OneVector),
+    bug("NaN for an empty text", "it_embeds_each_text", NotANumber),
+    bug("hears a saying twice", "hearing_twice_is_hearing_once", Doubling),
+    bug("shows the oldest first", "what_it_remembers_is_the_newest_first", Oldest),
+    bug("a correction changes nothing", "what_is_corrected_is_replaced", Stubborn),
+    bug("what was deleted stays", "what_is_deleted_is_gone", Keeping),
+    bug("shows a user the items of others", "users_change_only_their_own", Public),
+    bug("fails for a NUL in a text", "any_text_will_do", CStrings),
+    bug("fails for an episode without turns", "odd_episodes_will_do", LastTurnOnly),
+    bug("a lock that a second one meets", "two_at_once_will_do", Locking),
+    bug("two tools of one name", "its_tools_can_be_offered", Notebook, tools=lambda self, task: [double, double]),
+    bug("a tool that always fails", "its_tools_work", BrokenTool),
+]
+
+BUGS: dict[str, list[Bug]] = {"memory": MEMORIES}

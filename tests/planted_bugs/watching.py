@@ -1,4 +1,4 @@
-"""Trackers, hooks and commands: good ones, and some that break a promise each."""
+"""Trackers, hooks, plugins and commands: a good one of each, and bugs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from agentfw.episode import Call, Episode, Turn
 from agentfw.hookspecs import Hook, Verdict
 from agentfw.scores import Score
 from agentfw.tracker import Operation, PolicyCall
+
+from .planting import Bug, bug
 
 
 class Lines(Tracker):
@@ -43,11 +45,6 @@ class Once(Lines):
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
         (folder / run).mkdir()
         super().begin(run, folder, settings)
-
-
-class NeedsBegin(Lines):
-    def close(self) -> None:
-        self.file.close()
 
 
 class Cleaning(Lines):
@@ -85,11 +82,6 @@ class Table(Tracker):
     def close(self) -> None:
         if self.database is not None:
             self.database.close()
-
-
-class Uncommitted(Table):
-    def commit(self) -> None:
-        pass
 
 
 class AtTheEnd(Lines):
@@ -215,9 +207,12 @@ class NeedsUsage(Sundays):
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+
+
 @click.command()
 @click.argument("path", type=click.Path(exists=True))
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+@AS_JSON
 def count(path: str, as_json: bool) -> None:
     """Count the lines of a file."""
     lines = len(Path(path).read_text("utf-8").splitlines())
@@ -230,7 +225,7 @@ def no_command(path: str) -> None:
 
 @click.command()
 @click.argument("path", type=click.Path(exists=True))
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+@AS_JSON
 @click.option("--deep", is_flag=True)
 def undescribed(path: str, as_json: bool, deep: bool) -> None:
     """Count the lines of a file."""
@@ -244,7 +239,7 @@ def only_words(path: str) -> None:
 
 @click.command()
 @click.argument("path")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+@AS_JSON
 def traceback(path: str, as_json: bool) -> None:
     """Count the lines of a file."""
     click.echo(len(Path(path).read_text("utf-8").splitlines()))
@@ -252,6 +247,40 @@ def traceback(path: str, as_json: bool) -> None:
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("path", required=False, nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+@AS_JSON
 def takes_anything(path: str, as_json: bool) -> None:
     """Count the lines of a file."""
+
+
+BUGS: dict[str, list[Bug]] = {
+    "tracker": [
+        bug("fails for settings that are no numbers", "a_run_can_be_tracked", UnknownSettings),
+        bug("commits nothing", "what_is_logged_is_kept", Table, commit=lambda self: None),
+        bug("loses what a broken-off run logged", "what_is_logged_is_kept", AtTheEnd),
+        bug("fails for an operation that failed", "operations_can_be_traced", TracesSuccess),
+        bug("fails for NaN", "odd_figures_will_do", Strict),
+        bug("fails when a run is resumed", "a_broken_off_run_goes_on", Once),
+        bug("can't be closed before a run", "closing_is_always_fine", Lines, close=lambda self: self.file.close()),
+        bug("deletes files of the run", "the_run_folder_stays_whole", Cleaning),
+    ],
+    "hook": [
+        bug("allows a call with True", "it_decides_on_requests_and_calls", Permissive),
+        bug("records the first message alone", "it_keeps_records_whole", FirstMessageOnly),
+        bug("adds up tokens that no policy counted", "it_watches_a_whole_run", NeedsUsage),
+    ],
+    "plugin": [
+        bug("a hook that doesn't exist", "it_loads", MisspeltHook),
+        bug("an argument that its hook doesn't have", "it_loads", WrongArgument),
+        bug("raises after an update", "its_hooks_do_not_raise", DividesByLosses),
+        bug("fails when a run is resumed", "a_resumed_run_may_tell_it_again", StartsOnce),
+        bug("writes into the records", "records_stay_as_they_are", WritesIntoRecords),
+        bug("sets an environment variable", "the_process_stays_as_it_is", SetsVariables),
+    ],
+    "command": [
+        Bug("a function that is no command", "it_is_a_command", lambda: no_command),
+        Bug("an option without help", "it_says_what_it_does", lambda: undescribed),
+        Bug("no --json", "it_speaks_json", lambda: only_words),
+        Bug("a traceback for a missing file", "wrong_arguments_are_usage_errors", lambda: traceback),
+        Bug("takes options that don't exist", "wrong_arguments_are_usage_errors", lambda: takes_anything),
+    ],
+}
