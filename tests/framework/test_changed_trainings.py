@@ -58,9 +58,6 @@ def first(left: Mapping[str, Any], updates: int) -> dict[str, Any]:
     }
 
 
-# -- more updates ------------------------------------------------------------------------------------------------------
-
-
 def test_a_training_that_is_done_may_be_given_more_updates(trainings: Any, tmp_path: Path) -> None:
     done = trainings.train(tmp_path, rewards=[{"name": "utility", "weight": "ramp:1->3"}])
     before = trainings.left(done.folder)
@@ -103,9 +100,6 @@ def test_what_was_changed_holds_for_the_next_time_and_the_first_settings_stay_re
     assert (about["spec"]["updates"], about["spec"]["deadline"]) == (5, 60)
     assert (about["began_with"]["updates"], about["began_with"]["deadline"]) == (4, 600)
     assert Run.open(RunFolder.open(stopped.folder.path), trainings.host()).spec.deadline == 60
-
-
-# -- what can't change results -----------------------------------------------------------------------------------------
 
 
 class Shared(Settings):
