@@ -71,7 +71,7 @@ def test_other_weights_that_resemble_nothing_get_no_name() -> None:
 
 
 def test_versions_that_can_not_be_told_apart_prove_nothing() -> None:
-    """One token is all but certain: it is as near to the version before as to the newest, as far as 32 bits can tell."""
+    """One token is all but certain: it is as near to one version as to the other, as far as 32 bits can tell."""
     base, _, _ = versions(0.1, 0.1)
 
     assert not check(base, base, base, base, noise=1e-5)

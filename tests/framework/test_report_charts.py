@@ -47,18 +47,17 @@ def curves(canvas: Canvas, colour: str) -> list[list[tuple[float, float]]]:
     return [[(float(x), float(y)) for x, y in (p.split(",") for p in line.get("points", "").split())] for line in lines]
 
 
-# --- lines
-
-
 def test_a_line_goes_up_where_its_values_go_up() -> None:
     (path,) = curves(line_chart([Series("up", [1, 2, 4])], title="Up"), SERIES[0])
     assert [x for x, _ in path] == sorted(x for x, _ in path)
     assert path[0][1] > path[1][1] > path[2][1]
 
 
-def test_each_line_is_named_with_its_last_value() -> None:
-    shown = words(line_chart([Series("ours", [0.5, 0.21]), Series("theirs", [0.5, 0.48])], title="Error"))
-    assert {"Error", "ours · 0.210", "theirs · 0.480"} <= set(shown)
+def test_each_line_is_named_with_its_last_value_and_a_point_tells_its_value_and_interval() -> None:
+    ours = Series("ours", [0.5, 0.21], low=[0.4, 0.2], high=[0.6, 0.3])
+    chart = line_chart([ours, Series("theirs", [0.5, 0.48])], title="Error")
+    assert {"Error", "ours · 0.210", "theirs · 0.480"} <= set(words(chart))
+    assert "ours, 2: 0.210 (0.200 to 0.300)" in tooltips(chart)
 
 
 def test_nan_is_a_gap_and_not_a_zero() -> None:
@@ -66,35 +65,24 @@ def test_nan_is_a_gap_and_not_a_zero() -> None:
     assert [len(path) for path in curves(chart, SERIES[0])] == [3, 3]
 
 
-def test_hovering_a_point_tells_its_value_and_interval() -> None:
-    series = Series("ours", [0.5, 0.25], low=[0.4, 0.2], high=[0.6, 0.3])
-    assert "ours, 2: 0.250 (0.200 to 0.300)" in tooltips(line_chart([series], title="t"))
-
-
 @pytest.mark.parametrize(
     "values",
     [
         [],
-        [math.nan, math.nan],
-        [math.inf, -math.inf],
+        [math.nan, math.inf],
         [7],
         [0, 0, 0],
-        [0.42] * 5,
-        [-5, -2, -9],
         [1e300, -1e300, 1e308],
         [1e16, 1e16 + 2],
         [5e-324, 0],
-        [1e-9, 3e-9, 2e-9],
-        [-1e12, 4e12],
         [math.nan, 3, math.nan],
     ],
 )
-@pytest.mark.parametrize("width", [340, 880])
-def test_any_numbers_make_a_picture(values: list[float], width: float) -> None:
-    chart = line_chart([Series("data", values, low=values, high=values)], title="Any", width=width)
-    assert all(abs(number) < 50_000 for number in numbers(chart))
-    if not any(map(math.isfinite, values)):
-        assert "nothing to show yet" in words(chart)
+def test_any_numbers_make_a_picture(values: list[float]) -> None:
+    for width in (340, 880):
+        chart = line_chart([Series("data", values, low=values, high=values)], title="Any", width=width)
+        assert all(abs(number) < 50_000 for number in numbers(chart))
+        assert ("nothing to show yet" in words(chart)) == (not any(map(math.isfinite, values)))
 
 
 def test_series_that_do_not_fit_together_are_refused() -> None:
@@ -102,9 +90,6 @@ def test_series_that_do_not_fit_together_are_refused() -> None:
         Series("s", [1, 2, 3], x=[1, 2])
     with pytest.raises(UsageError, match="one side of a band"):
         Series("s", [1, 2, 3], low=[1, 2, 3])
-
-
-# --- lanes
 
 
 def test_three_events_are_all_named() -> None:
@@ -122,31 +107,24 @@ def test_three_events_are_all_named() -> None:
     [
         [],
         [Lane("empty")],
-        [Lane("one", marks=[Mark(5, "alone")])],
         [Lane("odd", [Span(math.nan, 1), Span(5, 2), Span(0, math.inf)], [Mark(math.nan), Mark(math.inf)])],
         [Lane("huge", marks=[Mark(0), Mark(1e15)])],
-        [Lane("tiny", marks=[Mark(0), Mark(1e-9)])],
         [Lane("日本語 " * 30, marks=[Mark(0, "<b>&" * 40)])],
         [Lane(f"lane {index}", marks=[Mark(index)]) for index in range(60)],
     ],
 )
-@pytest.mark.parametrize("width", [340, 880])
-def test_any_timeline_makes_a_picture(lanes: list[Lane], width: float) -> None:
-    chart = lanes_chart(lanes, title="Any", width=width)
-    assert all(-1 <= number <= max(chart.width, chart.height) + 1 for number in numbers(chart))
-
-
-# --- numbers and names
+def test_any_timeline_makes_a_picture(lanes: list[Lane]) -> None:
+    for width in (340, 880):
+        chart = lanes_chart(lanes, title="Any", width=width)
+        assert all(-1 <= number <= max(chart.width, chart.height) + 1 for number in numbers(chart))
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
         ([0.213, 0.5], ["0.213", "0.500"]),
-        ([12, 104], ["12", "104"]),
         ([1_500_000, 2_000_000], ["1.50M", "2.00M"]),
         ([-0.0001, 0.5], ["0.000", "0.500"]),
-        ([-3.5, 2.0], ["−3.50", "2.00"]),
         ([math.nan, 1.0], ["–", "1"]),
         ([2e-7], ["2.00e−7"]),
         ([], []),
@@ -154,9 +132,6 @@ def test_any_timeline_makes_a_picture(lanes: list[Lane], width: float) -> None:
 )
 def test_numbers_share_a_unit_and_decimals(values: list[float], expected: list[str]) -> None:
     assert number_labels(values) == expected
-
-
-# --- the terminal
 
 
 def test_bars_show_each_value_with_blocks_in_proportion() -> None:
@@ -179,11 +154,8 @@ def test_values_whose_order_means_nothing_are_points_that_no_line_joins() -> Non
     assert len(curves(chart, SERIES[0])) == 1
 
 
-# --- the canvas
-
-
 @pytest.mark.parametrize(
-    "text", ["</text><script>alert(1)</script>", 'a & b < c > d "e"', "\x00\x08 control", "half \ud800"]
+    "text", ["</text><script>alert(1)</script>", 'a & b < c > d "e"', "\x00\x08 control, half \ud800"]
 )
 def test_any_text_is_escaped_and_the_file_stays_readable(text: str) -> None:
     canvas = Canvas(100, 20, label=text)
