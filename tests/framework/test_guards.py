@@ -21,7 +21,6 @@ from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
 from agentfw.testing import fresh_host
-from agentfw.tool import Tool, tool
 
 QUERY = Query("tea", Task(3, 7), limit=2)
 NAMED = 'memory "notes" of plugin 0'
@@ -144,26 +143,6 @@ def test_how_long_an_answer_takes_in_the_world_is_the_policys_business(guard: Gu
     for policy.takes in (-1.0, float("nan")):
         with pytest.raises(PluginError, match="says that an answer takes"):
             guarded.generation_time(Generation("x", count=3), 1.0)
-
-
-@tool
-def quit_all() -> str:
-    """Quit."""
-    raise SystemExit(0)
-
-
-@tool
-async def cancelled() -> str:
-    """Cancel."""
-    raise asyncio.CancelledError
-
-
-@pytest.mark.parametrize("broken", [quit_all, cancelled])
-def test_a_tool_that_ends_python_or_itself_is_an_answer(broken: Tool) -> None:
-    well, text = asyncio.run(broken.answer({}))
-
-    assert not well
-    assert text.startswith(f"{broken.action.name} failed: ")
 
 
 def test_what_a_policy_is_to_follow_has_no_secrets(host: Host) -> None:

@@ -60,6 +60,7 @@ def test_too_few_tasks_are_told_before_there_is_a_folder(
     [
         ({"samples": 1, "optimizer": "grpo"}, "nothing to compare an episode with: samples is 1"),
         ({"policy": {"name": "biased", "settings": {"fault": "base"}}}, "still serves its base model"),
+        ({"learner": {"name": "bias", "settings": {"fault": "memory"}}}, "out of memory"),
     ],
 )
 def test_an_update_that_can_not_be_made_or_is_not_served_does_not_count(
@@ -71,31 +72,6 @@ def test_an_update_that_can_not_be_made_or_is_not_served_does_not_count(
         asyncio.run(training.execute())
 
     assert State.read(training.folder.path).update == 0
-
-
-@pytest.mark.slow
-def test_after_an_error_the_training_goes_on_where_it_was(
-    trainings: Any, bandit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = trainings.left(trainings.train(tmp_path / "whole").folder)
-    training = trainings.create(tmp_path / "broken")
-    before, updates = bandit.Bias.update, []
-
-    def full(self: Any, batch: Any) -> Any:
-        updates.append(batch)
-        if len(updates) == 3:
-            batch.folder.mkdir()
-            (batch.folder / "half").write_text("a version that was never finished")
-            raise MemoryError
-        return before(self, batch)
-
-    monkeypatch.setattr(bandit.Bias, "update", full)
-    with pytest.raises(AgentfwError, match="out of memory"):
-        asyncio.run(training.execute())
-
-    trainings.resume(training.folder)
-
-    assert trainings.left(training.folder) == expected
 
 
 def test_a_kill_between_state_and_figures_loses_no_line(trainings: Any, tmp_path: Path) -> None:

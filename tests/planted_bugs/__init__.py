@@ -1,7 +1,7 @@
 """Components with one bug each, and the promise of their contract that has to notice it.
 
 for kind, bug in PLANTED:
-    print(kind, bug.what, bug.promise, bug.make)
+    print(kind, bug.promise, bug.make)
 """
 
 from __future__ import annotations

@@ -108,69 +108,34 @@ def drawn(count: int, seed: int, split: str) -> Sequence[Task]:
 
 
 ENVIRONMENTS = [
+    bug("the_brief_can_be_read", Counter, brief=of_actions({"properties": {}}, {"properties": {}})),
+    bug("the_brief_can_be_read", Counter, brief=of_actions({"required": ["number"], "properties": {}})),
     bug(
-        "two actions of one name",
-        "the_brief_can_be_read",
-        Counter,
-        brief=of_actions({"properties": {}}, {"properties": {}}),
+        "tasks_are_as_many_as_asked", Counter, tasks=lambda self, count, seed, split: drawn(min(count, 3), seed, split)
     ),
     bug(
-        "requires an argument that its schema doesn't have",
-        "the_brief_can_be_read",
-        Counter,
-        brief=of_actions({"required": ["number"], "properties": {}}),
-    ),
-    bug(
-        "three tasks, however many are asked for",
-        "tasks_are_as_many_as_asked",
-        Counter,
-        tasks=lambda self, count, seed, split: drawn(min(count, 3), seed, split),
-    ),
-    bug(
-        "all tasks have one index",
         "tasks_are_as_many_as_asked",
         Counter,
         tasks=lambda self, count, seed, split: [replace(task, index=0) for task in drawn(count, seed, split)],
     ),
     bug(
-        "other tasks each time",
         "tasks_are_as_many_as_asked",
         Counter,
         tasks=lambda self, count, seed, split: drawn(count, random.randrange(10**9), split),
     ),
-    bug(
-        "tests on the tasks of the training",
-        "training_and_test_differ",
-        Counter,
-        tasks=lambda self, count, seed, split: drawn(count, seed, "train"),
-    ),
-    bug("a generator without a seed", "one_seed_gives_one_episode", Unseeded),
-    bug("state of an episode in the class", "episodes_do_not_touch_each_other", Shared),
-    bug("fails for large seeds", "any_seed_will_do", SmallSeeds),
-    bug("IndexError for a number out of range", "nonsense_is_refused", Crashing),
-    bug(
-        "carries out actions that don't exist",
-        "nonsense_is_refused",
-        Counter,
-        intervene=lambda self, intervention: self.add(3),
-    ),
-    bug("tuples in what is observed", "the_record_comes_back_equal", Tuples),
-    bug("an outcome without its headline", "the_headline_is_there", Counter, headline="score"),
-    bug("NaN in the outcome", "the_headline_is_there", Counter, outcome=lambda self: {"count": math.nan}),
-    bug(
-        "references that differ each time",
-        "references_can_be_set_beside",
-        Counter,
-        references=lambda self, task: {"chance": {"count": random.random()}},
-    ),
-    bug(
-        "references without the headline",
-        "references_can_be_set_beside",
-        Counter,
-        references=lambda self, task: {"chance": {"score": 1.0}},
-    ),
-    bug("a reflex that raises", "every_interface_will_do", Deaf),
-    bug("demonstrates an action that doesn't exist", "the_demonstration_works", BadDemonstration),
+    bug("training_and_test_differ", Counter, tasks=lambda self, count, seed, split: drawn(count, seed, "train")),
+    bug("one_seed_gives_one_episode", Unseeded),
+    bug("episodes_do_not_touch_each_other", Shared),
+    bug("any_seed_will_do", SmallSeeds),
+    bug("nonsense_is_refused", Crashing),
+    bug("nonsense_is_refused", Counter, intervene=lambda self, intervention: self.add(3)),
+    bug("the_record_comes_back_equal", Tuples),
+    bug("the_headline_is_there", Counter, headline="score"),
+    bug("the_headline_is_there", Counter, outcome=lambda self: {"count": math.nan}),
+    bug("references_can_be_set_beside", Counter, references=lambda self, task: {"chance": {"count": random.random()}}),
+    bug("references_can_be_set_beside", Counter, references=lambda self, task: {"chance": {"score": 1.0}}),
+    bug("every_interface_will_do", Deaf),
+    bug("the_demonstration_works", BadDemonstration),
 ]
 
 # -- policies ----------------------------------------------------------------------------------------------------------
@@ -237,23 +202,18 @@ class FirstTurnOnly(Parrot):
 
 ENDLESS = {"token_ids": (1, 2, 3), "logprobs": (-1, -1, -1), "pieces": ()}
 POLICIES = [
-    bug("answers with text instead of a Generation", "it_answers", Wordless),
-    bug("fails when asked twice at once", "each_request_gets_its_own_answer", OneAtATime),
-    bug("takes the prompt of another request", "each_request_gets_its_own_answer", Mixing),
-    bug("ignores the seed", "one_seed_gives_one_answer", Dice),
-    bug("fails in the second turn", "it_goes_on_with_a_conversation", FirstTurnOnly),
-    bug("one logprob for three tokens", "tokens_and_logprobs_agree", Parrot, changes={"logprobs": (-0.5,)}),
-    bug("probabilities, not logprobs", "tokens_and_logprobs_agree", Parrot, changes={"logprobs": (0.5, 0.5, 0.5)}),
-    bug("tokens without those of the prompt", "tokens_and_logprobs_agree", Parrot, changes={"prompt_ids": ()}),
-    bug("pieces that don't make the text", "pieces_make_the_text", Parrot, changes={"text": "abcd"}),
-    bug("ignores the maximum number of tokens", "it_keeps_to_the_limit", Parrot, changes=ENDLESS),
-    bug("appends to the request", "the_request_stays_as_it_is", Scribbling),
-    bug(
-        "an answer takes less than no time",
-        "its_time_is_a_time",
-        Parrot,
-        generation_time=lambda self, generation, time_per_token: time_per_token - 0.2,
-    ),
+    bug("it_answers", Wordless),
+    bug("each_request_gets_its_own_answer", OneAtATime),
+    bug("each_request_gets_its_own_answer", Mixing),
+    bug("one_seed_gives_one_answer", Dice),
+    bug("it_goes_on_with_a_conversation", FirstTurnOnly),
+    bug("tokens_and_logprobs_agree", Parrot, changes={"logprobs": (-0.5,)}),
+    bug("tokens_and_logprobs_agree", Parrot, changes={"logprobs": (0.5, 0.5, 0.5)}),
+    bug("tokens_and_logprobs_agree", Parrot, changes={"prompt_ids": ()}),
+    bug("pieces_make_the_text", Parrot, changes={"text": "abcd"}),
+    bug("it_keeps_to_the_limit", Parrot, changes=ENDLESS),
+    bug("the_request_stays_as_it_is", Scribbling),
+    bug("its_time_is_a_time", Parrot, generation_time=lambda self, generation, time_per_token: time_per_token - 0.2),
 ]
 
 # -- tools -------------------------------------------------------------------------------------------------------------
@@ -313,13 +273,13 @@ class OneCaller(Tool):
 
 
 TOOLS = [
-    bug("a box without tools", "it_opens_into_tools", Box, tools=()),
-    bug("two tools of one name", "it_opens_into_tools", Box, tools=(double, double)),
-    bug("a tool without a description", "it_opens_into_tools", Box, tools=(undescribed,)),
-    bug("always fails", "its_examples_succeed", Box, tools=(weather,)),
-    bug("answers without a word", "its_examples_succeed", Box, tools=(silence,)),
-    bug("fails when called twice at once", "its_examples_succeed", Box, tools=(OneCaller(),)),
-    bug("takes arguments that don't fit", "wrong_arguments_are_answered", Box, tools=(Careless(),)),
+    bug("it_opens_into_tools", Box, tools=()),
+    bug("it_opens_into_tools", Box, tools=(double, double)),
+    bug("it_opens_into_tools", Box, tools=(undescribed,)),
+    bug("its_examples_succeed", Box, tools=(weather,)),
+    bug("its_examples_succeed", Box, tools=(silence,)),
+    bug("its_examples_succeed", Box, tools=(OneCaller(),)),
+    bug("wrong_arguments_are_answered", Box, tools=(Careless(),)),
 ]
 
 BUGS: dict[str, list[Bug]] = {"environment": ENVIRONMENTS, "policy": POLICIES, "tool": TOOLS}

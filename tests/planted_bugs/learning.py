@@ -66,21 +66,16 @@ class FirstIsBest(Turns):
 
 
 REWARDS = [
-    bug("scores that are NaN", "scores_can_be_used", Turns, value=lambda self, episode: nan),
-    bug("scores another episode", "scores_can_be_used", Elsewhere),
-    bug("a track that doesn't exist", "scores_can_be_used", OffTrack),
-    bug("other scores each time", "the_same_gets_the_same", Turns, value=lambda self, episode: random.random()),
-    bug("division by zero for a single sample", "a_group_of_one_will_do", Comparing),
-    bug(
-        "fails for an episode without turns",
-        "odd_episodes_will_do",
-        Turns,
-        value=lambda self, episode: float(episode.turns[0].count),
-    ),
-    bug("division by zero for an empty answer", "odd_episodes_will_do", EmptyAnswers),
-    bug("announces other components", "its_components_are_those_announced", Turns, components=("politeness",)),
-    bug("scores by the place in the group", "the_order_of_samples_does_not_matter", FirstIsBest),
-    bug("deletes events", "episodes_stay_as_they_are", Tidying),
+    bug("scores_can_be_used", Turns, value=lambda self, episode: nan),
+    bug("scores_can_be_used", Elsewhere),
+    bug("scores_can_be_used", OffTrack),
+    bug("the_same_gets_the_same", Turns, value=lambda self, episode: random.random()),
+    bug("a_group_of_one_will_do", Comparing),
+    bug("odd_episodes_will_do", Turns, value=lambda self, episode: float(episode.turns[0].count)),
+    bug("odd_episodes_will_do", EmptyAnswers),
+    bug("its_components_are_those_announced", Turns, components=("politeness",)),
+    bug("the_order_of_samples_does_not_matter", FirstIsBest),
+    bug("episodes_stay_as_they_are", Tidying),
 ]
 
 # -- optimizers --------------------------------------------------------------------------------------------------------
@@ -175,77 +170,41 @@ class RemembersUsers(Centred):
 
 
 OPTIMIZERS = [
-    bug("advantages of turns that don't exist", "advantages_can_be_used", Beyond),
-    bug("two advantages for a turn", "advantages_can_be_used", Doubled),
-    bug("advantages that are all 0", "advantages_can_be_used", Centred, value=lambda self, reward, rewards: 0.0),
+    bug("advantages_can_be_used", Beyond),
+    bug("advantages_can_be_used", Doubled),
+    bug("advantages_can_be_used", Centred, value=lambda self, reward, rewards: 0.0),
+    bug("better_samples_fare_better", Centred, value=lambda self, reward, rewards: -centred(reward, rewards)),
     bug(
-        "the sign is reversed",
-        "better_samples_fare_better",
-        Centred,
-        value=lambda self, reward, rewards: -centred(reward, rewards),
-    ),
-    bug(
-        "a baseline with its own sample in it",
         "a_sample_is_not_in_its_own_baseline",
         Centred,
         value=lambda self, reward, rewards: reward - sum(rewards) / len(rewards),
     ),
+    bug("the_order_of_samples_does_not_matter", Centred, value=lambda self, reward, rewards: reward - rewards[0]),
+    bug("no_turn_is_left_out", LastTurnLost),
+    bug("a_user_is_forgotten", RemembersUsers),
+    bug("a_user_is_forgotten", RemembersUsers, forget=lambda self, user: user in self.users),
     bug(
-        "the first sample is the baseline",
-        "the_order_of_samples_does_not_matter",
-        Centred,
-        value=lambda self, reward, rewards: reward - rewards[0],
-    ),
-    bug("no advantage for the last turn", "no_turn_is_left_out", LastTurnLost),
-    bug("can't forget the users in its state", "a_user_is_forgotten", RemembersUsers),
-    bug(
-        "forget(user) forgets nothing",
-        "a_user_is_forgotten",
-        RemembersUsers,
-        forget=lambda self, user: user in self.users,
+        "equal_rewards_will_do", Centred, value=lambda self, reward, rewards: centred(reward, rewards) / pstdev(rewards)
     ),
     bug(
-        "division by zero for equal rewards",
-        "equal_rewards_will_do",
-        Centred,
-        value=lambda self, reward, rewards: centred(reward, rewards) / pstdev(rewards),
-    ),
-    bug(
-        "division by zero for a single sample",
         "a_group_of_one_will_do",
         Centred,
         value=lambda self, reward, rewards: centred(reward, rewards) / (stdev(rewards) + 1e-6),
     ),
-    bug("small rewards underflow", "great_and_tiny_rewards_will_do", Squaring),
-    bug("fails without scores", "episodes_without_turns_or_scores_will_do", FirstOnly),
-    bug("division by zero for an empty answer", "episodes_without_turns_or_scores_will_do", PerToken),
-    bug("fails without groups", "nothing_gives_nothing", FirstOnly),
+    bug("great_and_tiny_rewards_will_do", Squaring),
+    bug("episodes_without_turns_or_scores_will_do", FirstOnly),
+    bug("episodes_without_turns_or_scores_will_do", PerToken),
+    bug("nothing_gives_nothing", FirstOnly),
     bug(
-        "restores nothing",
         "it_goes_on_where_it_was",
         Centred,
         value=lambda self, reward, rewards: centred(reward, rewards) / self.seen,
         restore=lambda self, state: None,
     ),
-    bug(
-        "a state that is no JSON",
-        "it_goes_on_where_it_was",
-        Centred,
-        state=lambda self: {"seen": {self.seen}},
-    ),
-    bug(
-        "other advantages each time",
-        "the_same_gets_the_same",
-        Centred,
-        value=lambda self, reward, rewards: random.random(),
-    ),
-    bug(
-        "never has enough groups",
-        "it_stops_asking_for_groups",
-        Centred,
-        missing=lambda self, groups, wanted: wanted,
-    ),
-    bug("wants half a group", "it_stops_asking_for_groups", Centred, missing=lambda self, groups, wanted: 0.5),
+    bug("it_goes_on_where_it_was", Centred, state=lambda self: {"seen": {self.seen}}),
+    bug("the_same_gets_the_same", Centred, value=lambda self, reward, rewards: random.random()),
+    bug("it_stops_asking_for_groups", Centred, missing=lambda self, groups, wanted: wanted),
+    bug("it_stops_asking_for_groups", Centred, missing=lambda self, groups, wanted: 0.5),
 ]
 
 # -- learners ----------------------------------------------------------------------------------------------------------
@@ -354,16 +313,16 @@ class Unigram(Writer):
 
 
 LEARNERS = [
-    bug("names an adapter that isn't there", "an_update_gives_an_adapter", Promising),
-    bug("a step in the wrong direction", "what_was_good_becomes_likelier", Unigram, rate=-0.1),
-    bug("writes outside its folder", "what_was_there_stays", Stray),
-    bug("changes earlier adapters", "what_was_there_stays", Overwriting),
-    bug("one version for all updates", "what_was_there_stays", OneVersion),
-    bug("a state that is no JSON", "a_repeated_update_will_do", Writer, state=lambda self: {"folder": Path("x")}),
-    bug("restores no weights", "a_repeated_update_will_do", Unigram, restore=Writer.restore),
-    bug("forgets what it learned when it rests", "a_rest_does_no_harm", Forgetful),
-    bug("leaves files of an update that wasn't", "an_empty_batch_does_no_harm", HalfWritten),
-    bug("division by zero for an empty batch", "an_empty_batch_does_no_harm", Averaging),
+    bug("an_update_gives_an_adapter", Promising),
+    bug("what_was_good_becomes_likelier", Unigram, rate=-0.1),
+    bug("what_was_there_stays", Stray),
+    bug("what_was_there_stays", Overwriting),
+    bug("what_was_there_stays", OneVersion),
+    bug("a_repeated_update_will_do", Writer, state=lambda self: {"folder": Path("x")}),
+    bug("a_repeated_update_will_do", Unigram, restore=Writer.restore),
+    bug("a_rest_does_no_harm", Forgetful),
+    bug("an_empty_batch_does_no_harm", HalfWritten),
+    bug("an_empty_batch_does_no_harm", Averaging),
 ]
 
 BUGS: dict[str, list[Bug]] = {"reward": REWARDS, "optimizer": OPTIMIZERS, "learner": LEARNERS}

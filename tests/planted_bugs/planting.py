@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 
 
 class Bug(NamedTuple):
-    what: str
-    """What is wrong with it."""
     promise: str
     """The check that has to fail, by its name."""
     make: Callable[[], Any]
 
 
-def bug(what: str, promise: str, good: type, /, **changes: Any) -> Bug:
+def bug(promise: str, good: type, /, **changes: Any) -> Bug:
     """A class with a bug. `changes` are attributes and methods that it has instead of those of a good one."""
-    return Bug(what, promise, type(f"Bad{good.__name__}", (good,), changes) if changes else good)
+    return Bug(promise, type(f"Bad{good.__name__}", (good,), changes) if changes else good)

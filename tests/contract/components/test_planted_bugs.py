@@ -24,7 +24,7 @@ def test_a_good_component_keeps_every_promise(kind: str, make: Callable[[], Any]
     assert failures(kind, make) == set()
 
 
-@pytest.mark.parametrize(("kind", "bug"), PLANTED, ids=lambda value: value if isinstance(value, str) else value.what)
+@pytest.mark.parametrize(("kind", "bug"), PLANTED, ids=lambda value: getattr(value, "promise", value))
 def test_a_planted_bug_is_noticed_by_its_promise(kind: str, bug: Bug) -> None:
     (check,) = [check for check in contract(kind) if check.__name__ == bug.promise]
 
