@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
@@ -122,22 +121,6 @@ def test_older_plugins_are_supported_for_one_version(make_plugin: MakePlugin, mo
     assert states == ["incompatible", "active", "active", "incompatible"]
     assert any("is written for plugin API 1, and this agentfw supports 2 to 3" in note for note in host.notes)
     assert any("is written for plugin API 2, which goes with the next one" in note for note in host.notes)
-
-
-def test_a_deprecated_argument_is_told_with_the_plugins_name(make_plugin: MakePlugin) -> None:
-    make_plugin("agentfw-old", "@hookimpl\ndef agentfw_updated(version): pass")
-    options = dict(hookspecs.agentfw_updated.agentfw_spec)  # type: ignore[attr-defined]
-    warning = DeprecationWarning("agentfw_updated: `version` goes with API 3; take `run`")
-    hookspecs.agentfw_updated.agentfw_spec["warn_on_impl_args"] = {"version": warning}  # type: ignore[attr-defined]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            host = Host.load()
-    finally:
-        hookspecs.agentfw_updated.agentfw_spec.update(options)  # type: ignore[attr-defined]
-
-    (note,) = (note for note in host.notes if "goes with API 3" in note)
-    assert note.startswith("plugin agentfw-old of agentfw-old 1.0.0 ")
 
 
 class Kind:

@@ -13,8 +13,7 @@ import pytest
 from waiting import alive, until
 
 from agentfw.engine import EngineSettings, LocalEngine, Remote, RemoteDiedError, Resources, make_engine
-from agentfw.engine.local import Devices
-from agentfw.errors import EndpointError, PluginError, SettingsError, UsageError
+from agentfw.errors import EndpointError, PluginError, SettingsError
 from agentfw.runs.spec.run_spec import parse_spec
 
 OBJECTS = Path(__file__).parent / "engine_objects"
@@ -139,22 +138,6 @@ def test_it_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     until(lambda: not alive(child))
 
 
-# -- settings, and GPUs ------------------------------------------------------------------------------------------------
-
-
-def test_shares_of_a_gpu_are_placed_where_there_is_room_which_comes_back() -> None:
-    devices, two = Devices(["3"]), Devices(["0", "1"])
-
-    assert [two.take(0.4, f"replica {number}") for number in range(4)] == [["0"], ["0"], ["1"], ["1"]]
-    taken = devices.take(0.6, "replica 0")
-    with pytest.raises(UsageError, match=r"share of 0\.6 for replica 1: of 1, 0\.4 are free"):
-        devices.take(0.6, "replica 1")
-
-    devices.give(0.6, taken)
-
-    assert devices.take(0.6, "replica 1") == ["3"]
-
-
 def test_an_engine_is_named_in_a_spec() -> None:
     values = {"environment": "inbox", "policy": "scripted"}
 
@@ -166,9 +149,6 @@ def test_an_engine_is_named_in_a_spec() -> None:
     for key, value in {"address": "auto", "keys": ["A_KEY"], "wait": 9.0}.items():
         with pytest.raises(SettingsError, match=f"{key} needs name = ray"):
             parse_spec({**values, "engine": {key: value}})
-
-
-# -- Ray ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly

@@ -189,18 +189,14 @@ def test_a_model_that_lost_the_thread_is_cut_short() -> None:
 
 MEGABYTE = 1_000_000
 ADVERSARIAL: dict[str, Callable[[], str]] = {
-    "open braces": lambda: "{" * MEGABYTE,
     "open objects": lambda: '{"a":' * (MEGABYTE // 5),
     "nested, then long and never closed": lambda: '{"a":' * 60 + "[" + "1," * (MEGABYTE // 2),
     "unfinished string": lambda: '{"name": "' + "x" * MEGABYTE,
-    "backslashes": lambda: '{"name": "' + "\\" * MEGABYTE,
     "one number": lambda: '{"name": ' + "1" * MEGABYTE,
-    "small objects": lambda: '{"a":1} ' * (MEGABYTE // 8),
     "open tags": lambda: "<tool_call>" * (MEGABYTE // 11),
     "fences with braces": lambda: '```{"```' * (MEGABYTE // 8),
     "elements": lambda: "<open/>" * (MEGABYTE // 7),
     "an element full of spaces": lambda: "<open" + " " * MEGABYTE,
-    "an endless attribute": lambda: "<open " + "a" * MEGABYTE,
     "an endless value": lambda: '<open a="' + "b" * MEGABYTE,
     "spaces after braces": lambda: ("{" + " " * 999) * (MEGABYTE // 1000),
     "a long wrong name": lambda: '{"name": "' + "open" * (MEGABYTE // 4) + '"}',

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentfw.episode import Episode
-from agentfw.host.hook_calls import HookManager
-from agentfw.runs.observers import Observer
 from agentfw.runs.results.comparison import change
 
 
@@ -211,28 +208,3 @@ def test_a_teacher_plays_and_the_student_is_evaluated(trainings: Any, tmp_path: 
     difference = change(folder)
     assert difference is not None
     assert difference.difference.estimate < -0.5, "what the student has learned from it"
-
-
-def test_hooks_and_watchers_are_told_of_each_update(
-    trainings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[Any] = []
-
-    class Watching(Observer):
-        def phase(self, name: str, update: int) -> None:
-            told.append((name, update))
-
-        def updated(self, line: Mapping[str, Any]) -> None:
-            told.append(line["version"])
-
-    training = trainings.create(tmp_path, updates=2)
-    monkeypatch.setattr(
-        HookManager,
-        "tell",
-        lambda self, hook, **values: told.append((hook, values["version"])) if hook == "agentfw_updated" else None,
-    )
-    asyncio.run(training.execute(Watching()))
-
-    first = [("play", 1), ("learn", 1), ("publish", 1), ("agentfw_updated", "bias@1"), "bias@1"]
-    second = [("play", 2), ("learn", 2), ("publish", 2), ("agentfw_updated", "bias@2"), "bias@2"]
-    assert told == [("evaluate", 0), *first, *second, ("evaluate", 2)]
