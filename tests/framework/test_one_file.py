@@ -11,7 +11,6 @@ import pytest
 from agentfw.errors import PluginError, UsageError
 from agentfw.host import Host, HostOptions
 from agentfw.host.project import find_project
-from agentfw.policy import Policy
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.runs.spec.values import apply_assignments, read_spec
@@ -103,15 +102,6 @@ def test_all_functions_of_a_file_are_tools_unless_some_are_marked(tmp_path: Path
         box = host.create("tool", written(tmp_path, name, code), None)
         assert isinstance(box, Toolbox)
         assert [tool.action.name for tool in asyncio.run(box.open())] == offered
-
-
-def test_a_class_of_a_file_is_a_component(tmp_path: Path, host: Host) -> None:
-    code = "from agentfw import Policy\nclass Mine(Policy):\n    is_program = True\n"
-
-    made = host.create("policy", written(tmp_path, "mine.py", code), None)
-
-    assert isinstance(made, Policy)
-    assert type(made).__name__ == "Mine"
 
 
 def test_settings_and_weights_go_by_the_name_of_the_file(tmp_path: Path) -> None:

@@ -233,7 +233,6 @@ def test_arguments_are_drawn_so_that_they_fit() -> None:
     "schema",
     [
         None,
-        {"type": "array"},
         {"type": "object", "properties": []},
         {"type": "object", "properties": {"x": {"type": "int"}}},
         {"type": "object", "properties": {"x": {"$ref": "#/$defs/Missing"}}},

@@ -190,21 +190,3 @@ def test_memories_that_are_to_learn_learn_from_rollouts_and_never_from_evaluatio
     assert len({*first, *middle, *last}) == 3
     assert [len(each) for each in learned] == [3, 3, 3, 3], "after each group"
     assert middle <= learned[2], "the third update begins with what the evaluation saw"
-
-
-def test_a_teacher_plays_and_the_student_is_evaluated(trainings: Any, tmp_path: Path) -> None:
-    folder = trainings.train(
-        tmp_path,
-        teacher={"name": "scripted", "settings": {"replies": ['{"name": "say", "arguments": {"word": "juice"}}'] * 3}},
-        optimizer="imitation",
-        samples=1,
-    ).folder
-
-    first, last = folder.evaluation(0), folder.evaluation(4)
-    assert all(record["outcome"]["missed"] == 0 for record in folder.rollouts(1).metrics()), "the teacher knows"
-    assert versions_of(folder.rollouts(4).episodes()) == {"script"}
-    assert versions_of(first.episodes()) == {"base"}
-    assert versions_of(last.episodes()) == {"bias@4"}
-    difference = change(folder)
-    assert difference is not None
-    assert difference.difference.estimate < -0.5, "what the student has learned from it"

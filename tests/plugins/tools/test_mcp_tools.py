@@ -1,4 +1,4 @@
-"""The mcp toolbox with real servers (those in mcp_servers beside this file), over their pipes and over HTTP."""
+"""The mcp toolbox with a real server, mcp_servers/tools.py beside this file, over its pipes and over HTTP."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from agentfw_plugins.tools.mcp_link import MCPSettings
 
 pytest.importorskip("mcp")
 
-SERVERS = Path(__file__).parent / "mcp_servers"
+SERVER = Path(__file__).parent / "mcp_servers" / "tools.py"
 
 
-def started_here(name: str = "tools.py", **settings: Any) -> MCPSettings:
-    return MCPSettings(**{"command": sys.executable, "args": (str(SERVERS / name),), **settings})
+def started_here(**settings: Any) -> MCPSettings:
+    return MCPSettings(**{"command": sys.executable, "args": (str(SERVER),), **settings})
 
 
 @asynccontextmanager
@@ -56,7 +56,7 @@ def refused(settings: MCPSettings) -> AgentfwError:
 @contextmanager
 def served(port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """The server at a port, until the end of the block."""
-    command = [sys.executable, str(SERVERS / "tools.py"), str(port)]
+    command = [sys.executable, str(SERVER), str(port)]
     process = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL)
     try:
         until(lambda: listens(port))
@@ -71,7 +71,7 @@ test_the_toolbox_keeps_the_contract = pytest.mark.nightly(contract_tests("tool",
 
 @pytest.mark.slow
 @asynchronous
-async def test_a_server_that_is_started_here_offers_its_tools_and_answers_calls(
+async def test_a_server_that_is_started_here_offers_its_tools_prompts_and_resources(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("KITCHEN_SECRET", "s3cret")
@@ -96,6 +96,17 @@ async def test_a_server_that_is_started_here_offers_its_tools_and_answers_calls(
         names = ("COLOUR", "KITCHEN_SECRET", "NOT_HANDED_ON")
         found = [(await tools["variable"].answer({"name": name}))[1].split()[0] for name in names]
         assert found == ["red", "s3cret", "None"]
+
+        assert tools["letter"].action.parameters["required"] == ["to"], "prompts are tools"
+        assert await tools["letter"].answer({"to": "Ben"}) == (True, "user: Write a kind letter to Ben.")
+        read = tools["read_resource"]
+        for words in ("notes://today: What is to be done today.", "notes://{day}"):
+            assert words in read.action.description
+        assert await read.answer({"uri": "notes://today"}) == (True, "Call the dentist.")
+        assert await read.answer({"uri": "notes://monday"}) == (True, "Nothing on monday.")
+        went_well, words = await read.answer({"uri": "elsewhere://x"})
+        assert not went_well
+        assert "elsewhere://x" in words
     assert "s3cret" not in repr(settings)
 
 
@@ -238,18 +249,3 @@ def test_a_missing_mcp_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) 
 def test_settings_that_name_no_server_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         MCPSettings(**settings)
-
-
-@pytest.mark.slow
-@asynchronous
-async def test_prompts_are_tools_and_resources_are_read_by_their_addresses() -> None:
-    async with opened(started_here("everything.py", prefix="my_")) as tools:
-        assert tools["my_letter"].action.parameters["required"] == ["to"]
-        assert await tools["my_letter"].answer({"to": "Ben"}) == (True, "user: Write a kind letter to Ben.")
-        assert "notes://today: What is to be done today." in tools["my_read_resource"].action.description
-        assert "notes://{day}" in tools["my_read_resource"].action.description
-        assert await tools["my_read_resource"].answer({"uri": "notes://today"}) == (True, "Call the dentist.")
-        assert await tools["my_read_resource"].answer({"uri": "notes://monday"}) == (True, "Nothing on monday.")
-        went_well, words = await tools["my_read_resource"].answer({"uri": "elsewhere://x"})
-        assert not went_well
-        assert "elsewhere://x" in words
