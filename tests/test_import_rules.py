@@ -155,9 +155,10 @@ def test_no_world_imports_another() -> None:
 def from_others(package: str, path: Path) -> Iterator[tuple[str, str, str]]:
     """What a file takes of other packages of ours: a module, a name in it, and the place."""
     for node in nodes(path):
-        module = node.module or "" if isinstance(node, ast.ImportFrom) and not node.level else ""
-        if module.partition(".")[0] in FOLDERS.keys() - {package}:
-            yield from ((module, one.name, place(path, node)) for one in node.names)
+        if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
+            continue
+        if node.module.partition(".")[0] in FOLDERS.keys() - {package}:
+            yield from ((node.module, one.name, place(path, node)) for one in node.names)
 
 
 def test_a_distribution_beside_agentfw_uses_only_the_documented_api() -> None:

@@ -242,7 +242,11 @@ def test_charts_are_recoloured_in_the_dark() -> None:
 
 def test_columns_of_numbers_are_on_the_right_with_common_decimals_and_keys_to_sort_by() -> None:
     page = Page("t")
-    rows = [["a", 0.5, Number(38, "0:38")], ["b", 0.1234, Number(100, "1:40")], ["c", None, None]]
+    rows: list[list[str | float | Number | None]] = [
+        ["a", 0.5, Number(38, "0:38")],
+        ["b", 0.1234, Number(100, "1:40")],
+        ["c", None, None],
+    ]
     page.table(["policy", "error", "time"], rows)
 
     html = page.render()
