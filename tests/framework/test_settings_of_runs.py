@@ -127,17 +127,27 @@ def test_run_json_says_what_was_given_and_what_is_in_force(host: Host, tmp_path:
     assert "area" not in in_force, "what is computed is no setting"
 
 
-def test_a_default_that_changed_since_is_as_it_was_and_what_can_not_be_is_noted(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_default_that_changed_since_is_as_it_was(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = create(host, tmp_path, {"percent": 2})
 
     class Newer(OddSettings):
         colour: str = "green"
-        flavour: str = "mint"
 
     monkeypatch.setitem(globals(), "OddSettings", Newer)
     found = reopened(run, host)
 
     assert (found.colour, found.percent) == ("red", 200)
+
+
+def test_settings_that_can_not_be_as_they_were_are_noted(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = create(host, tmp_path, {"percent": 2})
+
+    class Newer(OddSettings):
+        flavour: str = "mint"
+
+    monkeypatch.setitem(globals(), "OddSettings", Newer)
+    Run.open(RunFolder.open(run.folder.path), host)
+
     assert any("memory.odd has other settings than when the run began: flavour" in note for note in host.notes)

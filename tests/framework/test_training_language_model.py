@@ -52,13 +52,11 @@ def made(folder: Path, **changes: Any) -> str:
 
 def train(laboratory: Any, root: Path, model: str, learner: Mapping[str, Any], **values: Any) -> RunFolder:
     """A training whose learner `lora`, if it isn't another, has these settings, and whose policy those of `policy`."""
-    policy = {"model": model, **values.pop("policy", {})}
-    learning = {
-        "name": learner.get("name", "lora"),
-        "settings": {key: learner[key] for key in learner if key != "name"},
-    }
-    chosen = {"policy": {"name": "transformers", "settings": policy}, "learner": learning}
-    folder: RunFolder = laboratory.train(root / "runs", **SMALL | chosen | values).folder
+    policy = {"name": "transformers", "settings": {"model": model, **values.pop("policy", {})}}
+    learns = learner if "name" in learner else {"name": "lora", "settings": learner}
+    folder: RunFolder = laboratory.train(
+        root / "runs", **{**SMALL, "policy": policy, "learner": learns, **values}
+    ).folder
     return folder
 
 
