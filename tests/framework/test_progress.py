@@ -73,3 +73,11 @@ def test_what_is_quick_says_nothing(stream: Stream, monkeypatch: pytest.MonkeyPa
         tell("reading: 1 of 2")
 
     assert stream.getvalue() == ""
+
+
+@pytest.mark.usefixtures("hurried")
+def test_quiet_says_nothing(stream: Stream) -> None:
+    with Out(quiet=True).progress("reading"), Out().progress("writing"):
+        stream.wait_for("writing")
+
+    assert "reading" not in stream.getvalue()
