@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
+import itertools
 import sys
-import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,26 +12,25 @@ from agentfw.printing import out as progress
 from agentfw.printing.out import Out
 
 
-class Stream(io.StringIO):
-    """What is printed, perhaps on a terminal."""
+class Stream:
+    """What is printed, piece by piece."""
 
-    is_terminal = False
+    def __init__(self, *, is_terminal: bool) -> None:
+        self.is_terminal, self.pieces = is_terminal, list[str]()
 
     def isatty(self) -> bool:
         return self.is_terminal
 
-    def wait_for(self, text: str, times: int = 1) -> None:
-        """Come back when this was printed so often. A test that never ends has failed."""
-        while self.getvalue().count(text) < times:
-            time.sleep(0.001)
+    def write(self, text: str) -> int:
+        self.pieces.append(text)
+        return len(text)
 
+    def flush(self) -> None:
+        pass
 
-@pytest.fixture
-def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
-    stream = Stream()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setenv("TERM", "xterm")
-    return stream
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
 
 
 @pytest.fixture
@@ -41,43 +40,61 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(progress, name, 0.001)
 
 
-@pytest.mark.usefixtures("hurried")
-def test_a_step_that_never_ends_is_told_again_and_again(stream: Stream) -> None:
+def stderr(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool = False) -> Stream:
+    stream = Stream(is_terminal=is_terminal)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
+
+
+def until(stream: Stream, text: str) -> Iterator[int]:
+    """Turns until a text was printed. A test that never ends has failed."""
+    return itertools.takewhile(lambda _: text not in stream.text, itertools.count())
+
+
+def test_a_step_that_never_ends_is_told_again_and_again(hurried: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = stderr(monkeypatch)
+
     with Out().progress("reading") as tell:
-        stream.wait_for(" s\nreading   ", 2)
+        for _ in until(stream, "reading   0 s\nreading   0 s\n"):
+            pass
         tell("reading: 3 of 20")
-        stream.wait_for("reading: 3 of 20   ")
+        for _ in until(stream, "reading: 3 of 20   "):
+            pass
+    ended = stream.text
 
-    assert not set(stream.getvalue()) & set("\r\x1b")
-    assert stream.getvalue().endswith(" s\n")
+    assert not set(ended) & set("\r\x1b")
+    assert ended.endswith(" s\n")
 
 
-@pytest.mark.usefixtures("hurried")
-def test_on_a_terminal_the_line_is_replaced_and_gone_at_the_end(stream: Stream) -> None:
-    stream.is_terminal = True
+def test_on_a_terminal_the_line_is_replaced_and_gone_at_the_end(hurried: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = stderr(monkeypatch, is_terminal=True)
 
     with Out().progress("reading"):
-        stream.wait_for("\r\x1b[Kreading   ")
+        for _ in until(stream, "\r\x1b[Kreading   0 s"):
+            pass
 
-    assert "\n" not in stream.getvalue()
-    assert stream.getvalue().endswith("\r\x1b[K")
+    assert "\n" not in stream.text
+    assert stream.text.endswith("\r\x1b[K")
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
-def test_what_is_quick_says_nothing(stream: Stream, monkeypatch: pytest.MonkeyPatch, is_terminal: bool) -> None:
-    stream.is_terminal = is_terminal
-    for name in ("_FIRST_ON_TERMINAL", "_EVERY_ELSEWHERE"):
-        monkeypatch.setattr(progress, name, 600.0)
+def test_what_is_quick_says_nothing(monkeypatch: pytest.MonkeyPatch, is_terminal: bool) -> None:
+    stream = stderr(monkeypatch, is_terminal=is_terminal)
+    monkeypatch.setattr(progress, "_FIRST_ON_TERMINAL", 600.0)
+    monkeypatch.setattr(progress, "_EVERY_ELSEWHERE", 600.0)
 
     with Out().progress("reading") as tell:
         tell("reading: 1 of 2")
 
-    assert stream.getvalue() == ""
+    assert stream.text == ""
 
 
-@pytest.mark.usefixtures("hurried")
-def test_quiet_says_nothing(stream: Stream) -> None:
+def test_quiet_says_nothing(hurried: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = stderr(monkeypatch)
+
     with Out(quiet=True).progress("reading"), Out().progress("writing"):
-        stream.wait_for("writing")
+        for _ in until(stream, "writing"):
+            pass
 
-    assert "reading" not in stream.getvalue()
+    assert "reading" not in stream.text
