@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentfw_benchmarks import ROOT
-from agentfw_benchmarks.mutants import Fault, Sources, UnfitFaultError, plant, read_areas
+from agentfw_benchmarks.mutants import Area, Fault, Sources, UnfitFaultError, plant, read_areas
 
 AREAS = read_areas()
 
@@ -55,17 +55,18 @@ def sources() -> Sources:
     return Sources(ROOT)
 
 
-@pytest.mark.parametrize("fault", [fault for area in AREAS for fault in area.faults], ids=lambda fault: fault.name)
-def test_a_planted_fault_fits_once(fault: Fault, sources: Sources) -> None:
-    made = plant(fault, sources)
+@pytest.mark.parametrize("area", AREAS, ids=lambda area: area.name)
+def test_each_planted_fault_fits_once_and_there_are_tests_that_should_notice_it(area: Area, sources: Sources) -> None:
+    for fault in area.faults:
+        made = plant(fault, sources)
 
-    assert made.text != sources.texts[made.path]
-    assert fault.suffers.endswith(".")
+        assert made.text != sources.texts[made.path], fault.name
+        assert fault.suffers.endswith("."), fault.name
+    assert area.files(ROOT)
 
 
-def test_there_are_148_faults_and_tests_that_should_notice_them() -> None:
+def test_there_are_148_faults() -> None:
     assert sum(len(area.faults) for area in AREAS) == 148
-    assert [area.name for area in AREAS if not area.files(ROOT)] == []
 
 
 @pytest.mark.parametrize(
@@ -73,10 +74,6 @@ def test_there_are_148_faults_and_tests_that_should_notice_them() -> None:
     [
         (Fault("and", "Door.opens", "", new="key == 'é'", old="key == 'é' and self.key == key"), "if (key == 'é'):"),
         (Fault("statement", "Door.opens", "", new="", old="self.count += 1"), "pass"),
-        (
-            Fault("block", "Door.opens", "", new="count()\nreturn 1", old="self.count += 1\nreturn True"),
-            "count()\nreturn 1",
-        ),
         (Fault("constant", "LIMIT", "", new="11", old="10"), "LIMIT = (11)"),
         (Fault("other class", "Window.opens", "", new="key is None", old="key != self.key"), "return (key is None)"),
         (
@@ -99,7 +96,6 @@ def test_what_is_planted_stands_where_the_fault_says(fault: Fault, expected: str
             Fault("twice", "Door.opens", "", new="lock", old="key"),
             "framework/agentfw/doors.py:8, framework/agentfw/doors.py:8",
         ),
-        (Fault("text twice", "Door.sql", "", new="!", text="= ?"), "stands 2 times"),
         (Fault("no Python", "Door.opens", "", new="return return", old="return True"), "isn't Python"),
         (Fault("same", "Door.opens", "", new="return True", old="return True"), "changes nothing"),
     ],

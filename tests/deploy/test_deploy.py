@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from hashlib import sha256
@@ -95,9 +95,8 @@ def test_an_image_starts_a_command_that_exists_and_copies_what_is_there(target: 
     text = (DEPLOY / f"{target}.Dockerfile").read_text("utf-8")
     lines = re.sub(r"\\\n", " ", text).splitlines()
 
-    starts = {
-        line.split()[0]: json.loads(line.split(maxsplit=1)[1]) for line in lines if re.match("CMD|ENTRYPOINT", line)
-    }
+    found = [line.split(maxsplit=1) for line in lines if re.match("CMD|ENTRYPOINT", line)]
+    starts = {name: json.loads(words) for name, words in found}
     words = [*starts.get("ENTRYPOINT", []), *starts["CMD"]]
     copied = [line.split()[1] for line in lines if line.startswith("COPY ") and "--from" not in line]
 
@@ -117,8 +116,8 @@ def test_compose_starts_commands_that_exist(host: Host) -> None:
     check_command(services["gateway"]["command"][1:])
     for target in TARGETS:
         assert (DEPLOY / services[target]["build"]["context"] / services[target]["build"]["dockerfile"]).is_file()
-    named = {volume.split(":")[0] for service in services.values() for volume in service["volumes"]}
-    assert {name for name in named if not name.startswith(".")} == set(compose["volumes"])
+    volumes = {volume.split(":")[0] for service in services.values() for volume in service["volumes"]}
+    assert {name for name in volumes if not name.startswith(".")} == set(compose["volumes"])
     assert services["gateway"]["ports"] == ["127.0.0.1:8765:8765"], "nothing is open to the network by default"
     assert not re.search(r"(PASSWORD|KEY): [^$]", (DEPLOY / "compose.yaml").read_text("utf-8")), "no secret in the file"
 
@@ -134,8 +133,7 @@ def test_the_spec_of_the_gateway_has_settings_that_are_known(where: str, host: H
 
 
 def test_the_chart_renders_to_commands_that_exist_and_names_that_fit() -> None:
-    everything = manifests()
-    kinds = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in everything}
+    kinds = named(manifests())
 
     for target, kind in {"gateway": "Deployment", "postgres": "StatefulSet"}.items():
         service, workload = kinds["Service", f"agentfw-{target}"], kinds[kind, f"agentfw-{target}"]
@@ -144,8 +142,8 @@ def test_the_chart_renders_to_commands_that_exist_and_names_that_fit() -> None:
     assert kinds["ConfigMap", "agentfw-gateway"]["data"]["gateway.toml"] == values()["gateway"]["spec"]
     made = {name for kind, name in kinds if kind == "PersistentVolumeClaim"} | {values()["trainer"]["models"]}
     for manifest, pod in pods():
-        named = [volume.get("persistentVolumeClaim", {}).get("claimName") for volume in pod.get("volumes", [])]
-        assert set(filter(None, named)) <= made
+        claimed = [volume.get("persistentVolumeClaim", {}).get("claimName") for volume in pod.get("volumes", [])]
+        assert set(filter(None, claimed)) <= made
         claims = {each["metadata"]["name"] for each in manifest["spec"].get("volumeClaimTemplates", [])}
         there = claims | {volume["name"] for volume in pod.get("volumes", [])}
         for container in pod["containers"]:
@@ -158,8 +156,7 @@ def test_the_chart_renders_to_commands_that_exist_and_names_that_fit() -> None:
 
 
 def test_whoever_asks_the_database_has_its_password_and_may_reach_it() -> None:
-    everything = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in manifests()}
-    [rule] = everything["NetworkPolicy", "agentfw-postgres"]["spec"]["ingress"]
+    [rule] = named(manifests())["NetworkPolicy", "agentfw-postgres"]["spec"]["ingress"]
     allowed = rule["from"][0]["podSelector"]["matchExpressions"][0]["values"]
     found = []
     for manifest, pod in pods():
@@ -193,6 +190,10 @@ def test_the_manifests_are_what_kubernetes_takes() -> None:
         validate.validate(manifest, "1.33", strict=True)
 
 
+def named(all_of_them: Iterable[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in all_of_them}
+
+
 def test_helm_renders_what_these_tests_read() -> None:
     helm = shutil.which("helm")
     if helm is None:
@@ -201,22 +202,16 @@ def test_helm_renders_what_these_tests_read() -> None:
 
     rendered = subprocess.run([helm, "template", "agentfw", str(CHART)], check=True, capture_output=True, text=True)
 
-    by_name = {(each["kind"], each["metadata"]["name"]): each for each in manifests()}
-    assert {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(rendered.stdout)} == by_name
+    assert named(yaml.safe_load_all(rendered.stdout)) == named(manifests())
 
 
-@pytest.mark.parametrize(
-    "path", ["deploy/.env", ".env", "deploy/models/MODEL/config.json", "runs/a/run.json", "a/big.gguf"]
-)
+@pytest.mark.parametrize("path", [".env", "deploy/models/MODEL/config.json", "runs/a/run.json", "a/big.gguf"])
 def test_no_secret_and_no_model_is_sent_to_whoever_builds_an_image(path: str) -> None:
-    parts = path.split("/")
-    places = [
-        "/".join(parts[:length]) for length in range(1, len(parts) + 1)
-    ]  # a folder that is left out, and the file
+    places = [path, *map(str, Path(path).parents)]  # the file, and a folder that is left out
     patterns = (ROOT / ".dockerignore").read_text("utf-8").split()
 
     assert any(
-        fnmatch(place.rpartition("/")[2] if pattern.startswith("**/") else place, pattern.removeprefix("**/"))
+        fnmatch(Path(place).name if pattern.startswith("**/") else place, pattern.removeprefix("**/"))
         for pattern in patterns
         for place in places
     )
@@ -256,11 +251,11 @@ def test_a_lock_has_every_requirement_with_its_hashes(target: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = re.search(rf"^lock {target} (.*)$", (DEPLOY / "lock").read_text("utf-8"), re.MULTILINE)
     assert extras is not None
-    named, wanted = re.findall(r"--extra (\w+)", extras[1]), [*project["dependencies"]]
-    for extra in named:
+    chosen, wanted = re.findall(r"--extra (\w+)", extras[1]), [*project["dependencies"]]
+    for extra in chosen:
         for each in project["optional-dependencies"][extra]:
             own = re.fullmatch(r"agentfw\[(.*)\]", each)
-            named += own[1].split(",") if own else []
+            chosen += own[1].split(",") if own else []
             wanted += [] if own else [each]
 
     text = (DEPLOY / f"requirements-{target}.lock").read_text("utf-8")

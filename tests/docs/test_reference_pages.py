@@ -57,52 +57,34 @@ def test_every_documented_class_and_function_is_explained(pages: Pages) -> None:
 
 
 @pytest.mark.nightly
-def test_every_component_is_on_the_page_of_its_kind(pages: Pages) -> None:
-    assert "\n## calendar\n" in pages[CORE]["components/environment.md"]
-    assert re.search(r"^- `warm_up=3` \(≥ 1\): \w", pages[CORE]["components/optimizer.md"], re.M)
-    assert {f"components/{kind}.md" for kind in KINDS} <= pages[CORE].keys()
-    assert "\n## kitchen\n" in pages[PAPERS]["components/policy.md"]
+def test_every_component_spec_and_command_is_on_the_pages_of_its_distribution_and_on_no_other(pages: Pages) -> None:
+    core, papers = pages[CORE], pages[PAPERS]
+    files = re.findall(r"^- \[`([\w-]+)`\]\(.*?/blob/main/(\S+)\): \w", core["specs.md"], re.M)
 
-
-@pytest.mark.nightly
-def test_every_spec_is_linked_to_its_file(pages: Pages) -> None:
-    files = re.findall(r"^- \[`([\w-]+)`\]\(.*?/blob/main/(\S+)\): \w", pages[CORE]["specs.md"], re.M)
-
+    assert "\n## calendar\n" in core["components/environment.md"]
+    assert re.search(r"^- `warm_up=3` \(≥ 1\): \w", core["components/optimizer.md"], re.M)
+    assert {f"components/{kind}.md" for kind in KINDS} <= core.keys()
+    assert "\n## kitchen\n" in papers["components/policy.md"]
     assert {"default", "train-calendar", "serve"} <= {name for name, _ in files}
     assert [path for _, path in files if not (ROOT / path).is_file()] == []
+    for site, commands in {
+        CORE: ("run", "serve", "doctor", "runs resume", "memory recall"),
+        CALENDAR: ("calendar", "calendar decide", "calendar serve"),
+        PAPERS: ("proactive", "proactive domain check", "data make merchant"),
+    }.items():
+        assert [name for name in commands if f"# agentfw {name}\n" not in pages[site]["command-line.md"]] == []
+    others = r"agentfw calendar |agentfw proactive|agentfw data make (?!calendar|\[)|## kitchen|`merchant"
+    assert not re.search(others, "".join(core.values()))
+    assert "# agentfw run\n" not in papers["command-line.md"]
+    assert "`train-calendar`" not in papers["specs.md"]
 
 
-@pytest.mark.nightly
-def test_every_command_is_on_the_page_of_commands(pages: Pages) -> None:
-    for name in ["run", "serve", "doctor", "runs resume", "memory recall"]:
-        assert f"# agentfw {name}\n" in pages[CORE]["command-line.md"]
-    for name in ["calendar", "calendar decide", "calendar serve"]:
-        assert f"# agentfw {name}\n" in pages[CALENDAR]["command-line.md"]
-    for name in ["proactive", "proactive domain check", "data make merchant"]:
-        assert f"# agentfw {name}\n" in pages[PAPERS]["command-line.md"]
-
-
-@pytest.mark.nightly
-def test_a_reference_has_nothing_of_the_other_distribution(pages: Pages) -> None:
-    core = "".join(pages[CORE].values())
-
-    assert not re.search(
-        r"agentfw calendar |agentfw proactive|agentfw data make (?!calendar|\[)|## kitchen|`merchant", core
-    )
-    assert "# agentfw run\n" not in pages[PAPERS]["command-line.md"]
-    assert "`train-calendar`" not in pages[PAPERS]["specs.md"]
-
-
-def test_every_hook_is_on_the_page_of_hooks() -> None:
+def test_every_hook_is_on_the_page_of_hooks_which_tells_how_to_write_it() -> None:
     marked = {name for name, value in vars(hookspecs).items() if hasattr(value, "agentfw_spec")}
+    section = hook_page().partition("\n## agentfw_run_started\n")[2].partition("\n## ")[0]
 
     assert {hook.name for hook in hook_docs()} == marked
     assert {kind.hook for kind in KINDS.values()} <= marked
-
-
-def test_a_section_tells_how_to_write_the_hook() -> None:
-    section = hook_page().partition("\n## agentfw_run_started\n")[2].partition("\n## ")[0]
-
     assert "def agentfw_run_started(" in section
     for label in ("Called", "With", "Returns", "Combined", "Since"):
         assert f"- **{label}:** " in section

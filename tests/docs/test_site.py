@@ -63,64 +63,44 @@ def test_a_site_builds_without_a_broken_link(folder: Path, tmp_path: Path) -> No
         assert missing == []
 
 
-@pytest.mark.parametrize("folder", BESIDE.values(), ids=BESIDE)
-def test_all_sites_have_one_stylesheet(folder: Path) -> None:
+def test_all_sites_have_one_stylesheet() -> None:
     """mkdocs can't take it from outside of the pages' folder."""
-    assert (folder / "docs" / "site.css").read_text("utf-8") == (ROOT / "docs" / "site.css").read_text("utf-8")
+    sheets = {(folder / "docs" / "site.css").read_text("utf-8") for folder in (ROOT, *BESIDE.values())}
 
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        *sorted(ROOT.glob("*.md")),
-        *(folder / "benchmarks" / "README.md" for folder in (ROOT, *BESIDE.values())),
-        *(folder / "README.md" for folder in BESIDE.values()),
-    ],
-    ids=lambda page: page.relative_to(ROOT).as_posix(),
-)
-def test_the_links_of_a_page_beside_the_code_lead_somewhere(page: Path) -> None:
-    found = LINK.findall(page.read_text("utf-8"))
-
-    assert [link for link, anchor in found if not leads_somewhere(page.parent / link, anchor)] == []
+    assert len(sheets) == 1
 
 
 def test_the_links_between_pages_lead_somewhere() -> None:
     """The reference and the table of the papers are written when the site is built."""
+    beside = [folder / "benchmarks" / "README.md" for folder in (ROOT, *BESIDE.values())]
     broken = {
         f"{page.relative_to(ROOT)}: {link}#{anchor}"
-        for page in PAGES
-        if "docs" in page.parts
+        for page in {*PAGES, *ROOT.glob("*.md"), *beside}
         for link, anchor in LINK.findall(FENCED.sub("", page.read_text("utf-8")))
         if not leads_somewhere(page.parent / link, anchor)
-        and ((page.parent / link).exists() or not ("reference" in (page.parent / link).parts or link == "papers.md"))
+        and not ("docs" in page.parts and is_written_later(page.parent / link))
     }
 
     assert broken == set()
 
 
-def test_links_to_the_repository_lead_somewhere() -> None:
-    """From one site to the other, and from anywhere else."""
-    broken = {
-        f"{path.relative_to(ROOT)}: {link}#{anchor}"
-        for path in texts()
-        for link, anchor in ON_GITHUB.findall(path.read_text("utf-8"))
-        if not leads_somewhere(ROOT / link, anchor)
-    }
-
-    assert broken == set()
+def is_written_later(page: Path) -> bool:
+    return not page.exists() and ("reference" in page.parts or page.name == "papers.md")
 
 
-def test_the_code_names_pages_that_are_there() -> None:
-    """From the root of the repository, or from that of the distribution that the file belongs to."""
-    missing = {
-        f"{path.relative_to(ROOT)}: {page}"
-        for path in texts()
-        for page in MENTION.findall(path.read_text("utf-8"))
-        if not (ROOT / page).exists()
-        and not any(folder in path.parents and (folder / page).exists() for folder in BESIDE.values())
-    }
+def test_the_code_names_pages_that_are_there_and_links_to_the_repository_lead_somewhere() -> None:
+    """From the root of the repository, from that of the distribution of a file, or from one site to the other."""
+    wrong = set()
+    for path in texts():
+        text = path.read_text("utf-8")
+        roots = [ROOT, *(folder for folder in BESIDE.values() if folder in path.parents)]
+        named = [page for page in MENTION.findall(text) if not any((root / page).exists() for root in roots)]
+        broken = [
+            f"{link}#{anchor}" for link, anchor in ON_GITHUB.findall(text) if not leads_somewhere(ROOT / link, anchor)
+        ]
+        wrong |= {f"{path.relative_to(ROOT)}: {each}" for each in named + broken}
 
-    assert missing == set()
+    assert wrong == set()
 
 
 def test_the_pages_name_programs_that_are_there() -> None:

@@ -32,10 +32,15 @@ def laboratory(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def trainings(monkeypatch: pytest.MonkeyPatch) -> Any:
+def trainings(laboratory: Any) -> Any:
     """Trains, and says what a training left; the plugin agentfw-laboratory is installed."""
-    monkeypatch.syspath_prepend(str(SITE))
     return importlib.import_module("agentfw_laboratory.training")
+
+
+@pytest.fixture
+def bandit(laboratory: Any) -> Any:
+    """The world, policy, optimizer and learner of these trainings, for tests that let one of them go wrong."""
+    return importlib.import_module("agentfw_laboratory.bandit")
 
 
 @pytest.fixture

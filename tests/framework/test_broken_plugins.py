@@ -1,4 +1,4 @@
-"""Sixty-odd ways in which a plugin can be broken, each as real files on disk, each beside a plugin that is well.
+"""Some fifty ways in which a plugin can be broken, each as real files on disk, each beside a plugin that is well.
 
 What holds for every one of them: the problem is a line that names the distribution and a fix, the other plugin goes
 on, and selecting the broken one is an error with exit code 3.
@@ -56,13 +56,10 @@ CASES = {
     "syntax error": Case("def broken(:\n", "failed", "plugin.py, line 3"),
     "exit at import": Case("import sys; sys.exit(0)", "failed", "tried to end Python"),
     "exception at import": Case("1 / 0", "failed", "ZeroDivisionError: division by zero"),
-    "base exception at import": Case("raise GeneratorExit('odd')", "failed", "GeneratorExit: odd"),
     "control characters in the error": Case("raise ValueError('a\\x1b[2J\\nb')", "failed", "ValueError: a[2J b"),
-    "newer API": Case("AGENTFW_PLUGIN_API = 2", "incompatible", "pip install --upgrade agentfw"),
     "older API": Case("AGENTFW_PLUGIN_API = 0", "incompatible", f"pip install --upgrade {BROKEN}"),
     "API that isn't a number": Case("AGENTFW_PLUGIN_API = '1'", "incompatible", "'1', which isn't a whole number"),
     "entry point to a missing module": Case("", "failed", "gone.plugin, which isn't there", "gone.plugin"),
-    "entry point to a missing module of a package": Case("", "failed", "which isn't there", "{module}_gone"),
     "entry point to a missing attribute": Case("", "failed", "has no attribute 'nothing'", "{module}:nothing"),
     "entry point to None": Case("nothing = None", "failed", "which is None", "{module}:nothing"),
     "entry point with an empty module": Case("", "failed", "can't be imported", ":name"),
@@ -71,20 +68,13 @@ CASES = {
         "@hookimpl\ndef memories(): return []", "active", '"memories", which is not a hook'
     ),
     "hook without a mark": Case("def agentfw_tools(): return []", "active", '"agentfw_tools" without @hookimpl'),
-    "misspelt hook without a mark": Case(
-        "def agentfw_memorys(): return []", "active", 'did you mean the hook "agentfw_memories"?'
-    ),
     "no hook at all": Case("", "active", "implements no hook"),
     "hook with wrong arguments": Case(
         "@hookimpl\ndef agentfw_turn(run, trun): pass", "failed", "{'trun'} are declared in the hookimpl"
     ),
-    "registration hook with an argument": Case(
-        "@hookimpl\ndef agentfw_tools(run): return []", "failed", "wrong arguments"
-    ),
     "hook that is a coroutine": Case(
         "@hookimpl\nasync def agentfw_turn(run): pass", "failed", "isn't a plain function"
     ),
-    "hook that is a generator": Case("@hookimpl\ndef agentfw_tools(): yield 1", "failed", "isn't a plain function"),
     "hook that is a wrapper": Case(
         "@hookimpl(wrapper=True)\ndef agentfw_updated(): return (yield)", "failed", "which only deciding hooks may be"
     ),
@@ -97,14 +87,12 @@ CASES = {
     "hook that raises": Case(
         "@hookimpl\ndef agentfw_tools(): raise KeyError('x')", "failed", "agentfw_tools raised KeyError"
     ),
-    "hook that ends Python": Case("@hookimpl\ndef agentfw_tools(): raise SystemExit", "failed", "raised SystemExit"),
     "hook that returns None": Case(answers("None"), "failed", "returned None, not a list"),
     "hook that returns a string": Case(answers("'saw'"), "failed", "an object of type str, not a list"),
     "hook that returns one component": Case(
         answers("Component('a', 'b:c', '')"), "failed", "one Component, not a list"
     ),
     "hook that returns a live object": Case(answers("[object()]"), "failed", "an object of type object in it"),
-    "hook that returns a class": Case(answers("[dict]"), "failed", "a class (dict) in it"),
     "factory without a colon": Case(offers("'saw'", "'package.Saw'", "'Saws'"), "failed", "the factory 'package.Saw'"),
     "factory that is the thing itself": Case(offers("'saw'", "dict", "'Saws'"), "failed", "the factory <class 'dict'>"),
     "component name with a space": Case(offers("'my saw'", "'a:B'", "'Saws'"), "failed", "the name 'my saw'"),
@@ -217,24 +205,16 @@ def test_a_slow_import_is_told_while_it_lasts(
 ) -> None:
     monkeypatch.setattr("agentfw.boundary.gate.SLOW_SECONDS", 0.05)
     make_plugin("agentfw-slow", f"import time; time.sleep(0.4)\n{WELL}", name="slow")
-    make_plugin("agentfw-well", offers("'saw'", "'a:B'", "''"))
 
     started = time.perf_counter()
     host = Host.load()
 
     told = capsys.readouterr().err.splitlines()
     assert told == ["still importing plugin slow of agentfw-slow 1.0.0 ...; disable it with --no-plugin slow"]
-    slow = host.plugins[0]
+    (slow,) = host.plugins
     assert 0.4 <= slow.seconds <= time.perf_counter() - started
     assert slow.state == "active"
     assert len(host.select_distribution("agentfw-slow")) == 1
-
-
-def component(code: str, **fields: object) -> tuple[str, dict[str, str]]:
-    """A plugin whose tool "saw" is broken in a way that shows only when it is made."""
-    extra = "".join(f", {key}={value!r}" for key, value in fields.items())
-    plugin = f"@hookimpl\ndef agentfw_tools(): return [Component('saw', '{{package}}.saw:Saw', 'Saws'{extra})]\n"
-    return plugin, {"saw.py": code}
 
 
 @pytest.mark.parametrize(
@@ -242,8 +222,9 @@ def component(code: str, **fields: object) -> tuple[str, dict[str, str]]:
     [("def Saw(): pass", ("no_such_module",)), ("import no_such_module", ()), ("def Saw(): import no_such_module", ())],
 )
 def test_a_missing_extra_is_named(make_plugin: MakePlugin, code: str, needs: tuple[str, ...]) -> None:
-    plugin, files = component(code, extra="steel", needs=needs)
-    make_plugin(BROKEN, plugin, files=files)
+    make_plugin(
+        BROKEN, offers("'saw'", "'{package}.saw:Saw'", "'Saws'", "extra='steel'", f"{needs=}"), files={"saw.py": code}
+    )
 
     with pytest.raises(MissingExtraError) as caught:
         Host.load().create("tool", "saw", {})
@@ -253,14 +234,8 @@ def test_a_missing_extra_is_named(make_plugin: MakePlugin, code: str, needs: tup
     assert caught.value.fix == f'pip install "{BROKEN}[steel]"'
 
 
-WATCHER = """
-@hookimpl
-def agentfw_turn(turn): raise ValueError('odd')
-"""
-
-
 def test_an_observer_that_raises_breaks_a_strict_run(make_plugin: MakePlugin) -> None:
-    make_plugin(BROKEN, WATCHER)
+    make_plugin(BROKEN, "@hookimpl\ndef agentfw_turn(turn): raise ValueError('odd')\n")
     host = Host.load(HostOptions(strict=True))
 
     with pytest.raises(PluginError, match=BROKEN):

@@ -18,7 +18,12 @@ from agentfw.runs.records.play_records import State
 from agentfw.runs.run import Run
 from agentfw.settings import OPERATIONAL, Operational
 
-MEMORY = {"memories": ["scratch"], "memories_learn": True, "concurrency": 4}
+MEMORY = {
+    "memories": ["scratch"],
+    "memories_learn": True,
+    "concurrency": 4,
+    "rewards": [{"name": "utility", "weight": "ramp:1->3"}],
+}
 
 
 class Stop(Observer):
@@ -58,34 +63,24 @@ def first(left: Mapping[str, Any], updates: int) -> dict[str, Any]:
     }
 
 
-# -- more updates ------------------------------------------------------------------------------------------------------
-
-
-def test_a_training_that_is_done_may_be_given_more_updates(trainings: Any, tmp_path: Path) -> None:
-    done = trainings.train(tmp_path, rewards=[{"name": "utility", "weight": "ramp:1->3"}])
+def test_a_training_that_is_done_or_stopped_may_be_given_more_updates_which_change_nothing_of_those_that_were_planned(
+    trainings: Any, stopped: Run, tmp_path: Path
+) -> None:
+    done = trainings.train(tmp_path / "whole", **MEMORY)
     before = trainings.left(done.folder)
 
-    more = resumed(trainings, done, {"updates": 6}).folder
+    late = resumed(trainings, done, {"updates": 6}).folder
+    early = resumed(trainings, stopped, {"updates": 6}).folder
 
-    after = trainings.left(more)
-    assert more.planned_updates == len(more.updates()) == 6
+    after = trainings.left(late)
+    assert late.planned_updates == len(late.updates()) == 6
     assert first(after, 4) == first(before, 4)
     assert after["updates"][:4] == before["updates"]
-    ids = [episode.id for number in range(1, 7) for episode in more.rollouts(number).episodes()]
+    assert first(trainings.left(early), 6) == first(after, 6)
+    ids = [episode.id for number in range(1, 7) for episode in late.rollouts(number).episodes()]
     assert len(ids) == len(set(ids)), "a memory tells episodes apart by their ids"
-    weights = {
-        score[5] for number in (5, 6) for record in more.rollouts(number).metrics() for score in record["scores"]
-    }
-    assert weights == {3.0}, "a ramp that was at its end stays there"
-
-
-def test_more_updates_change_nothing_of_those_that_were_planned(trainings: Any, stopped: Run, tmp_path: Path) -> None:
-    whole = trainings.train(tmp_path / "whole", **MEMORY)
-
-    late = resumed(trainings, whole, {"updates": 6})
-    early = resumed(trainings, stopped, {"updates": 6})
-
-    assert first(trainings.left(early.folder), 6) == first(trainings.left(late.folder), 6)
+    scores = [score for number in (5, 6) for record in late.rollouts(number).metrics() for score in record["scores"]]
+    assert {score[5] for score in scores} == {3.0}, "a ramp that was at its end stays there"
 
 
 def test_what_was_changed_holds_for_the_next_time_and_the_first_settings_stay_readable(
@@ -103,9 +98,6 @@ def test_what_was_changed_holds_for_the_next_time_and_the_first_settings_stay_re
     assert (about["spec"]["updates"], about["spec"]["deadline"]) == (5, 60)
     assert (about["began_with"]["updates"], about["began_with"]["deadline"]) == (4, 600)
     assert Run.open(RunFolder.open(stopped.folder.path), trainings.host()).spec.deadline == 60
-
-
-# -- what can't change results -----------------------------------------------------------------------------------------
 
 
 class Shared(Settings):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
@@ -71,35 +70,30 @@ def test_a_coroutine_is_waited_for_and_a_wrapper_has_the_last_word() -> None:
     assert before_call(hooks_of(Around(), Slow()))[0] == "around pour"
 
 
-class Raising:
-    @hookimpl
-    def agentfw_before_call(self) -> Verdict:
-        raise ValueError("odd")
+def raises(self: object) -> Verdict:
+    raise ValueError("odd")
 
 
-class Hanging:
-    @hookimpl
-    async def agentfw_before_call(self) -> Verdict:
-        await asyncio.sleep(3600)
-        raise AssertionError
+async def hangs(self: object) -> Verdict:
+    await asyncio.sleep(3600)
+    raise AssertionError
 
 
-class Wrong:
-    @hookimpl
-    def agentfw_before_call(self) -> Any:
-        return "no"
+def answers_badly(self: object) -> str:
+    return "no"
 
 
 @pytest.mark.parametrize(
-    ("plugin", "words"),
+    ("hook", "words"),
     [
-        (Raising(), r"failed in agentfw_before_call\(\): ValueError: odd"),
-        (Hanging(), r"has not answered agentfw_before_call\(\) within 0.05 s"),
-        (Wrong(), r"answered agentfw_before_call\(\) with a str, not a Verdict"),
+        (raises, r"failed in agentfw_before_call\(\): ValueError: odd"),
+        (hangs, r"has not answered agentfw_before_call\(\) within 0.05 s"),
+        (answers_badly, r"answered agentfw_before_call\(\) with a str, not a Verdict"),
     ],
 )
-def test_one_that_raises_hangs_or_answers_badly_is_an_error_with_its_name(plugin: object, words: str) -> None:
-    manager = fresh_host(plugin).hooks_of_run((), 0.05)
+def test_one_that_raises_hangs_or_answers_badly_is_an_error_with_its_name(hook: Callable[..., Any], words: str) -> None:
+    plugin = type("Odd", (), {"agentfw_before_call": hookimpl(hook)})
+    manager = fresh_host(plugin()).hooks_of_run((), 0.05)
 
     with pytest.raises(PluginError, match=f"^plugin .* {words}") as caught:
         before_call(manager)
@@ -129,46 +123,14 @@ def test_older_plugins_are_supported_for_one_version(make_plugin: MakePlugin, mo
     assert any("is written for plugin API 2, which goes with the next one" in note for note in host.notes)
 
 
-def test_a_deprecated_argument_is_told_with_the_plugins_name(make_plugin: MakePlugin) -> None:
-    make_plugin("agentfw-old", "@hookimpl\ndef agentfw_updated(version): pass")
-    options = dict(hookspecs.agentfw_updated.agentfw_spec)  # type: ignore[attr-defined]
-    warning = DeprecationWarning("agentfw_updated: `version` goes with API 3; take `run`")
-    hookspecs.agentfw_updated.agentfw_spec["warn_on_impl_args"] = {"version": warning}  # type: ignore[attr-defined]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            host = Host.load()
-    finally:
-        hookspecs.agentfw_updated.agentfw_spec.update(options)  # type: ignore[attr-defined]
-
-    (note,) = (note for note in host.notes if "goes with API 3" in note)
-    assert note.startswith("plugin agentfw-old of agentfw-old 1.0.0 ")
-
-
 class Kind:
-    """Adds a message to each request."""
+    """Adds a message to each request, and raises where a record is written, until it is mended."""
+
+    broken = True
 
     @hookimpl
     def agentfw_request(self, request: Request) -> Request:
         return replace(request, messages=[*request.messages, Message("user", "be kind")])
-
-
-def test_what_a_policy_is_asked_can_be_changed_and_the_record_says_so(tmp_path: Path) -> None:
-    host = fresh_host(Kind(), builtins=True)
-    run = Run.create(parse_spec({"environment": "inbox", "policy": "scripted", "episodes": 1}), host, tmp_path)
-
-    asyncio.run(run.execute())
-
-    (episode,) = run.folder.episodes()
-    decisions = [event.data for event in episode.events if event.kind == "hook"]
-    assert len(decisions) == len(episode.turns)
-    assert {data["did"] for data in decisions} == {"changed the request"}
-
-
-class Refusing:
-    """Raises where a record is written, until it is mended."""
-
-    broken = True
 
     @hookimpl
     def agentfw_record(self) -> None:
@@ -176,11 +138,12 @@ class Refusing:
             raise ValueError("odd")
 
 
-def test_a_hook_of_records_that_raises_stops_the_run_and_nothing_is_lost(tmp_path: Path) -> None:
-    hook = Refusing()
+def test_a_hook_that_raises_at_a_record_stops_the_run_and_loses_nothing_and_the_record_says_what_a_hook_changed(
+    tmp_path: Path,
+) -> None:
+    hook = Kind()
     host = fresh_host(hook, builtins=True)
-    spec = parse_spec({"environment": "inbox", "policy": "scripted", "episodes": 2})
-    run = Run.create(spec, host, tmp_path)
+    run = Run.create(parse_spec({"environment": "inbox", "policy": "scripted", "episodes": 2}), host, tmp_path)
 
     with pytest.raises(AgentfwError, match=r"failed in agentfw_record\(\): ValueError: odd"):
         asyncio.run(run.execute())
@@ -188,3 +151,6 @@ def test_a_hook_of_records_that_raises_stops_the_run_and_nothing_is_lost(tmp_pat
     summary = asyncio.run(Run.open(run.folder, host).execute())
 
     assert summary.episodes == 2
+    for episode in run.folder.episodes():
+        decisions = [event.data["did"] for event in episode.events if event.kind == "hook"]
+        assert decisions == ["changed the request"] * len(episode.turns)

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
+from waiting import alive, until
 
 from agentfw.engine import EngineSettings, LocalEngine, Remote, RemoteDiedError, Resources, make_engine
-from agentfw.engine.local import Devices
-from agentfw.errors import EndpointError, PluginError, SettingsError, UsageError
+from agentfw.errors import EndpointError, PluginError, SettingsError
 from agentfw.runs.spec.run_spec import parse_spec
 
 OBJECTS = Path(__file__).parent / "engine_objects"
@@ -49,24 +48,13 @@ def wait(remote: Remote, method: str, *arguments: Any) -> Any:
     return remote.submit(method, *arguments).result(60)
 
 
-def test_it_keeps_its_state_between_calls(counter: Remote) -> None:
-    answers = [wait(counter, "add", number) for number in (1, 2, 3)]
-
-    assert answers == [11, 13, 16]
-
-
-def test_values_cross_unchanged(counter: Remote) -> None:
+def test_it_keeps_its_state_and_answers_many_calls_at_once_with_values_that_cross_unchanged(counter: Remote) -> None:
     value = {"text": "zwölf ✓ \ud800", "numbers": [0.1, -1e-300, 2**60, None, True], "weights": bytes(range(256)) * 99}
 
-    found = wait(counter, "echo", value)
-
-    assert found == value
-
-
-def test_many_calls_are_in_progress_at_once(counter: Remote) -> None:
-    answers = [counter.submit("meet", 20) for _ in range(20)]
-
-    assert {answer.result(60) for answer in answers} == {"met"}
+    assert [wait(counter, "add", number) for number in (1, 2, 3)] == [11, 13, 16]
+    assert wait(counter, "echo", value) == value
+    meeting = [counter.submit("meet", 20) for _ in range(20)]
+    assert {answer.result(60) for answer in meeting} == {"met"}
 
 
 def test_its_process_has_the_resources_it_was_given(counter: Remote) -> None:
@@ -76,19 +64,18 @@ def test_its_process_has_the_resources_it_was_given(counter: Remote) -> None:
     assert (threads, colour) == ("3", "green")
 
 
-def test_an_error_keeps_its_class_and_its_fix(counter: Remote) -> None:
-    with pytest.raises(SettingsError, match="limit is 0") as caught:
+def test_an_error_keeps_its_class_and_its_fix_and_an_unexpected_one_names_the_object_with_its_traceback(
+    counter: Remote,
+) -> None:
+    with pytest.raises(SettingsError, match="limit is 0") as refused:
         wait(counter, "refuse")
-
-    assert caught.value.fix == "set limit to 1 or more"
-    assert caught.value.exit_code == 2
-
-
-def test_an_unexpected_exception_names_the_object_and_brings_its_traceback(counter: Remote) -> None:
-    with pytest.raises(PluginError, match=r"counter 0 failed in fail: KeyError: 'no such user'") as caught:
+    with pytest.raises(PluginError, match=r"counter 0 failed in fail: KeyError: 'no such user'") as failed:
         wait(counter, "fail")
+    with pytest.raises(PluginError, match="can't be sent: object is not a plain value"):
+        wait(counter, "strange")
 
-    assert any("remote_counter.py" in note for note in caught.value.__notes__)
+    assert (refused.value.fix, refused.value.exit_code) == ("set limit to 1 or more", 2)
+    assert any("remote_counter.py" in note for note in failed.value.__notes__)
 
 
 def test_a_constructor_that_refuses_is_an_error_with_its_words(start: Start) -> None:
@@ -110,16 +97,6 @@ def test_a_death_fails_the_calls_in_progress_and_all_later_ones(start: Start) ->
     assert not counter.alive
 
 
-def test_it_is_closed_when_it_is_stopped(start: Start, tmp_path: Path) -> None:
-    counter = start(0, str(tmp_path / "notes"))
-    wait(counter, "add", 1)
-
-    counter.stop()
-
-    assert (tmp_path / "notes").read_text("utf-8") == "closed"
-    assert not counter.alive
-
-
 def test_a_cancelled_call_is_cancelled_there_too(counter: Remote) -> None:
     sleeping = counter.submit("sleep", 60)
     counter.ready.result(60)
@@ -130,20 +107,17 @@ def test_a_cancelled_call_is_cancelled_there_too(counter: Remote) -> None:
     assert wait(counter, "add", 0) == -1
 
 
-def test_what_it_prints_disturbs_no_answer_and_it_reads_no_input(
-    start: Start, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_what_it_prints_disturbs_no_answer_it_reads_no_input_and_it_is_closed_when_it_is_stopped(
+    start: Start, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    counter = start()
+    counter = start(0, str(tmp_path / "notes"))
 
     assert wait(counter, "say", "hello") == 0
     counter.stop()
     assert capfd.readouterr() == ("", "hello\n")
-
-
-def test_an_answer_that_is_not_plain_is_an_error(counter: Remote) -> None:
-    with pytest.raises(PluginError, match="can't be sent: object is not a plain value"):
-        wait(counter, "strange")
+    assert (tmp_path / "notes").read_text("utf-8") == "closed"
+    assert not counter.alive
 
 
 @pytest.mark.slow
@@ -161,37 +135,7 @@ def test_it_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
 
     parent.kill()
     parent.communicate()
-    until(lambda: not _runs(child))
-
-
-def _runs(process: int) -> bool:
-    """Whether a process runs. Its zombie, which nobody may have waited for yet, doesn't count."""
-    try:
-        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text("utf-8")
-    except FileNotFoundError:
-        return False
-
-
-# -- settings, and GPUs ------------------------------------------------------------------------------------------------
-
-
-def test_shares_of_a_gpu_are_placed_where_there_is_room() -> None:
-    devices = Devices(["0", "1"])
-
-    placed = [devices.take(0.4, f"replica {number}") for number in range(4)]
-
-    assert placed == [["0"], ["0"], ["1"], ["1"]]
-
-
-def test_shares_that_do_not_fit_are_refused_and_room_comes_back() -> None:
-    devices = Devices(["3"])
-    taken = devices.take(0.6, "replica 0")
-    with pytest.raises(UsageError, match=r"share of 0\.6 for replica 1: of 1, 0\.4 are free"):
-        devices.take(0.6, "replica 1")
-
-    devices.give(0.6, taken)
-
-    assert devices.take(0.6, "replica 1") == ["3"]
+    until(lambda: not alive(child))
 
 
 def test_an_engine_is_named_in_a_spec() -> None:
@@ -205,9 +149,6 @@ def test_an_engine_is_named_in_a_spec() -> None:
     for key, value in {"address": "auto", "keys": ["A_KEY"], "wait": 9.0}.items():
         with pytest.raises(SettingsError, match=f"{key} needs name = ray"):
             parse_spec({**values, "engine": {key: value}})
-
-
-# -- Ray ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly

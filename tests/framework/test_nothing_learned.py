@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentfw.runs import RunFolder
+from agentfw.runs.records.summary import Summary
 from agentfw.runs.results.run_report import write_report
 from agentfw_cli.progress import progress_of
 
@@ -43,24 +44,25 @@ def test_equal_rewards_are_told_on_the_screen_and_in_the_report(trainings: Any, 
     assert "2 of 2 updates: nothing learned: all rewards of 3 groups are equal." in reported(training)
 
 
-def test_a_training_that_learns_says_nothing_of_it(trainings: Any, tmp_path: Path) -> None:
-    training = trainings.train(tmp_path, tasks=5)
-
-    assert all(line["rollouts"]["groups_learned"] for line in training.folder.updates())
-    assert not any("learned" in words for words in shown(training))
-    assert "nothing learned" not in reported(training)
-
-
 def test_an_optimizer_that_gives_no_advantage_is_told_from_equal_rewards(trainings: Any, tmp_path: Path) -> None:
     training = trainings.train(tmp_path, optimizer={"name": "centred", "settings": {"fault": "nothing"}}, updates=1)
 
     assert "nothing learned: the optimizer gave 3 groups no advantage" in shown(training)[-1]
+    summary = Summary.from_record(training.folder.summary())
+    assert (summary.updates, summary.version, summary.adapter) == (1, "", ""), "there is no version"
+    assert summary.figures == summary.before
+    assert list((training.folder.path / "learner").iterdir()) == []
 
 
-def test_the_components_of_the_reward_are_figures_of_each_update(trainings: Any, tmp_path: Path) -> None:
+def test_a_training_that_learns_says_nothing_of_it_and_what_its_rewards_are_made_of(
+    trainings: Any, tmp_path: Path
+) -> None:
     rewards = [{"name": "utility", "weight": 2.0}, {"name": "format", "weight": 0.5}]
-    training = trainings.train(tmp_path, rewards=rewards, updates=2)
+    training = trainings.train(tmp_path, tasks=5, rewards=rewards, updates=2)
 
+    assert all(line["rollouts"]["groups_learned"] for line in training.folder.updates())
+    assert not any("learned" in words for words in shown(training))
+    assert "nothing learned" not in reported(training)
     for line in training.folder.updates():
         figures = line["rollouts"]
         assert figures["reward/utility"] > 0

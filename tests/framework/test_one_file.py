@@ -11,7 +11,6 @@ import pytest
 from agentfw.errors import PluginError, UsageError
 from agentfw.host import Host, HostOptions
 from agentfw.host.project import find_project
-from agentfw.policy import Policy
 from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.runs.spec.values import apply_assignments, read_spec
@@ -55,7 +54,9 @@ def played(folder: Path, **more: object) -> Run:
     return run
 
 
-def test_a_run_uses_a_policy_a_tool_and_a_reward_of_one_function_each(tmp_path: Path) -> None:
+def test_a_run_uses_a_policy_a_tool_and_a_reward_of_one_function_each_and_says_later_that_one_has_changed(
+    tmp_path: Path,
+) -> None:
     run = played(tmp_path)
 
     episodes = list(run.folder.episodes())
@@ -65,15 +66,9 @@ def test_a_run_uses_a_policy_a_tool_and_a_reward_of_one_function_each(tmp_path: 
     summary = run.folder.about
     assert summary["plugins"]["weather"] == "weather.py==" + summary["distributions"]["weather.py"]["version"]
     assert summary["distributions"]["brief.py"]["source"] == str(tmp_path / "brief.py")
-
-
-def test_a_resumed_run_says_that_the_file_has_changed(tmp_path: Path) -> None:
-    run = played(tmp_path)
     written(tmp_path, "brief.py", BRIEF + "\n\n# changed\n")
     again = fresh_host(builtins=True)
-
     Run.open(run.folder, again)
-
     assert any("brief.py" in note and "came from" in note for note in again.notes)
 
 
@@ -103,35 +98,16 @@ def test_all_functions_of_a_file_are_tools_unless_some_are_marked(tmp_path: Path
     plain = WEATHER + "\n\ndef _helper(): ...\n\n\nasync def tides(port: str) -> str:\n    return port\n"
     marked = f"from agentfw.tool import tool\n\n\n@tool\n{plain}"
 
-    names = {
-        name: [each.action.name for each in asyncio.run(_toolbox(host, written(tmp_path, name, code)).open())]
-        for name, code in (("plain.py", plain), ("marked.py", marked))
-    }
-
-    assert names == {"plain.py": ["weather", "tides"], "marked.py": ["weather"]}
-
-
-def _toolbox(host: Host, path: str) -> Toolbox:
-    made = host.create("tool", path, None)
-    assert isinstance(made, Toolbox)
-    return made
-
-
-def test_a_class_of_a_file_is_a_component(tmp_path: Path, host: Host) -> None:
-    code = "from agentfw import Policy\nclass Mine(Policy):\n    is_program = True\n"
-    made = host.create("policy", written(tmp_path, "mine.py", code), None)
-
-    assert isinstance(made, Policy)
-    assert type(made).__name__ == "Mine"
+    for name, code, offered in (("plain.py", plain, ["weather", "tides"]), ("marked.py", marked, ["weather"])):
+        box = host.create("tool", written(tmp_path, name, code), None)
+        assert isinstance(box, Toolbox)
+        assert [tool.action.name for tool in asyncio.run(box.open())] == offered
 
 
 def test_settings_and_weights_go_by_the_name_of_the_file(tmp_path: Path) -> None:
-    spec = parse_spec(
-        apply_assignments(
-            {"environment": "inbox", "policy": "random", "rewards": ["./brief.py"]},
-            {"reward": {"brief": {"weight": 2}}},
-        )
-    )
+    values = {"environment": "inbox", "policy": "random", "rewards": ["./brief.py"]}
+
+    spec = parse_spec(apply_assignments(values, {"reward": {"brief": {"weight": 2}}}))
 
     assert (spec.rewards[0].label, spec.rewards[0].weight) == ("brief", 2)
 

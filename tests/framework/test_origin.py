@@ -7,16 +7,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from agentfw.host.origin import changed_origins, digest_of_files, origin_of, place_of
 
 
-def forget() -> None:
-    """Look at the files again, as the next process does."""
-    origin_of.cache_clear()
-    digest_of_files.cache_clear()
+def origin(*, anew: bool = False) -> Any:
+    """What is recorded of the plugin acme-notes, in this process or in the next one."""
+    if anew:
+        origin_of.cache_clear()
+        digest_of_files.cache_clear()
+    return origin_of("acme-notes", place_of("acme-notes"))
 
 
 @pytest.fixture
@@ -33,39 +37,28 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     requires = 'Requires-Dist: httpx>=0.20\nRequires-Dist: acme-absent; extra == "more"\n'
     (metadata / "METADATA").write_text(f"Name: acme-notes\nVersion: 0.1.0\n{requires}", "utf-8")
     (metadata / "entry_points.txt").write_text("[agentfw]\nnotes = acme_notes\n", "utf-8")
-    origin = {"url": tree.as_uri(), "dir_info": {"editable": True}}
-    (metadata / "direct_url.json").write_text(json.dumps(origin), "utf-8")
+    (metadata / "direct_url.json").write_text(
+        json.dumps({"url": tree.as_uri(), "dir_info": {"editable": True}}), "utf-8"
+    )
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.syspath_prepend(str(tree))
     yield tree
-    forget()
+    origin(anew=True)
     sys.modules.pop("acme_notes", None)
 
 
 def test_an_editable_plugin_has_its_commit_and_the_content_of_its_files(notes: Path) -> None:
-    import httpx
-
     head = subprocess.run(["git", "-C", str(notes), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
 
-    origin = origin_of("acme-notes", place_of("acme-notes"))
-
-    assert origin["version"] == "0.1.0"
-    assert origin["source"] == str(notes)
-    assert origin["commit"] == head.stdout.strip()
-    assert origin["changed"] is False
-    assert origin["requires"] == {"httpx": httpx.__version__}
-
-
-def test_an_edited_plugin_is_another_one(notes: Path) -> None:
-    before = origin_of("acme-notes", place_of("acme-notes"))
+    before = origin(anew=True)
     (notes / "acme_notes" / "__init__.py").write_text("ONE = 2\n", "utf-8")
-    assert origin_of("acme-notes", place_of("acme-notes")) == before, "what was imported stays as it was"
-    forget()
+    still, after = origin(), origin(anew=True)
 
-    after = origin_of("acme-notes", place_of("acme-notes"))
-
-    assert after["changed"] is True
-    assert after["version"] == before["version"]
+    assert (before["version"], before["source"]) == ("0.1.0", str(notes))
+    assert (before["commit"], before["changed"]) == (head.stdout.strip(), False)
+    assert before["requires"] == {"httpx": httpx.__version__}
+    assert still == before, "what was imported stays as it was"
+    assert (after["version"], after["changed"]) == ("0.1.0", True)
     (line,) = changed_origins({"acme-notes": before}, {"acme-notes": after}, "in a", "in b")
     commit = before["commit"][:10]
     assert line == f"acme-notes has other files in a ({commit}) than in b ({commit}, changed), in one version"
@@ -76,10 +69,8 @@ def test_dependencies_that_differ_are_told() -> None:
     other = {"acme": {"version": "1", "files": "x", "requires": {"httpx": "0.28", "rich": "14"}}}
 
     told = changed_origins(one, other, "then", "now")
+
     assert told == ["httpx, which acme needs, was 0.27 then and is 0.28 now"], "of the others one had imported no code"
     assert changed_origins(one, one, "then", "now") == []
     assert changed_origins(one, {}, "then", "now") == []
-
-
-def test_what_is_not_installed_is_no_error() -> None:
-    assert origin_of("acme-absent", place_of("acme-absent")) == {"version": ""}
+    assert origin_of("acme-absent", place_of("acme-absent")) == {"version": ""}, "what isn't installed is no error"

@@ -50,13 +50,9 @@ def test_a_version_that_is_served_for_another_is_named(update: float) -> None:
         check(base + noise, newest, base, previous, noise=update / 100)
     with pytest.raises(AgentfwError, match="the previous version"):
         check(previous + noise, newest, base, previous, noise=update / 100)
-
-
-def test_after_the_first_update_the_version_before_is_the_base() -> None:
-    base, _, newest = versions(0.1, 0.1)
-
+    # After the first update the version before is the base.
     with pytest.raises(AgentfwError, match="still serves its base model"):
-        check(base, newest, base, base, noise=1e-6)
+        check(base, newest, base, base, noise=update / 100)
 
 
 def test_base_and_version_before_that_are_alike_are_both_named() -> None:
@@ -74,15 +70,12 @@ def test_other_weights_that_resemble_nothing_get_no_name() -> None:
             check(served, newest, base, previous, noise=1e-5)
 
 
-def test_versions_that_are_the_same_prove_nothing() -> None:
+def test_versions_that_can_not_be_told_apart_prove_nothing() -> None:
+    """One token is all but certain: it is as near to one version as to the other, as far as 32 bits can tell."""
     base, _, _ = versions(0.1, 0.1)
 
     assert not check(base, base, base, base, noise=1e-5)
-
-
-def test_a_token_that_is_all_but_certain_tells_no_versions_apart() -> None:
-    """What is served is as near to the version before as to the newest, as far as 32 bits can tell."""
-    assert check([-3.1e-7], [-2.4e-7], [-1.2e-7], [-3.1e-7], noise=1e-5) is False
+    assert not check([-3.1e-7], [-2.4e-7], [-1.2e-7], [-3.1e-7], noise=1e-5)
 
 
 def test_tokens_that_are_all_but_certain_do_not_make_the_others_more() -> None:
@@ -94,7 +87,7 @@ def test_tokens_that_are_all_but_certain_do_not_make_the_others_more() -> None:
         check([*certain, -0.4], [*certain, -2.5], [*certain, -0.4], [*certain, -0.4], noise=0.0036)
 
 
-@pytest.mark.parametrize("count", [1, 2, 4, 16])
+@pytest.mark.parametrize("count", [1, 16])
 @pytest.mark.parametrize("moved", [0.3, 1.0, 3.0])
 def test_few_tokens_that_moved_about_as_far_as_the_noise_are_no_fault_by_chance(count: int, moved: float) -> None:
     random, noise, tried, alarms = numpy.random.default_rng(count), 0.01, 500, 0
@@ -115,13 +108,13 @@ def test_values_that_are_missing_or_no_numbers_are_told() -> None:
         check([-1.0, float("nan")], [-1.0, -2.0], [-1.0, -2.0], [-1.0, -2.0])
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_with_many_tokens_a_version_is_told_from_one_that_is_hardly_further_away_than_noise(seed: int) -> None:
+def test_with_many_tokens_a_version_is_told_from_one_that_is_hardly_further_away_than_noise() -> None:
     many, noise = 512, 0.01
-    random = numpy.random.default_rng(seed)
-    base, update = random.normal(-3.0, 1.0, many), random.normal(0.0, 1.3 * noise, many)
-    served = base + random.normal(0.0, noise, many)
+    for seed in range(20):
+        random = numpy.random.default_rng(seed)
+        base, update = random.normal(-3.0, 1.0, many), random.normal(0.0, 1.3 * noise, many)
+        served = base + random.normal(0.0, noise, many)
 
-    with pytest.raises(AgentfwError, match="still serves its base model"):
-        check(served, base + update, base, base, noise)
-    assert not check(served + update, base + update, base, base, noise), "and the right one is no fault"
+        with pytest.raises(AgentfwError, match="still serves its base model"):
+            check(served, base + update, base, base, noise)
+        assert not check(served + update, base + update, base, base, noise), "and the right one is no fault"

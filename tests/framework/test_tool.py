@@ -41,6 +41,25 @@ def test_an_answer_is_text_and_json_where_it_is_not() -> None:
     assert answer(thing) == (True, "<class 'object'>")
 
 
+@tool
+def quit_all() -> str:
+    """Quit."""
+    raise SystemExit(0)
+
+
+@tool
+async def cancelled() -> str:
+    """Cancel."""
+    raise asyncio.CancelledError
+
+
+def test_a_tool_that_ends_python_or_itself_is_an_answer() -> None:
+    for broken in (quit_all, cancelled):
+        well, text = answer(broken)
+        assert not well
+        assert text.startswith(f"{broken.action.name} failed: ")
+
+
 def test_a_plain_function_that_is_slow_stops_neither_others_nor_its_timeout() -> None:
     release = threading.Event()
 

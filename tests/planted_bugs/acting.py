@@ -1,9 +1,9 @@
-"""Environments, policies and tools: good ones, and some that break a promise each."""
+"""Environments, policies and tools: a good one of each, and bugs."""
 
 from __future__ import annotations
 
 import asyncio
-import random
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,222 +13,121 @@ from agentfw.episode import Intervention, Task
 from agentfw.request import Action, Brief
 from agentfw.tool import Tool, Toolbox, tool
 
-# -- environments ------------------------------------------------------------------------------------------------------
+from .planting import Bug, bug
+
+__all__ = ["BUGS", "Box", "Counter", "Parrot", "asyncio", "double", "math"]  # bugs use modules that good ones don't
 
 
 class Counter(Environment):
     """Count to five."""
 
     headline = "count"
+    told: list[int] = []  # noqa: RUF012
+
+    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
+        return [replace(task, index=task.index) for task in super().tasks(count, seed, split)]
+
+    def brief(self) -> Brief:
+        schema = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+        return Brief("Count.", (Action("add", "Add a number.", schema),), demonstration=self.demonstrate)
 
     def begin(self, world: World, task: Task) -> None:
         self.world, self.count, self.draws = world, 0, world.random("draws")
+        self.told = []
         world.observe("start", {"at": self.count})
 
     @action
     def add(self, number: int) -> None:
         """Add a number."""
         self.count += 1
-        self.world.observe("added", {"number": min(number, 9), "luck": self.draws.random()})
+        self.told.append(number)
+        self.world.observe("added", {"number": min(number, 9), "luck": self.draws.random(), "so far": len(self.told)})
         if self.count == 5:
             self.world.finish(**self.outcome())
+
+    def intervene(self, intervention: Intervention) -> None:
+        super().intervene(intervention)
+
+    def reflex(self, observation: Any) -> Sequence[Intervention]:
+        return []
+
+    def demonstrate(self, moment: Any) -> list[Intervention]:
+        first = moment.now < 3 and len(moment.observations) < 2
+        return [Intervention("add", {"number": 1})] if first else []
 
     def outcome(self) -> Mapping[str, float]:
         return {"count": float(self.count)}
 
-
-class Unseeded(Counter):
-    def begin(self, world: World, task: Task) -> None:
-        super().begin(world, task)
-        self.draws = random.Random()
-
-
-class Shared(Counter):
-    """Keeps in the class what belongs to the episode."""
-
-    told: list[int] = []  # noqa: RUF012
-
-    def begin(self, world: World, task: Task) -> None:
-        Shared.told = []
-        super().begin(world, task)
-
-    @action
-    def add(self, number: int) -> None:
-        """Add a number."""
-        self.told.append(number)
-        self.world.observe("told", {"so far": len(Shared.told)})
-        super().add(number)
-
-
-class Crashing(Counter):
-    @action
-    def add(self, number: int) -> None:
-        """Add a number."""
-        [0][max(0, min(number, 10**6))]
-        super().add(number)
-
-
-class Gullible(Counter):
-    def intervene(self, intervention: Intervention) -> None:
-        self.add(3)
-
-
-class Tuples(Counter):
-    @action
-    def add(self, number: int) -> None:
-        """Add a number."""
-        self.world.observe("place", {"at": (1, 2)})
-        super().add(number)
-
-
-class Headless(Counter):
-    headline = "score"
-
-
-class BadFigure(Counter):
-    def outcome(self) -> Mapping[str, float]:
-        return {"count": float("nan")}
-
-
-class OtherReferences(Counter):
     def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
-        return {"chance": {"count": random.random()}}
+        return {"chance": {"count": 1.0}}
 
 
-class HeadlessReferences(Counter):
-    def references(self, task: Task) -> Mapping[str, Mapping[str, float]]:
-        return {"chance": {"score": 1.0}}
-
-
-class TwoActions(Counter):
-    def brief(self) -> Brief:
-        schema = {"type": "object", "properties": {}}
-        return Brief("Count.", (Action("add", "", schema), Action("add", "", schema)))
-
-
-class BadSchema(Counter):
-    def brief(self) -> Brief:
-        return Brief("Count.", (Action("add", "", {"type": "object", "required": ["number"], "properties": {}}),))
-
-
-class FewTasks(Counter):
-    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
-        return super().tasks(min(count, 3), seed, split)
-
-
-class SameTasks(Counter):
-    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
-        return super().tasks(count, seed, "train")
-
-
-class OneIndex(Counter):
-    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
-        return [replace(task, index=0) for task in super().tasks(count, seed, split)]
-
-
-class RandomTasks(Counter):
-    def tasks(self, count: int, seed: int, split: str) -> Sequence[Task]:
-        return super().tasks(count, random.randrange(10**9), split)
-
-
-class SmallSeeds(Counter):
-    def begin(self, world: World, task: Task) -> None:
-        if task.seed.bit_length() > 32 and task.seed % 2:
-            raise ValueError("a seed must fit into 32 bits")
-        super().begin(world, task)
-
-
-class Deaf(Counter):
-    def begin(self, world: World, task: Task) -> None:
-        super().begin(world, task)
-        world.after(2, lambda: self.world.work("rest", 5).interrupt())
-
-    def reflex(self, observation: Any) -> Any:
-        raise KeyError("no reflex")
-
-
-class BadDemonstration(Counter):
-    def demonstrate(self, moment: Any) -> list[Intervention]:
-        return [Intervention("addd", {"number": 1})] if moment.now < 3 and len(moment.observations) < 2 else []
-
-
-# -- policies ----------------------------------------------------------------------------------------------------------
+TASKS = "super().tasks(count, seed, split)"
+OBSERVES = 'world.observe("start", {"at": self.count})'
+BIG = 'if task.seed.bit_length() > 32 and task.seed % 2: raise ValueError("a seed must fit into 32 bits")'
+ENVIRONMENTS = [
+    bug("the_brief_can_be_read", Counter, "schema),)", 'schema), Action("add", "", schema))'),
+    bug("the_brief_can_be_read", Counter, '"properties": {"number": {"type": "integer"}}', '"properties": {}'),
+    bug("tasks_are_as_many_as_asked", Counter, TASKS, "super().tasks(min(count, 3), seed, split)"),
+    bug("tasks_are_as_many_as_asked", Counter, "index=task.index", "index=0"),
+    bug("tasks_are_as_many_as_asked", Counter, TASKS, "super().tasks(count, random.randrange(10**9), split)"),
+    bug("training_and_test_differ", Counter, TASKS, 'super().tasks(count, seed, "train")'),
+    bug("one_seed_gives_one_episode", Counter, 'world.random("draws")', "random.Random()"),
+    bug("episodes_do_not_touch_each_other", Counter, "self.told = []", "Counter.told = []"),
+    bug("any_seed_will_do", Counter, "self.told = []", f"self.told = []; {BIG}".replace("; if", "\n        if")),
+    bug("nonsense_is_refused", Counter, "self.count += 1", "self.count += 1 + [0][max(0, min(number, 10**6))]"),
+    bug("nonsense_is_refused", Counter, "super().intervene(intervention)", "self.add(3)"),
+    bug("the_record_comes_back_equal", Counter, '"at": self.count', '"at": (1, 2)'),
+    bug("the_headline_is_there", Counter, 'headline = "count"', 'headline = "score"'),
+    bug("the_headline_is_there", Counter, "float(self.count)", "math.nan"),
+    bug("references_can_be_set_beside", Counter, '{"count": 1.0}', '{"count": random.random()}'),
+    bug("references_can_be_set_beside", Counter, '{"count": 1.0}', '{"score": 1.0}'),
+    bug(
+        "every_interface_will_do",
+        Counter,
+        "return []",
+        'raise KeyError("no reflex")',
+        OBSERVES,
+        f'{OBSERVES}\n        world.after(2, lambda: world.work("rest", 5).interrupt())',
+    ),
+    bug("the_demonstration_works", Counter, 'Intervention("add"', 'Intervention("addd"'),
+]
 
 
 class Parrot(Policy):
-    async def generate(self, request: Request) -> Generation:
-        limit = request.sampling.max_tokens or 3
-        ids, pieces = (1, 2, 3)[:limit], ("a", "b", "c")[:limit]
-        finish = "length" if limit < 3 else "stop"
-        return Generation("".join(pieces), (), 0, (5, 6), ids, (-0.5,) * len(ids), pieces, finish=finish)
-
-
-class Changed(Parrot):
-    """A parrot whose answer is changed in one place."""
-
-    changes: Mapping[str, Any] = {}
-
-    async def generate(self, request: Request) -> Generation:
-        return replace(await super().generate(request), **self.changes)
-
-
-def changed(**changes: Any) -> type[Policy]:
-    return type("ChangedParrot", (Changed,), {"changes": changes})
-
-
-class Wordless(Policy):
-    async def generate(self, request: Request) -> Any:
-        return "hello"
-
-
-class OneAtATime(Parrot):
+    latest: tuple[int, ...] = ()
     asking = False
 
     async def generate(self, request: Request) -> Generation:
-        if self.asking:
-            raise RuntimeError("one at a time, please")
-        self.asking = True
-        await asyncio.sleep(0)
-        self.asking = False
-        return await super().generate(request)
+        limit = request.sampling.max_tokens or 3
+        ids, pieces = (1, 2, 3)[:limit], ("a", "b", "c")[:limit]
+        prompt = self.latest = tuple(request.messages[-1].content.encode())
+        finish = "length" if limit < 3 else "stop"
+        return Generation("".join(pieces), (), 0, prompt, ids, (-0.5,) * len(ids), pieces, finish=finish)
 
-
-class Mixing(Parrot):
-    """Keeps the prompt of the latest request for all that are in flight."""
-
-    latest: tuple[int, ...] = ()
-
-    async def generate(self, request: Request) -> Generation:
-        self.latest = tuple(request.messages[-1].content.encode())
-        await asyncio.sleep(0)
-        return replace(await super().generate(request), prompt_ids=self.latest)
-
-
-class Dice(Parrot):
-    async def generate(self, request: Request) -> Generation:
-        tokens = tuple(random.choices(range(1000), k=min(2, request.sampling.max_tokens or 2)))
-        return Generation("", (), 0, (5, 6), tokens, (-0.5,) * len(tokens))
-
-
-class Scribbling(Parrot):
-    async def generate(self, request: Request) -> Generation:
-        request.messages.append(request.messages[0])  # type: ignore[attr-defined]
-        return await super().generate(request)
-
-
-class FirstTurnOnly(Parrot):
-    async def generate(self, request: Request) -> Generation:
-        if any(message.calls for message in request.messages):
-            raise NotImplementedError("calls")
-        return await super().generate(request)
-
-
-class BackInTime(Parrot):
     def generation_time(self, generation: Generation, time_per_token: float) -> float:
-        return time_per_token - 0.2
+        return time_per_token * generation.count
 
 
-# -- tools -------------------------------------------------------------------------------------------------------------
+LIMIT = "limit = request.sampling.max_tokens or 3"
+PROMPT = "prompt = self.latest = tuple(request.messages[-1].content.encode())"
+LOGPROBS = "(-0.5,) * len(ids)"
+AT_ONCE = "assert not self.asking; self.asking = True; await asyncio.sleep(0); self.asking = False; "
+ONE_TURN = "assert not any(message.calls for message in request.messages); "
+POLICIES = [
+    bug("it_answers", Parrot, 'return Generation("".join(pieces)', 'return "hello" or Generation("".join(pieces)'),
+    bug("each_request_gets_its_own_answer", Parrot, LIMIT, AT_ONCE + LIMIT),
+    bug("each_request_gets_its_own_answer", Parrot, PROMPT, f"{PROMPT}; await asyncio.sleep(0); prompt = self.latest"),
+    bug("one_seed_gives_one_answer", Parrot, "(1, 2, 3)[:limit]", "tuple(random.choices(range(1000), k=3))[:limit]"),
+    bug("it_goes_on_with_a_conversation", Parrot, LIMIT, ONE_TURN + LIMIT),
+    bug("tokens_and_logprobs_agree", Parrot, LOGPROBS, "(-0.5,)"),
+    bug("tokens_and_logprobs_agree", Parrot, LOGPROBS, "(0.5,) * len(ids)"),
+    bug("tokens_and_logprobs_agree", Parrot, "0, prompt, ids", "0, (), ids"),
+    bug("pieces_make_the_text", Parrot, '"".join(pieces)', '"abcd"'),
+    bug("it_keeps_to_the_limit", Parrot, "(1, 2, 3)[:limit]", "(1, 2, 3)", "pieces, finish", "(), finish"),
+    bug("the_request_stays_as_it_is", Parrot, LIMIT, f"request.messages.append(request.messages[0]); {LIMIT}"),
+    bug("its_time_is_a_time", Parrot, "time_per_token * generation.count", "time_per_token - 0.2"),
+]
 
 
 @tool(examples=[{"number": 2}])
@@ -237,19 +136,18 @@ def double(number: int) -> int:
     return 2 * number
 
 
+class Box(Toolbox):
+    tools: tuple[Tool, ...] = (double,)
+
+    async def open(self) -> Sequence[Tool]:
+        return self.tools
+
+
 class Careless(Tool):
     action = double.action
 
     async def call(self, arguments: Mapping[str, Any]) -> str:
         return "fine"
-
-
-class Box(Toolbox):
-    tools: tuple[Tool, ...] = (double,)
-    closed = False
-
-    async def open(self) -> Sequence[Tool]:
-        return self.tools
 
 
 @tool(examples=[{"city": "Nantes"}])
@@ -269,18 +167,6 @@ def undescribed(city: str) -> str:
     return city
 
 
-class Offline(Box):
-    tools = (weather,)
-
-
-class SpeaksNot(Box):
-    tools = (silence,)
-
-
-class Nameless(Box):
-    tools = (undescribed,)
-
-
 class OneCaller(Tool):
     """Doubles for one caller at a time."""
 
@@ -297,18 +183,14 @@ class OneCaller(Tool):
         return await double.call(arguments)
 
 
-class OneAfterTheOther(Box):
-    async def open(self) -> Sequence[Tool]:
-        return [OneCaller()]
+TOOLS = [
+    bug("it_opens_into_tools", Box, "(double,)", "()"),
+    bug("it_opens_into_tools", Box, "(double,)", "(double, double)"),
+    bug("it_opens_into_tools", Box, "(double,)", "(undescribed,)"),
+    bug("its_examples_succeed", Box, "(double,)", "(weather,)"),
+    bug("its_examples_succeed", Box, "(double,)", "(silence,)"),
+    bug("its_examples_succeed", Box, "(double,)", "(OneCaller(),)"),
+    bug("wrong_arguments_are_answered", Box, "(double,)", "(Careless(),)"),
+]
 
-
-class Empty(Box):
-    tools = ()
-
-
-class Twins(Box):
-    tools = (double, double)
-
-
-class Takes(Box):
-    tools = (Careless(),)
+BUGS: dict[str, list[Bug]] = {"environment": ENVIRONMENTS, "policy": POLICIES, "tool": TOOLS}

@@ -1,11 +1,11 @@
-"""Rewards, optimizers and learners: good ones, and some that break a promise each."""
+"""Rewards, optimizers and learners: good ones, and bugs."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import exp, log
+from math import exp, log, nan
 from pathlib import Path
 from statistics import pstdev, stdev
 from typing import Any
@@ -16,229 +16,106 @@ from agentfw.learner import Batch, Learner, Update
 from agentfw.optimizer import Advantage, Optimizer, Scored
 from agentfw.scores import RewardModel, Score
 
-# -- rewards -----------------------------------------------------------------------------------------------------------
+from .planting import Bug, bug
+
+# Bugs use what good ones don't.
+__all__ = ["BUGS", "Centred", "Path", "Turns", "Unigram", "Writer", "nan", "pstdev", "random", "replace", "stdev"]
 
 
 class Turns(RewardModel):
-    def score_of(self, episode: Episode) -> Score:
-        return Score(episode.id, "turns", float(len(episode.turns)))
+    components = ("turns",)
 
     async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        return [self.score_of(episode) for episode in group]
+        scores = []
+        for place, episode in enumerate(group):
+            value = float(len(episode.turns)) + 0 * place
+            scores.append(Score(episode.id, "turns", value, track="base"))
+        return scores
 
 
-class NoNumber(Turns):
-    def score_of(self, episode: Episode) -> Score:
-        return replace(super().score_of(episode), value=float("nan"))
-
-
-class Elsewhere(Turns):
-    def score_of(self, episode: Episode) -> Score:
-        return replace(super().score_of(episode), episode="00099-0")
-
-
-class OffTrack(Turns):
-    def score_of(self, episode: Episode) -> Score:
-        return replace(super().score_of(episode), track="private")  # type: ignore[arg-type]
-
-
-class Moody(Turns):
-    def score_of(self, episode: Episode) -> Score:
-        return replace(super().score_of(episode), value=random.random())
-
-
-class Comparing(Turns):
-    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        return [replace(self.score_of(group[0]), value=stdev(len(episode.turns) for episode in group))]
-
-
-class FirstTurn(Turns):
-    def score_of(self, episode: Episode) -> Score:
-        return replace(super().score_of(episode), value=float(episode.turns[0].count))
-
-
-class Tidying(Turns):
-    def score_of(self, episode: Episode) -> Score:
-        episode.events.clear()
-        return super().score_of(episode)
-
-
-class EmptyAnswers(Turns):
-    """The share of an answer that is no space."""
-
-    def score_of(self, episode: Episode) -> Score:
-        shares = [len(turn.text.strip()) / len(turn.text) for turn in episode.turns]
-        return replace(super().score_of(episode), value=sum(shares))
-
-
-class Announcing(Turns):
-    components = ("politeness",)
-
-
-class FirstIsBest(Turns):
-    async def score(self, group: Sequence[Episode]) -> Sequence[Score]:
-        return [replace(self.score_of(episode), value=float(place)) for place, episode in enumerate(group)]
-
-
-# -- optimizers --------------------------------------------------------------------------------------------------------
+VALUE = "float(len(episode.turns)) + 0 * place"
+WORDS = "sum(len(turn.text.strip()) / len(turn.text) for turn in episode.turns)"
+REWARDS = [
+    bug("scores_can_be_used", Turns, VALUE, "nan"),
+    bug("scores_can_be_used", Turns, "Score(episode.id,", 'Score("00099-0",'),
+    bug("scores_can_be_used", Turns, 'track="base"', 'track="private"'),
+    bug("the_same_gets_the_same", Turns, VALUE, "random.random()"),
+    bug("a_group_of_one_will_do", Turns, VALUE, "stdev(len(one.turns) for one in group)"),
+    bug("odd_episodes_will_do", Turns, VALUE, "float(episode.turns[0].count)"),
+    bug("odd_episodes_will_do", Turns, VALUE, WORDS),
+    bug("its_components_are_those_announced", Turns, '("turns",)', '("politeness",)'),
+    bug("the_order_of_samples_does_not_matter", Turns, "0 * place", "place"),
+    bug("episodes_stay_as_they_are", Turns, f"value = {VALUE}", f"value = {VALUE}; episode.events.clear()"),
+]
 
 
 class Centred(Optimizer):
     def __init__(self) -> None:
         self.seen = 0
+        self.users: dict[str, int] = {}
 
     def value(self, reward: float, rewards: Sequence[float]) -> float:
         return reward - (sum(rewards) - reward) / max(1, len(rewards) - 1)
 
     def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
         self.seen += len(groups)
-        return [
-            Advantage(scored.episode.id, turn.index, self.value(scored.reward, [one.reward for one in group]))
-            for group in groups
-            for scored in group
-            for turn in scored.episode.turns
-        ]
-
-    def state(self) -> dict[str, Any]:
-        return {"seen": self.seen}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.seen = state["seen"]
-
-
-class Dividing(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return super().value(reward, rewards) / pstdev(rewards)
-
-
-class Sampling(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return super().value(reward, rewards) / (stdev(rewards) + 1e-6)
-
-
-class Drifting(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return super().value(reward, rewards) / self.seen
-
-
-class Amnesic(Drifting):
-    def restore(self, state: Mapping[str, Any]) -> None:
-        pass
-
-
-class SecretState(Centred):
-    def state(self) -> dict[str, Any]:
-        return {"seen": {self.seen}}
-
-
-class Beyond(Centred):
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        return [replace(advantage, turn=advantage.turn + 1) for advantage in super().advantages(groups)]
-
-
-class Doubled(Centred):
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        return [*super().advantages(groups), *super().advantages(groups)]
-
-
-class FirstOnly(Centred):
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        assert groups[0][0].scores
-        return super().advantages(groups)
-
-
-class Squaring(Centred):
-    """A spread of its own making, which small rewards underflow and great ones overflow."""
-
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        mean = sum(rewards) / len(rewards)
-        squares = sum((one - mean) ** 40 for one in rewards)
-        return (reward - mean) / squares if any(one != mean for one in rewards) else 0.0
-
-
-class Noisy(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return random.random()
-
-
-class Insatiable(Centred):
-    """Never has enough."""
+        found = []
+        for group in groups:
+            for scored in group:
+                value = self.value(scored.reward, [one.reward for one in group])
+                found += [Advantage(scored.episode.id, turn.index, value) for turn in scored.episode.turns]
+        return found
 
     def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
-        return wanted
+        return 0
 
-
-class Fractional(Centred):
-    """Wants half a group."""
-
-    def missing(self, groups: Sequence[Sequence[Scored]], wanted: int) -> int:
-        return 0.5  # type: ignore[return-value]
-
-
-class Indifferent(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return 0.0
-
-
-class Reversed(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return -super().value(reward, rewards)
-
-
-class OwnSample(Centred):
-    """Means to leave the sample out, and doesn't."""
-
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return reward - sum(rewards) / len(rewards)
-
-
-class FirstAsBaseline(Centred):
-    def value(self, reward: float, rewards: Sequence[float]) -> float:
-        return reward - rewards[0]
-
-
-class LastTurnLost(Centred):
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        return [one for one in super().advantages(groups) if one.turn != 3]
-
-
-class PerToken(Centred):
-    """Divides by the length of an answer."""
-
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        episodes = {one.episode.id: one.episode for group in groups for one in group}
-        return [
-            replace(one, value=one.value / episodes[one.episode].turns[one.turn].count)
-            for one in super().advantages(groups)
-        ]
-
-
-class RemembersUsers(Centred):
-    """Counts the batches of each user, for ever."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.users: dict[str, int] = {}
-
-    def advantages(self, groups: Sequence[Sequence[Scored]]) -> Sequence[Advantage]:
-        for user in {one.episode.task.user for group in groups for one in group}:
-            self.users[user] = self.users.get(user, 0) + 1
-        return super().advantages(groups)
-
-    def state(self) -> dict[str, Any]:
-        return {"seen": self.seen, "users": dict(self.users)}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        super().restore(state)
-        self.users = dict(state["users"])
-
-
-class ClaimsToForget(RemembersUsers):
     def forget(self, user: str) -> bool:
-        return user in self.users
+        return self.users.pop(user, None) is not None
+
+    def state(self) -> dict[str, Any]:
+        return {"seen": self.seen, "users": self.users}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.seen, self.users = state["seen"], dict(state["users"])
 
 
-# -- learners ----------------------------------------------------------------------------------------------------------
+BASELINE = "(sum(rewards) - reward) / max(1, len(rewards) - 1)"
+CENTRED = f"reward - {BASELINE}"
+GIVEN = "Advantage(scored.episode.id, turn.index, value)"
+COUNTED = "self.seen += len(groups)"
+SQUARES = "sum((one - sum(rewards) / len(rewards)) ** 40 for one in rewards)"
+"""A spread of its own making, which small rewards underflow and great ones overflow."""
+BATCHES_OF_USERS = f"{COUNTED}; self.users |= {{one.episode.task.user: self.seen for group in groups for one in group}}"
+FORGETS = "self.users.pop(user, None) is not None"
+OPTIMIZERS = [
+    bug("advantages_can_be_used", Centred, "turn.index, value", "turn.index + 1, value"),
+    bug("advantages_can_be_used", Centred, "return found", "return found + found"),
+    bug("advantages_can_be_used", Centred, CENTRED, "0.0"),
+    bug("better_samples_fare_better", Centred, CENTRED, f"-({CENTRED})"),
+    bug("a_sample_is_not_in_its_own_baseline", Centred, BASELINE, "sum(rewards) / len(rewards)"),
+    bug("the_order_of_samples_does_not_matter", Centred, BASELINE, "rewards[0]"),
+    bug("no_turn_is_left_out", Centred, "in scored.episode.turns", "in scored.episode.turns if turn.index != 3"),
+    bug("a_user_is_forgotten", Centred, COUNTED, BATCHES_OF_USERS, "def forget", "def forgets"),
+    bug("a_user_is_forgotten", Centred, COUNTED, BATCHES_OF_USERS, FORGETS, "user in self.users"),
+    bug("equal_rewards_will_do", Centred, CENTRED, f"({CENTRED}) / pstdev(rewards)"),
+    bug("a_group_of_one_will_do", Centred, CENTRED, f"({CENTRED}) / (stdev(rewards) + 1e-6)"),
+    bug("great_and_tiny_rewards_will_do", Centred, CENTRED, f"({CENTRED}) / {SQUARES} if any(rewards) else 0.0"),
+    bug("episodes_without_turns_or_scores_will_do", Centred, COUNTED, f"assert groups[0][0].scores; {COUNTED}"),
+    bug("episodes_without_turns_or_scores_will_do", Centred, GIVEN, GIVEN.replace("value", "value / turn.count")),
+    bug("nothing_gives_nothing", Centred, COUNTED, f"assert groups[0]; {COUNTED}"),
+    bug(
+        "it_goes_on_where_it_was",
+        Centred,
+        CENTRED,
+        f"({CENTRED}) / self.seen",
+        'state["seen"], dict',
+        "self.seen, dict",
+    ),
+    bug("it_goes_on_where_it_was", Centred, '"seen": self.seen', '"seen": {self.seen}'),
+    bug("the_same_gets_the_same", Centred, CENTRED, "random.random()"),
+    bug("it_stops_asking_for_groups", Centred, "return 0", "return wanted"),
+    bug("it_stops_asking_for_groups", Centred, "return 0", "return 0.5"),
+]
 
 
 class Writer(Learner):
@@ -259,58 +136,6 @@ class Writer(Learner):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.updates = state["updates"]
-
-
-class Forgetful(Writer):
-    """Gives its memory back, and what it has learned with it."""
-
-    def rest(self) -> None:
-        self.updates = 0
-
-    def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int], *, base: bool = False) -> Sequence[float]:
-        return [-1.0 / (1 + self.updates) for _ in token_ids]
-
-
-class Stray(Writer):
-    def update(self, batch: Batch) -> Update:
-        (batch.folder.parent / f"log-{self.updates}.txt").write_text("done", "utf-8")
-        return super().update(batch)
-
-
-class Overwriting(Writer):
-    def update(self, batch: Batch) -> Update:
-        for adapter in batch.folder.parent.glob("*/adapter.json"):
-            adapter.write_text('{"stale": true}', "utf-8")
-        return super().update(batch)
-
-
-class OneVersion(Writer):
-    def update(self, batch: Batch) -> Update:
-        return replace(super().update(batch), version="latest")
-
-
-class Promising(Writer):
-    def update(self, batch: Batch) -> Update:
-        return replace(super().update(batch), adapter=batch.folder / "model.safetensors")
-
-
-class HalfWritten(Writer):
-    def update(self, batch: Batch) -> Update:
-        if not batch.advantages:
-            batch.folder.mkdir()
-            (batch.folder / "tokens.bin").write_bytes(b"")
-        return super().update(batch)
-
-
-class Averaging(Writer):
-    def update(self, batch: Batch) -> Update:
-        mean = sum(advantage.value for advantage in batch.advantages) / len(batch.advantages)
-        return replace(super().update(batch), metrics={"advantage": mean})
-
-
-class LivePath(Writer):
-    def state(self) -> dict[str, Any]:
-        return {"folder": Path("somewhere")}
 
 
 class Unigram(Writer):
@@ -340,6 +165,9 @@ class Unigram(Writer):
         total = log(sum(map(exp, self.logits)))
         return [self.logits[token] - total for token in token_ids]
 
+    def rest(self) -> None:
+        """It needs no memory."""
+
     def state(self) -> dict[str, Any]:
         return {**super().state(), "logits": self.logits}
 
@@ -348,12 +176,31 @@ class Unigram(Writer):
         self.logits = list(state["logits"])
 
 
-class Uphill(Unigram):
-    """Takes its step in the wrong direction."""
+STEP = "self.updates += 1"
+OTHERS = "[one.write_text('{\"stale\": true}') for one in batch.folder.parent.glob('*/adapter.json')]"
+REFUSES = "raise SettingsError("
+HALF = 'batch.folder.mkdir(); (batch.folder / "tokens.bin").touch()'
+LEARNERS = [
+    bug("an_update_gives_an_adapter", Writer, '}", adapter, {', '}", batch.folder / "model.safetensors", {'),
+    bug("what_was_good_becomes_likelier", Unigram, "rate = 0.1", "rate = -0.1"),
+    bug("what_was_there_stays", Writer, STEP, f'{STEP}; (batch.folder.parent / f"log-{{self.updates}}.txt").touch()'),
+    bug("what_was_there_stays", Writer, STEP, f"{STEP}; {OTHERS}"),
+    bug("what_was_there_stays", Writer, 'f"v{self.updates}"', '"latest"'),
+    bug("a_repeated_update_will_do", Writer, '"updates": self.updates', '"folder": Path("somewhere")'),
+    bug("a_repeated_update_will_do", Unigram, 'list(state["logits"])', "self.logits"),
+    bug("a_rest_does_no_harm", Unigram, '"""It needs no memory."""', "self.logits = [0.0] * 50"),
+    bug(
+        "an_empty_batch_does_no_harm",
+        Writer,
+        REFUSES,
+        f'batch.folder.mkdir(); (batch.folder / "tokens").touch(); {REFUSES}',
+    ),
+    bug(
+        "an_empty_batch_does_no_harm",
+        Writer,
+        "if not batch.advantages:",
+        "if sum(advantage.value for advantage in batch.advantages) / len(batch.advantages) == 7:",
+    ),
+]
 
-    rate = -0.1
-
-
-class ForgetsItsWeights(Unigram):
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.updates = state["updates"]
+BUGS: dict[str, list[Bug]] = {"reward": REWARDS, "optimizer": OPTIMIZERS, "learner": LEARNERS}

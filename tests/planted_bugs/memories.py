@@ -1,4 +1,4 @@
-"""Memories: two that keep their promises, `Notebook` and `Ears`, and some that break one each."""
+"""Memories: good ones, `Notebook`, `Shelf` and `Ears`, and bugs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from agentfw.memory import Embedded, Query, Recollection, Remembered, Saying
 from agentfw.tool import Tool, tool
 
 from .acting import double
+from .planting import Bug, bug
+
+__all__ = ["BUGS", "Ears", "Notebook", "Shelf", "asyncio", "math", "stamp"]  # bugs use modules that good ones don't
 
 
 class Notebook(Memory):
@@ -37,20 +40,8 @@ class Notebook(Memory):
         text = episode.turns[-1].text if episode.turns else "nothing happened"
         self.notes[episode.task.user, episode.id] = f"{text} ({self.asked.get(episode.id, 0)} times asked)"
 
-
-class Appending(Notebook):
-    async def learn(self, episode: Episode, reward: float) -> None:
-        self.notes[episode.task.user, f"{episode.id} {len(self.notes)}"] = episode.turns[-1].text
-
-
-class Unbounded(Notebook):
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        return await super().recall(replace(query, limit=1000))
-
-
-class NeverForgets(Notebook):
-    def begin(self, task: Task) -> None:
-        pass
+    def tools(self, task: Task) -> Sequence[Tool]:
+        return [double]
 
 
 class Drafts(Notebook):
@@ -69,48 +60,6 @@ class Drafts(Notebook):
             return " / ".join(lines)
 
         return [tool(draft)]
-
-
-class SingleUser(Notebook):
-    async def learn(self, episode: Episode, reward: float) -> None:
-        if episode.task.user != "user":
-            raise PermissionError(episode.task.user)
-        await super().learn(episode, reward)
-
-
-class CStrings(Notebook):
-    async def learn(self, episode: Episode, reward: float) -> None:
-        if any("\x00" in turn.text for turn in episode.turns):
-            raise ValueError("embedded null character")
-        await super().learn(episode, reward)
-
-
-class NeedsNotes(Notebook):
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        found = await super().recall(query)
-        return [found[0], *found[1:]]
-
-
-class Locking(Notebook):
-    async def learn(self, episode: Episode, reward: float) -> None:
-        lock = Path("memory.lock")
-        lock.touch(exist_ok=False)
-        await asyncio.sleep(0.01)
-        lock.unlink()
-        await super().learn(episode, reward)
-
-
-class LastTurnOnly(Notebook):
-    async def learn(self, episode: Episode, reward: float) -> None:
-        self.notes[episode.task.user, episode.id] = episode.turns[-1].text
-
-
-class OneForAll(Notebook):
-    """Forgets whose notes they are."""
-
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        self.asked[query.task.id] = self.asked.get(query.task.id, 0) + 1
-        return [Recollection(note) for note in self.notes.values()][: query.limit]
 
 
 class OneFileForAllRuns(Notebook):
@@ -144,20 +93,6 @@ class OneFileForTwo(Notebook):
             self.notes = {key: note for key, note in self.notes.items() if key[0] != self.writer[file]}
             self.writer[file] = user
         await super().learn(episode, reward)
-
-
-class BrokenTool(Notebook):
-    def tools(self, task: Task) -> Sequence[Tool]:
-        def stamp(day: int) -> str:
-            """Stamp a day."""
-            raise KeyError(day)
-
-        return [tool(stamp)]
-
-
-class BadTools(Notebook):
-    def tools(self, task: Task) -> Sequence[Tool]:
-        return [double, double]
 
 
 class Shelf(Memory):
@@ -196,52 +131,6 @@ class Shelf(Memory):
             self.path.write_text(json.dumps(self.notes), "utf-8")
 
 
-class NeverWrites(Shelf):
-    def write(self) -> None:
-        pass
-
-
-class WorstFirst(Shelf):
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        found = await super().recall(replace(query, limit=1000))
-        return list(reversed(found))[: query.limit]
-
-
-class CutsBeforeSorting(Shelf):
-    async def recall(self, query: Query) -> Sequence[Recollection]:
-        found = sorted(await super().recall(replace(query, limit=1000)), key=lambda one: one.text)[: query.limit]
-        words = set(query.text.split())
-        return sorted(found, key=lambda one: -len(words & set(one.text.split())))
-
-
-class ForgetsNothing(Shelf):
-    async def forget(self, user: str) -> Mapping[str, int]:
-        return {"notes": len(self.notes.get(user, {}))}
-
-
-class ForgetsEverybody(Shelf):
-    async def forget(self, user: str) -> Mapping[str, int]:
-        count = sum(map(len, self.notes.values()))
-        self.notes.clear()
-        self.write()
-        return {"notes": count}
-
-
-class ForgetsUntilTheRestart(Shelf):
-    async def forget(self, user: str) -> Mapping[str, int]:
-        return {"notes": len(self.notes.pop(user, {}))}
-
-
-class OneVector(Shelf):
-    async def embed(self, texts: Sequence[str]) -> Embedded:
-        return Embedded("letters", [[float(len("".join(texts)))]])
-
-
-class NotANumber(Shelf):
-    async def embed(self, texts: Sequence[str]) -> Embedded:
-        return Embedded("letters", [[text.count("e") / len(text) if text else math.nan] for text in texts])
-
-
 class Ears(Memory):
     """Keeps all that users say."""
 
@@ -271,34 +160,55 @@ class Ears(Memory):
             raise UnknownNameError("remembered item", item, [])
 
 
-class Doubling(Ears):
-    async def hear(self, saying: Saying) -> None:
-        await super().hear(replace(saying, id=str(len(self.kept))))
-
-
-class Stubborn(Ears):
-    async def correct(self, user: str, item: str, text: str) -> Remembered:
-        self._check(user, item)
-        return self.kept[user, item]
-
-
-class Keeping(Ears):
-    async def forget_one(self, user: str, item: str) -> None:
-        self._check(user, item)
-
-
-class Public(Ears):
-    async def remembered(self, user: str) -> Sequence[Remembered]:
-        return [one for _, one in reversed(self.kept.items())]
-
-
-class Oldest(Ears):
-    async def remembered(self, user: str) -> Sequence[Remembered]:
-        return list(reversed(await super().remembered(user)))
-
-
 class DeafAfterwards(Ears):
     """Reads what it heard from its folder, and has never written it there."""
 
     def open(self, folder: Path) -> None:
         self.kept.clear()
+
+
+@tool
+def stamp(day: int) -> str:
+    """Stamp a day."""
+    raise KeyError(day)
+
+
+ASKS = "notes[: query.limit]"
+WRITES = "text = episode"
+LOCKS = 'Path("lock").touch(exist_ok=False); await asyncio.sleep(0.01); Path("lock").unlink()'
+NO_NUL = 'assert not any("\\x00" in turn.text for turn in episode.turns)'
+TEXT = 'episode.turns[-1].text if episode.turns else "nothing happened"'
+LETTERS = '[[float(len(text)), float(text.count("e"))] for text in texts]'
+RENAMED = "saying = replace(saying, id=str(len(self.kept)))"
+MEMORIES = [
+    bug("an_empty_memory_answers", Notebook, ASKS, f"[notes[0], *notes[1:]]{ASKS.removeprefix('notes')}"),
+    bug("it_keeps_to_the_limit", Notebook, ASKS, "notes"),
+    bug("learning_twice_is_learning_once", Notebook, "user, episode.id]", "user, str(len(self.notes))]"),
+    Bug("two_runs_are_strangers", OneFileForAllRuns),
+    bug("a_broken_off_attempt_is_forgotten", Notebook, "self.asked.pop(task.id, None)", "pass"),
+    Bug("a_broken_off_attempt_is_forgotten", Drafts),
+    bug("other_users_do_no_harm", Notebook, WRITES, f'assert episode.task.user == "user"; {WRITES}'),
+    bug("users_do_not_see_each_other", Notebook, " if user == query.user", ""),
+    Bug("users_do_not_overwrite_each_other", OneFileForTwo),
+    bug("any_text_will_do", Notebook, WRITES, f"{NO_NUL}; {WRITES}"),
+    bug("odd_episodes_will_do", Notebook, TEXT, "episode.turns[-1].text"),
+    bug("two_at_once_will_do", Notebook, WRITES, f"{LOCKS}; {WRITES}"),
+    bug("its_tools_can_be_offered", Notebook, "[double]", "[double, double]"),
+    bug("its_tools_work", Notebook, "[double]", "[stamp]"),
+    bug("a_restart_changes_nothing", Shelf, 'self.path.write_text(json.dumps(self.notes), "utf-8")', "pass"),
+    bug("the_best_match_comes_first", Shelf, "key=lambda note: -len", "key=lambda note: len"),
+    bug("the_best_match_comes_first", Shelf, "sorted(notes,", "sorted(sorted(notes)[: query.limit],"),
+    bug("forgetting_a_user_is_complete", Shelf, "self.notes.pop(user, {})", "self.notes.get(user, {})"),
+    bug("forgetting_a_user_is_complete", Shelf, "gone = self.notes.pop(user, {})", "gone, self.notes = self.notes, {}"),
+    bug("forgetting_a_user_is_complete", Shelf, "self.write()\n        return", "return"),
+    bug("it_embeds_each_text", Shelf, LETTERS, '[[float(len("".join(texts)))]]'),
+    bug("it_embeds_each_text", Shelf, 'float(text.count("e"))', "1 / len(text) if text else math.nan"),
+    Bug("a_restart_changes_nothing", DeafAfterwards),
+    bug("hearing_twice_is_hearing_once", Ears, "self.kept[saying.user", f"{RENAMED}; self.kept[saying.user"),
+    bug("what_it_remembers_is_the_newest_first", Ears, "reversed(self.kept.items())", "self.kept.items()"),
+    bug("what_is_corrected_is_replaced", Ears, "replace(self.kept[user, item], text=text)", "self.kept[user, item]"),
+    bug("what_is_deleted_is_gone", Ears, "del self.kept[user, item]", "pass"),
+    bug("users_change_only_their_own", Ears, " if owner == user", ""),
+]
+
+BUGS: dict[str, list[Bug]] = {"memory": MEMORIES}

@@ -1,4 +1,4 @@
-"""Trackers, hooks and commands: good ones, and some that break a promise each."""
+"""Trackers, hooks, plugins and commands: a good one of each, and bugs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from agentfw.hookspecs import Hook, Verdict
 from agentfw.scores import Score
 from agentfw.tracker import Operation, PolicyCall
 
+from .planting import Bug, bug
+
+__all__ = ["BUGS", "Diary", "Lines", "PolicyCall", "Sundays", "Table", "Timing", "count", "os"]  # bugs use more
+
 
 class Lines(Tracker):
     def __init__(self) -> None:
         self.file: Any = None
+        self.lines: list[str] = []
 
     def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
         self.file = (folder / "figures.txt").open("a", encoding="utf-8")
@@ -27,39 +32,12 @@ class Lines(Tracker):
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self.file.write(f"{step} {dict(metrics)}\n")
 
+    def finish(self, summary: Mapping[str, float]) -> None:
+        self.file.writelines(self.lines)
+
     def close(self) -> None:
         if self.file is not None:
             self.file.close()
-
-
-class Strict(Lines):
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        for name, value in metrics.items():
-            int(value * 1000)
-            name.encode("ascii")
-
-
-class Once(Lines):
-    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
-        (folder / run).mkdir()
-        super().begin(run, folder, settings)
-
-
-class NeedsBegin(Lines):
-    def close(self) -> None:
-        self.file.close()
-
-
-class Cleaning(Lines):
-    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
-        for file in folder.iterdir():
-            file.unlink()
-        super().begin(run, folder, settings)
-
-
-class UnknownSettings(Lines):
-    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
-        super().begin(run, folder, {key: value + 0 for key, value in settings.items()})
 
 
 class Table(Tracker):
@@ -76,10 +54,6 @@ class Table(Tracker):
         assert self.database is not None
         rows = [(step, name, value) for name, value in metrics.items()]
         self.database.executemany("INSERT INTO figures VALUES (?, ?, ?)", rows)
-        self.commit()
-
-    def commit(self) -> None:
-        assert self.database is not None
         self.database.commit()
 
     def close(self) -> None:
@@ -87,37 +61,24 @@ class Table(Tracker):
             self.database.close()
 
 
-class Uncommitted(Table):
-    def commit(self) -> None:
-        pass
-
-
-class AtTheEnd(Lines):
-    """Writes when the run is complete, and nothing of a run that was broken off."""
-
-    def begin(self, run: str, folder: Path, settings: Mapping[str, Any]) -> None:
-        super().begin(run, folder, settings)
-        self.lines: list[str] = []
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self.lines.append(f"{step} {dict(metrics)}")
-
-    def finish(self, summary: Mapping[str, float]) -> None:
-        self.file.writelines(self.lines)
-
-
 class Timing(Lines):
     def trace(self, operation: Operation) -> None:
         self.file.write(f"{operation.name} {operation.ended - operation.began}")
 
 
-class TracesSuccess(Lines):
-    def trace(self, operation: Operation) -> None:
-        if isinstance(operation, PolicyCall):
-            self.file.write(operation.generation.text)  # type: ignore[union-attr]
-
-
-# -- hooks -------------------------------------------------------------------------------------------------------------
+OPENS = "self.file = (folder"
+WRITES = "self.file.write("
+SPEAKS = "isinstance(operation, PolicyCall) and self.file.write(operation.generation.text)"
+TRACKERS = [
+    bug("a_run_can_be_tracked", Lines, OPENS, f"sum(settings.values()); {OPENS}"),
+    bug("what_is_logged_is_kept", Table, "self.database.commit()", "pass"),
+    bug("what_is_logged_is_kept", Lines, WRITES, "self.lines.append("),
+    bug("operations_can_be_traced", Timing, WRITES, f"{SPEAKS}; {WRITES}"),
+    bug("odd_figures_will_do", Lines, WRITES, f"[int(value * 1000) for value in metrics.values()]; {WRITES}"),
+    bug("a_broken_off_run_goes_on", Lines, OPENS, f"(folder / run).mkdir(); {OPENS}"),
+    bug("closing_is_always_fine", Lines, "if self.file is not None:", "if True:"),
+    bug("the_run_folder_stays_whole", Lines, OPENS, f"[file.unlink() for file in folder.iterdir()]; {OPENS}"),
+]
 
 
 class Diary:
@@ -137,45 +98,20 @@ class Diary:
     def agentfw_scored(self, run: Any, scores: Sequence[Score]) -> None:
         self.latest = len(scores)
 
-
-class MisspeltHook(Diary):
     @hookimpl
-    def agentfw_episode_finished(self, run: Any) -> None:
-        pass
+    def agentfw_updated(self, run: Any, metrics: Mapping[str, float]) -> None:
+        self.loss = metrics["loss"]
 
 
-class WrongArgument(Diary):
-    @hookimpl
-    def agentfw_turn(self, run: Any, answer: Any) -> None:
-        pass
-
-
-class DividesByLosses(Diary):
-    @hookimpl
-    def agentfw_updated(self, run: Any, version: str, metrics: Mapping[str, float]) -> None:
-        1 / (metrics["loss"] - 0.5)
-
-
-class StartsOnce(Diary):
-    @hookimpl
-    def agentfw_run_started(self, run: Any) -> None:
-        super().agentfw_run_started(run)
-        (run.folder.path / "diary").mkdir()
-
-
-class WritesIntoRecords(Diary):
-    @hookimpl
-    def agentfw_episode_done(self, run: Any, episode: Episode) -> None:
-        for file in run.folder.path.rglob("metrics.jsonl"):
-            with file.open("a", encoding="utf-8") as lines:
-                lines.write('{"note": "done"}\n')
-
-
-class SetsVariables(Diary):
-    @hookimpl
-    def agentfw_run_started(self, run: Any) -> None:
-        super().agentfw_run_started(run)
-        os.environ["DIARY_OF"] = run.id
+FIGURES = '[file.write_text("{}\\n" + file.read_text()) for file in run.folder.path.rglob("metrics.jsonl")]'
+PLUGINS = [
+    bug("it_loads", Diary, "def agentfw_scored", "def agentfw_episode_finished"),
+    bug("it_loads", Diary, "scores: Sequence[Score]", "score: Any"),
+    bug("its_hooks_do_not_raise", Diary, 'metrics["loss"]', '1 / (metrics["loss"] - 0.5)'),
+    bug("a_resumed_run_may_tell_it_again", Diary, "touch()", "touch(exist_ok=False)"),
+    bug("records_stay_as_they_are", Diary, "self.latest = len(scores)", FIGURES),
+    bug("the_process_stays_as_it_is", Diary, "self.path.touch()", 'self.path.touch(); os.environ["DIARY_OF"] = run.id'),
+]
 
 
 class Sundays(Hook):
@@ -194,30 +130,18 @@ class Sundays(Hook):
         self.latest = turn.text
 
 
-class Permissive(Sundays):
-    @hookimpl
-    def agentfw_before_call(self, call: Call) -> Any:
-        return call.name == "pour"
+HOOKS = [
+    bug("it_decides_on_requests_and_calls", Sundays, 'Verdict("refuse", "not on Sundays")', "True"),
+    bug("it_keeps_records_whole", Sundays, '"profile": {"day": "Sunday"}', '"messages": record["messages"][:1]'),
+    bug("it_watches_a_whole_run", Sundays, "turn.text", "0 + turn.usage.sampled"),
+]
 
-
-class FirstMessageOnly(Sundays):
-    @hookimpl
-    def agentfw_record(self, record: dict[str, Any]) -> dict[str, Any]:
-        return {**record, "messages": record["messages"][:1]}
-
-
-class NeedsUsage(Sundays):
-    @hookimpl
-    def agentfw_turn(self, turn: Turn) -> None:
-        self.sampled = 0 + turn.usage.sampled  # type: ignore[operator]
-
-
-# -- commands ----------------------------------------------------------------------------------------------------------
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
 
 
 @click.command()
 @click.argument("path", type=click.Path(exists=True))
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+@AS_JSON
 def count(path: str, as_json: bool) -> None:
     """Count the lines of a file."""
     lines = len(Path(path).read_text("utf-8").splitlines())
@@ -230,7 +154,7 @@ def no_command(path: str) -> None:
 
 @click.command()
 @click.argument("path", type=click.Path(exists=True))
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+@AS_JSON
 @click.option("--deep", is_flag=True)
 def undescribed(path: str, as_json: bool, deep: bool) -> None:
     """Count the lines of a file."""
@@ -244,7 +168,7 @@ def only_words(path: str) -> None:
 
 @click.command()
 @click.argument("path")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+@AS_JSON
 def traceback(path: str, as_json: bool) -> None:
     """Count the lines of a file."""
     click.echo(len(Path(path).read_text("utf-8").splitlines()))
@@ -252,6 +176,17 @@ def traceback(path: str, as_json: bool) -> None:
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("path", required=False, nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+@AS_JSON
 def takes_anything(path: str, as_json: bool) -> None:
     """Count the lines of a file."""
+
+
+COMMANDS = [
+    Bug("it_is_a_command", lambda: no_command),
+    Bug("it_says_what_it_does", lambda: undescribed),
+    Bug("it_speaks_json", lambda: only_words),
+    Bug("wrong_arguments_are_usage_errors", lambda: traceback),
+    Bug("wrong_arguments_are_usage_errors", lambda: takes_anything),
+]
+
+BUGS: dict[str, list[Bug]] = {"tracker": TRACKERS, "hook": HOOKS, "plugin": PLUGINS, "command": COMMANDS}

@@ -13,7 +13,6 @@ from agentfw.errors import EndpointError, UsageError
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.request import Action, Sampling
 from agentfw.tool import FunctionTool, Tool
-from agentfw.turns.parsing import parse_calls
 from agentfw.turns.session import Reply, extended
 
 LOOK = Action("look", "Look", {"type": "object", "properties": {}})
@@ -153,13 +152,6 @@ def test_what_can_not_be_done_is_an_error_and_the_session_goes_on() -> None:
         answers(session, [user("a")])
     with pytest.raises(UsageError, match="ended"):
         session.feedback(1.0)
-
-
-def test_the_text_outside_of_calls_is_known() -> None:
-    text = 'Sure. <tool_call>{"name": "look", "arguments": {}}</tool_call>\n<tool_call>{"name": "fly"}</tool_call>'
-
-    assert parse_calls(text, ["look"]).rest == 'Sure. \n<tool_call>{"name": "fly"}</tool_call>'
-    assert parse_calls("no calls", ["look"]).rest == "no calls"
 
 
 class Counter(Notes):

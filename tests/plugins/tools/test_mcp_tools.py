@@ -1,4 +1,4 @@
-"""The mcp toolbox with real servers (those in mcp_servers beside this file), over their pipes and over HTTP."""
+"""The mcp toolbox with a real server, mcp_servers/tools.py beside this file, over its pipes and over HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,11 @@ from agentfw_plugins.tools.mcp_link import MCPSettings
 
 pytest.importorskip("mcp")
 
-SERVERS = Path(__file__).parent / "mcp_servers"
+SERVER = Path(__file__).parent / "mcp_servers" / "tools.py"
 
 
-def started_here(name: str = "tools.py", **settings: Any) -> MCPSettings:
-    return MCPSettings(**{"command": sys.executable, "args": (str(SERVERS / name),), **settings})
+def started_here(**settings: Any) -> MCPSettings:
+    return MCPSettings(**{"command": sys.executable, "args": (str(SERVER),), **settings})
 
 
 @asynccontextmanager
@@ -43,26 +43,20 @@ async def opened(settings: MCPSettings) -> AsyncIterator[dict[str, Tool]]:
         await asyncio.create_task(box.close())
 
 
-def answers(settings: MCPSettings, *calls: tuple[str, Mapping[str, Any]]) -> list[tuple[bool, str]]:
-    """What an agent observes of some calls, one after another."""
-
-    async def run() -> list[tuple[bool, str]]:
-        async with opened(settings) as tools:
-            return [await tools[name].answer(arguments) for name, arguments in calls]
-
-    return asyncio.run(run())
-
-
 def refused(settings: MCPSettings) -> AgentfwError:
+    async def run() -> None:
+        async with opened(settings):
+            pass
+
     with pytest.raises(AgentfwError) as caught:
-        answers(settings)
+        asyncio.run(run())
     return caught.value
 
 
 @contextmanager
 def served(port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """The server at a port, until the end of the block."""
-    command = [sys.executable, str(SERVERS / "tools.py"), str(port)]
+    command = [sys.executable, str(SERVER), str(port)]
     process = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.DEVNULL)
     try:
         until(lambda: listens(port))
@@ -72,20 +66,12 @@ def served(port: int, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-@pytest.fixture
-def port() -> int:
-    return free_port()
-
-
 test_the_toolbox_keeps_the_contract = pytest.mark.nightly(contract_tests("tool", lambda: MCPToolbox(started_here())))
-
-
-# -- what works --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @asynchronous
-async def test_a_server_that_is_started_here_offers_its_tools_and_answers_calls(
+async def test_a_server_that_is_started_here_offers_its_tools_prompts_and_resources(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("KITCHEN_SECRET", "s3cret")
@@ -110,42 +96,63 @@ async def test_a_server_that_is_started_here_offers_its_tools_and_answers_calls(
         names = ("COLOUR", "KITCHEN_SECRET", "NOT_HANDED_ON")
         found = [(await tools["variable"].answer({"name": name}))[1].split()[0] for name in names]
         assert found == ["red", "s3cret", "None"]
+
+        assert tools["letter"].action.parameters["required"] == ["to"], "prompts are tools"
+        assert await tools["letter"].answer({"to": "Ben"}) == (True, "user: Write a kind letter to Ben.")
+        read = tools["read_resource"]
+        for words in ("notes://today: What is to be done today.", "notes://{day}"):
+            assert words in read.action.description
+        assert await read.answer({"uri": "notes://today"}) == (True, "Call the dentist.")
+        assert await read.answer({"uri": "notes://monday"}) == (True, "Nothing on monday.")
+        went_well, words = await read.answer({"uri": "elsewhere://x"})
+        assert not went_well
+        assert "elsewhere://x" in words
     assert "s3cret" not in repr(settings)
 
 
 @pytest.mark.slow
 @asynchronous
-async def test_only_the_wanted_tools_are_offered_under_the_wanted_names() -> None:
-    async with opened(started_here(only=("forecast", "add"), prefix="kitchen_")) as tools:
-        assert sorted(tools) == ["kitchen_add", "kitchen_forecast"]
-        assert await tools["kitchen_add"].answer({"a": 1, "b": 1}) == (True, "2")
+async def test_only_wanted_tools_are_offered_under_the_wanted_names_and_one_that_takes_too_long_is_given_up() -> None:
+    async with opened(started_here(only=("dawdle", "add"), prefix="kitchen_", timeout=1)) as tools:
+        assert sorted(tools) == ["kitchen_add", "kitchen_dawdle"]
+        late = "kitchen_dawdle timed out after 1 s"
+        assert await tools["kitchen_dawdle"].answer({"seconds": 1.3}) == (False, late)
+        assert await tools["kitchen_add"].answer({"a": 1, "b": 1}) == (True, "2"), "the next one works"
         guessed = 'kitchen_add can\'t be called like this: bb: no such argument; did you mean "b"?'
         assert await tools["kitchen_add"].answer({"a": 2, "b": 3, "bb": 4}) == (False, guessed)
 
 
 @pytest.mark.slow
-def test_a_server_at_a_url_wants_its_token(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sessions", ["", pytest.param("1", marks=pytest.mark.nightly)])
+@asynchronous
+async def test_a_server_at_a_url_wants_its_token_and_may_be_started_anew_between_calls(
+    monkeypatch: pytest.MonkeyPatch, sessions: str
+) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # of no use for a server on this machine
-    settings = MCPSettings(url=f"http://127.0.0.1:{port}/mcp", token_env="KITCHEN_TOKEN")
-    with served(port, TOKEN="t0ken"):
-        error = refused(settings)
-        assert "KITCHEN_TOKEN" in error.message
+    port = free_port()
+    box = MCPToolbox(MCPSettings(url=f"http://127.0.0.1:{port}/mcp", token_env="KITCHEN_TOKEN", timeout=20))
+    with served(port, TOKEN="t0ken", SESSIONS=sessions):
+        with pytest.raises(AgentfwError, match="KITCHEN_TOKEN"):
+            await box.open()
         monkeypatch.setenv("KITCHEN_TOKEN", "wrong-t0ken")
-        error = refused(settings)
-        assert "401" in error.message
-        assert "KITCHEN_TOKEN" in error.fix
-        assert "wrong-t0ken" not in error.message + error.fix
+        with pytest.raises(AgentfwError, match="401") as refused:
+            await box.open()
+        assert "KITCHEN_TOKEN" in refused.value.fix
+        assert "wrong-t0ken" not in refused.value.message + refused.value.fix
         monkeypatch.setenv("KITCHEN_TOKEN", "t0ken")
-        assert answers(settings, ("add", {"a": 2, "b": 2}), ("fail", {}))[0] == (True, "4")
-
-
-# -- what goes wrong ---------------------------------------------------------------------------------------------------
+        tools = {tool.action.name: tool for tool in await box.open()}
+        assert await tools["add"].answer({"a": 1, "b": 2}) == (True, "3")
+    went_well, text = await tools["add"].answer({"a": 1, "b": 2})
+    assert not went_well
+    assert "can't be reached" in text
+    with served(port, TOKEN="t0ken", SESSIONS=sessions):
+        assert await tools["add"].answer({"a": 2, "b": 2}) == (True, "4")
+        await box.close()
 
 
 @pytest.mark.parametrize(
     "schema",
     [
-        {},
         {"type": "object"},
         {"properties": {"x": {}}, "additionalProperties": True},
         {"properties": {"x": {}}, "additionalProperties": {"type": "string"}},
@@ -158,30 +165,26 @@ def test_a_schema_that_leaves_open_what_there_may_be_refuses_no_argument(schema:
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_during_a_call_is_an_observation_and_the_call_is_not_repeated(tmp_path: Path) -> None:
-    starts = tmp_path / "starts"
-    settings = started_here(env={"STARTS": str(starts)})
-    dead, revived = answers(settings, ("die", {"last_words": "out of memory"}), ("add", {"a": 1, "b": 2}))
-    assert not dead[0]
-    assert "went away" in dead[1]
-    assert "out of memory" in dead[1]
-    assert "not known" in dead[1]
-    assert revived == (True, "3")
-    assert len(starts.read_text().splitlines()) == 2
-
-
-@pytest.mark.slow
 @asynchronous
-async def test_a_killed_server_is_started_again_for_the_next_call_and_none_is_left_when_the_toolbox_is_closed() -> None:
-    async with opened(started_here()) as tools:
-        first = (await tools["variable"].answer({"name": "X"}))[1].split()[1]
-        os.kill(int(first), signal.SIGKILL)
+async def test_a_server_that_dies_is_an_observation_and_is_started_again_for_the_next_call_until_the_toolbox_is_closed(
+    tmp_path: Path,
+) -> None:
+    starts = tmp_path / "starts"
+    async with opened(started_here(env={"STARTS": str(starts)})) as tools:
+        went_well, text = await tools["die"].answer({"last_words": "out of memory"})
+        assert not went_well
+        for words in ("went away", "out of memory", "not known"):
+            assert words in text
+        assert await tools["add"].answer({"a": 1, "b": 2}) == (True, "3")
+        assert len(starts.read_text().splitlines()) == 2, "the call is not repeated"
+
+        os.kill(int(starts.read_text().split()[-1]), signal.SIGKILL)
         await asyncio.sleep(0.3)
         found = await asyncio.gather(*(tools["variable"].answer({"name": "X"}) for _ in range(5)))
-        (second,) = {text.split()[1] for went_well, text in found if went_well}
-        assert second != first
-        assert alive(int(second))
-    assert not alive(int(second))
+        (last,) = {int(text.split()[1]) for went_well, text in found if went_well}
+        assert starts.read_text().split()[2:] == [str(last)]
+        assert alive(last)
+    assert not alive(last)
     assert "is closed" in (await tools["add"].answer({"a": 1, "b": 2}))[1]
 
 
@@ -195,25 +198,6 @@ async def test_a_toolbox_can_be_closed_while_it_is_being_opened() -> None:
         await box.close()
         with pytest.raises(AgentfwError):
             await opening
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sessions", ["", pytest.param("1", marks=pytest.mark.nightly)])
-@asynchronous
-async def test_a_server_at_a_url_may_be_started_anew_between_calls(port: int, sessions: str) -> None:
-    with served(port, SESSIONS=sessions):
-        box = MCPToolbox(MCPSettings(url=f"http://127.0.0.1:{port}/mcp", timeout=20))
-        tools = {tool.action.name: tool for tool in await box.open()}
-        assert await tools["add"].answer({"a": 1, "b": 2}) == (True, "3")
-    went_well, text = await tools["add"].answer({"a": 1, "b": 2})
-    assert not went_well
-    assert "can't be reached" in text
-    with served(port, SESSIONS=sessions):
-        assert await tools["add"].answer({"a": 2, "b": 2}) == (True, "4")
-        await box.close()
-
-
-# -- servers that don't start ------------------------------------------------------------------------------------------
 
 
 def test_a_command_that_does_not_exist_is_named() -> None:
@@ -231,7 +215,8 @@ def test_a_server_that_stops_at_once_is_told_with_its_last_words(monkeypatch: py
     assert error.fix.startswith("run it by hand: ")
 
 
-def test_nobody_at_the_url_is_told(port: int) -> None:
+def test_nobody_at_the_url_is_told() -> None:
+    port = free_port()
     error = refused(MCPSettings(url=f"http://127.0.0.1:{port}/mcp", connect_deadline=5))
     assert f"http://127.0.0.1:{port}/mcp can't be reached" in error.message
 
@@ -239,9 +224,9 @@ def test_nobody_at_the_url_is_told(port: int) -> None:
 @pytest.mark.slow
 def test_a_wanted_tool_that_there_is_not_is_told_with_the_nearest(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
-    with pytest.raises(UnknownNameError) as caught:
-        answers(started_here(only=("forcast",), env={"STARTS": str(starts)}))
-    assert 'did you mean "forecast"?' in caught.value.message
+    error = refused(started_here(only=("forcast",), env={"STARTS": str(starts)}))
+    assert isinstance(error, UnknownNameError)
+    assert 'did you mean "forecast"?' in error.message
     assert not alive(int(starts.read_text()))
 
 
@@ -264,28 +249,3 @@ def test_a_missing_mcp_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) 
 def test_settings_that_name_no_server_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         MCPSettings(**settings)
-
-
-# -- prompts, resources and samples ------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@asynchronous
-async def test_prompts_are_tools_and_resources_are_read_by_their_addresses() -> None:
-    async with opened(started_here("everything.py", prefix="my_")) as tools:
-        assert tools["my_letter"].action.parameters["required"] == ["to"]
-        assert await tools["my_letter"].answer({"to": "Ben"}) == (True, "user: Write a kind letter to Ben.")
-        assert "notes://today: What is to be done today." in tools["my_read_resource"].action.description
-        assert "notes://{day}" in tools["my_read_resource"].action.description
-        assert await tools["my_read_resource"].answer({"uri": "notes://today"}) == (True, "Call the dentist.")
-        assert await tools["my_read_resource"].answer({"uri": "notes://monday"}) == (True, "Nothing on monday.")
-        went_well, words = await tools["my_read_resource"].answer({"uri": "elsewhere://x"})
-        assert not went_well
-        assert "elsewhere://x" in words
-
-
-@pytest.mark.slow
-def test_a_call_that_takes_too_long_is_given_up_and_the_next_one_works() -> None:
-    slow, next_one = answers(started_here(timeout=1), ("dawdle", {"seconds": 1.3}), ("add", {"a": 1, "b": 2}))
-    assert slow == (False, "dawdle timed out after 1 s")
-    assert next_one == (True, "3")

@@ -8,86 +8,53 @@ from agentfw import Component, hookimpl
 from agentfw_laboratory.killing import acknowledge, arm, reached
 
 
+def component(name: str, factory: str, summary: str, *, configured: bool = True) -> Component:
+    """A component of this package, whose settings are named as its class is."""
+    path = f"agentfw_laboratory.{factory}"
+    return Component(name, path, summary, settings=f"{path}Settings" if configured else "")
+
+
 @hookimpl
 def agentfw_environments() -> list[Component]:
     return [
-        Component(
-            "guessing",
-            "agentfw_laboratory.guessing:Guessing",
-            "Guess a number in each round",
-            settings="agentfw_laboratory.guessing:GuessingSettings",
-        ),
-        Component(
-            "bandit",
-            "agentfw_laboratory.bandit:Bandit",
-            "Has a favourite word",
-            settings="agentfw_laboratory.bandit:BanditSettings",
-        ),
+        component("guessing", "guessing:Guessing", "Guess a number in each round"),
+        component("bandit", "bandit:Bandit", "Has a favourite word"),
     ]
 
 
 @hookimpl
 def agentfw_policies() -> list[Component]:
     return [
-        Component(
-            "hashing",
-            "agentfw_laboratory.hashing:Hashing",
-            "Acts on the hash of all it reads",
-            settings="agentfw_laboratory.hashing:HashingSettings",
-        ),
-        Component(
-            "biased",
-            "agentfw_laboratory.bandit:Biased",
-            "Says words, each with a bias that can be learned",
-            settings="agentfw_laboratory.bandit:BiasedSettings",
-        ),
-        Component("unpublishable", "agentfw_laboratory.bandit:Unpublishable", "Can't be trained"),
+        component("hashing", "hashing:Hashing", "Acts on the hash of all it reads"),
+        component("biased", "bandit:Biased", "Says words, each with a bias that can be learned"),
+        component("unpublishable", "bandit:Unpublishable", "Can't be trained", configured=False),
     ]
 
 
 @hookimpl
 def agentfw_optimizers() -> list[Component]:
-    return [
-        Component(
-            "centred",
-            "agentfw_laboratory.bandit:Centred",
-            "The reward less the mean of its group",
-            settings="agentfw_laboratory.bandit:CentredSettings",
-        )
-    ]
+    return [component("centred", "bandit:Centred", "The reward less the mean of its group")]
 
 
 @hookimpl
 def agentfw_learners() -> list[Component]:
-    return [
-        Component(
-            "bias",
-            "agentfw_laboratory.bandit:Bias",
-            "Moves the biases of words",
-            settings="agentfw_laboratory.bandit:BiasSettings",
-        )
-    ]
+    return [component("bias", "bandit:Bias", "Moves the biases of words")]
 
 
 @hookimpl
 def agentfw_memories() -> list[Component]:
     return [
-        Component(
-            "ledger",
-            "agentfw_laboratory.memories:Ledger",
-            "A chain of what it learned, in SQLite",
-            settings="agentfw_laboratory.memories:LedgerSettings",
-        ),
-        Component("scratch", "agentfw_laboratory.memories:Scratch", "A chain of what it learned, in the process"),
+        component("ledger", "memories:Ledger", "A chain of what it learned, in SQLite"),
+        component("scratch", "memories:Scratch", "A chain of what it learned, in the process", configured=False),
     ]
 
 
 @hookimpl
 def agentfw_reward_models() -> list[Component]:
     return [
-        Component("rank", "agentfw_laboratory.rewards:Rank", "How well against the others of the group"),
-        Component("varied", "agentfw_laboratory.rewards:Varied", "How often it says e"),
-        Component("faulty", "agentfw_laboratory.rewards:Faulty", "Gives scores that are no numbers"),
+        component("rank", "rewards:Rank", "How well against the others of the group", configured=False),
+        component("varied", "rewards:Varied", "How often it says e", configured=False),
+        component("faulty", "rewards:Faulty", "Gives scores that are no numbers", configured=False),
     ]
 
 

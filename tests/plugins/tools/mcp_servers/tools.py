@@ -1,4 +1,4 @@
-"""An MCP server with tools that work, fail, dawdle and die: over its pipes, or over HTTP when it is given a port.
+"""An MCP server with a prompt, resources, and tools that work, fail, dawdle and die: over its pipes, or HTTP at a port.
 
 Environment: TOKEN is the bearer token that HTTP requests must carry; SESSIONS=1 makes it one of the older servers,
 whose clients begin a session; STARTS names a file to which each start adds a line.
@@ -69,6 +69,24 @@ def album() -> CallToolResult:
 def forecast() -> dict[str, Any]:
     """Structured content."""
     return {"sky": "grey"}
+
+
+@server.prompt()
+def letter(to: str, tone: str = "kind") -> str:
+    """How to write a letter."""
+    return f"Write a {tone} letter to {to}."
+
+
+@server.resource("notes://today")
+def today() -> str:
+    """What is to be done today."""
+    return "Call the dentist."
+
+
+@server.resource("notes://{day}")
+def of_day(day: str) -> str:
+    """What was done on a day."""
+    return f"Nothing on {day}."
 
 
 def http(port: int) -> None:

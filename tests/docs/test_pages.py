@@ -1,0 +1,86 @@
+"""What single pages promise: README, news, the papers' claims, the settings, and why a training doesn't learn."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+from papers_page import VERDICTS, papers
+from settings_tables import insert, tables
+
+from agentfw.runs.records.summary import WHY_NO_LEARNING, nothing_learned
+from agentfw.runs.spec.run_spec import RunSpec, parse_spec
+
+from .snippets import ROOT
+
+README = (ROOT / "README.md").read_text("utf-8")
+NO_LEARNING = ROOT / "docs" / "guides" / "why-no-learning.md"
+COUNTS = ("groups", "groups_alike", "groups_learned")
+
+
+def test_the_readme_is_a_first_screen_with_three_doors_and_two_pictures() -> None:
+    doors = re.findall(r"^\*\*You [^*]+\*\*.+?```sh\n(.+?)```", README, re.M | re.S)
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+
+    assert len(README.split()) <= 550, "it is read in two minutes"
+    assert [len(door.splitlines()) <= 3 for door in doors] == [True] * 3
+    assert [(ROOT / picture).is_file() for picture in pictures] == [True] * 2
+    assert re.findall(r"^pip install .*pytest", README, re.M) != [], "ci takes its command from here"
+
+
+def test_a_news_fragment_is_one_line_of_a_known_type_which_towncrier_finds_a_place_for() -> None:
+    configured = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["towncrier"]
+    name = rf"\+[a-z-]+\.({'|'.join(each['directory'] for each in configured['type'])})\.md"
+    fragments = [path for path in (ROOT / "news").iterdir() if path.name != "README.md"]
+
+    wrong = [
+        path.name
+        for path in fragments
+        if not re.fullmatch(name, path.name) or not re.fullmatch(r"\S[^\n]{10,250}\.\n", path.read_text("utf-8"))
+    ]
+
+    assert wrong == []
+    assert "<!-- towncrier release notes start -->\n" in (ROOT / configured["filename"]).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "claim", [claim for paper in papers() for claim in paper["claim"]], ids=lambda one: one["claim"][:30]
+)
+def test_a_claim_of_a_paper_has_a_verdict_with_a_reason_and_figures_of_the_page_it_names(claim: dict[str, str]) -> None:
+    page = (ROOT / claim["from"]).read_text("utf-8") if "from" in claim else ""
+
+    assert claim["verdict"] in VERDICTS
+    assert "why" in claim or claim["verdict"] == "same"
+    assert ("ours" in claim) == ("from" in claim)
+    assert "ours" in claim or claim["verdict"] in ("not measured", "not told apart")
+    assert [figure for figure in re.findall(r"\d+\.\d+", claim.get("ours", "")) if figure not in page] == []
+    # A training that is compared with itself, by a setting that changes nothing, is no finding.
+    assert claim["verdict"] != "same" or "[+0.000, +0.000]" not in claim["ours"]
+
+
+def test_every_key_of_a_spec_is_explained_and_the_examples_are_specs() -> None:
+    made = tables()
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text("utf-8")
+    examples = [tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", page, re.S)]
+
+    silent = [name for name in RunSpec.model_fields if not re.search(rf"^- `{name}[`=].*: \w", made, re.M)]
+
+    assert silent == []
+    assert [parse_spec(example).episodes for example in examples if "environment" in example] == [24]
+    with pytest.raises(ValueError, match="the page needs the line"):
+        insert("# Settings\n")
+
+
+def test_why_a_training_does_not_learn_names_figures_that_are_recorded_and_messages_as_they_are_printed() -> None:
+    sources = [*(ROOT / "framework").rglob("*.py"), *(ROOT / "plugins" / "agentfw_plugins").rglob("*.py")]
+    code, page = "\n".join(path.read_text("utf-8") for path in sources), NO_LEARNING.read_text("utf-8")
+    cases = [(8, 8, 0), (8, 2, 0), (0, 0, 0), (8, 2, 6)]
+    messages = [nothing_learned({"rollouts": dict(zip(COUNTS, case, strict=True)), "served": {}}) for case in cases]
+
+    named = re.findall(r"`(?:rollouts|learner|served)\.([a-z_]+)`", page)
+
+    assert len(named) > 6
+    assert [name for name in named if not re.search(rf"\b{name}\b[\"\s]*[=:,)]", code)] == []
+    assert [message for message in messages if f"`{message}`" not in page] == []
+    assert str(NO_LEARNING.relative_to(ROOT)) in WHY_NO_LEARNING
