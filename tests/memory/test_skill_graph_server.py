@@ -260,6 +260,15 @@ def test_an_unprepared_graph_is_searched_too_and_says_what_makes_it_fast(
         assert not caplog.records
 
 
+def test_what_was_shared_a_moment_ago_is_found_by_others(postgres_database: Database) -> None:
+    with open_graph(postgres_database(), in_memory_up_to=0) as graph:
+        tea = graph.add(owner="ana", text="green tea is in the tin")
+        assert graph.recall("green tea", user="ben") == []
+        graph.update(tea.id, visibility="shared")
+
+        assert [hit.skill.text for hit in graph.recall("green tea", user="ben")] == [tea.text]
+
+
 @pytest.mark.parametrize("in_memory_up_to", [0, 50_000])
 def test_a_graph_learns_the_same_either_way(postgres_database: Database, in_memory_up_to: int) -> None:
     sharing: dict[str, Any] = {

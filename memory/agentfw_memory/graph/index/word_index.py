@@ -341,8 +341,10 @@ class DatabaseQuestion:
         having = {term: common.get(term, 0) + len(holders.get(term, ())) + len(own.get(term, ())) for term in asked}
         self._own = frozenset(chain.from_iterable(own.values()))
         self._typical_own, self._typical_shared = (corpus.length / max(corpus.count, 1) for corpus in (mine, shared))
-        self._weights = Weights.of(asked, shared.count + mine.count, shared.length + mine.length, having)
-        self.count, self.known = shared.count + mine.count, bool(self._weights.rarities)
+        # Shared skills were counted a while ago, and those that have the words just now.
+        self.count = max(shared.count + mine.count, *having.values(), 0)
+        self._weights = Weights.of(asked, self.count, shared.length + mine.length, having)
+        self.known = bool(self._weights.rarities)
         self.mean, self.deviation = self._weights.mean, self._weights.deviation
         rarities = self._weights.rarities
         proposed: dict[int, float] = {}
