@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from .upstream import passing
 
 Body = dict[str, Any]
 QUESTION = "What is the weather in Rome?"
+SAID: list[Any] = [{"role": "user", "content": QUESTION}]
 ANSWER = "The weather is sunny."
 TOOL: Body = {
     "name": "weather",
@@ -66,18 +68,43 @@ class Weather(BaseModel):
     sky: Literal["sunny", "cloudy"]
 
 
-def chat_parse(client: Any, said: Any) -> Any:
-    chat = client.chat.completions.parse(model="transformers", messages=said, response_format=Weather)
+def chat_parse(gateway: Served, session: str) -> Any:
+    chat = gateway.openai(session).chat.completions.parse(model="transformers", messages=SAID, response_format=Weather)
     return chat.choices[0].message.parsed
 
 
-def chat_parse_streamed(client: Any, said: Any) -> Any:
-    with client.chat.completions.stream(model="transformers", messages=said, response_format=Weather) as events:
+def chat_parse_streamed(gateway: Served, session: str) -> Any:
+    chat = gateway.openai(session).chat.completions
+    with chat.stream(model="transformers", messages=SAID, response_format=Weather) as events:
         return events.get_final_completion().choices[0].message.parsed
 
 
-def responses_parse(client: Any, said: Any) -> Any:
-    return client.responses.parse(model="transformers", input=said, text_format=Weather).output_parsed
+def responses_parse(gateway: Served, session: str) -> Any:
+    responses = gateway.openai(session).responses
+    return responses.parse(model="transformers", input=SAID, text_format=Weather).output_parsed
+
+
+def agents_sdk(gateway: Served, session: str) -> Any:
+    from agents import Agent, OpenAIResponsesModel, Runner, set_tracing_disabled
+    from openai import AsyncOpenAI
+
+    async def ask() -> Any:
+        set_tracing_disabled(True)
+        async with AsyncOpenAI(base_url=gateway.session(session), api_key="none", max_retries=0) as client:
+            chat = OpenAIResponsesModel("transformers", client)
+            return (await Runner.run(Agent("weather", model=chat, output_type=Weather), QUESTION)).final_output
+
+    return asyncio.run(ask())
+
+
+def pydantic_ai(gateway: Served, session: str) -> Any:
+    from pydantic_ai import Agent, NativeOutput
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    provider = OpenAIProvider(base_url=gateway.session(session), api_key="none")
+    agent = Agent(OpenAIChatModel("transformers", provider=provider), output_type=NativeOutput(Weather))
+    return asyncio.run(agent.run(QUESTION)).output
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +116,15 @@ def local(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parse", [chat_parse, chat_parse_streamed, responses_parse])
-def test_clients_get_it_from_a_model_in_this_process(parse: Callable[[Any, Any], Any], local: Served) -> None:
-    found = parse(local.openai(parse.__name__), [{"role": "user", "content": QUESTION}])
+@pytest.mark.parametrize(
+    "parse",
+    [
+        *(chat_parse, chat_parse_streamed, responses_parse),
+        *(pytest.param(one, marks=pytest.mark.nightly) for one in (agents_sdk, pydantic_ai)),
+    ],
+)
+def test_clients_get_it_from_a_model_in_this_process(parse: Callable[[Served, str], Any], local: Served) -> None:
+    found = parse(local, parse.__name__)
 
     assert isinstance(found, Weather)  # of a model that never learned anything
     (turn,) = local.episode(parse.__name__).turns
