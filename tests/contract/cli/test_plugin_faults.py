@@ -162,3 +162,12 @@ def test_what_is_imported_may_end_python(
 
     assert answer.code == code
     assert f"{culprit} tried to end Python when it was imported" in " ".join(answer.err.split())
+
+
+def test_a_setting_may_name_a_function_of_the_current_directory(agentfw: Agentfw) -> None:
+    Path("our_rules.py").write_text("def rule(moment):\n    return ['Hello.']\n")
+
+    scripted = ("--policy", "scripted", "--set", "policy.rule=our_rules:rule")
+    answer = agentfw("run", "guessing", *scripted, "--episodes", "1")
+
+    assert answer.code == 0, answer.err

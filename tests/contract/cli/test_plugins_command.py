@@ -10,7 +10,6 @@ import pytest
 from command_line import Agentfw
 
 from agentfw import __version__
-from agentfw.host.origin import digest_of_files, origin_of
 
 Install = Callable[..., None]
 WATCH = "from agentfw import hookimpl\n\n@hookimpl\ndef agentfw_episode_done(episode): pass\n"
@@ -67,7 +66,7 @@ def test_what_cannot_be_checked_is_no_fault_of_a_component(agentfw: Agentfw, ins
 
 @pytest.mark.slow
 def test_what_took_part_in_a_run_is_recorded_and_what_differs_is_told(
-    agentfw: Agentfw, install: Install, quick: tuple[str, ...]
+    agentfw: Agentfw, install: Install, quick: tuple[str, ...], later: Callable[[], None]
 ) -> None:
     install("agentfw-watch", "[agentfw]\nwatch = agentfw_watch\n", WATCH)
     install("agentfw-idle", "[agentfw]\nidle = agentfw_idle\n", DICE)
@@ -75,8 +74,7 @@ def test_what_took_part_in_a_run_is_recorded_and_what_differs_is_told(
     runs = []
     for code, words in ((WATCH, ()), (f"{WATCH}\nCHANGED = True\n", ()), (WATCH, ("--no-plugin", "watch"))):
         Path("site", "agentfw_watch.py").write_text(code)
-        origin_of.cache_clear()
-        digest_of_files.cache_clear()
+        later()
         runs.append(agentfw(*quick, *words, "--json").json["run"])
     about = json.loads(Path("runs", runs[0], "run.json").read_text())
     changed, without = agentfw("compare", *runs[:2]), agentfw("compare", runs[0], runs[2])

@@ -14,6 +14,7 @@ import numpy as np
 from agentfw_memory.graph.arrays import Bools, Integers, grown
 from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.index.embedders import Embedder, weight
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 from agentfw_memory.graph.metadata_filter import fits
@@ -39,8 +40,8 @@ class EmbeddedRecall:
     cache: GraphCache
     membership: Membership | None
 
-    def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
-        self._rows, self._settings, self._dimensions = rows, settings, dimensions
+    def __init__(self, rows: GraphRows, settings: GraphSettings, embedder: Embedder) -> None:
+        self._rows, self._settings, self._embedder = rows, settings, embedder
         self._searchable = rows.store.search is not None
         self._reset()
 
@@ -126,7 +127,7 @@ class EmbeddedRecall:
     # Helpers
 
     def _reset(self) -> None:
-        self.cache = GraphCache(self._rows, self._settings, self._dimensions)
+        self.cache = GraphCache(self._rows, self._settings, self._embedder.dimensions)
         self.membership = None
         self._words = None if self._settings.query_similarity == "vectors" else WordIndex()
         self._metadata = _Metadata(self._rows)
@@ -153,7 +154,7 @@ class EmbeddedRecall:
             return Similarity(vector, nearest, question)
         cosines = np.concatenate([products(some, vector) for some in cache.background(asked.reader)])
         count = question.count if fitting is None else len(fitting)
-        return Similarity(vector, nearest, question, cosines, count, self._settings.vector_weight)
+        return Similarity(vector, nearest, question, cosines, count, weight(self._embedder.name))
 
     def _update(self, touched: list[int]) -> None:
         """Update what depends on skills that are new, changed or gone."""

@@ -19,6 +19,7 @@ import numpy as np
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.communities import Membership, shares
 from agentfw_memory.graph.graph_settings import GraphSettings
+from agentfw_memory.graph.index.embedders import Embedder, weight
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.index.word_index import DatabaseQuestion
 from agentfw_memory.graph.metadata_filter import fits
@@ -58,9 +59,9 @@ class DatabaseRecall:
 
     membership: Membership | None = None
 
-    def __init__(self, rows: GraphRows, settings: GraphSettings, dimensions: int) -> None:
+    def __init__(self, rows: GraphRows, settings: GraphSettings, embedder: Embedder) -> None:
         assert rows.store.search is not None
-        self._rows, self._settings, self._dimensions = rows, settings, dimensions
+        self._rows, self._settings, self._embedder = rows, settings, embedder
         self._search = rows.store.search
         self.cache = self._small_cache()
         self._prepared: Prepared | None = None
@@ -143,7 +144,7 @@ class DatabaseRecall:
         """Compute what needs the whole graph, create the indexes, and save it all for every process."""
         settings = self._settings
         logger.info("indexes are created")
-        self._search.build(self._dimensions)
+        self._search.build(self._embedder.dimensions)
         membership = Membership(self._rows, settings) if settings.community_weight else None
         if membership is not None:
             logger.info("communities are computed")
@@ -198,14 +199,14 @@ class DatabaseRecall:
                 Trust(**saved["trust"]),
                 tuple(saved["communities"]),
                 common,
-                np.concatenate([np.zeros((0, self._dimensions), np.float32), *vectors]),
+                np.concatenate([np.zeros((0, self._embedder.dimensions), np.float32), *vectors]),
             )
         return self._prepared
 
     # Helpers
 
     def _small_cache(self) -> GraphCache:
-        return GraphCache(self._rows, self._settings, self._dimensions)
+        return GraphCache(self._rows, self._settings, self._embedder.dimensions)
 
     def _filled(self, numbers: Iterable[int]) -> GraphCache:
         cache, wanted = self._small_cache(), sorted(numbers)
@@ -275,7 +276,7 @@ class DatabaseRecall:
         # With a filter, there are no more than were found, if these are fewer than were asked for.
         all_found = bool(asked.where) and len(found.shared[0]) < max(self._settings.candidates, asked.k)
         count = len(found.shared[0]) + len(found.own[0]) if all_found else question.count
-        return Similarity(asked.vector, nearest, question, cosines, count, self._settings.vector_weight)
+        return Similarity(asked.vector, nearest, question, cosines, count, weight(self._embedder.name))
 
 
 class _SavedCommunities:

@@ -133,12 +133,15 @@ class Similarity:
         if self.vector is not None:
             found["vectors"] = products(vectors, self.vector)
         if self.hybrid and question is not None:
+            # However much vectors count, the sum of both varies as much.
+            weight = self.vector_weight
+            spread = SPREAD * (2.0 / (1.0 + weight**2)) ** 0.5
             # Words that are in no visible skill, or in all of them, tell nothing apart.
-            found["words"] = SPREAD * (found["words"] - question.mean) / (question.deviation or 1.0)
+            found["words"] = spread * (found["words"] - question.mean) / (question.deviation or 1.0)
             count = len(self.cosines) + ASSUMED_AS_OFTEN
             mean = (float(self.cosines.sum()) + ASSUMED_AS_OFTEN * ASSUMED_MEAN) / count
             squares = float(np.square(self.cosines - mean).sum()) + ASSUMED_AS_OFTEN * SPREAD**2
-            found["vectors"] = self.vector_weight * SPREAD * (found["vectors"] - mean) / (squares / count) ** 0.5
+            found["vectors"] = weight * spread * (found["vectors"] - mean) / (squares / count) ** 0.5
         return found
 
     def lengths(self, numbers: Integers) -> Floats:

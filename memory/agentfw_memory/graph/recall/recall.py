@@ -70,7 +70,7 @@ class Recaller:
     def __init__(self, rows: GraphRows, embedder: Embedder, settings: GraphSettings) -> None:
         self._rows, self.embedder, self._settings = rows, embedder, settings
         self._maker = record_of(embedder)
-        self._by: EmbeddedRecall | DatabaseRecall = EmbeddedRecall(rows, settings, embedder.dimensions)
+        self._by: EmbeddedRecall | DatabaseRecall = EmbeddedRecall(rows, settings, embedder)
         self._has_cases = False
         self.head = rows.store.head()
         """What is known of the tenant, as of the latest call of the graph."""
@@ -110,7 +110,7 @@ class Recaller:
         self.check_embedder(now.embedder)
         for _ in range(2):  # it may outgrow this process by what it takes over
             if isinstance(self._by, EmbeddedRecall) and self._by.outgrown():
-                self._by = DatabaseRecall(self._rows, self._settings, self.embedder.dimensions)
+                self._by = DatabaseRecall(self._rows, self._settings, self.embedder)
             self._by.catch_up(now, now.counter if upto is None else upto)
 
     def recall(
