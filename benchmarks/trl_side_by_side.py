@@ -162,7 +162,7 @@ def run_agentfw(options: argparse.Namespace) -> dict[str, Any]:
         tokens=options.tokens or None,
     )
     network = Network(settings, Seeds(7))
-    network.load(Path(options.adapter))
+    network.take(network.read(Path(options.adapter)), as_start=True)
     import torch
 
     descent = Descent(network, torch.optim.AdamW(network.parameters()), settings, 1e-5)

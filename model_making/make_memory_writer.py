@@ -226,7 +226,7 @@ def measured_on(policy: Policy, half: str) -> dict[str, tuple[int, int]]:
     from memory_writer import Memory, measured, sentences
 
     memory = Memory("wordllama", SmallWriter(policy))
-    counts = measured(sentences(half), memory, show_missed=False)
+    counts = measured(sentences(half), memory)
     memory.graph.close()
     return counts
 
