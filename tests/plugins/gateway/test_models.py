@@ -12,7 +12,8 @@ import httpx
 import pytest
 from chat_server import Server, chunks, completion, refusal, serving
 
-from agentfw.errors import SettingsError, UnknownNameError, UsageError
+from agentfw import Generation, Policy, Request
+from agentfw.errors import EndpointError, SettingsError, UnknownNameError, UsageError
 from agentfw_plugins.gateway.live import Limits, opened
 
 from .conftest import CLIENT, Served, served
@@ -129,6 +130,25 @@ def test_a_stream_that_has_begun_stays_with_its_model(two: Start) -> None:
     assert told[0]["choices"][0]["delta"]["content"] == "Gre"
     assert "error" in told[-1]
     assert answer.headers["x-agentfw-model"] == "big"
+    assert not small.bodies
+
+
+class BreaksOff(Policy):
+    """Says a word, and is away."""
+
+    async def stream(self, request: Request, tell: Callable[[str], object]) -> Generation:
+        tell("Gre")
+        raise EndpointError("the server is gone", fix="start it again")
+
+
+def test_a_model_in_this_process_that_has_begun_is_not_gone_on_for_by_another(two: Start) -> None:
+    gateway, _, small = two(fallbacks=("agentfw=small",))
+    gateway.live.assembly.policy.inside = BreaksOff()
+
+    answer = post(gateway, {**ASK, "model": "agentfw", "stream": True})
+
+    assert "Gre" in answer.text
+    assert "the server is gone" in answer.text
     assert not small.bodies
 
 
