@@ -126,6 +126,20 @@ def test_a_limit_that_cannot_be_kept_stops_the_run_and_is_no_pretence(command: C
     assert (code, len(server.answered)) == (0, 6)
 
 
+@pytest.mark.slow
+def test_a_run_whose_quota_ends_is_resumed_without_asking_anything_again(command: Callable[..., Answer]) -> None:
+    ended = refusal(429, "used up", type="insufficient_quota")
+    with serving(*[decision(COUNTED)] * 4, ended) as (address, first):
+        words, settings = react(address, concurrency=1)
+        assert command(*words, **settings)[0] == 1
+    with serving(decision(COUNTED)) as (address, second):
+        assert command("runs", "resume", "last", policy__base_url=address)[0] == 0
+
+    asked = [json.dumps(body, sort_keys=True) for body in (*first.bodies[:4], *second.bodies)]
+    assert len(second.bodies) == 2
+    assert len(set(asked)) == len(asked), "no answered request is asked again"
+
+
 def test_money_without_a_price_is_an_error_before_anything_is_asked(command: Callable[..., Answer]) -> None:
     with serving(older) as (address, _):
         words, settings = react(address, budget__money=1)
