@@ -147,6 +147,9 @@ async def _call(client: Client, name: str, arguments: dict[str, Any]) -> str:
 
 
 async def _get(client: Client, name: str, arguments: dict[str, Any]) -> str:
+    # Numbers become texts, as all arguments of prompts are. Of objects and lists nobody could say which text is meant.
+    if wrong := [key for key, value in arguments.items() if isinstance(value, dict | list)]:
+        raise InterventionRefused(f"{name} can't be called like this: {wrong[0]} must be a text")
     prompt = await client.get_prompt(name, {key: str(value) for key, value in arguments.items()})
     return "\n\n".join(f"{one.role}: {_shown(one.content)}" for one in prompt.messages)
 
