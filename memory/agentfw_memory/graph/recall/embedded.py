@@ -14,7 +14,7 @@ import numpy as np
 from agentfw_memory.graph.arrays import Bools, Integers, grown
 from agentfw_memory.graph.communities import Membership
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import COUNT_OF_VECTORS, Embedder
+from agentfw_memory.graph.index.embedders import Embedder, weight_of_vectors
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.index.word_index import SHARED, WordIndex
 from agentfw_memory.graph.metadata_filter import fits
@@ -154,7 +154,7 @@ class EmbeddedRecall:
             return Similarity(vector, nearest, question)
         cosines = np.concatenate([products(some, vector) for some in cache.background(asked.reader)])
         count = question.count if fitting is None else len(fitting)
-        return Similarity(vector, nearest, question, cosines, count, COUNT_OF_VECTORS.get(self._embedder.name, 1.0))
+        return Similarity(vector, nearest, question, cosines, count, weight_of_vectors(self._embedder))
 
     def _update(self, touched: list[int]) -> None:
         """Update what depends on skills that are new, changed or gone."""

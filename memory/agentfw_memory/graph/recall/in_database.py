@@ -19,7 +19,7 @@ import numpy as np
 from agentfw_memory.graph.arrays import Bools, Float32Array, Floats, Integers
 from agentfw_memory.graph.communities import Membership, shares
 from agentfw_memory.graph.graph_settings import GraphSettings
-from agentfw_memory.graph.index.embedders import COUNT_OF_VECTORS, Embedder
+from agentfw_memory.graph.index.embedders import Embedder, weight_of_vectors
 from agentfw_memory.graph.index.vector_index import products
 from agentfw_memory.graph.index.word_index import DatabaseQuestion
 from agentfw_memory.graph.metadata_filter import fits
@@ -276,9 +276,7 @@ class DatabaseRecall:
         # With a filter, there are no more than were found, if these are fewer than were asked for.
         all_found = bool(asked.where) and len(found.shared[0]) < max(self._settings.candidates, asked.k)
         count = len(found.shared[0]) + len(found.own[0]) if all_found else question.count
-        return Similarity(
-            asked.vector, nearest, question, cosines, count, COUNT_OF_VECTORS.get(self._embedder.name, 1.0)
-        )
+        return Similarity(asked.vector, nearest, question, cosines, count, weight_of_vectors(self._embedder))
 
 
 class _SavedCommunities:
