@@ -67,12 +67,13 @@ class MessageTree:
         called = dict[int, list[dict[str, Any]]]()
         again, forgotten = set[int](), set[int]()
         for event in episode.events:
-            if (event.kind, event.name) == ("memory", "changed"):
-                forgotten |= again
-            if (event.kind, event.name) == ("memory", "called"):
-                called.setdefault(event.data["turn"], []).append(event.data)
-            elif (event.kind, event.name) == ("memory", "recalled") and event.data.get("again"):
-                again.add(event.data["message"])
+            match event.kind, event.name:
+                case "memory", "changed":
+                    forgotten |= again
+                case "memory", "called":
+                    called.setdefault(event.data["turn"], []).append(event.data)
+                case "memory", "recalled" if event.data.get("again"):
+                    again.add(event.data["message"])
         for turn in episode.turns:
             path = self._recorded(episode.messages, turn.shown, again)
             for node in path:
@@ -83,10 +84,10 @@ class MessageTree:
             generation.model = turn.model
             answer = self.answered(path, message, told, generation)
             if carried_out := called.get(turn.index):
-                places = [one["messages"][1] for one in carried_out]
-                answers = {one["call"]: episode.messages[place] for one, place in zip(carried_out, places, strict=True)}
                 answer.place = carried_out[0]["messages"][0]
-                for node, place in zip(self.carried_out(path, answer, answers), places, strict=True):
+                places = {one["call"]: one["messages"][1] for one in carried_out}
+                nodes = self.carried_out(path, answer, {call: episode.messages[at] for call, at in places.items()})
+                for node, place in zip(nodes, places.values(), strict=True):
                     node.place = place
 
     def _recorded(self, messages: Sequence[Message], places: Sequence[int], again: Collection[int]) -> list[Node]:
@@ -162,24 +163,21 @@ class Recalled:
         """What each conversation was last recalled for."""
 
     @staticmethod
-    def first_of_user(messages: Sequence[Message]) -> int | None:
-        """The index of the message that the memories are asked about."""
-        return next((i for i, message in enumerate(messages) if message.role == "user"), None)
+    def key(messages: Sequence[Message]) -> Hashable:
+        """Distinguishes a conversation by its messages up to the first of the user, as they were sent."""
+        first = _first_of_user(messages)
+        return tuple(map(_key, messages if first is None else messages[: first + 1]))
 
     def __contains__(self, messages: Sequence[Message]) -> bool:
-        return _beginning(messages) in self._texts
-
-    @staticmethod
-    def key(messages: Sequence[Message]) -> Hashable:
-        return _beginning(messages)
+        return self.key(messages) in self._texts
 
     def add(self, messages: Sequence[Message], found: Iterable[Recollection], subject: str) -> None:
-        self._texts[_beginning(messages)] = "\n".join(TurnBuilder.told(found))
-        self.subjects[_beginning(messages)] = subject
+        key = self.key(messages)
+        self._texts[key], self.subjects[key] = "\n".join(TurnBuilder.told(found)), subject
 
     def text(self, messages: Sequence[Message]) -> str:
         """What was recalled for a conversation. Empty if nothing was."""
-        return self._texts.get(_beginning(messages), "")
+        return self._texts.get(self.key(messages), "")
 
     def shown_in(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The conversation with what was recalled for it in its system message."""
@@ -207,15 +205,13 @@ class Recalled:
                 found.setdefault(event.data["message"], []).append(Recollection(event.data["text"]))
         for turn in episode.turns:
             shown = [episode.messages[place] for place in turn.shown]
-            if (first := self.first_of_user(shown)) is None:
-                continue
-            if turn.shown[0] not in found:
-                if turn.shown[first] in said:  # the memories were asked, and had nothing
-                    self._texts[_beginning(shown)] = ""
-                continue
-            recalled = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
-            system = replace(shown[0], content=shown[0].content.removesuffix(recalled).removesuffix("\n\n"))
-            self._texts[_beginning([*([system] if system.content else []), *shown[1:]])] = recalled
+            first = _first_of_user(shown)
+            if first is not None and turn.shown[0] in found:
+                recalled = "\n".join(TurnBuilder.told(found[turn.shown[0]]))
+                system = replace(shown[0], content=shown[0].content.removesuffix(recalled).removesuffix("\n\n"))
+                self._texts[self.key([system, *shown[1:]] if system.content else shown[1:])] = recalled
+            elif first is not None and turn.shown[first] in said:  # the memories were asked, and had nothing
+                self._texts[self.key(shown)] = ""
 
 
 def recalled_behind(node: Node) -> Node | None:
@@ -236,17 +232,13 @@ def recalled_again(path: Sequence[Node]) -> Sequence[tuple[int, str]]:
 
 def shown_messages(path: Sequence[Node]) -> Sequence[Message]:
     """The messages as a policy is shown them: chat templates take a system message at the beginning alone."""
-    again = dict[int, list[str]]()
-    for number, text in recalled_again(path):
-        again.setdefault(number, []).append(text)
-    found, users = list[Message](), 0
+    found = list[Message]()
     for node in path:
-        if node.is_hidden and node.message.role == "system":
-            continue
-        message = node.message
-        if message.role == "user":
-            message, users = replace(message, content="\n\n".join([message.content, *again.get(users, ())])), users + 1
-        found.append(message)
+        if node.is_hidden and node.message.role == "system":  # it is told at the end of the user's message before it
+            place = max(i for i, message in enumerate(found) if message.role == "user")
+            found[place] = replace(found[place], content=f"{found[place].content}\n\n{node.message.content}")
+        else:
+            found.append(node.message)
     return found
 
 
@@ -255,10 +247,8 @@ def after_answer(path: Sequence[Node]) -> int:
     return max((i for i, node in enumerate(path, start=1) if node.message.role == "assistant"), default=0)
 
 
-def _beginning(messages: Sequence[Message]) -> Hashable:
-    """Distinguishes a conversation by its messages up to the first of the user, as they were sent."""
-    first = Recalled.first_of_user(messages)
-    return tuple(map(_key, messages if first is None else messages[: first + 1]))
+def _first_of_user(messages: Sequence[Message]) -> int | None:
+    return next((i for i, message in enumerate(messages) if message.role == "user"), None)
 
 
 def _below(node: Node, message: Message) -> Node:

@@ -159,7 +159,7 @@ class _Reader:
         found, last, quoting = list[_Found](), 0, _Quoting(self._text)
         for place in places:
             # What is before the end of the last call is part of its arguments.
-            if place < last or not self._follows(place, last if found else -1) or quoting.at(place):
+            if place < last or not self._follows(place, last if found else 0) or quoting.at(place):
                 continue
             one = self._one(place, formats)
             if one is None:
@@ -176,10 +176,9 @@ class _Reader:
 
     def _follows(self, place: int, last: int) -> bool:
         """Whether a call can begin here: on a new line, or after a sentence or another call."""
-        line = max(self._text.rfind("\n", 0, place) + 1, place - 200, last if last >= 0 else 0)
-        before = self._text[line:place]
         if self._follows_anything:
             return True
+        before = self._text[max(self._text.rfind("\n", 0, place) + 1, place - 200, last) : place]
         if not before.strip():
             return len(before.expandtabs()) < 4  # from 4 on it is code
         return before.rstrip().endswith((".", "!", "?", "</think>"))
@@ -190,10 +189,8 @@ class _Reader:
             return self._block(place) if "tags" in formats else None
         if first in ("{", "["):
             return self._json(place) if "json" in formats else None
-        if first == "<" and "elements" in formats:
-            element = self._element.match(self._text, place)
-            return self._read(element) if element else None
-        return None
+        element = self._element.match(self._text, place) if "elements" in formats else None
+        return self._read(element) if element else None
 
     def _block(self, place: int) -> _Found:
         """A block in tags. One without an end goes to the end of the text: it ran out of tokens after the call."""
@@ -271,7 +268,6 @@ class _Quoting:
 
 
 def _take(value: object, names: Collection[str], parsed: Parsed) -> None:
-    """Read one JSON value as a call, or record a failure."""
     if not isinstance(value, dict):
         parsed.failures.append(f"a call must be an object with a name and arguments, not {type(value).__name__}")
         return
@@ -297,7 +293,6 @@ def _take(value: object, names: Collection[str], parsed: Parsed) -> None:
 
 
 def _is_call(value: object) -> bool:
-    """Whether a value looks like a call, valid or not."""
     if isinstance(value, list):
         return bool(value) and all(_is_call(one) for one in value[:_MOST])
     return isinstance(value, dict) and any(key in value for key in ("name", "function", "tool_calls"))
@@ -310,17 +305,16 @@ def _unwrapped(value: object) -> object:
 
 
 def _loads(text: str) -> Any:
-    """The text as a JSON value, or None."""
     try:
         return _plain(json.loads(text))
     except (ValueError, RecursionError):
         return None
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def _plain(value: Any) -> Any:
     """A decoded value without lone surrogates, or None if it is not plain JSON or nested too deep."""
     try:
-        return _plainly(value, depth)
+        return _plainly(value, 0)
     except ValueError:
         return None
 
@@ -356,17 +350,6 @@ class StreamedText:
     def take(self, piece: str) -> str:
         """Take the next piece of the policy's text. Returns what can be told now."""
         self._text += piece
-        safe = self._text[: self._sure()]
-        new = safe[len(self.told) :]
-        self.told += new
-        return new
-
-    def rest(self, text: str) -> str:
-        """The part of the reply's text that hasn't been passed on."""
-        return text[len(self.told) :] if text.startswith(self.told) else ""
-
-    def _sure(self) -> int:
-        """Up to where the text stays as it is."""
         text, begin = self._text, len(self.told)
         end = len(text)
         for word in self._stop:
@@ -379,8 +362,14 @@ class StreamedText:
         if self._openings:
             end = min(end, self._call(begin))
             if not text[:end].strip():
-                return 0  # blank text before a call is nothing
-        return max(end, begin)
+                return ""  # blank text before a call is nothing
+        new = text[begin:end]
+        self.told += new
+        return new
+
+    def rest(self, text: str) -> str:
+        """The part of the reply's text that hasn't been passed on."""
+        return text[len(self.told) :] if text.startswith(self.told) else ""
 
     def _call(self, begin: int) -> int:
         """Where something begins that is a call, or may become one."""

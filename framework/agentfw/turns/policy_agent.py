@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, dropwhile
 
 from ..agent import Agent, Decision
 from ..episode import Call, Message, Observation, Task
@@ -78,16 +78,19 @@ class PolicyAgent(Agent):
 
     async def _act(self, moment: Moment) -> Decision:
         self._was_broken_off = moment.interrupted is not None
-        recalled = await self._recall(moment)
+        recalled = list[Recollection]()
+        if self.builder.memories:
+            for about in (observation.data.get("scenarios") for observation in moment.observations):
+                if isinstance(about, (list, tuple)):
+                    self._scenarios = tuple(map(str, about))
+            text = "\n".join(map(str, moment.observations))
+            recalled = await self.builder.recall(text, moment.now, moment.round, self._scenarios)
         self._listen(moment, recalled)
         # The conversation so far, or its last `window` rounds with all their turns.
         first = 0 if self.window is None else self._begun[-self.window :][0]
-        messages = list(chain.from_iterable(self._past[first:]))
-        if first:
-            # A chat model can't read an answer without its call.
-            while messages[0].role == "tool":
-                messages.pop(0)
-        shown = [self._system, *messages]
+        messages = chain.from_iterable(self._past[first:])
+        # A chat model can't read an answer without its call.
+        shown = [self._system, *dropwhile(lambda message: message.role == "tool", messages)]
         generation = await self.policy.generate(
             Request(shown, self._actions, self.sampling, moment, self.brief, self.task, self._before(shown, moment))
         )
@@ -108,16 +111,6 @@ class PolicyAgent(Agent):
         generation = moment.interrupted or generation
         return generation if goes_on and shown[len(earlier)].content == generation.text else None
 
-    async def _recall(self, moment: Moment) -> list[Recollection]:
-        if not self.builder.memories:
-            return []
-        text = "\n".join(str(observation) for observation in moment.observations)
-        for observation in moment.observations:
-            about = observation.data.get("scenarios")
-            if isinstance(about, (list, tuple)):
-                self._scenarios = tuple(map(str, about))
-        return await self.builder.recall(text, moment.now, moment.round, self._scenarios)
-
     def _listen(self, moment: Moment, recalled: Sequence[Recollection]) -> None:
         """Add new observations to the conversation."""
         if moment.interrupted is not None and self._past:
@@ -130,8 +123,7 @@ class PolicyAgent(Agent):
         rest: list[Observation] = []
         for observation in moment.observations:
             name = str(observation.data.get("call", ""))
-            if name in self._open:
-                del self._open[name]
+            if self._open.pop(name, None) is not None:
                 entry.append(Message("tool", str(observation), answers=name))
             else:
                 rest.append(observation)
@@ -140,7 +132,7 @@ class PolicyAgent(Agent):
         self._open.clear()
         lines = [f"[{moment.now:g}]" + (f" round {moment.round} of {moment.rounds}" if moment.rounds else "")]
         lines += self.builder.told(recalled)
-        lines += [str(observation) for observation in rest]
+        lines += map(str, rest)
         lines += [f"({work.name}: {work.spent:g} of {work.duration:g} done)" for work in moment.in_flight]
         if len(lines) > 1 or not entry:  # after a tool's answer, the time alone says nothing
             entry.append(Message("user", "\n".join(lines)))

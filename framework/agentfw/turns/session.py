@@ -92,8 +92,6 @@ class Unfinished:
 
 @dataclass(slots=True)
 class _Options:
-    """What a request asks for besides its messages."""
-
     goal: str
     actions: Sequence[Action]
     sampling: Sampling
@@ -139,7 +137,9 @@ class Session:
         self.sampling, self.sampling_wins = sampling or Sampling(), sampling_wins
         self.max_turns, self.write, self._sole_user = max_turns, write, sole_user
         self.before_call, self._recorded = before_call, record
-        self._recorder = TurnRecorder(Episode(task=task, environment=environment), watch)
+        self.episode = Episode(task=task, environment=environment)
+        """The record so far."""
+        self._recorder = TurnRecorder(self.episode, watch)
         self.failure: AgentfwError | None = None
         """The error of the last answer, if it failed."""
         self.used = self._began = time.monotonic()
@@ -154,11 +154,6 @@ class Session:
         """Indexes of the messages that the memories may hear as what the user says."""
         self._taken = (0, 0, 0, 0)
         self._given, self._goes_on, self._joining = self.builder.tools, False, asyncio.Lock()
-
-    @property
-    def episode(self) -> Episode:
-        """The record so far."""
-        return self._recorder.episode
 
     @property
     def name(self) -> str:
@@ -239,9 +234,10 @@ class Session:
     async def call(self, call: Call, user: str, decided: tuple[bool, str] | None = None) -> Message:
         """Call one of the session's own tools, unless it is decided what it answers. Returns the message with it."""
         tool = self.tools(user).get(call.name)
-        refusal = False, f"there is no tool {call.name}"
-        decided = decided or (None if tool is None else await self._decided(call))
-        succeeded, text = decided or (refusal if tool is None else await tool.answer(call.arguments))
+        if tool is None:
+            succeeded, text = decided or (False, f"there is no tool {call.name}")
+        else:
+            succeeded, text = decided or await self._decided(call) or await tool.answer(call.arguments)
         if not succeeded:
             self.note("refused", call.name, {"id": call.id, "text": text})
         return Message("tool", text, answers=call.id)
@@ -252,30 +248,17 @@ class Session:
     async def _answer(
         self, messages: Sequence[Message], user: str, said: _Texts | None, options: _Options, carries_out: bool
     ) -> Reply:
-        # Let the memories know of the episode, with the first request that they take part in.
-        if self._remembers(user):
-            async with self._joining:
-                if self.builder.task is None:
-                    await self.builder.join(self.episode.task, goes_on=self._goes_on)
         said = [(one.content,) for one in messages] if said is None else said
         said = [texts for one, texts in zip(messages, said, strict=True) if one.role == "user"]
-        recalled = await self._recall(messages, user, said)
         remembers = self._remembers(user)
-        path = self._tree.path(self._recalled.shown_in(messages) if remembers else messages)
-        again = await self._recall_again(messages, path, said) if remembers and not recalled else ()
+        path = await self._remembering(messages, said) if remembers else self._tree.path(messages)
         self._show(path)
-        for one in recalled:
-            self.note("memory", "recalled", {**one.to_record(), "message": path[0].place})
-        for one in again:
-            self.note("memory", "recalled", {**one.to_record(), "message": path[-1].place, "again": True})
-        if remembers:
-            self._note_said(path, said)
         own, given, told = self.tools(user) if options.schema is None else {}, options.actions, ""
         if options.forwarded is not None:
-            own, recalled_text = {}, self._recalled.text(messages)
+            own = {}
             options.forwarded = replace(
                 options.forwarded,
-                recalled=recalled_text,
+                recalled=self._recalled.text(messages),
                 recalled_again=recalled_again(path) if remembers else (),
                 sampling=self.sampling,
                 run_wins=self.sampling_wins,
@@ -293,10 +276,8 @@ class Session:
             if not calls:
                 break
             # Carry out calls of the session's own tools, and those that are decided, out of the asker's sight.
-            answers = [await self.call(call, user, decided.get(call.id)) for call in calls]
-            nodes = self._tree.carried_out(
-                path, answer, {call.id: one for call, one in zip(calls, answers, strict=True)}
-            )
+            came_to = {call.id: await self.call(call, user, decided.get(call.id)) for call in calls}
+            nodes = self._tree.carried_out(path, answer, came_to)
             self._show([answer, *nodes])
             for call, node in zip(calls, nodes, strict=True):
                 about = {"turn": reply.turn.index, "call": call.id, "name": call.name}
@@ -310,7 +291,6 @@ class Session:
         return replace(reply, text=told + reply.text) if told else reply
 
     async def _turn(self, path: Sequence[Node], options: _Options) -> tuple[Reply, Node]:
-        """Let the policy answer once."""
         last, new, started = path[-1], after_answer(path), self.now
         self._show(path)
         self._recorder.offer(options.actions)
@@ -320,11 +300,7 @@ class Session:
             shown_messages(path),
             options.actions,
             sampling_for(
-                options.sampling,
-                self.sampling,
-                run_wins=self.sampling_wins,
-                task=self.episode.task,
-                asked=last.asked,
+                options.sampling, self.sampling, run_wins=self.sampling_wins, task=self.episode.task, asked=last.asked
             ),
             Moment(started, tuple(one for node in path[new:] for one in _observed(node.message, started))),
             Brief(options.goal, tuple(options.actions), demonstration=options.demonstration),
@@ -351,12 +327,7 @@ class Session:
         return reply, answer
 
     async def _generated(
-        self,
-        request: Request,
-        shown: tuple[int, ...],
-        started: Time,
-        options: _Options,
-        pieces: StreamedText,
+        self, request: Request, shown: tuple[int, ...], started: Time, options: _Options, pieces: StreamedText
     ) -> tuple[Passed, Unfinished]:
         """Ask the policy. What was told of an answer that doesn't come to its end stays in the record."""
         if self.write is not None:
@@ -431,17 +402,27 @@ class Session:
     # -- memories ------------------------------------------------------------------------------------------------------
 
     def _remembers(self, user: str) -> bool:
-        """Whether memories take part for this user."""
         return bool(self.builder.memories and user and user == self.episode.task.user)
 
-    async def _recall(self, messages: Sequence[Message], user: str, said: _Texts) -> Sequence[Recollection]:
-        """What the memories recall for a conversation that is new."""
-        texts = next(filter(None, said), ())
-        if not texts or not self._remembers(user) or messages in self._recalled:
-            return ()
-        found = await self.builder.recall("\n\n".join(texts), self.now)
-        self._recalled.add(messages, found, "\n\n".join(texts))
-        return found
+    async def _remembering(self, messages: Sequence[Message], said: _Texts) -> list[Node]:
+        """The path of a conversation in which memories take part. What they recall and may hear is recorded."""
+        # With the first request that they take part in, they learn of the episode.
+        async with self._joining:
+            if self.builder.task is None:
+                await self.builder.join(self.episode.task, goes_on=self._goes_on)
+        recalled, texts = list[Recollection](), next(filter(None, said), ())
+        if texts and messages not in self._recalled:
+            recalled = await self.builder.recall("\n\n".join(texts), self.now)
+            self._recalled.add(messages, recalled, "\n\n".join(texts))
+        path = self._tree.path(self._recalled.shown_in(messages))
+        again = () if recalled else await self._recall_again(messages, path, said)
+        self._show(path)
+        for one in recalled:
+            self.note("memory", "recalled", {**one.to_record(), "message": path[0].place})
+        for one in again:
+            self.note("memory", "recalled", {**one.to_record(), "message": path[-1].place, "again": True})
+        self._note_said(path, said)
+        return path
 
     async def _recall_again(
         self, messages: Sequence[Message], path: list[Node], said: _Texts
@@ -484,10 +465,7 @@ class Session:
         return False
 
     def _note_said(self, path: Sequence[Node], said: _Texts) -> None:
-        """Note what the user says with this request. What is older in the conversation was said before.
-
-        `said` has the texts of each message of the user.
-        """
+        """Note what the user says with this request. What is older in the conversation was said before."""
         new = after_answer(path)
         before = path[new - 1].place if new else None
         asked = [node for node in path if node.message.role == "user"]
@@ -524,8 +502,10 @@ class Session:
             raise UsageError(
                 f"there is no turn {turn}", fix=f"this session has {len(self.episode.turns)} turns, from 0"
             )
-        data = {"value": value, "turn": turn, "correction": correction, "text": words or correction, "at": time.time()}
-        data |= {**({"metric": metric} if metric else {}), **({"by": "user"} if data["text"] else {})}
+        text = words or correction
+        data = {"value": value, "turn": turn, "correction": correction, "text": text, "at": time.time()}
+        data |= {"metric": metric} if metric else {}
+        data |= {"by": "user"} if text else {}
         self.note("observation", "feedback", data)
         self.used = time.monotonic()
 
@@ -559,7 +539,8 @@ class Session:
 
     def restore(self, episode: Episode) -> None:
         """Go on with an episode of an earlier process."""
-        self._recorder.episode, self._goes_on = episode, True
+        self.episode = self._recorder.episode = episode
+        self._goes_on = True
         self._began = time.monotonic() - max([0.0, *(event.time for event in episode.events)])
         said = (event for event in episode.events if (event.kind, event.name) == ("memory", "said"))
         self._said.update(event.data["message"] for event in said)
@@ -586,7 +567,6 @@ class SessionEnvironment(Environment):
 
 
 def _observed(message: Message, now: float) -> Iterator[Observation]:
-    """What a message of the user or of a tool says, as an observation."""
     if message.role == "user":
         yield Observation(now, "message", {"by": "user", "said": message.content}, message.content)
     elif message.role == "tool":

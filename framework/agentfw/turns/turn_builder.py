@@ -3,12 +3,6 @@
 A turn is made in three steps, and each of them is here: what the policy is asked with, how its answer is read, and how
 the answer gets into the record. So a memory acts alike wherever a policy answers, a call is a call only where the model
 made it as one, and the exact tokens are kept.
-
-    builder = TurnBuilder(tools, memories)
-    builder.begin(task)
-    found = await builder.recall("Which tea?")
-    answer = builder.read(generation, sampling, names, "call_0_")
-    turn = TurnRecorder(episode).add(generation, answer, shown, started, ended)
 """
 
 from __future__ import annotations
@@ -24,21 +18,12 @@ from ..request import Action, Generation, Sampling
 from ..seeds import Seeds
 from ..timeline import Time
 from ..tool import Tool
-from .parsing import Parsed, parse_calls
+from .parsing import parse_calls
 
 BeforeCall = Callable[[Task, Call, Callable[[str, str, dict[str, Any]], object]], Awaitable[tuple[bool, str] | None]]
 """Is asked before each tool call, and given what notes an event. It answers as the tool would, or None: call it."""
 
-__all__ = [
-    "Answer",
-    "BeforeCall",
-    "TurnBuilder",
-    "TurnRecorder",
-    "extended",
-    "lengths",
-    "news_since",
-    "sampling_for",
-]
+__all__ = ["Answer", "BeforeCall", "TurnBuilder", "TurnRecorder", "extended", "lengths", "news_since", "sampling_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +65,10 @@ class TurnBuilder:
         self._take(task, [tool for memory in self.memories for tool in await memory.offered(task)])
 
     def _take(self, task: Task, tools: Sequence[Tool]) -> None:
-        tools = [*self._given, *tools]
-        names = [tool.action.name for tool in tools]
+        names = [tool.action.name for tool in (*self._given, *tools)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UsageError(f"two tools are called {', '.join(twice)}", fix="leave one of them out")
-        self.task, self.tools = task, dict(zip(names, tools, strict=True))
+        self.task, self.tools = task, dict(zip(names, (*self._given, *tools), strict=True))
 
     async def recall(
         self, text: str, now: Time = 0, round: int = 0, scenarios: tuple[str, ...] = ()
@@ -121,24 +105,22 @@ class TurnBuilder:
             generation.temperature = sampling.temperature
         if generation.top_p is None:
             generation.top_p = sampling.top_p
-        parsed = Parsed(rest=generation.text)
+        calls, failures, rest = list[Call](), list[str](), generation.text
         if names and not plain:
             parsed = parse_calls(generation.text, names, generation.in_text)
-        calls, failures, rest = parsed.calls, parsed.failures, parsed.rest
+            calls, failures, rest = parsed.calls, parsed.failures, parsed.rest
         if plain or generation.calls or generation.failures:
             spelled = [call.name for call in calls] == [call.name for call in generation.calls]
             calls, failures = list(generation.calls), [] if plain else list(generation.failures)
             rest = rest if spelled else generation.text
-        if generation.said is not None:
-            rest = generation.said
-        known = [call.id for call in generation.calls]
-        if not known or not all(known) or len(set(known)) < len(known):
+        rest = rest if generation.said is None else generation.said
+        known = {call.id for call in generation.calls} - {""}
+        if not known or len(known) < len(generation.calls):
             calls = [replace(call, id=f"{ids}{number}") for number, call in enumerate(calls)]
         outside = rest if rest.strip() else ""  # line breaks between calls are nothing
         text = outside if calls or failures else rest
-        cuts = [place for word in stop if word and (place := text.find(word)) >= 0]
-        said = None if rest == generation.text else outside
-        return Answer(tuple(calls), tuple(failures), text[: min(cuts)] if cuts else text, said)
+        text = text[: min((place for word in stop if word and (place := text.find(word)) >= 0), default=None)]
+        return Answer(tuple(calls), tuple(failures), text, None if rest == generation.text else outside)
 
 
 class TurnRecorder:
@@ -245,10 +227,9 @@ def sampling_for(wished: Sampling, run: Sampling, *, run_wins: bool, task: Task,
     """
     first, second = (run, wished) if run_wins else (wished, run)
     limits = [limit for limit in (wished.max_tokens, run.max_tokens) if limit is not None]
-    seed = wished.seed
-    if seed is None or run_wins:
-        root = task.seed if run.seed is None else run.seed
-        seed = Seeds(root).integer("again", asked) if asked else run.seed
+    seed = run.seed if wished.seed is None or run_wins else wished.seed
+    if asked and (wished.seed is None or run_wins):
+        seed = Seeds(task.seed if run.seed is None else run.seed).integer("again", asked)
     return Sampling(
         temperature=second.temperature if first.temperature is None else first.temperature,
         top_p=second.top_p if first.top_p is None else first.top_p,
@@ -259,26 +240,22 @@ def sampling_for(wished: Sampling, run: Sampling, *, run_wins: bool, task: Task,
 
 def first_part(episode: Episode, until: tuple[int, int, int, int]) -> Episode:
     """An episode in progress as it was when it had these lengths."""
-    events, messages, turns, actions = until
-    return replace(
-        episode,
-        events=episode.events[:events],
-        messages=episode.messages[:messages],
-        turns=episode.turns[:turns],
-        actions={seat: offered[:actions] for seat, offered in episode.actions.items()},
-        finish="",
-    )
+    return replace(_cut(episode, [slice(length) for length in until]), finish="")
 
 
 def news_since(episode: Episode, before: tuple[int, int, int, int]) -> Episode:
     """What was added to an episode since it had these lengths."""
-    events, messages, turns, actions = before
+    return _cut(episode, [slice(length, None) for length in before])
+
+
+def _cut(episode: Episode, parts: Sequence[slice]) -> Episode:
+    events, messages, turns, actions = parts
     return replace(
         episode,
-        events=episode.events[events:],
-        messages=episode.messages[messages:],
-        turns=episode.turns[turns:],
-        actions={seat: offered[actions:] for seat, offered in episode.actions.items()},
+        events=episode.events[events],
+        messages=episode.messages[messages],
+        turns=episode.turns[turns],
+        actions={seat: offered[actions] for seat, offered in episode.actions.items()},
     )
 
 
@@ -290,7 +267,7 @@ def extended(episode: Episode, news: Episode) -> Episode:
         messages=[*episode.messages, *news.messages],
         turns=[*episode.turns, *news.turns],
         actions={
-            seat: [*episode.actions.get(seat, ()), *news.actions.get(seat, ())]
+            seat: episode.actions.get(seat, []) + news.actions.get(seat, [])
             for seat in (*episode.actions, *news.actions)
         },
     )
