@@ -23,13 +23,7 @@ from agentfw_rewardmodels.judging import json_values, without_thought
 from agentfw_rewardmodels.preference.encoders import open_encoder
 from agentfw_rewardmodels.preference.model import PreferenceModel
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.results import (
-    Evaluation,
-    Explanation,
-    NearItem,
-    OwnItem,
-    PreferenceScore,
-)
+from agentfw_rewardmodels.preference.results import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore
 from agentfw_rewardmodels.preference.scoring import Scores
 from agentfw_rewardmodels.preference.training import Progress
 

@@ -1,21 +1,15 @@
 """What judges share: how others' words are shown to a model, how its answer is read, and where judgements are kept.
 
 A bad answer is data, not an exception: the judge is told what was wrong and asked again, and after that its question
-counts as failed. Exceptions of `ask` pass through, because an unreachable server isn't a bad answer, and the caller can
-repeat the question. Only `JudgeRefused` counts as a failure: this question can't be answered, however often it is
-asked.
-
-What others wrote is shown so that none of it can be taken for the question itself. JSON is read out of whatever the
-model wrote: after a thought, in a fence, with small mistakes. The last value of a text comes first, because what a
-model says last is what it has come to.
+counts as failed. Exceptions of `ask` pass through, because an unreachable server isn't a bad answer. Of the JSON in an
+answer the last value comes first, because what a model says last is what it has come to.
 
     >>> list(json_values('Here you are: {"opportunities": [],}'))
     [({'opportunities': []}, True)]
     >>> Usage(prompt=100, sampled=5) + Usage(prompt=20, cached=15, sampled=7)
     Usage(prompt=120, cached=None, sampled=12, cost=0.0)
 
-Judgements are stored on disk, so that the same question to the same judge is asked only once. Only scores and reasons
-are stored, under a digest of the question. A damaged entry counts as missing.
+Judgements are stored on disk, under a digest of the question, so that a question is asked only once.
 
     >>> with JudgementCache(":memory:") as cache:
     ...     cache.put("3f2a", "tea-judge", [Mark(0.5, "lukewarm")])
@@ -33,7 +27,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -54,6 +48,7 @@ _REPAIRS = 8
 """Places at which repairing is tried."""
 _THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.S)
 _TYPOGRAPHY = str.maketrans("“”„‟″", '"' * 5)
+_OPENING = re.compile(r"[{[]")
 _COMMA = re.compile(r",(?=\s*[\]}])")
 _decode = json.JSONDecoder().raw_decode
 
@@ -74,21 +69,21 @@ def json_values(text: str) -> Iterator[tuple[object, bool]]:
 def _values(text: str) -> Iterator[tuple[object, bool]]:
     position, repairs, repaired = 0, 0, False
     for _ in range(_ATTEMPTS):
-        starts = [place for place in (text.find("{", position), text.find("[", position)) if place >= 0]
-        if not starts:
+        if not (opening := _OPENING.search(text, position)):
             return
+        start = opening.start()
         try:
-            value, position = _decode(text, min(starts))
+            value, position = _decode(text, start)
         except RecursionError:
             return
         except ValueError:
             # Repaired before looking further in, or a part of a damaged answer would pass for the answer.
-            candidate = _repaired(text[min(starts) :]) if repairs < _REPAIRS else ""
+            candidate = _repaired(text[start:]) if repairs < _REPAIRS else ""
             repairs += 1
             try:
                 value, position = _decode(candidate)
             except (ValueError, RecursionError):
-                position = min(starts) + 1
+                position = start + 1
                 continue
             text, repaired = candidate, True
         yield value, repaired
@@ -197,17 +192,15 @@ class JudgementCache:
             self._connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
         except sqlite3.Error as error:
             raise StorageError(f"{path} can't be opened: {error}", fix="choose another file for the cache") from None
-        try:
-            self._prepare(path)
-        except sqlite3.OperationalError as error:
-            self._connection.close()
-            raise StorageError(f"{path} can't be used: {error}", fix="choose another file for the cache") from None
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            raise _refused(f"{path} is not a file of judgements: {error}") from None
-        except FileRefusedError:
-            self._connection.close()
-            raise
+        with ExitStack() as stack:
+            stack.callback(self._connection.close)
+            try:
+                self._prepare(path)
+            except sqlite3.OperationalError as error:
+                raise StorageError(f"{path} can't be used: {error}", fix="choose another file for the cache") from None
+            except sqlite3.DatabaseError as error:
+                raise _refused(f"{path} is not a file of judgements: {error}") from None
+            stack.pop_all()
 
     def get(self, question: str, count: int) -> tuple[Mark, ...] | None:
         """Return the marks of a question, if they are stored and there are `count` of them."""
@@ -270,8 +263,6 @@ NO_USAGE = Usage(0, 0, 0)
 
 @dataclass(slots=True)
 class _Loop:
-    """The state of one event loop."""
-
     slots: asyncio.Semaphore
     locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     """One lock per question in progress, so that an equal question waits for its answer."""
@@ -354,10 +345,12 @@ class Judge:
             self._answered = True
             answer = given if isinstance(given, Answer) else Answer(given)
             usage += answer.usage
-            try:
-                return read_marks(answer.text, read), "", usage
-            except Unusable as problem:
-                failure = str(problem)
+            failure = "it contains no JSON object"
+            for value, _ in json_values(answer.text):
+                try:
+                    return read(value), "", usage
+                except Unusable as problem:
+                    failure = str(problem)
             request = f"That can't be used: {failure}. Answer with the JSON object alone."
             said = {"role": "assistant", "content": answer.text[:2000]}
             messages = [*question, said, {"role": "user", "content": request}]
@@ -369,14 +362,3 @@ class Judge:
             data = part.encode("utf-8", "replace")
             digest.update(f"{len(data)}:".encode() + data)
         return digest.hexdigest()
-
-
-def read_marks(text: str, read: Read) -> tuple[Mark, ...]:
-    """The marks in an answer."""
-    problem = Unusable("it contains no JSON object")
-    for value, _ in json_values(text):
-        try:
-            return read(value)
-        except Unusable as error:
-            problem = error
-    raise problem

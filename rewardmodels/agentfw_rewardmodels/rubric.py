@@ -12,10 +12,9 @@
 `ask` is any async function from messages to a text, or to an `Answer` that also says how many tokens it took. The idea
 is RULER's (proactor, section 3.3 and appendix H.3).
 
-**The question.** The attempts are material, never instructions. Each message is one line of JSON, so no text in it can
-start another message. The tags around attempts carry a key made of their content, so no text can close them. Equal
-attempts are shown once. Their order depends on what they say and not on when they were made. So a judge that prefers
-the first one favours nobody, and the same attempts always make the same question.
+**The question.** Each message is one line of JSON, so no text in it can start another message. The tags around attempts
+carry a key made of their content, so no text can close them. Equal attempts are shown once, in an order that depends on
+what they say, so the same attempts always make the same question.
 
     >>> tea = [{"role": "user", "content": "Tea?"}, {"role": "assistant", "content": "Green, please."}]
     >>> coffee = [tea[0], {"role": "assistant", "content": "Coffee."}]
@@ -25,9 +24,8 @@ the first one favours nobody, and the same attempts always make the same questio
     >>> question.messages[1]["content"].count("Tea?")
     1
 
-**The answer.** Any unambiguous answer is accepted, whatever its shape. Others are refused, in words that the judge can
-read, and asked for again. If that doesn't help, the group counts as failed and each attempt gets `FALLBACK`. Equal
-scores teach an optimizer nothing.
+**The answer.** Any unambiguous answer is accepted. Others are refused, in words that the judge can read, and asked for
+again. If that doesn't help, each attempt gets `FALLBACK`: equal scores teach an optimizer nothing.
 
     >>> [mark.score for mark in marks_in({"scores": [{"id": 1, "score": "0.5"}, {"id": 2, "score": 1}]}, 2)]
     [0.5, 1.0]
@@ -124,7 +122,6 @@ def marks_in(value: object, count: int) -> tuple[Mark, ...]:
 
 
 def _id(value: object) -> int | None:
-    """Return an id as a number, also if it was written as text."""
     text = str(value).strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
@@ -178,11 +175,8 @@ def make_question(
         f'"score": 0.0}}]}}. Every id from 1 to {len(different)} is there exactly once, and every score is a number '
         "from 0 to 1."
     )
-    general = "\n".join(f"- {rule}" for rule in GENERAL)
-    rubric = [_HEAD, f"How to mark:\n{general}"]
-    if rules:
-        own = "\n".join(f"- {rule.strip()}" for rule in rules)
-        rubric.append(f"What counts in this task above all:\n{own}")
+    rubric = [_HEAD, "\n- ".join(["How to mark:", *GENERAL])]
+    rubric += ["\n- ".join(["What counts in this task above all:", *map(str.strip, rules)])] if rules else []
     messages = (
         {"role": "system", "content": without_surrogates("\n\n".join([*rubric, _FOOT]))},
         {"role": "user", "content": "\n\n".join(parts)},

@@ -127,7 +127,4 @@ def fit_cold_start(profiles: Float32Array, known: Float32Array) -> dict[str, Flo
         free = len(profiles) - 1 - (sizes * shares).sum()
         if free > 0 and left / free**2 < best:
             best, weight = left / free**2, along.T * shares @ directions.T
-    return {
-        "profile.weight": weight.astype(np.float32),
-        "profile.bias": (middle - weight @ centre).astype(np.float32),
-    }
+    return {"profile.weight": weight.astype(np.float32), "profile.bias": (middle - weight @ centre).astype(np.float32)}

@@ -12,10 +12,8 @@
 | `sentence-transformers:MODEL` | any model of that library, by name or folder; needs the extra `embedders` |
 | a callable | takes texts, returns one row for each |
 
-The default is `wordllama` if it is installed, otherwise `hash`.
-
-A text always gives the same row of unit length, alone or in a batch. A model saves the encoder's name and version, and
-refuses vectors of another one.
+The default is `wordllama` if it is installed, otherwise `hash`. A text always gives the same row of unit length, alone
+or in a batch. A model saves the encoder's name and version, and refuses vectors of another one.
 """
 
 from __future__ import annotations
@@ -65,7 +63,20 @@ class CheckedEncoder:
         self.name, self.version, self._rows = name, version, rows
 
     def encode(self, texts: Sequence[str]) -> Float32Array:
-        return _checked(self.name, self._rows(texts), len(texts))
+        rows, fix = self._rows(texts), "return one row of finite numbers per text, always of the same length"
+        try:
+            array = np.array(rows, np.float32)
+        except (TypeError, ValueError) as error:
+            raise BadInputError(f"{self.name} returned no rows of numbers: {error}", fix=fix) from error
+        if array.ndim != 2 or len(array) != len(texts) or not array.shape[1]:
+            raise BadInputError(f"{self.name} returned an array of shape {array.shape} for {len(texts)} texts", fix=fix)
+        if not np.isfinite(array).all():
+            raise BadInputError(f"{self.name} returned NaN or infinity", fix=fix)
+        # Scale rows to unit length. A zero row (a text without tokens) points along the first axis.
+        lengths = np.linalg.norm(array, axis=1, keepdims=True)
+        array[lengths[:, 0] == 0.0, 0] = 1.0
+        lengths[lengths == 0.0] = 1.0
+        return np.asarray(array / lengths, np.float32)
 
 
 def open_encoder(choice: EncoderChoice = "") -> Encoder:
@@ -81,7 +92,12 @@ def open_encoder(choice: EncoderChoice = "") -> Encoder:
     if kind == "wordllama" and not detail:
         return _wordllama()
     if kind == "sentence-transformers" and detail:
-        return _sentence_transformers(detail)
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise MissingExtraError(f"the encoder {kind}", "embedders", module="sentence_transformers") from None
+        loaded = SentenceTransformer(detail, device="cpu", trust_remote_code=False)
+        return CheckedEncoder(choice, lambda texts: loaded.encode(list(texts), show_progress_bar=False))
     raise BadInputError(
         f'unknown encoder "{choice}"',
         fix="use hash, hash:DIMENSIONS, wordllama, sentence-transformers:MODEL, or a callable",
@@ -143,33 +159,3 @@ def _read_wordllama(folder: Path) -> tuple[Float32Array, Any, str]:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return load_file(folder / WEIGHTS)["embedding.weight"].astype(np.float32), tokenizer, digest.hexdigest()
-
-
-def _sentence_transformers(model: str) -> Encoder:
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError:
-        raise MissingExtraError(
-            "the encoder sentence-transformers", "embedders", module="sentence_transformers"
-        ) from None
-    loaded = SentenceTransformer(model, device="cpu", trust_remote_code=False)
-    return CheckedEncoder(
-        f"sentence-transformers:{model}", lambda texts: loaded.encode(list(texts), show_progress_bar=False)
-    )
-
-
-def _checked(name: str, rows: Any, count: int) -> Float32Array:
-    fix = "return one row of finite numbers per text, always of the same length"
-    try:
-        array = np.array(rows, np.float32)
-    except (TypeError, ValueError) as error:
-        raise BadInputError(f"{name} returned no rows of numbers: {error}", fix=fix) from error
-    if array.ndim != 2 or len(array) != count or not array.shape[1]:
-        raise BadInputError(f"{name} returned an array of shape {array.shape} for {count} texts", fix=fix)
-    if not np.isfinite(array).all():
-        raise BadInputError(f"{name} returned NaN or infinity", fix=fix)
-    # Scale rows to unit length. A zero row (a text without tokens) points along the first axis.
-    lengths = np.linalg.norm(array, axis=1, keepdims=True)
-    array[lengths[:, 0] == 0.0, 0] = 1.0
-    lengths[lengths == 0.0] = 1.0
-    return np.asarray(array / lengths, np.float32)

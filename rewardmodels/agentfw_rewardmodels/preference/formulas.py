@@ -22,16 +22,14 @@ The objective (42), term by term:
 
 A term with weight 0 isn't computed. Each term is a mean over the batch, so its weight means the same at every batch
 size. In the contrastive terms each item of the batch occurs once, however many users liked it, and other items that a
-user likes aren't negatives. So one row of comparisons serves all likes of a user in the batch.
-
-Comparing all users of a batch with all its items is most of the work of a step. So these terms, and the one between
-users, are estimated from the users that the batch names as `compared`, without bias.
+user likes aren't negatives. They and the one between users are estimated, without bias, from the users that the batch
+names as `compared`: comparing all users with all items is most of the work of a step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -78,8 +76,8 @@ def gate(interest: Array, conformity: Array, weights: Weights) -> Array:
 
     A softmax over two values is a logistic function of their difference.
     """
-    difference = _gate_value(interest, weights) - _gate_value(conformity, weights)
-    return 0.5 * (1.0 + tanh(0.5 * difference))
+    asked = [tanh(linear(rows, weights, "gate")) @ weights["gate.asks"] for rows in (interest, conformity)]
+    return 0.5 * (1.0 + tanh(0.5 * (asked[0] - asked[1])))
 
 
 def fused(interest: Array, conformity: Array, share: Array) -> Array:
@@ -101,10 +99,10 @@ class UserVectors:
 
     def replaced(self, rows: Any, others: UserVectors) -> UserVectors:
         """Return a copy with these rows replaced by others."""
-        copies = [part.copy() for part in (self.interest, self.conformity, self.fused, self.share)]
-        for part, other in zip(copies, (others.interest, others.conformity, others.fused, others.share), strict=True):
-            part[rows] = other
-        return UserVectors(*copies)
+        copies = {each.name: getattr(self, each.name).copy() for each in fields(self)}
+        for name, part in copies.items():
+            part[rows] = getattr(others, name)
+        return UserVectors(**copies)
 
     def scores(self, items: Array, unit: Array, by: str) -> Array:
         """What items are ranked by for each of these users. `unit` are the items with unit length."""
@@ -132,10 +130,6 @@ def attention(views: Array, present: Array, weights: Weights) -> Array:
 def action(texts: Array, weights: Weights) -> Array:
     """(38): return the position of texts in the collaborative space, of unit length."""
     return normalised(linear(texts, weights, "action"))
-
-
-def _gate_value(rows: Array, weights: Weights) -> Array:
-    return tanh(linear(rows, weights, "gate")) @ weights["gate.asks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,28 +181,19 @@ def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: 
     loss = settings.decay * (sum(size.mean() for size in sizes) / 2)
     if settings.ranking_loss:
         loss = loss + settings.ranking_loss * ranking(merged[batch.user], liked_items, embeddings.others)
-    contrasts = [
-        (name, weight)
-        for name, weight in {"interest": settings.interest_loss, "conformity": settings.conformity_loss}.items()
-        if weight and settings.branches in ("both", name)
-    ]
-    if contrasts:
-        columns = normalised(items).T / settings.temperature
-        # Return the likes of the compared users: for each one the index in `compared` and in `items`.
-        import torch
-
-        places = torch.full_like(batch.users, -1)
-        places[batch.compared] = torch.arange(len(batch.compared), device=places.device)
-        row = places[batch.user]
-        compared = row[row >= 0], batch.item[row >= 0]
-        for name, weight in contrasts:
+    columns = normalised(items).T / settings.temperature
+    for name, weight in {"interest": settings.interest_loss, "conformity": settings.conformity_loss}.items():
+        if weight and settings.branches in ("both", name):
             rows, importance = getattr(vectors, name)[batch.compared], _importance(batch, name, settings)
-            loss = loss + weight * _contrast(rows, columns, batch, compared, importance)
+            loss = loss + weight * _contrast(rows, columns, batch, importance)
     if settings.branches == "both" and settings.orthogonality_loss:
         overlap = (vectors.interest * vectors.conformity).sum(-1)
         loss = loss + settings.orthogonality_loss * (overlap**2).mean()
-    if settings.user_loss:
-        loss = loss + settings.user_loss * _between_users(normalised(merged), batch.compared, settings.temperature)
+    if settings.user_loss:  # (35, 36): the contrastive loss between users, estimated from the compared users
+        unit = normalised(merged)
+        scores = unit[batch.compared] @ unit.T / settings.temperature
+        apart = scores.logsumexp(1) - scores.gather(1, batch.compared[:, None])[:, 0]
+        loss = loss + settings.user_loss * apart.mean()
     if batch.texts is not None and settings.action_loss:
         loss = loss + settings.action_loss * _action(batch, items, merged, weights)
     return loss
@@ -230,21 +215,19 @@ def _importance(batch: Batch, name: str, settings: PreferenceSettings) -> Any:
     return batch.popularity if name == "conformity" else 1.0 - batch.popularity
 
 
-def _contrast(users: Any, columns: Any, batch: Batch, compared: tuple[Any, Any], importance: Any) -> Any:
+def _contrast(users: Any, columns: Any, batch: Batch, importance: Any) -> Any:
     """(28, 30): return the contrastive loss of a branch, estimated from the likes of the compared users."""
+    import torch
     from torch.nn.functional import softplus
 
-    row, item = compared
+    places = torch.full_like(batch.users, -1)
+    places[batch.compared] = torch.arange(len(batch.compared), device=places.device)
+    row = places[batch.user]
+    row, item = row[row >= 0], batch.item[row >= 0]
     scores = users @ columns
     against = scores.masked_fill(batch.liked, -1e4).logsumexp(1)
     total = (importance[item] * softplus(against[row] - scores[row, item])).sum()
     return total * len(batch.users) / (len(batch.compared) * len(batch.user))
-
-
-def _between_users(users: Any, compared: Any, temperature: float) -> Any:
-    """(35, 36): return the contrastive loss between users, estimated from the compared users."""
-    scores = users[compared] @ users.T / temperature
-    return (scores.logsumexp(1) - scores.gather(1, compared[:, None])[:, 0]).mean()
 
 
 def _action(batch: Batch, items: Any, users: Any, weights: Weights) -> Any:

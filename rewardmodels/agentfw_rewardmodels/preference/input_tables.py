@@ -5,13 +5,9 @@
     ((('ana', 'museum'),), 1, 1)
 
 A table is a path (.csv, .tsv, .jsonl, .parquet), a table of pandas, polars or pyarrow, a mapping, or rows. A row is a
-mapping, or a tuple in the order of the columns. Interactions have the columns `user` and `item`, and optionally `value`
-(above 0 is a like, otherwise a dislike) and `time`. An invalid row rejects the whole table, and the error names the
-row. Duplicates and contradictions are resolved and counted: the same user and item count once, and of a like and a
-dislike the later one counts, by time or by order.
-
-The dataset has users and items by index, likes as pairs of indexes, and texts as vectors. Users and items are in the
-order in which they first occur, so the same table always gives the same dataset.
+mapping, or a tuple in the order of the columns. An invalid row rejects the whole table, and the error names the row.
+The same user and item count once, and of a like and a dislike the later one counts, by time or by order. Users and
+items are in the order in which they first occur, so the same table always gives the same dataset.
 
     >>> data = Dataset.build(read_interactions([("ana", "zoo"), ("bob", "zoo"), ("bob", "sea")]))
     >>> data.users, data.items, popularity(data.likes, 2, "linear").tolist()
@@ -50,6 +46,12 @@ class Interactions:
     dislikes: tuple[tuple[str, str], ...]
     duplicates: int
     contradictions: int
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """Counts of what isn't a like."""
+        dislikes = len(self.dislikes)
+        return {"dislikes": dislikes, "duplicates": self.duplicates, "contradictions": self.contradictions}
 
 
 def read_interactions(source: Any, what: str = "interactions") -> Interactions:
@@ -120,24 +122,19 @@ def _rows(source: Any, columns: tuple[str, ...], what: str) -> Iterator[Mapping[
     elif hasattr(source, "to_dict"):  # pandas
         source = source.to_dict("records")
     if not isinstance(source, Iterable):
-        raise BadInputError(
-            f"the {what} are of type {type(source).__name__}, not a table", fix="pass a path, a table or rows"
-        )
+        wrong = f"the {what} are of type {type(source).__name__}, not a table"
+        raise BadInputError(wrong, fix="pass a path, a table or rows")
     for place, row in enumerate(source, start=1):
+        where = f"row {place} of the {what}"
         if isinstance(row, Mapping):
             if columns[0] not in row:
                 names = ", ".join(map(str, row))
-                raise BadInputError(
-                    f'row {place} of the {what} has no "{columns[0]}"', fix=f"its columns are {names}; rename one"
-                )
+                raise BadInputError(f'{where} has no "{columns[0]}"', fix=f"its columns are {names}; rename one")
             yield row
         elif isinstance(row, (tuple, list)) and 2 <= len(row) <= len(columns):
             yield dict(zip(columns, row, strict=False))
         else:
-            wanted = ", ".join(columns)
-            raise BadInputError(
-                f"row {place} of the {what} is {row!r:.80}", fix=f"pass mappings, or tuples of {wanted}"
-            )
+            raise BadInputError(f"{where} is {row!r:.80}", fix=f"pass mappings, or tuples of {', '.join(columns)}")
 
 
 def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
@@ -166,9 +163,8 @@ def _name(row: Mapping[str, Any], column: str, what: str, place: int) -> str:
         value = int(value)  # pandas converts a column of integers with gaps to floats
     name = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not name:
-        raise BadInputError(
-            f"row {place} of the {what} has no valid {column}: {value!r:.80}", fix=f"use a name or a number as {column}"
-        )
+        wrong = f"row {place} of the {what} has no valid {column}: {value!r:.80}"
+        raise BadInputError(wrong, fix=f"use a name or a number as {column}")
     return name
 
 
@@ -183,9 +179,8 @@ def _number(row: Mapping[str, Any], column: str, what: str, place: int, default:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise BadInputError(
-            f"row {place} of the {what} has an invalid {column}: {value!r:.80}", fix=f"use a finite {column}, or none"
-        )
+        wrong = f"row {place} of the {what} has an invalid {column}: {value!r:.80}"
+        raise BadInputError(wrong, fix=f"use a finite {column}, or none")
     return number
 
 
@@ -193,13 +188,11 @@ def _text(value: Any, where: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):  # how data frames write missing values
         return ""
     if not isinstance(value, str):
-        raise BadInputError(
-            f"{where} has a value of type {type(value).__name__} instead of a text", fix="pass a string"
-        )
+        wrong = f"{where} has a value of type {type(value).__name__} instead of a text"
+        raise BadInputError(wrong, fix="pass a string")
     if len(value) > MAXIMUM_TEXT_LENGTH:
-        raise BadInputError(
-            f"{where} has a text of {len(value)} characters", fix=f"use at most {MAXIMUM_TEXT_LENGTH} characters"
-        )
+        wrong = f"{where} has a text of {len(value)} characters"
+        raise BadInputError(wrong, fix=f"use at most {MAXIMUM_TEXT_LENGTH} characters")
     return value.strip()
 
 
@@ -236,30 +229,22 @@ class Dataset:
     ) -> Dataset:
         texts, profiles = texts or {}, profiles or {}
         if not interactions.likes:
-            raise BadInputError(
-                "the interactions contain no like", fix="pass at least one interaction with a value above 0"
-            )
+            wrong, fix = "the interactions contain no like", "pass at least one interaction with a value above 0"
+            raise BadInputError(wrong, fix=fix)
         users = tuple(dict.fromkeys([*(user for user, _ in interactions.likes), *profiles]))
         items = tuple(dict.fromkeys([*(item for _, item in interactions.likes), *texts]))
-        likes = places_of(interactions.likes, users, items)
         if len(items) < 2:
-            raise BadInputError(
-                "the interactions contain only one item", fix="pass interactions with two or more items"
-            )
+            wrong, fix = "the interactions contain only one item", "pass interactions with two or more items"
+            raise BadInputError(wrong, fix=fix)
         view_names = tuple(sorted({name for views in profiles.values() for name in views}))
-        facts = {
-            "dislikes": len(interactions.dislikes),
-            "duplicates": interactions.duplicates,
-            "contradictions": interactions.contradictions,
-        }
         return cls(
             users,
             items,
-            likes,
+            places_of(interactions.likes, users, items),
             encoded_items(items, texts, encoder),
             encoded_views([profiles.get(user, {}) for user in users], view_names, encoder),
             view_names,
-            facts,
+            interactions.facts,
         )
 
     def without(self, share: float, generator: np.random.Generator) -> tuple[Dataset, Pairs]:
@@ -278,7 +263,7 @@ class Dataset:
 
 def places_of(pairs: Sequence[tuple[str, str]], users: Sequence[str], items: Sequence[str]) -> Pairs:
     """Convert pairs of names to pairs of indexes. Pairs with an unknown name are left out."""
-    user_place, item_place = {user: n for n, user in enumerate(users)}, {item: n for n, item in enumerate(items)}
+    user_place, item_place = ({name: n for n, name in enumerate(names)} for names in (users, items))
     known = [(user_place[user], item_place[item]) for user, item in pairs if user in user_place and item in item_place]
     return np.array(known, np.int64).reshape(-1, 2).T.copy()
 

@@ -31,21 +31,8 @@ from agentfw_rewardmodels.preference.input_tables import (
 )
 from agentfw_rewardmodels.preference.model_state import ModelState, read_model, write_model
 from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.results import (
-    Evaluation,
-    Explanation,
-    NearItem,
-    OwnItem,
-    PreferenceScore,
-)
-from agentfw_rewardmodels.preference.scoring import (
-    Neighbours,
-    Scorer,
-    Scores,
-    found_likes,
-    new_user_vectors,
-    top,
-)
+from agentfw_rewardmodels.preference.results import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore
+from agentfw_rewardmodels.preference.scoring import Neighbours, Scorer, Scores, found_likes, new_user_vectors, top
 from agentfw_rewardmodels.preference.training import Progress, fit
 
 By = Literal["fused", "interest", "conformity"]
@@ -141,11 +128,8 @@ class PreferenceModel:
 
     def score_many(self, pairs: Iterable[tuple[str, str]]) -> list[PreferenceScore]:
         """Score many pairs of user and text. Each distinct text is encoded once."""
-        users, texts = [], []
-        for user, text in pairs:
-            users.append(user)
-            texts.append(text)
-        return self._scored(users, texts, None) if users else []
+        some = list(pairs)
+        return self._scored([user for user, _ in some], [text for _, text in some], None) if some else []
 
     def score_items(self, users: Sequence[str], items: Sequence[str]) -> Scores:
         """Score known items by name, one for each user, for example interactions that happened."""
@@ -160,12 +144,10 @@ class PreferenceModel:
         """Score an action and return the evidence: similar known items, and the closest items that the user liked."""
         score = self._scored([user], [text], profile)[0]
         own = self._likes_of(user)
-        place = self._scorer.places(self._encode([text]))[0]
-        close = np.asarray(self._scorer.items[own] @ place)
+        close = np.asarray(self._scorer.items[own] @ self._scorer.places(self._encode([text]))[0])
         best = np.argsort(-close, kind="stable")[:OWN_ITEMS]
-        items, titles = self._state.items, self._state.titles
-        history = tuple(OwnItem(items[own[n]], titles.get(items[own[n]], ""), float(close[n])) for n in best)
-        return Explanation(score, history)
+        liked = [(self._state.items[own[n]], float(close[n])) for n in best]
+        return Explanation(score, tuple(OwnItem(item, self._state.titles.get(item, ""), one) for item, one in liked))
 
     def recommend(
         self, user: str, count: int = 20, *, by: By | None = None, seen: bool = False, profile: Any = None
@@ -229,15 +211,11 @@ class PreferenceModel:
         weights = {name.removeprefix("weights."): rows for name, rows in arrays.items() if name.startswith("weights.")}
         try:
             known = description["encoder"]["name"], description["encoder"]["version"]
-            parts: dict[str, Any] = {name: description[name] for name in _DESCRIBED}
-            parts = {name: tuple(one) if isinstance(one, list) else one for name, one in parts.items()}
-            parts |= {name: arrays[name] for name in _ARRAYS}
-            state = ModelState(
-                settings=PreferenceSettings.from_mapping(description["settings"]),
-                weights=weights,
-                **parts,
-            )
-            model = cls(state, None, known)
+            parts: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+            for name in _DESCRIBED:
+                parts[name] = tuple(description[name]) if isinstance(description[name], list) else description[name]
+            settings = PreferenceSettings.from_mapping(description["settings"])
+            model = cls(ModelState(settings=settings, weights=weights, **parts), None, known)
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
             raise FileRefusedError(
                 f"{folder} is damaged: {error!r}", fix="save the model again, or fit a new one"
@@ -247,12 +225,12 @@ class PreferenceModel:
         return model
 
     def _scored(self, users: Sequence[str], texts: Sequence[str], profile: Any) -> list[PreferenceScore]:
-        self._need_texts()
+        if not self._scorer.reads_texts:
+            raise BadInputError("the model has no item texts to compare an action with", fix="fit it with items")
         of_users = self._of(users, profile)
-        distinct = list(dict.fromkeys(texts))
-        row_of = {text: row for row, text in enumerate(distinct)}
+        row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         rows = [row_of[text] for text in texts]
-        vectors = self._encode(distinct)
+        vectors = self._encode(list(row_of))
         near = self._scorer.nearest(vectors)
         scores = self._scorer.scores(of_users, self._scorer.places(vectors, near)[rows])
         return [
@@ -268,33 +246,24 @@ class PreferenceModel:
 
     def _near_items(self, near: Neighbours, row: int, interest: Float32Array) -> tuple[NearItem, ...]:
         places = near.items[row]
+        items = [self._state.items[place] for place in places]
+        titles = [self._state.titles.get(item, "") for item in items]
         liking = self._scorer.items[places] @ interest
-        return tuple(
-            NearItem(
-                item,
-                self._state.titles.get(item, ""),
-                float(near.similarity[row, n]),
-                float(near.weight[row, n]),
-                float(self._popularity[place]),
-                float(liking[n]),
-            )
-            for n, (place, item) in enumerate((place, self._state.items[place]) for place in places)
-        )
+        figures = np.stack([near.similarity[row], near.weight[row], self._popularity[places], liking], 1).tolist()
+        return tuple(NearItem(item, title, *row) for item, title, row in zip(items, titles, figures, strict=True))
 
     def _of(self, users: Sequence[str], profile: Any) -> UserVectors:
         """Return the vectors of these users. The profile is used for users without interactions."""
         if profile is not None and not all(len(self._likes_of(user)) for user in users):
-            views = read_profile(profile)
-            one = new_user_vectors(self._state.predicted_by(views, self._open()), self._state.settings)
-            return one.of(np.zeros(len(users), np.int64))
+            predicted = self._state.predicted([read_profile(profile)], self._open())
+            return new_user_vectors(predicted, self._state.settings).of(np.zeros(len(users), np.int64))
         for user in users:
             if user not in self._places or not self._known[self._places[user]]:
                 raise UnknownUserError(user)
         return self._user_vectors.of([self._places[user] for user in users])
 
     def _likes_of(self, user: str) -> Any:
-        place = self._places.get(user)
-        return self._liked[:0] if place is None else self._liked_at(place)
+        return self._liked_at(self._places[user]) if user in self._places else self._liked[:0]
 
     def _liked_at(self, place: int) -> Any:
         return self._liked[self._starts[place] : self._starts[place + 1]]
@@ -304,10 +273,6 @@ class PreferenceModel:
         if by not in ("fused", "interest", "conformity"):
             raise BadInputError(f'unknown ranking method "{by}"', fix="use fused, interest or conformity")
         return users.scores(self._item_rows, self._scorer.items, by)
-
-    def _need_texts(self) -> None:
-        if not self._scorer.reads_texts:
-            raise BadInputError("the model has no item texts to compare an action with", fix="fit it with items")
 
     def _encode(self, texts: Sequence[str]) -> Float32Array:
         for text in texts:

@@ -1,9 +1,8 @@
 """The parameters and data of a preference model: adding to them without training, and their files.
 
-A state is immutable. Adding something returns a new one, so whoever uses the old one isn't disturbed. Training produces
-the embeddings before the propagation (`own`) and the networks. Everything else follows from them. A new interaction is
-a new edge, and the propagation carries it to the user, the item and their neighbours. So a user's first like counts
-without any training step.
+A state is immutable. Training produces the embeddings before the propagation (`own`) and the networks. Everything else
+follows from them. A new interaction is a new edge, and the propagation carries it to the user, the item and their
+neighbours. So a user's first like counts without any training step.
 
     model.json                format and version, settings, encoder, names of users and items, facts, history
     arrays-HASH.safetensors   the arrays; HASH is a hash of their content, and model.json names the file
@@ -177,44 +176,40 @@ class ModelState:
         result[lost] = np.einsum("nk,nkd->nd", near.weight, rows[known][near.items])
         return result
 
-    def predicted_by(self, profile: Mapping[str, str], encoder: Encoder) -> Float32Array:
-        """Return the prediction from one profile, of shape (1, 3, dimensions)."""
-        self._check_views(profile)
-        return self._predicted([profile], encoder)
-
-    def _predicted(self, profiles: Sequence[Mapping[str, str]], encoder: Encoder) -> Float32Array:
+    def predicted(self, profiles: Sequence[Mapping[str, str]], encoder: Encoder) -> Float32Array:
+        """Return the predictions from profiles, of shape (profiles, 3, dimensions)."""
+        for views in profiles:
+            if not self.view_names:
+                raise BadInputError("the model was fitted without profiles", fix="fit it with profiles")
+            unknown = [name for name in views if name not in self.view_names]
+            if unknown or not views:
+                what = f'unknown view "{unknown[0]}"' if unknown else "the profile is empty"
+                raise BadInputError(what, fix=f"use some of the views {', '.join(self.view_names)}")
         rows = merged(encoded_views(profiles, self.view_names, encoder), self.weights)
         return predict_from_profiles(rows, self.weights).reshape(-1, 3, self.settings.dimensions)
-
-    def _check_views(self, views: Mapping[str, str]) -> None:
-        if not self.view_names:
-            raise BadInputError("the model was fitted without profiles", fix="fit it with profiles")
-        unknown = [name for name in views if name not in self.view_names]
-        if unknown or not views:
-            what = f'unknown view "{unknown[0]}"' if unknown else "the profile is empty"
-            raise BadInputError(what, fix=f"use some of the views {', '.join(self.view_names)}")
 
     def taking(
         self, interactions: Interactions, texts: Mapping[str, str], profiles: Profiles, encoder: Encoder | None
     ) -> ModelState:
         """Return a state with these tables added. A dislike removes an earlier like."""
-        for views in profiles.values():
-            self._check_views(views)
         users = tuple(dict.fromkeys([*self.users, *(user for user, _ in interactions.likes), *profiles]))
         items = tuple(dict.fromkeys([*self.items, *(item for _, item in interactions.likes), *texts]))
-        # Return all likes, old ones first, and how many of the fresh_pairs ones were known already.
-        fresh_pairs, gone = places_of(interactions.likes, users, items), places_of(interactions.dislikes, users, items)
-        old_keys = self.likes[0] * len(items) + self.likes[1]
-        new_keys = fresh_pairs[0] * len(items) + fresh_pairs[1]
-        stays = ~np.isin(old_keys, gone[0] * len(items) + gone[1])
-        fresh = ~np.isin(new_keys, old_keys)
-        likes, again = np.concatenate([self.likes[:, stays], fresh_pairs[:, fresh]], axis=1), int((~fresh).sum())
+        given, gone = places_of(interactions.likes, users, items), places_of(interactions.dislikes, users, items)
+        old_keys, new_keys, gone_keys = (pairs[0] * len(items) + pairs[1] for pairs in (self.likes, given, gone))
+        stays, fresh = ~np.isin(old_keys, gone_keys), ~np.isin(new_keys, old_keys)
+        likes = np.concatenate([self.likes[:, stays], given[:, fresh]], axis=1)
         if not likes.size:
             raise BadInputError("no like would be left", fix="leave out some of the dislikes")
         by_profile = _padded(self.by_profile, len(users))
         if profiles and encoder is not None:
             place_of = {user: place for place, user in enumerate(users)}
-            by_profile[[place_of[user] for user in profiles]] = self._predicted(list(profiles.values()), encoder)
+            by_profile[[place_of[user] for user in profiles]] = self.predicted(list(profiles.values()), encoder)
+        facts = {name: count + interactions.facts[name] for name, count in self.facts.items()}
+        facts["duplicates"] += int((~fresh).sum())
+        known_texts = _padded(self.texts, len(items))
+        if texts and self.texts.size:
+            texted = np.array([item in texts for item in items])
+            known_texts[texted] = encoded_items(items, texts, encoder)[texted]
         new = replace(
             self,
             users=users,
@@ -224,12 +219,8 @@ class ModelState:
             own_users=_padded(self.own_users, len(users)),
             own_items=_padded(self.own_items, len(items)),
             by_profile=by_profile,
-            texts=self._texts_with(texts, items, encoder),
-            facts={
-                "dislikes": self.facts["dislikes"] + len(interactions.dislikes),
-                "duplicates": self.facts["duplicates"] + interactions.duplicates + again,
-                "contradictions": self.facts["contradictions"] + interactions.contradictions,
-            },
+            texts=known_texts,
+            facts=facts,
         )
         untrained = np.arange(len(items)) >= len(self.items)
         return replace(new, own_items=new._with_neighbours(new.own_items, untrained))
@@ -249,15 +240,6 @@ class ModelState:
             own_users=np.delete(self.own_users, place, axis=0),
             by_profile=np.delete(self.by_profile, place, axis=0),
         )
-
-    def _texts_with(self, texts: Mapping[str, str], items: tuple[str, ...], encoder: Encoder | None) -> Float32Array:
-        if not texts or not self.texts.size:
-            return _padded(self.texts, len(items))
-        result = _padded(self.texts, len(items))
-        rows = encoded_items(items, texts, encoder)
-        given = np.array([item in texts for item in items])
-        result[given] = rows[given]
-        return result
 
 
 def _padded(rows: Float32Array, count: int) -> Float32Array:

@@ -99,22 +99,21 @@ def _function() -> Any:
     """Return the autograd function. It is defined on first use, because its base class is torch's."""
     import torch
 
+    def mean(embeddings: Any, matrix: Any, layers: int) -> Any:
+        total, layer = embeddings.clone(), embeddings
+        for _ in range(layers):
+            layer = matrix @ layer
+            total += layer
+        return total.div_(layers + 1)
+
     class Propagation(torch.autograd.Function):  # type: ignore[misc]  # torch is Any here
         @staticmethod
-        def forward(context: Any, embeddings: Any, matrix: Any, layers: int) -> Any:
-            context.matrix, context.layers = matrix, layers
-            return _mean(embeddings, matrix, layers)
+        def forward(context: Any, embeddings: Any, *about: Any) -> Any:
+            context.about = about
+            return mean(embeddings, *about)
 
         @staticmethod
         def backward(context: Any, *gradients: Any) -> Any:
-            return _mean(gradients[0], context.matrix, context.layers), None, None
+            return mean(gradients[0], *context.about), None, None
 
     return Propagation
-
-
-def _mean(embeddings: Any, matrix: Any, layers: int) -> Any:
-    total, layer = embeddings.clone(), embeddings
-    for _ in range(layers):
-        layer = matrix @ layer
-        total += layer
-    return total.div_(layers + 1)

@@ -13,8 +13,6 @@ import numpy as np
 
 
 class _Value:
-    """What a model returns."""
-
     __slots__ = ()
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,10 +1,8 @@
 """Scores actions for users with the arrays of a trained model, in numpy (formulas 43 to 47 and 56).
 
-Nothing of the size users x items is held in memory. Pairs are scored as pairs, text similarities in blocks, and a
-user's mean and deviation over all items come from the items' mean and covariance.
-
-The paper standardises scores with statistics of the training set. Here each user is standardised with their own scores
-of the known items, so that the rewards of a user who likes everything and one who likes little are comparable.
+Nothing of the size users x items is held in memory: a user's mean and deviation over all items come from the items'
+mean and covariance. The paper standardises scores with statistics of the training set. Here each user is standardised
+with their own scores of the known items, so that those who like everything and those who like little are comparable.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ def new_user_vectors(by_profile: Float32Array, settings: PreferenceSettings) -> 
     interest, conformity = (np.asarray(normalised(by_profile[:, branch]), np.float32) for branch in (1, 2))
     share = {"both": 0.5, "interest": 1.0, "conformity": 0.0}[settings.branches]
     shares = np.full(len(by_profile), share, np.float32)
-    return UserVectors(interest, conformity, np.asarray(fused(interest, conformity, shares), np.float32), shares)
+    return UserVectors(interest, conformity, fused(interest, conformity, shares), shares)
 
 
 class Scorer:
@@ -186,15 +184,14 @@ def found_likes(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return recall and NDCG of each user with held-out likes. What is known to be liked isn't ranked."""
     users, relevant = by_user(held_out)
-    parts = []
+    ranked = []
     for begin in range(0, len(users), USERS_AT_ONCE):
         some = users[begin : begin + USERS_AT_ONCE]
         scores = scores_of(some)
         for row, user in zip(scores, some, strict=True):
             row[known_of(user)] = -np.inf
-        parts.append(recall_and_ndcg(top(scores, count), relevant[begin : begin + USERS_AT_ONCE]))
-    recall, ndcg = (np.concatenate(values) for values in zip(*parts, strict=True))
-    return recall, ndcg
+        ranked.append(top(scores, count))
+    return recall_and_ndcg(np.concatenate(ranked), relevant)
 
 
 def recall_and_ndcg(

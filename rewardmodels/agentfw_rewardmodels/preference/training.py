@@ -1,19 +1,14 @@
 """Fits a preference model: trains profiles (stage 1) and preferences (stage 2), then fits the cold start.
 
-All input is read and checked before training starts. Stage 1 and the cold start are in cold_start.py. Stage 2 is here:
-the embeddings of users and items, the branches, and the positions of texts.
-
-On one machine and number of threads, the same seed gives the same model. Torch's global random state is neither used
-nor changed. A batch is some likes, and for each one an item that the user doesn't like.
-
-The held-out likes are evaluated every `look_every` epochs, and the best weights are kept. Training stops after
-`patience` evaluations without improvement.
+Stage 1 and the cold start are in cold_start.py. Stage 2 is here: the embeddings of users and items, the branches, and
+the positions of texts. A batch is some likes, and for each one an item that the user doesn't like. On one machine and
+number of threads, the same seed gives the same model. Torch's global random state is neither used nor changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -23,15 +18,7 @@ from ..errors import BadInputError, MissingExtraError
 from .cold_start import fit_cold_start, merged, predict_from_profiles, train_profiles, uniform
 from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
 from .formulas import Batch, Embeddings, normalised, objective, user_vectors
-from .input_tables import (
-    Dataset,
-    Pairs,
-    popularity,
-    read_interactions,
-    read_items,
-    read_pairs,
-    read_profiles,
-)
+from .input_tables import Dataset, Pairs, popularity, read_interactions, read_items, read_pairs, read_profiles
 from .model_state import ModelState
 from .preference_settings import PreferenceSettings
 from .propagation import Adjacency, matrix_of, propagate
@@ -135,24 +122,16 @@ class Trainer:
         self._popularity = tensor(popularity(data.likes, self.items, settings.popularity), self.device)
         self._texts = tensor(data.texts, self.device) if data.texts.size else None
         generator = torch.Generator().manual_seed(settings.seed)
-        shapes = shapes_of(self.users, self.items, settings.dimensions, data.texts.shape[1])
-        self.weights = {
-            name: self._initial(name, shape, start, generator).to(self.device).requires_grad_()
-            for name, shape in shapes.items()
-        }
+        self.weights: dict[str, Any] = {}
+        for name, shape in shapes_of(self.users, self.items, settings.dimensions, data.texts.shape[1]).items():
+            if name in start and start[name].shape == shape:
+                initial = torch.from_numpy(start[name].copy())
+            elif name in ("users", "items"):
+                initial = torch.randn(shape, generator=generator) * INITIAL_DEVIATION
+            else:
+                initial = torch.zeros(shape) if name.endswith("bias") else uniform(shape, shape[-1], generator)
+            self.weights[name] = initial.to(self.device).requires_grad_()
         self._optimizer = torch.optim.Adam(list(self.weights.values()), lr=settings.learning_rate, fused=True)
-
-    @staticmethod
-    def _initial(name: str, shape: tuple[int, ...], start: dict[str, Float32Array], generator: Any) -> Any:
-        import torch
-
-        if name in start and start[name].shape == shape:
-            return torch.from_numpy(start[name].copy())
-        if name in ("users", "items"):
-            return torch.randn(shape, generator=generator) * INITIAL_DEVIATION
-        if name.endswith("bias"):
-            return torch.zeros(shape)
-        return uniform(shape, shape[-1], generator)
 
     def step(self, drawn: Batch) -> float:
         """Do one optimizer step, and return the loss before it."""
@@ -165,28 +144,25 @@ class Trainer:
     def loss(self, drawn: Batch) -> Any:
         import torch
 
-        groups = drawn.users, drawn.items + self.users, drawn.others + self.users
         before = self._before()
         after = propagate(before, self._matrix, self.settings.layers)
-        user_rows, item_rows, other_rows = (tensor(group, self.device) for group in groups)
-        items, others = tensor(drawn.items, self.device), tensor(drawn.others, self.device)
+        parts = {item.name: getattr(drawn, item.name) for item in fields(drawn)}
+        parts = {name: tensor(part, self.device) for name, part in parts.items() if part is not None}
+        items, others = parts["items"], parts["others"]
+        # From here on they are nodes of the graph: users, then items.
+        groups = [parts["users"], items + self.users, others + self.users]
         batch = Batch(
-            user_rows,
-            item_rows,
-            other_rows,
-            **{name: tensor(getattr(drawn, name), self.device) for name in ("user", "item", "compared", "liked")},
+            **parts | dict(zip(("users", "items", "others"), groups, strict=True)),
             popularity=self._popularity[items],
             texts=None if self._texts is None else self._texts[items],
             other_texts=None if self._texts is None else self._texts[others],
         )
-        rows = torch.cat([user_rows, item_rows, other_rows])
-        sizes = [len(user_rows), len(item_rows), len(other_rows)]
+        rows, sizes = torch.cat(groups), list(map(len, groups))
         users, liked, unliked = after.index_select(0, rows).split(sizes)
         embeddings = Embeddings(users, liked, unliked, before.index_select(0, rows).split(sizes))
         return objective(batch, embeddings, self.weights, self.settings)
 
     def _before(self) -> Any:
-        """Return the embeddings before the propagation."""
         import torch
 
         return torch.cat([self.weights["users"], self.weights["items"]])
@@ -200,9 +176,8 @@ class Trainer:
         for epoch in range(1, settings.epochs + 1):
             loss, metric = float(np.mean([self.step(places) for places in self.drawer.epoch(epoch)])), None
             if not np.isfinite(loss):
-                raise BadInputError(
-                    f"training diverged in epoch {epoch}: the loss is {loss}", fix="lower learning_rate"
-                )
+                what = f"training diverged in epoch {epoch}: the loss is {loss}"
+                raise BadInputError(what, fix="lower learning_rate")
             if validation.size and (epoch % settings.look_every == 0 or epoch == settings.epochs):
                 metric = self.validate(validation)
                 without_improvement += 1
@@ -238,14 +213,10 @@ class Trainer:
 def shapes_of(users: int, items: int, dimensions: int, text: int) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all weights of stage 2, in the order in which they are initialised."""
     shapes: dict[str, tuple[int, ...]] = {"users": (users, dimensions), "items": (items, dimensions)}
-    for name in ("interest", "conformity"):
-        shapes[f"{name}.first.weight"], shapes[f"{name}.first.bias"] = (dimensions, dimensions), (dimensions,)
-        shapes[f"{name}.second.weight"], shapes[f"{name}.second.bias"] = (dimensions, dimensions), (dimensions,)
-    shapes["gate.weight"], shapes["gate.bias"] = (dimensions, dimensions), (dimensions,)
+    for name in ("interest.first", "interest.second", "conformity.first", "conformity.second", "gate"):
+        shapes |= {f"{name}.weight": (dimensions, dimensions), f"{name}.bias": (dimensions,)}
     shapes["gate.asks"] = (dimensions,)
-    if text:
-        shapes["action.weight"], shapes["action.bias"] = (dimensions, text), (dimensions,)
-    return shapes
+    return shapes | ({"action.weight": (dimensions, text), "action.bias": (dimensions,)} if text else {})
 
 
 def fit(
@@ -267,17 +238,10 @@ def fit(
     training, held_out = _split(data, validation, settings)
     device = device_of(settings)
 
-    weights: dict[str, Any] = {}
-    rows = np.zeros((len(data.users), 0), np.float32)
-    if data.view_names:
-        weights = train_profiles(
-            data.views,
-            settings,
-            device,
-            lambda epoch, loss: progress(Progress("profiles", epoch, settings.profile_epochs, loss)),
-        )
-        rows = merged(data.views, weights)
+    def report(epoch: int, loss: float) -> None:
+        progress(Progress("profiles", epoch, settings.profile_epochs, loss))
 
+    weights = train_profiles(data.views, settings, device, report) if data.view_names else {}
     initial = {} if start is None else _of_earlier(start, data)
     trained, history = Trainer(training, settings, initial).train(held_out, progress)
     weights |= trained
@@ -298,7 +262,7 @@ def fit(
         facts=data.facts,
         history=tuple(history),
     )
-    return _with_cold_start(state, rows) if data.view_names else state, opened
+    return _with_cold_start(state, merged(data.views, weights)) if data.view_names else state, opened
 
 
 def _with_cold_start(state: ModelState, profiles: Float32Array) -> ModelState:
@@ -338,11 +302,9 @@ def _of_earlier(start: ModelState, data: Dataset) -> dict[str, Float32Array]:
         ("users", start.own_users + start.by_profile[:, 0], start.users, data.users),
         ("items", start.own_items, start.items, data.items),
     ):
-        placed = generator.normal(0.0, 0.1, (len(new), rows.shape[1])).astype(np.float32)
+        initial[name] = generator.normal(0.0, INITIAL_DEVIATION, (len(new), rows.shape[1])).astype(np.float32)
         places = {key: place for place, key in enumerate(new)}
-        shared = [(place, places[key]) for place, key in enumerate(old) if key in places]
-        if shared:
-            before, now = map(list, zip(*shared, strict=True))
-            placed[now] = rows[before]
-        initial[name] = placed
+        for row, key in zip(rows, old, strict=True):
+            if key in places:
+                initial[name][places[key]] = row
     return initial
