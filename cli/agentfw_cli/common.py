@@ -1,11 +1,4 @@
-"""Options that several commands share, and what they make of them: the output, the directory of runs, the host.
-
-@click.command()
-@click.argument("run")
-@shared_options("runs", "json")
-def show(given: Given, run: str) -> None:
-    given.out.line(given.folder(run).id)
-"""
+"""Options that several commands share, and what they make of them: the output, the directory of runs, the host."""
 
 from __future__ import annotations
 
@@ -39,6 +32,11 @@ _OPTIONS: dict[str, tuple[Callable[[Command], Command], ...]] = {
     "quiet": (click.option("--quiet", is_flag=True, help="Hide progress and hints."),),
     "json": (click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else."),),
 }
+
+
+def several_option(option: str, name: str, metavar: str, words: str) -> Callable[[Command], Command]:
+    """An option that can be repeated."""
+    return click.option(option, name, multiple=True, metavar=metavar, help=words)
 
 
 class Given:
@@ -77,7 +75,9 @@ def shared_options(*names: str) -> Callable[[Command], Command]:
             own = {key: values.pop(key) for key in ("blocked", "strict", "quiet", "as_json") if key in values}
             given = Given(**own)
             if "runs" in names:
-                given.root = runs_folder(values.pop("runs"))
+                from agentfw.host import runs_directory
+
+                given.root = runs_directory(values.pop("runs"))
             return command(given, **values)
 
         marked: Command = called
@@ -107,27 +107,20 @@ class _Unloaded(EntryPoint):
         return object()
 
 
-def _left_out(offers: Sequence[EntryPoint]) -> dict[str, PluginError]:
-    """The errors for distributions that AGENTFW_DISABLE_PLUGINS or agentfw.toml leave out."""
-    from agentfw.host import Host
-
-    host = Host.load(None, [_Unloaded(*entry) for entry in offers])
-    return {one.distribution: one.failure() for one in host.plugins if one.state in ("blocked", "refused")}
-
-
 def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] = ()) -> click.Command:
-    """Load the command of a plugin, unless that plugin is left out. Of several, that of agentfw itself is meant.
-
-    `select` says how else to name one of several.
-    """
+    """Load the command of a plugin, of several that of agentfw itself. `select` says how to name one of several."""
     from agentfw.boundary.gate import ImportFailed, let_in
+    from agentfw.host import Host
     from agentfw.host.host import DISABLE_VARIABLE
     from agentfw.host.names import OWN_DISTRIBUTION, mend_of
 
     offers = sorted(offers, key=lambda offer: (offer.distribution != OWN_DISTRIBUTION, offer.distribution))
-    left_out = _left_out(offers)
+    # What AGENTFW_DISABLE_PLUGINS or agentfw.toml leave out.
+    plugins = Host.load(None, [_Unloaded(*entry) for entry in offers]).plugins
+    left_out = {one.distribution: one.failure() for one in plugins if one.state in ("blocked", "refused")}
     entry, *others = [offer for offer in offers if offer.distribution not in left_out] or offers
-    if others and entry.distribution != OWN_DISTRIBUTION:
+    is_ours = entry.distribution == OWN_DISTRIBUTION
+    if others and not is_ours:
         titles = " and ".join(f"{offer.distribution} {offer.version}" for offer in (entry, *others))
         fix = f"leave one of them out: {DISABLE_VARIABLE}={others[0].distribution}"
         raise DuplicateComponentError(f"{what} is offered twice: by {titles}", fix=" or ".join([fix, *select]))
@@ -135,12 +128,12 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
         Out().note(f"{what} is built in, and {others[0].distribution} {others[0].version} offers one, too")
     if entry.distribution in left_out:
         raise left_out[entry.distribution]
-    if entry.distribution != OWN_DISTRIBUTION:
+    if not is_ours:
         hand_over_stdout()
     text = f"{what} of {entry.distribution} {entry.version}"
-    fix = f"pip install --upgrade {entry.distribution}"
-    if entry.distribution != OWN_DISTRIBUTION:
-        fix += f", or pip uninstall {entry.distribution}"
+    fix = f"pip install --upgrade {entry.distribution}" + (
+        "" if is_ours else f", or pip uninstall {entry.distribution}"
+    )
     try:
         command = let_in(text, entry.load)
     except ImportFailed as failure:
@@ -166,21 +159,15 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
     """The error for a name that is no command. It says what to install where a plugin knows who has it."""
-
     offer = Given().host(tell=False).installable(name, command=kind == "command")
     return UnknownNameError(kind, name, known, offered_by=offer)
 
 
-def runs_folder(given: Path | None) -> Path:
-    """The directory of runs."""
-    from agentfw.host import runs_directory
-
-    return runs_directory(given)
-
-
 def name_of(folder: RunFolder) -> str:
     """How to refer to a run on the command line: by its name where that finds it, else by its path."""
-    return folder.id if folder.path.parent.resolve() == runs_folder(None).resolve() else shown_path(folder.path)
+    from agentfw.host import runs_directory
+
+    return folder.id if folder.path.parent.resolve() == runs_directory(None).resolve() else shown_path(folder.path)
 
 
 def figure_row(folder: RunFolder, name: str, figure: Mapping[str, Any]) -> list[str]:

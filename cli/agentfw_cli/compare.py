@@ -1,13 +1,8 @@
 """`agentfw compare` and `agentfw reproduce`: runs beside each other, and a run beside itself.
 
-`compare` shows each figure with its interval and its difference to the first run. A spec in the place of a run is run
-first. `reproduce` plays a run again, here or in an environment of its own, and says what differs first.
-
-    agentfw compare 7f3a19c4 last
-    agentfw compare last quick.toml --figure balanced
-    agentfw compare calendar --sweep environment.conflicts=3,5,8
-    agentfw compare inbox --sweep interface=step_loop,event_driven
-    agentfw reproduce last --env
+agentfw compare last quick.toml --figure balanced
+agentfw compare inbox --sweep interface=step_loop,event_driven
+agentfw reproduce last --env
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ import click
 
 from agentfw.errors import UsageError
 from agentfw.printing.out import Out, counted
-from agentfw_cli.common import Given, note_problems, shared_options
+from agentfw_cli.common import Given, note_problems, several_option, shared_options
 from agentfw_cli.run import set_option
 
 if TYPE_CHECKING:
@@ -32,13 +27,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("which", metavar="RUN|SPEC...", nargs=-1, required=True)
-@click.option("--figure", "figures", multiple=True, metavar="NAME", help="Show only this figure. Can be repeated.")
-@click.option(
+@several_option("--figure", "figures", "NAME", "Show only this figure. Can be repeated.")
+@several_option(
     "--sweep",
     "sweeps",
-    multiple=True,
-    metavar="KEY=A,B",
-    help="Run one SPEC, or what `agentfw run` calls by that name, once for each of these values, and compare these"
+    "KEY=A,B",
+    "Run one SPEC, or what `agentfw run` calls by that name, once for each of these values, and compare these"
     " runs. Can be repeated, for all combinations.",
 )
 @set_option
@@ -110,8 +104,15 @@ def compare(
             out.note(f"{folder.id}, {line}")
         for line in changed_parts(first.about, folder.about, f"in {first.id}", f"in {folder.id}"):
             out.note(line)
-        if folder is not first:
-            _note_common(folder, first, 0 if difference is None else difference.difference.count, out)
+        if folder is first:
+            continue
+        tasks = 0 if difference is None else difference.difference.count
+        ours, theirs = len(first.metrics()), len(folder.metrics())
+        if not tasks:
+            out.note(f"{folder.id} has no task in common with {first.id}")
+        elif tasks < max(ours, theirs):
+            common = counted(tasks, "common task")
+            out.note(f"the difference of {folder.id} is that of {common}, of {ours} and {theirs}")
 
 
 def _swept(
@@ -130,15 +131,6 @@ def _swept(
     if len(specs) < 2:
         raise UsageError("a sweep needs two different values", fix="--sweep environment.rate=0.1,0.5")
     return specs
-
-
-def _note_common(folder: RunFolder, first: RunFolder, tasks: int, out: Out) -> None:
-    """Say how many tasks a difference is taken from, where it isn't all tasks of both runs."""
-    ours, theirs = len(first.metrics()), len(folder.metrics())
-    if not tasks:
-        out.note(f"{folder.id} has no task in common with {first.id}")
-    elif tasks < max(ours, theirs):
-        out.note(f"the difference of {folder.id} is that of {counted(tasks, 'common task')}, of {ours} and {theirs}")
 
 
 def _played(specs: Mapping[str, RunSpec], host: Host, root: Path, out: Out) -> dict[str, RunFolder]:
@@ -173,12 +165,7 @@ def reproduce(given: Given, run: str, env: bool, assignments: tuple[str, ...]) -
       agentfw reproduce ~/downloads/2026-11-21-inbox-7f3a19c4 --env
     """
     from agentfw.boundary.settings_input import parse_assignments
-    from agentfw.runs.results.reproduction import (
-        compare_records,
-        environment_of,
-        installation_differences,
-        play_again,
-    )
+    from agentfw.runs.results.reproduction import compare_records, environment_of, installation_differences, play_again
     from agentfw_cli.execution import play
 
     out, root, folder = given.out, given.root, given.folder(run)

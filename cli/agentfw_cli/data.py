@@ -1,11 +1,6 @@
 """`agentfw data`: the data sets of worlds, made and checked by commands that the worlds bring.
 
 A world's command is an entry point of the group `agentfw.data`, called VERB.WORLD, such as `make.merchant`.
-
-    agentfw data make merchant --out data
-    agentfw data check etapp ETAPP
-
-It is imported when it is called.
 """
 
 from __future__ import annotations
@@ -17,15 +12,9 @@ from agentfw.boundary.metadata import EntryPoint
 from agentfw_cli.common import load_command, unknown_name
 
 _GROUP = "agentfw.data"
-_VERBS = {
-    "make": "Write a data set to disk.",
-    "check": "Check the sources of a data set.",
-}
 
 
 class _Worlds(click.Group):
-    """The commands of all worlds for one verb."""
-
     def list_commands(self, context: click.Context) -> list[str]:
         return list(self._offers())
 
@@ -45,8 +34,6 @@ class _Worlds(click.Group):
                 formatter.write_dl(rows)
 
     def _offers(self) -> dict[str, list[EntryPoint]]:
-        """Who offers a command, by the world's name."""
-
         found: dict[str, list[EntryPoint]] = {}
         for entry in sorted(metadata.entry_points(_GROUP), key=lambda entry: entry.name):
             verb, _, world = entry.name.partition(".")
@@ -60,5 +47,5 @@ def data() -> None:
     """Write and check the data sets of environments."""
 
 
-for _verb, _words in _VERBS.items():
-    data.add_command(_Worlds(_verb, help=_words))
+data.add_command(_Worlds("make", help="Write a data set to disk."))
+data.add_command(_Worlds("check", help="Check the sources of a data set."))

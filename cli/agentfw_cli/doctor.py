@@ -1,13 +1,7 @@
 """`agentfw doctor`: shows what is installed, where, and what is missing.
 
-Its output can be pasted into a public issue: secrets are never shown.
-
-    agentfw doctor --json
-    agentfw doctor --settings inbox
-    agentfw doctor gpu
-
-A topic, such as `gpu`, is examined by the entry point of this name in the group `agentfw.doctors`: a function that is
-given the chosen rows and yields one after the other.
+Its output can be pasted into a public issue: secrets are never shown. A topic, such as `gpu`, is examined by the entry
+point of this name in the group `agentfw.doctors`: a function that is given the chosen rows and yields one by one.
 """
 
 from __future__ import annotations
@@ -24,7 +18,7 @@ import click
 from agentfw.boundary.metadata import entry_points, version_of
 from agentfw.errors import AgentfwError, SettingsError, UsageError, with_extra
 from agentfw.printing.out import Out
-from agentfw_cli.common import Given, note_problems, runs_folder, shared_options
+from agentfw_cli.common import Given, note_problems, shared_options
 
 if TYPE_CHECKING:
     from agentfw.host import Host
@@ -104,7 +98,9 @@ def doctor(given: Given, settings_of: str | None, topic: str | None, rows: tuple
         return 3 if problems else 0
     out.table(["", ""], [[key, value] for key, value in {**facts, **variables}.items()])
     out.line()
-    out.table(["plugin", "version", "state"], [[_title(row), row["version"], row["state"]] for row in plugins])
+    for row in plugins:
+        row["title"] = row["name"] if row["name"] == row["distribution"] else f"{row['name']} ({row['distribution']})"
+    out.table(["plugin", "version", "state"], [[row["title"], row["version"], row["state"]] for row in plugins])
     for problem in problems:
         out.line(f"  {problem}")
     if missing:
@@ -172,11 +168,12 @@ def _lacks(distribution: str, extra: str) -> bool:
 def _show_settings(name: str, host: Host, out: Out) -> None:
     """What all layers say of a run, each value with the layer that it comes from."""
     from agentfw.boundary.secrets import is_secret_name
+    from agentfw.host import runs_directory
     from agentfw.runs.spec.resolution import to_json
     from agentfw.runs.spec.start import chosen_values, start_of_run
 
     file = Path(name).absolute() if name.endswith(".toml") else None
-    values = chosen_values(host, start_of_run, None if file else name or None, file, runs=runs_folder(None))
+    values = chosen_values(host, start_of_run, None if file else name or None, file, runs=runs_directory(None))
     rows = [
         {"key": key, "value": "set, not shown" if is_secret_name(key) else to_json(value), "from": source}
         for key, (value, source) in values.origins().items()
@@ -197,11 +194,6 @@ def _shown(name: str, value: str) -> str:
     if any(word in name.upper() for word in _SECRET):
         return "set, not shown"
     return _LOGIN.sub("***@", value)
-
-
-def _title(plugin: dict[str, Any]) -> str:
-    same = plugin["name"] == plugin["distribution"]
-    return str(plugin["name"]) if same else f"{plugin['name']} ({plugin['distribution']})"
 
 
 def _accelerator() -> str:

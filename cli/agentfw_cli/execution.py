@@ -85,8 +85,7 @@ def execute(run: Run, host: Host, out: Out, *, samples: bool = False) -> None:
         failed = error
         failed.fix += f"; then: agentfw report {name_of(run.folder)}"
     if out.json:
-        record = summary.to_record()
-        out.data({**record, "folder": str(run.folder.path), "files": [str(file) for file in files]})
+        out.data({**summary.to_record(), "folder": str(run.folder.path), "files": [str(file) for file in files]})
     else:
         print_result(run.info, summary, out, files)
     if failed is not None:
@@ -115,14 +114,12 @@ def play(run: Run, out: Out, *, samples: bool = False) -> Summary:
 
 
 def _say_how_to_resume(run: Run, error: AgentfwError) -> None:
-
     if not isinstance(error, UsageError):  # a wrong setting stays wrong
         change = f" --set {error.change}" if error.change else ""
         error.fix = f"{error.fix}; then resume: agentfw runs resume {name_of(run.folder)}{change}".removeprefix("; ")
 
 
 def _tell_interrupted(run: Run, interrupted: Interrupted, out: Out) -> None:
-
     try:
         done = f" ({run.folder.how_far})"
     except AgentfwError:  # damaged: the next command says so

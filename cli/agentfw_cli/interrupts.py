@@ -18,8 +18,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 from agentfw.boundary.coroutines import use_daemon_threads
@@ -69,7 +69,9 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callabl
         use_daemon_threads()
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        loop.set_exception_handler(_tell_of_task)
+        loop.set_exception_handler(
+            lambda loop, about: _told(about.get("exception")) or loop.default_exception_handler(about)
+        )
 
         def interrupt(number: int, frame: object) -> None:
             came.append(Interrupted(number))
@@ -78,8 +80,15 @@ def run_until_interrupted(work: Coroutine[Any, Any, Result], take_leave: Callabl
             timer.start()
             loop.call_soon_threadsafe(task.cancel)
 
-        with _handled_by(interrupt):
+        is_main = threading.current_thread() is threading.main_thread()
+        # Under nohup and in the background of a script SIGINT is ignored, and stays so.
+        numbers = [number for number in _SIGNALS if is_main and signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, interrupt) for number in numbers}
+        try:
             return await work
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     try:
         return asyncio.run(main())
@@ -101,25 +110,18 @@ def tell_of_leftovers() -> None:
 
     A timer that no handler waits for is reported as well. It would end the process without a word.
     """
-    atexit.register(_leave_printing_threads)  # the first that registers is called last, when all others were
+
+    def leave_printing_threads() -> None:
+        # Python stops a thread that isn't ours wherever it is. If it is printing just then, nobody else can, and Python
+        # aborts. So the process is ended before that.
+        if _codes and any(one.daemon and not one.name.startswith("agentfw") for one in threading.enumerate()):
+            end_process(_codes[-1])
+
+    atexit.register(leave_printing_threads)  # the first that registers is called last, when all others were
     if hasattr(signal, "SIGALRM") and signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
         signal.signal(signal.SIGALRM, lambda number, frame: os.write(2, _UNHANDLED) and None)
     sys.unraisablehook = lambda left: _told(left.exc_value) or sys.__unraisablehook__(left)
     threading.excepthook = lambda left: _told(left.exc_value) or threading.__excepthook__(left)
-
-
-def _leave_printing_threads() -> None:
-    """End the process before Python does where a thread that isn't ours might print.
-
-    Python stops such a thread wherever it is. If it is printing just then, nobody else can, and Python aborts.
-    """
-    if _codes and any(one.daemon and not one.name.startswith("agentfw") for one in threading.enumerate()):
-        end_process(_codes[-1])
-
-
-def _tell_of_task(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    if not _told(context.get("exception")):
-        loop.default_exception_handler(context)
 
 
 def _told(error: BaseException | None) -> bool:
@@ -144,9 +146,8 @@ def leave_soon(code: int) -> None:
         waiting = [thread for thread in others if not thread.daemon]
         for thread in waiting:
             frame = frames[thread.ident or 0]
-            sys.stderr.write(
-                f"left behind: the thread {thread.name}, {frame.f_code.co_filename}, line {frame.f_lineno}\n"
-            )
+            place = f"{frame.f_code.co_filename}, line {frame.f_lineno}"
+            sys.stderr.write(f"left behind: the thread {thread.name}, {place}\n")
         if not waiting and code < 128:
             sys.stderr.write("left behind: what a plugin or library registered for the end of Python still runs\n")
         end_process(code)
@@ -162,18 +163,3 @@ def end_process(code: int) -> NoReturn:
         with suppress(OSError, ValueError):  # nobody reads it any longer
             stream.flush()
     os._exit(code)
-
-
-@contextmanager
-def _handled_by(interrupt: Any) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    # Under nohup and in the background of a script SIGINT is ignored, and stays so.
-    numbers = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

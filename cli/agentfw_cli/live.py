@@ -1,9 +1,6 @@
 """Shows a run while it goes on: a live picture on a terminal, lines in a pipe, few with --json, none with --quiet.
 
 The picture slows nothing down: a thread of its own draws it a few times a second, from what the run has told so far.
-
-    with watch(run.info, out) as observer:
-        asyncio.run(run.execute(observer))
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ from agentfw_cli.progress import Progress, progress_of
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.table import Table
-    from rich.text import Text
 
 _LABELS = 24
 """Least width of the labels, so that the curves begin below each other."""
@@ -36,11 +32,9 @@ def watch(run: RunInfo, out: Out, *, samples: bool = False) -> Iterator[Observer
     elif out.json:
         with SignOfLife((progress := progress_of(run)).line):
             yield progress
-    elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        with _drawn(run, samples) as progress:
-            yield progress
     else:
-        with _listed(run, samples) as progress:
+        is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        with _drawn(run, samples) if is_terminal else _listed(run, samples) as progress:
             yield progress
 
 
@@ -105,21 +99,16 @@ class _Picture:
         from rich.table import Table
         from rich.text import Text
 
+        from agentfw.report import sparkline
+
+        room = self.bar.console.width
         self.bar.update(self.task, total=self.progress.total() or None, completed=self.progress.completed())
         grid = Table.grid(expand=True)
         grid.add_row(self.bar)
         for label, values in self.progress.curves():
-            grid.add_row(self._curve(label, values))
-        for line in self.progress.status():
-            grid.add_row(Text(fitted(line, self.bar.console.width), style="dim", no_wrap=True, overflow="ellipsis"))
+            width = max(_LABELS, width_of(label) + 3)
+            line = Text(label.ljust(width), no_wrap=True, overflow="ellipsis")
+            grid.add_row(line.append(sparkline(values, max(1, room - width)) if len(values) > 1 else "", style="cyan"))
+        for words in self.progress.status():
+            grid.add_row(Text(fitted(words, room), style="dim", no_wrap=True, overflow="ellipsis"))
         return grid
-
-    def _curve(self, label: str, values: list[float]) -> Text:
-        from rich.text import Text
-
-        from agentfw.report import sparkline
-
-        width = max(_LABELS, width_of(label) + 3)
-        room = max(1, self.bar.console.width - width)
-        line = Text(label.ljust(width), no_wrap=True, overflow="ellipsis")
-        return line.append(sparkline(values, room), style="cyan") if len(values) > 1 else line

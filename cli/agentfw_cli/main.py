@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentfw import __version__
 from agentfw.boundary import metadata
 from agentfw.boundary.metadata import EntryPoint, blame
 from agentfw.boundary.output import data_kept, data_stream, struck_streams
@@ -76,10 +77,7 @@ click.Context.formatter_class = _Formatter
 
 
 class _Commands(click.Group):
-    """Commands by name; a plugin's command can't take the place of one of ours.
-
-    It is there by its qualified name, such as `acme:chat`.
-    """
+    """Commands by name. A plugin's command with the name of one of ours is there by a qualified name, `acme:chat`."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -112,9 +110,8 @@ class _Commands(click.Group):
         """The names of the commands; click itself would import all of them."""
         from click.shell_completion import CompletionItem
 
-        first, more = self._lines()
-        names = first | more
-        found = [CompletionItem(name, help=words) for name, words in names.items() if name.startswith(incomplete)]
+        names = [each for lines in self._lines() for each in lines.items() if each[0].startswith(incomplete)]
+        found = [CompletionItem(name, help=words) for name, words in names]
         return found + click.Command.shell_complete(self, context, incomplete)
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
@@ -142,22 +139,16 @@ class _Commands(click.Group):
 
 
 def _place(name: str) -> str:
-    """Where a command of this package is; empty for what comes by an entry point, and for what there isn't."""
     return _OWN.get(name, ("", ""))[0]
 
 
 def _line(entry: EntryPoint) -> str:
-    """What a plugin's command is, as its distribution says."""
     words = entry.summary.rstrip(".")
     return f"{words} ({entry.distribution})" if words else f"from {entry.distribution}"
 
 
 def _from_plugins() -> dict[str, list[EntryPoint]]:
-    """The commands of plugins by name, sorted; each with whoever offers it.
-
-    What has the name of a command of agentfw, or of another plugin, is there by its qualified name.
-    """
-
+    """The commands of plugins by name, sorted; each with whoever offers it. What isn't unique is qualified."""
     entries = [entry for entry in metadata.entry_points(_GROUP) if entry.name.isprintable()]
     names = [*filter(_place, _OWN), *(entry.name for entry in entries)]
     found: dict[str, list[EntryPoint]] = {}
@@ -167,23 +158,13 @@ def _from_plugins() -> dict[str, list[EntryPoint]]:
     return dict(sorted(found.items()))
 
 
-def _version(context: click.Context, option: click.Parameter, given: bool) -> None:
-    if given:
-        from agentfw import __version__
-
-        click.echo(f"agentfw {__version__}")
-        context.exit()
-
-
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="For the options of a command: agentfw COMMAND --help",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
-)
+@click.version_option(__version__, message="agentfw %(version)s", help="Show the version and exit.")
 def cli(debug: bool) -> None:
     """Agents that learn their user.
 
@@ -280,7 +261,18 @@ def _guarded(arguments: list[str], debug: bool) -> int:
             with suppress(AgentfwError):
                 _flush()
             return error.exit_code
-        return _unexpected(error, Out())
+        if isinstance(error, SystemExit) or not is_failure(error):  # whoever raises it wants to end the process
+            raise
+        distribution, place = blame(error)
+        if distribution:
+            from agentfw.host.names import mend_of
+
+            fix = f"it comes from {distribution} ({place}); {mend_of(distribution)}; --debug shows where"
+        else:
+            ours = "this is a bug in agentfw; --debug shows where"
+            fix = disk_fix(error) if isinstance(error, OSError) and error.errno else ours
+        Out().error(in_words(error), fix)
+        return 3 if distribution else 1
 
 
 def _allowed(arguments: list[str]) -> Any:
@@ -297,23 +289,6 @@ def _allowed(arguments: list[str]) -> Any:
             if not click.confirm("Allow it?", err=True):
                 raise
             allow(error.digest, error.path)
-
-
-def _unexpected(error: BaseException, out: Out) -> int:
-    """Tell of an error that isn't one of ours. SystemExit goes on: whoever raises it wants to end the process."""
-    from agentfw.host.names import mend_of
-
-    if isinstance(error, SystemExit) or not is_failure(error):
-        raise error
-    distribution, place = blame(error)
-    if distribution:
-        out.error(
-            in_words(error), f"it comes from {distribution} ({place}); {mend_of(distribution)}; --debug shows where"
-        )
-        return 3
-    ours = "this is a bug in agentfw; --debug shows where"
-    out.error(in_words(error), disk_fix(error) if isinstance(error, OSError) and error.errno else ours)
-    return 1
 
 
 def _flush() -> None:

@@ -10,6 +10,7 @@ What can't be used is listed, too, with what to do about it: a plugin is never s
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from agentfw.boundary.metadata import direct_url, entry_points, normalise
 from agentfw.component import KINDS
 from agentfw.errors import UnknownNameError, UsageError, with_extra
 from agentfw.printing.out import Out, counted
-from agentfw_cli.common import Given, note_problems, shared_options
+from agentfw_cli.common import Given, note_problems, several_option, shared_options
 
 if TYPE_CHECKING:
     from agentfw.host import Host, Registered
@@ -36,7 +37,6 @@ def plugins() -> None:
 @shared_options("host", "json")
 def list_(given: Given, kind: str | None, hooks: bool) -> None:
     """List all plugins with what they offer, then all components, and what can't be loaded."""
-
     out = given.out
     if kind is not None and kind not in KINDS:
         raise UnknownNameError("kind", kind, KINDS)
@@ -64,12 +64,11 @@ def list_(given: Given, kind: str | None, hooks: bool) -> None:
     ]
     offers = _offers(host) if kind is None else []
     if out.json:
-        shown_ones = {row["distribution"] for row in rows + lost}
         about = {"kind": "", "state": "active", "missing_extra": ""}
         others = [
             {**about, "name": name, "distribution": name, "version": version, "summary": f"offers {what}"}
             for name, version, _, what in offers
-            if name not in shown_ones
+            if name not in {row["distribution"] for row in rows + lost}
         ]
         out.data(rows + lost + others)
         return
@@ -124,13 +123,7 @@ def show(given: Given, name: str) -> None:
 
 @plugins.command()
 @click.argument("name")
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Setting of the component, such as rate=0.5. Can be repeated.",
-)
+@several_option("--set", "assignments", "KEY=VALUE", "Setting of the component, such as rate=0.5. Can be repeated.")
 @shared_options("host", "json")
 def check(given: Given, name: str, assignments: tuple[str, ...]) -> int:
     """Check that components keep the contract of their kind. The exit code is 3 if one doesn't.
@@ -138,12 +131,14 @@ def check(given: Given, name: str, assignments: tuple[str, ...]) -> int:
     NAME is a component, KIND:NAME, a plugin or a distribution. Of the last two, all components are checked.
     """
     from agentfw.boundary.settings_input import parse_assignments
+    from agentfw.host.names import is_file
     from agentfw.testing import run_contract
 
     out, host = given.out, given.host()
     settings = parse_assignments(assignments)
     report: list[dict[str, Any]] = []
-    named = _named(host, name) if _is_component(host, name) else _components_of(host, name)
+    is_component = ":" in name or is_file(name) or any(found.component.name == name for found in host.components())
+    named = _named(host, name) if is_component else _components_of(host, name)
     for found in named:
         # Wrong settings are no fault of the component.
         host.check_settings(found.kind, found.component.name, settings, where=name)
@@ -154,19 +149,17 @@ def check(given: Given, name: str, assignments: tuple[str, ...]) -> int:
     if out.json:
         out.data(report)
         return 3 if broken else 0
-    for number, row in enumerate(report):
-        component = (row["kind"], row["component"])
-        if len(named) > 1 and (
-            number == 0 or component != (report[number - 1]["kind"], report[number - 1]["component"])
-        ):
-            out.line(out.style(" ".join(component), "bold"))
-        if row["skipped"]:
-            mark = out.style("  --  ", "dim")
-        else:
-            mark = out.style("kept  ", "green") if row["passed"] else out.style("broken", "red", "bold")
-        out.line(f"{mark}  {row['promise']}")
-        if row["detail"]:
-            out.line(f"        {row['detail']}")
+    for component, rows in groupby(report, key=lambda row: f"{row['kind']} {row['component']}"):
+        if len(named) > 1:
+            out.line(out.style(component, "bold"))
+        for row in rows:
+            if row["skipped"]:
+                mark = out.style("  --  ", "dim")
+            else:
+                mark = out.style("kept  ", "green") if row["passed"] else out.style("broken", "red", "bold")
+            out.line(f"{mark}  {row['promise']}")
+            if row["detail"]:
+                out.line(f"        {row['detail']}")
     aside = f"; {skipped} don't apply" if skipped else ""
     out.line(f"\n{len(report) - broken - skipped} of {len(report) - skipped} promises kept{aside}")
     return 3 if broken else 0
@@ -223,8 +216,8 @@ def new(given: Given, name: str, kind: str | None, into: Path, file: Path | None
         out.line(str(path))
     names = derive(name)
     folder = into / names.distribution
-    whole = f"check {names.distribution}"
-    look = {None: whole, "hook": "list --hooks", "world": whole}.get(kind, f"check {names.component}")
+    look = f"check {names.distribution if kind in (None, 'world') else names.component}"
+    look = "list --hooks" if kind == "hook" else look
     out.note(f"next: pip install -e {folder} && agentfw plugins {look}")
     if folder / "README.md" in paths:
         out.note(f"      {folder / 'README.md'} says more")
@@ -251,15 +244,7 @@ def _offers(host: Host) -> list[list[str]]:
     ]
 
 
-def _is_component(host: Host, name: str) -> bool:
-    from agentfw.host.names import is_file
-
-    return ":" in name or is_file(name) or any(found.component.name == name for found in host.components())
-
-
 def _components_of(host: Host, name: str) -> list[Registered]:
-    """The components of a plugin or a distribution."""
-
     wanted = normalise(name)
     if not any(wanted in (normalise(record.name), record.distribution) for record in host.plugins):
         names = {found.component.name for found in host.components()} | {record.distribution for record in host.plugins}

@@ -1,9 +1,5 @@
 """How far a run is, and how its figures go: what the live picture and the lines in a pipe show.
 
-    progress = progress_of(run, tell=print_line)
-    asyncio.run(run.execute(progress))
-    progress.curves()
-
 Where the environment has rounds, progress is counted in rounds, so that one long episode moves, too.
 """
 
@@ -87,13 +83,8 @@ class Progress(Observer):
 
 
 def progress_of(run: RunInfo, tell: Tell = lambda line, style: None, *, samples: bool = False) -> Progress:
-    """The progress of a training is counted in updates, that of any other run in episodes and rounds.
-
-    With `samples`, three answers of each update are told.
-    """
-    if not run.spec.planned_updates:
-        return _EpisodeProgress(run, tell)
-    return _UpdateProgress(run, tell, samples=samples)
+    """The progress of a training, with `samples` of each update's answers, or else that of episodes and rounds."""
+    return _UpdateProgress(run, tell, samples) if run.spec.planned_updates else _EpisodeProgress(run, tell)
 
 
 class _EpisodeProgress(Progress):
@@ -183,8 +174,6 @@ class _EpisodeProgress(Progress):
 
 @dataclass
 class _Phase:
-    """A phase of a training that is going on."""
-
     words: str
     began: float = field(default_factory=time.monotonic)
     episodes: int = 0
@@ -205,7 +194,7 @@ class _Phase:
 
 
 class _UpdateProgress(Progress):
-    def __init__(self, run: RunInfo, tell: Tell, *, samples: bool = False) -> None:
+    def __init__(self, run: RunInfo, tell: Tell, samples: bool) -> None:
         super().__init__(run, tell)
         self.samples = samples
         self.updates = 0
@@ -275,9 +264,8 @@ class _UpdateProgress(Progress):
         self.tell("   ".join(word for word in words if word), "")
         if self.samples:
             for each in line["samples"]:
-                self.tell(
-                    f"{each['which']}, reward {_short(each['reward'])}: {' '.join(each['answer'].split())}", "dim"
-                )
+                answer = " ".join(each["answer"].split())
+                self.tell(f"{each['which']}, reward {_short(each['reward'])}: {answer}", "dim")
         if why := nothing_learned(line):
             self.tell(why if self._warned else f"{why}. {WHY_NO_LEARNING}", "yellow")
             self._warned = True
@@ -348,7 +336,6 @@ def _amount(amount: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A time in the unit that a person would use."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

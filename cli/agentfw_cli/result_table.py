@@ -33,7 +33,6 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
         out.line(f"failed and left out, {counted(count, 'episode')}: {reason}")
     if len(stages) > 1:
         _evaluations(run, summary, stages, out)
-        _figures_before_and_after(run, summary, out)
     else:
         _quarters(run.folder.headline, episodes, out)
         _figures(run, summary, out)
@@ -47,8 +46,7 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
         out.note("nothing was learned: no update had a group of episodes with different rewards")
     for note in training_notes(run.folder.updates()):
         out.note(note)
-    words = usage_words(summary.to_record())
-    if words:
+    if words := usage_words(summary.to_record()):
         out.line(f"tokens   {words}")
     out.line()
     out.table(["", ""], [list(row) for row in what_each_did(run.folder).items()])
@@ -63,7 +61,7 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
 
 
 def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[Mapping[str, Any]]], out: Out) -> None:
-    """The headline after some of the evaluations, and how it changed."""
+    """The headline after some of the evaluations and how it changed, and all figures before and after."""
     headline = leading(summary.before.keys() & summary.figures.keys(), run.folder.headline)
     numbers = sorted(stages)
     shown = [numbers[place * (len(numbers) - 1) // (_BARS - 1)] for place in range(_BARS)]
@@ -74,9 +72,6 @@ def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[M
     if difference is not None:
         out.line(f"from the first to the last, task by task   {difference}")
     out.line()
-
-
-def _figures_before_and_after(run: RunInfo, summary: Summary, out: Out) -> None:
     record = summary.to_record()
     rows = []
     for name in in_order(record["figures"], run.folder.headline):
@@ -140,10 +135,7 @@ def _next(run: RunInfo, summary: Summary, episodes: Sequence[Mapping[str, Any]],
         # An interface decides what reaches an agent that is at work. Between rounds nothing happens.
         other = "event_driven" if run.spec.interface == "step_loop" else "step_loop"
         commands.append(f"agentfw run {environment} --interface {other}{where} && agentfw compare {end} last{where}")
-    commands.append(
-        f"agentfw view {shlex.quote(name_of(run.folder))}"
-        if find_spec("starlette")
-        else f"agentfw runs show last{where}"
-    )
+    look = f"view {shlex.quote(name_of(run.folder))}" if find_spec("starlette") else f"runs show last{where}"
+    commands.append(f"agentfw {look}")
     for number, command in enumerate(commands):
         out.note(f"{'next: ' if number == 0 else '      '}{command}")

@@ -1,8 +1,5 @@
 """`agentfw run` and `agentfw train`: run an agent in an environment, or improve its policy there.
 
-    agentfw run inbox --episodes 80 --set environment.rate=0.5
-    agentfw train calendar --updates 40 --set learner.learning_rate=1e-4
-
 A sweep is one spec, once for each value of a setting, or for each combination of several.
 """
 
@@ -16,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentfw.errors import UsageError
-from agentfw_cli.common import Given, shared_options
+from agentfw_cli.common import Given, several_option, shared_options
 from agentfw_cli.execution import execute_spec
 
 if TYPE_CHECKING:
@@ -32,11 +29,7 @@ def spec_options(command: Command) -> Command:
     return command
 
 
-def _several(option: str, name: str, metavar: str, words: str) -> Callable[[Command], Command]:
-    return click.option(option, name, multiple=True, metavar=metavar, help=words)
-
-
-set_option = _several(
+set_option = several_option(
     "--set", "assignments", "KEY=VALUE", "Change a setting, such as environment.rate=0.5. Can be repeated."
 )
 samples_option = click.option(
@@ -60,35 +53,35 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         metavar="MODEL",
         help="Model of the policy: an id of Hugging Face (ORG/NAME), a folder, a GGUF file, or smollm2.",
     ),
-    _several("--memory", "memories", "NAME", "Memory to use. Can be repeated."),
-    _several(
+    several_option("--memory", "memories", "NAME", "Memory to use. Can be repeated."),
+    several_option(
         "--tool",
         "tools",
         "NAME[=ALIAS]",
         "Tool that the agent can call. Can be repeated; an alias tells two of one name apart.",
     ),
-    _several(
+    several_option(
         "--skill",
         "skills",
         "FOLDER",
         "Skills for the agent: a folder with a SKILL.md, one of such folders, or an Agent Plugin. Can be repeated.",
     ),
     yes_option,
-    _several(
+    several_option(
         "--reward",
         "rewards",
         "NAME[=WEIGHT]",
         "Reward model to score with, or a function of yours: FILE.py:FUNCTION. Can be repeated.",
     ),
-    _several("--tracker", "trackers", "NAME", "Also log metrics to this tracker. Can be repeated."),
-    _several("--hook", "hooks", "NAME", "Hook to use, such as approve. Can be repeated."),
+    several_option("--tracker", "trackers", "NAME", "Also log metrics to this tracker. Can be repeated."),
+    several_option("--hook", "hooks", "NAME", "Hook to use, such as approve. Can be repeated."),
     click.option(
         "--interface",
         metavar="NAME",
         help="How observations reach the agent: event_driven, step_loop, polling:EVERY or reflex.",
     ),
     click.option("--seed", type=int, help="Random seed."),
-    _several(
+    several_option(
         "--plugin",
         "distributions",
         "DIST[VERSIONS]",
@@ -118,13 +111,11 @@ def run(given: Given, **chosen: Any) -> None:
     """
     from agentfw.runs.spec.start import start_of_run
 
-    execute_spec(given, start_of_run, _check, **chosen)
+    def check(values: Mapping[str, Any]) -> None:
+        if values.get("optimizer") is not None:
+            raise UsageError("this spec has an optimizer, so it is a training", fix="see: agentfw train --help")
 
-
-def _check(values: Mapping[str, Any]) -> None:
-
-    if values.get("optimizer") is not None:
-        raise UsageError("this spec has an optimizer, so it is a training", fix="see: agentfw train --help")
+    execute_spec(given, start_of_run, check, **chosen)
 
 
 @click.command()
@@ -133,12 +124,11 @@ def _check(values: Mapping[str, Any]) -> None:
 @click.option("--learner", metavar="NAME", help="Learner that makes new versions of the policy.")
 @click.option("--teacher", metavar="NAME", help="Policy that plays the episodes to learn from.")
 @click.option("--updates", type=int, help="Number of updates of the policy.")
-@click.option(
+@several_option(
     "--from",
     "sources",
-    multiple=True,
-    metavar="RUN",
-    help="Learn from what was recorded in this run, or from new feedback in the sessions that gateways share at this "
+    "RUN",
+    "Learn from what was recorded in this run, or from new feedback in the sessions that gateways share at this "
     "postgresql:// address. Can be repeated.",
 )
 @click.option(
@@ -180,26 +170,17 @@ def specs_of_sweep(values: Mapping[str, Any], sweeps: Sequence[str]) -> dict[str
     from agentfw.runs.spec.run_spec import parse_spec
     from agentfw.runs.spec.values import apply_assignments
 
+    choices: list[list[tuple[str, str]]] = []
+    for sweep in sweeps:
+        key, equals, listed = sweep.partition("=")
+        several = [value.strip() for value in listed.split(",")]
+        if not equals or not key or "" in several or len(set(several)) != len(several):
+            wrong = f'--sweep "{sweep}" isn\'t of the form KEY=A,B with different values'
+            raise UsageError(wrong, fix="--sweep environment.rate=0.1,0.5")
+        choices.append([(key, value) for value in several])
     specs = {}
-    for assignments in product(*map(_assignments, sweeps)):
-        label = " ".join(map(_short, assignments))
-        specs[label] = parse_spec(apply_assignments(values, parse_assignments(assignments)), label)
+    for chosen in product(*choices):
+        label = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in chosen)
+        changes = parse_assignments(f"{key}={value}" for key, value in chosen)
+        specs[label] = parse_spec(apply_assignments(values, changes), label)
     return specs
-
-
-def _assignments(sweep: str) -> list[str]:
-    """One assignment for each value: "seed=1,2" becomes ["seed=1", "seed=2"]."""
-
-    key, equals, values = sweep.partition("=")
-    several = [value.strip() for value in values.split(",")]
-    if not equals or not key or "" in several or len(set(several)) != len(several):
-        raise UsageError(
-            f'--sweep "{sweep}" isn\'t of the form KEY=A,B with different values',
-            fix="--sweep environment.rate=0.1,0.5",
-        )
-    return [f"{key}={value}" for value in several]
-
-
-def _short(assignment: str) -> str:
-    key, _, value = assignment.partition("=")
-    return f"{key.rpartition('.')[2]}={value}"

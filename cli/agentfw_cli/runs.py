@@ -1,11 +1,6 @@
 """`agentfw runs` and `agentfw report`: list, show and resume runs, and write their reports.
 
-A damaged run doesn't hide the others: it is listed as damaged, and `show` says what is wrong with it. A report needs
-only the records, so it can be written while the run goes on.
-
-    agentfw runs list
-    agentfw runs resume last
-    agentfw report last --episode 00003-0 --picture day.svg
+A damaged run doesn't hide the others: it is listed as damaged, and `show` says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -19,7 +14,7 @@ import click
 
 from agentfw.errors import RunFolderError, UsageError
 from agentfw.printing.out import Out, counted
-from agentfw_cli.common import Given, figure_row, name_of, shared_options, usage_words
+from agentfw_cli.common import Given, figure_row, name_of, several_option, shared_options, usage_words
 from agentfw_cli.run import samples_option
 
 if TYPE_CHECKING:
@@ -59,7 +54,17 @@ def list_(given: Given, limit: int) -> None:
     elif not rows:
         out.note(f"there are no runs below {root}; start one: agentfw run")
     else:
-        _print_rows(rows, out)
+        shown = []
+        for row in rows:
+            state = f"{row['state']}, {row['how_far']}" if row["how_far"] else row["state"]
+            headline = "" if row["mean"] is None else f"{row['headline']} {row['mean']:.3f}"
+            shown.append([row["run"], row["policy"], state, headline])
+        out.table(["run", "policy", "state", "headline"], shown)
+        first = {row["state"]: row for row in reversed(rows)}
+        if "unreadable" in first:
+            out.note(f"what is wrong with an unreadable run: agentfw runs show {first['unreadable']['run']}")
+        if "interrupted" in first:
+            out.note(f"resume an interrupted run: {first['interrupted']['resume']}")
     if len(names) > len(rows):
         out.note(f"{counted(len(names) - len(rows), 'older run')} not shown; list all: agentfw runs list --limit 0")
 
@@ -77,7 +82,7 @@ def show(given: Given, run: str, episode: str | None) -> None:
     """
     from agentfw.runs.records.call_record import call_table, read_calls, running_calls
     from agentfw.runs.records.figure_table import in_order
-    from agentfw.runs.records.play_records import reasons
+    from agentfw.runs.records.play_records import State, reasons
     from agentfw.runs.records.summary import summarize
     from agentfw.runs.results.run_report import what_each_did
 
@@ -106,15 +111,15 @@ def show(given: Given, run: str, episode: str | None) -> None:
         out.line(f"failed and left out, {counted(count, 'episode')}: {reason}")
     out.line()
     spec: dict[str, Any] = folder.about["spec"]
+    created, words = str(folder.about.get("created", "")), usage_words(summary) if summary is not None else ""
     facts = [
-        ("made", str(folder.about.get("created", ""))[:19].replace("T", " ")),
+        ("made", created[:19].replace("T", " ")),
         ("agentfw", folder.about.get("agentfw", "")),
+        *folder.about.get("components", {}).items(),
+        *(("resumed", line) for line in folder.segments),
+        *((key, spec[key]) for key in ("interface", "seed", "split", "updates", "concurrency") if key in spec),
+        *([("tokens", words)] if words else []),
     ]
-    facts += list(folder.about.get("components", {}).items())
-    facts += [("resumed", line) for line in folder.segments]
-    facts += [(key, spec[key]) for key in ("interface", "seed", "split", "updates", "concurrency") if key in spec]
-    words = usage_words(summary) if summary is not None else ""
-    facts += [("tokens", words)] if words else []
     out.table(["", ""], [[str(key), str(value)] for key, value in facts])
     if summary is not None:
         figures = summary["figures"]
@@ -135,20 +140,13 @@ def show(given: Given, run: str, episode: str | None) -> None:
         out.note(f"episode {episode}: {counted(count, 'answer')} could not be understood")
     if len(bad) > _SHOWN:
         out.note(f"... and {len(bad) - _SHOWN} more episodes; metrics.jsonl has them all")
-    _note_version(folder, out)
+    adapter = State.known(folder.path).adapter
+    if adapter and any((folder.path / adapter).glob("*.safetensors")):
+        out.note(f"serve what was learned: agentfw serve --policy {name_of(folder)}")
     for line in damaged:
         out.warning(f"damaged: {line}")
     if row["state"] == "interrupted":
         out.note(f"resume it: {folder.resume_command}")
-
-
-def _note_version(folder: RunFolder, out: Out) -> None:
-    """How to talk with a language model that was trained."""
-    from agentfw.runs.records.play_records import State
-
-    adapter = State.known(folder.path).adapter
-    if adapter and any((folder.path / adapter).glob("*.safetensors")):
-        out.note(f"serve what was learned: agentfw serve --policy {name_of(folder)}")
 
 
 def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
@@ -168,12 +166,11 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
 
 @runs.command()
 @click.argument("run")
-@click.option(
+@several_option(
     "--set",
     "assignments",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Secret that is not kept on disk, such as policy.api_key=... (asked for on a terminal), or setting that can't "
+    "KEY=VALUE",
+    "Secret that is not kept on disk, such as policy.api_key=... (asked for on a terminal), or setting that can't "
     "change results, such as deadline=1200, or a larger number of updates. Can be repeated.",
 )
 @click.option(
@@ -188,12 +185,7 @@ def _show_episode(folder: RunFolder, name: str, out: Out) -> None:
 @samples_option
 @shared_options("runs", "host", "quiet", "json")
 def resume(
-    given: Given,
-    run: str,
-    assignments: tuple[str, ...],
-    from_update: int | None,
-    with_changed: bool,
-    samples: bool,
+    given: Given, run: str, assignments: tuple[str, ...], from_update: int | None, with_changed: bool, samples: bool
 ) -> None:
     """Resume RUN where it was interrupted. Episodes that are on disk are not played again.
 
@@ -203,10 +195,15 @@ def resume(
     """
     from agentfw.boundary.settings_input import parse_assignments
     from agentfw.runs.run import Run
+    from agentfw.runs.spec.resolution import missing_secrets
     from agentfw_cli.execution import execute
 
     out, folder, host = given.out, given.folder(run), given.host()
-    changes = parse_assignments([*assignments, *_asked_for(folder, assignments)])
+    # Secrets that run.json doesn't have and nobody has set are typed in.
+    known = {assignment.partition("=")[0].removesuffix(".env") for assignment in assignments}
+    asked = [key for key in missing_secrets(folder.about) if key not in known] if sys.stdin.isatty() else []
+    secrets = [f"{key}={json.dumps(click.prompt(key, hide_input=True, err=True))}" for key in asked]
+    changes = parse_assignments([*assignments, *secrets])
     if from_update is not None:
         folder.rewind(from_update)
     resumed = Run.open(folder, host, changes, with_changed=with_changed)
@@ -243,17 +240,6 @@ def export(given: Given, run: str, as_toml: bool, lock: bool) -> None:
         out.line(line)
 
 
-def _asked_for(folder: RunFolder, assignments: tuple[str, ...]) -> list[str]:
-    """The secrets that run.json doesn't have and nobody has set, as a person at a terminal types them."""
-    from agentfw.runs.spec.resolution import missing_secrets
-
-    if not sys.stdin.isatty():
-        return []
-    given = {assignment.partition("=")[0].removesuffix(".env") for assignment in assignments}
-    missing = [key for key in missing_secrets(folder.about) if key not in given]
-    return [f"{key}={json.dumps(click.prompt(key, hide_input=True, err=True))}" for key in missing]
-
-
 def _print_updates(lines: list[dict[str, Any]], out: Out) -> None:
     """The newest updates of a training, and why some have taught nothing."""
     from agentfw.runs.records.summary import WHY_NO_LEARNING, nothing_learned
@@ -268,25 +254,6 @@ def _print_updates(lines: list[dict[str, Any]], out: Out) -> None:
     why = [words for words in map(nothing_learned, lines) if words]
     for words in dict.fromkeys(why):
         out.note(f"{words} ({counted(why.count(words), 'update')}). {WHY_NO_LEARNING}")
-
-
-def _print_rows(rows: list[dict[str, Any]], out: Out) -> None:
-    shown = [
-        [
-            row["run"],
-            row["policy"],
-            row["state"] + (f", {row['how_far']}" if row["how_far"] else ""),
-            "" if row["mean"] is None else f"{row['headline']} {row['mean']:.3f}",
-        ]
-        for row in rows
-    ]
-    out.table(["run", "policy", "state", "headline"], shown)
-    unreadable = next((row["run"] for row in rows if row["state"] == "unreadable"), None)
-    if unreadable:
-        out.note(f"what is wrong with an unreadable run: agentfw runs show {unreadable}")
-    cut_off = next((row["resume"] for row in rows if row["state"] == "interrupted"), None)
-    if cut_off:
-        out.note(f"resume an interrupted run: {cut_off}")
 
 
 def _row(folder: RunFolder) -> dict[str, Any]:
@@ -318,7 +285,6 @@ def _row_of(path: Path) -> dict[str, Any]:
 
 
 def _known(folder: RunFolder) -> dict[str, Any]:
-    """What run.json says."""
     spec: dict[str, Any] = folder.about["spec"]
     return {
         "run": folder.id,
