@@ -1,17 +1,13 @@
 """What a check is, and how one is run so that no component can raise through it or hang it.
 
-A check is a plain function whose docstring's first sentence is the promise, in the words of somebody
-who uses the component. It ends quietly (kept), with `BrokenPromise` (broken, and how) or with `DoesNotApply` (nothing
-to be seen here).
+The first sentence of a check's docstring is the promise, in the words of somebody who uses the component. It ends
+quietly (kept), with `BrokenPromise` (broken, and how) or with `DoesNotApply` (nothing to be seen here).
 
     async def recall_is_bounded(subject: Subject[Memory]) -> None:
         '''It never brings up more than it was asked for.'''
         memory = subject.make()
         if len(await memory.recall(Query("tea", Task(0, 0), limit=1))) > 1:
             raise BrokenPromise("asked for 1, it gave more")
-
-Each check runs in a thread of its own with a time limit: a component that never answers costs a person a minute, not
-the day.
 """
 
 from __future__ import annotations
@@ -21,6 +17,7 @@ import contextlib
 import contextvars
 import copy
 import inspect
+import json
 import math
 import os
 import sys
@@ -28,13 +25,16 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from ..boundary.coroutines import as_coroutine
 from ..episode import Episode
 from ..errors import AgentfwError, in_words
+from ..learner import Learner
+from ..optimizer import Optimizer
 from ..policy import Policy
 from ..scores import RewardModel
 from ..tool import Toolbox
@@ -88,20 +88,13 @@ class CheckResult:
 
     def to_record(self) -> dict[str, Any]:
         """Plain JSON values."""
-        names = ("name", "promise", "passed", "skipped", "detail", "seconds")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("name", "promise", "passed", "skipped", "detail", "seconds")}
 
 
 def require(holds: object, how: str) -> None:
     """Raise `BrokenPromise` unless it holds."""
     if not holds:
         raise BrokenPromise(how)
-
-
-def promise_of(check: CheckFunction) -> str:
-    """The first sentence of its docstring, on one line."""
-    text = " ".join((inspect.getdoc(check) or check.__name__).split("\n\n")[0].split())
-    return text.partition(". ")[0].rstrip(".") + "."
 
 
 def require_finite(value: object, what: str) -> None:
@@ -120,16 +113,18 @@ async def closed(subject: Subject[Closed]) -> AsyncIterator[Closed]:
         await made.close()
 
 
-@contextlib.contextmanager
-def working_folder(folder: Path) -> Iterator[Path]:
+def working_folder(folder: Path) -> contextlib.chdir[Path]:
     """Work in an empty folder: what a component writes to relative paths is gone afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
-    before = os.getcwd()
-    os.chdir(folder)
+    return contextlib.chdir(folder)
+
+
+def plain_state(component: Learner | Optimizer) -> Any:
+    """What `state()` gives, as it is read back from disk."""
     try:
-        yield folder
-    finally:
-        os.chdir(before)
+        return json.loads(json.dumps(component.state(), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise BrokenPromise(f"its state is no plain JSON: {error}") from None
 
 
 def run_check(
@@ -150,9 +145,10 @@ def run_check(
         error = _executed(check, Subject(make, copy.deepcopy(list(episodes)), Path(folder), examples), time_limit)
         os.chdir(before)  # a check that hangs is still in its folder, and that is about to go
     skipped = isinstance(error, DoesNotApply)
+    promise = " ".join((inspect.getdoc(check) or check.__name__).split("\n\n")[0].split()).partition(". ")[0]
     return CheckResult(
         name=check.__name__,
-        promise=promise_of(check),
+        promise=f"{promise.rstrip('.')}.",
         passed=error is None or skipped,
         detail="" if error is None else _detail(error),
         seconds=round(time.monotonic() - began, 3),
@@ -164,18 +160,17 @@ def run_check(
 def _executed(check: CheckFunction, subject: Subject[Any], time_limit: float) -> BaseException | None:
     """What a check raises, in a thread of its own, or OutOfTime."""
     outcome: list[BaseException | None] = []
-    context = contextvars.copy_context()
 
     def guarded() -> None:
         try:
             answer = check(subject)
             if inspect.isawaitable(answer):
-                asyncio.run(_waited(answer))
+                asyncio.run(as_coroutine(answer))
+            outcome.append(None)
         except BaseException as error:  # SystemExit included: a plugin may raise anything
             outcome.append(error)
-        else:
-            outcome.append(None)
 
+    context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(guarded,), name=check.__name__, daemon=True)
     thread.start()
     thread.join(time_limit)
@@ -184,10 +179,6 @@ def _executed(check: CheckFunction, subject: Subject[Any], time_limit: float) ->
     frame = sys._current_frames().get(thread.ident or 0)
     running = list(traceback.StackSummary.extract(traceback.walk_stack(frame)))[::-1]
     return OutOfTime(f"it did not end within {time_limit:g} s{_where(running)}")
-
-
-async def _waited(answer: Awaitable[None]) -> None:
-    await answer
 
 
 def _detail(error: BaseException) -> str:
@@ -201,15 +192,13 @@ def _detail(error: BaseException) -> str:
 
 def _where(frames: Sequence[traceback.FrameSummary]) -> str:
     """The innermost place that is neither agentfw's nor Python's: where an author has to look."""
-    theirs = [frame for frame in frames if _is_theirs(frame)]
-    return f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
+    for frame in reversed(frames):
+        # Outside of a virtual environment installed packages lie within Python's own folder.
+        of_python = frame.filename.startswith(("<", _PYTHON)) and "site-packages" not in frame.filename
+        if not (frame.filename.startswith(_OURS) or of_python):
+            return f" ({Path(frame.filename).name}, line {frame.lineno})"
+    return ""
 
 
 _OURS = f"{Path(__file__).parent.parent}{os.sep}"
 _PYTHON = f"{Path(os.__file__).parent}{os.sep}"
-
-
-def _is_theirs(frame: traceback.FrameSummary) -> bool:
-    # Outside of a virtual environment installed packages lie within Python's own folder.
-    of_python = frame.filename.startswith(("<", _PYTHON)) and "site-packages" not in frame.filename
-    return not (frame.filename.startswith(_OURS) or of_python)

@@ -1,12 +1,10 @@
 """The contract of the commands that plugins add to `agentfw`.
 
-A command is called as the command line calls it, in an empty folder: with `--help`, with an option and with
-files that don't exist. A command that needs no argument isn't called further, because it could do anything.
+A command that needs no argument is called with `--help` and with a wrong option alone: it could do anything.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -78,16 +76,13 @@ def wrong_arguments_are_usage_errors(subject: Commands) -> None:
     from ..errors import AgentfwError
 
     for path, command in _leaves(subject.make()):
-        words: list[tuple[str, ...]] = [("--no-such-option",)]
         required = [one for one in command.params if isinstance(one, click.Argument) and one.required]
-        if required:
-            made_up = itertools.repeat("no-such-file")
-            words.append(tuple(itertools.islice(made_up, sum(max(1, one.nargs) for one in required))))
-        for some in words:
+        files = ["no-such-file"] * sum(max(1, one.nargs) for one in required)
+        for some in (["--no-such-option"], files) if files else (["--no-such-option"],):
             ended = _called(subject, *path, *some)
             error = ended.exception
             line = " ".join((*path, *some))
             fine = isinstance(error, (SystemExit, AgentfwError, type(None)))
             require(fine, f'called with "{line}", it raises {error!r}; raise click.UsageError')
-            refused = ended.exit_code not in (0, None) or some is not words[0]
+            refused = ended.exit_code not in (0, None) or some is files
             require(refused, f'called with "{line}", it ends as if all were well')

@@ -1,15 +1,7 @@
 """The contract of each kind: which checks it has, and running them on a component.
 
-Whatever a component does, the answer is a list of results. What can't be made at all is one failed result.
-
-    results = run_contract(host, "environment", "inbox", {"rate": 0.5})
-    results = check_component("memory", Notebook)
-
 A host for tests has the given plugins and nothing else of the machine: no other plugin that happens to be installed, no
 environment variable, no agentfw.toml. A plugin with any problem is an error at once.
-
-    host = fresh_host("my_plugin.plugin")
-    notebook = host.create("memory", "notebook", {"limit": 3})
 """
 
 from __future__ import annotations
@@ -39,8 +31,6 @@ if TYPE_CHECKING:
 
 
 class _Given(EntryPoint):
-    """An entry point of something that is imported already."""
-
     plugin: object
 
     def load(self) -> object:
@@ -52,26 +42,18 @@ def fresh_host(*plugins: object, builtins: bool = False, strict: bool = True) ->
 
     strict: raise a PluginError for whatever is wrong with a plugin; without it the host notes it and goes on.
     """
-    entry_points = [_entry_point(plugin, number) for number, plugin in enumerate(plugins)]
+    entry_points: list[EntryPoint] = []
+    for number, plugin in enumerate(plugins, start=1):
+        named = plugin.__name__ if isinstance(plugin, ModuleType) else type(plugin).__name__
+        name = plugin if isinstance(plugin, str) else named
+        distribution = normalise(name.partition(":")[0].partition(".")[0]) or "plugin"
+        about = f"{distribution}-{number}", name, distribution, metadata.version_of(distribution) or "0"
+        given = _Given(*about)
+        given.plugin = plugin
+        entry_points.append(EntryPoint(*about) if isinstance(plugin, str) else given)
     if builtins:
         entry_points += [found for found in metadata.entry_points(GROUP) if found.distribution == OWN_DISTRIBUTION]
     return Host.load(HostOptions(strict=strict), entry_points)
-
-
-def _entry_point(plugin: object, number: int) -> EntryPoint:
-    if isinstance(plugin, str):
-        name = plugin
-    elif isinstance(plugin, ModuleType):
-        name = plugin.__name__
-    else:
-        name = type(plugin).__name__
-    distribution = normalise(name.partition(":")[0].partition(".")[0]) or "plugin"
-    version = metadata.version_of(distribution) or "0"
-    if isinstance(plugin, str):
-        return EntryPoint(f"{distribution}-{number + 1}", name, distribution, version)
-    given = _Given(f"{distribution}-{number + 1}", name, distribution, version)
-    given.plugin = plugin
-    return given
 
 
 TIME_LIMIT = 60.0

@@ -1,8 +1,4 @@
-"""The contract of environments.
-
-A world is judged by what its agents and its records show. So each check plays episodes the way a run
-does, with agents that act at random, talk nonsense, or do nothing.
-"""
+"""The contract of environments: checks play episodes with agents that act at random, talk nonsense, or do nothing."""
 
 from __future__ import annotations
 
@@ -33,9 +29,8 @@ def the_brief_can_be_read(subject: Worlds) -> None:
     """An agent is told a goal and actions that a model can call."""
     brief = subject.make().brief()
     require(isinstance(brief, Brief), f"brief() gives a {type(brief).__name__}")
-    require(
-        isinstance(brief.goal, str) and brief.goal.strip(), "there is no goal: write a docstring, or override goal()"
-    )
+    has_goal = isinstance(brief.goal, str) and brief.goal.strip()
+    require(has_goal, "there is no goal: write a docstring, or override goal()")
     check_actions(brief.actions)
     time = brief.time_per_token
     require(math.isfinite(time) and time >= 0, f"a token can't take {time}")
@@ -118,11 +113,8 @@ async def the_record_comes_back_equal(subject: Worlds) -> None:
             back = json.loads(json.dumps(event.data))
         except (TypeError, ValueError) as error:
             back = error
-        require(
-            back == event.data,
-            f"the data of {event.kind} {event.name} is no plain JSON: "
-            f"{_short(event.data)} comes back as {_short(back)}",
-        )
+        wrong = f"{_short(event.data)} comes back as {_short(back)}"
+        require(back == event.data, f"the data of {event.kind} {event.name} is no plain JSON: {wrong}")
     record = json.loads(json.dumps(episode.to_record()))
     require(Episode.from_record(record) == episode, "the record, read back, is another episode")
 
@@ -133,11 +125,9 @@ async def the_headline_is_there(subject: Worlds) -> None:
         environment = subject.make()
         episode = await play(environment, _task(subject), RandomCaller(), most_turns=most_turns)
         name = environment.headline
-        require(
-            name == "utility" or name in episode.outcome,
-            f'its headline "{name}" isn\'t in the outcome of an episode that ended as "{episode.finish}": '
-            f"{', '.join(episode.outcome) or 'nothing is'}",
-        )
+        known = ", ".join(episode.outcome) or "nothing is"
+        where = f'the outcome of an episode that ended as "{episode.finish}": {known}'
+        require(name == "utility" or name in episode.outcome, f'its headline "{name}" isn\'t in {where}')
         for figure, value in {**episode.outcome, "utility": episode.utility}.items():
             require_finite(value, f"the figure {figure}")
 
@@ -182,16 +172,13 @@ async def the_demonstration_works(subject: Worlds) -> None:
 def _same(first: Episode, second: Episode, how: str) -> None:
     """Broken where two records differ; the text says in what first."""
     one, two = first.to_record(), second.to_record()
-    if json.dumps(one, default=repr) == json.dumps(two, default=repr):
-        return
+    names = [name for name in one if json.dumps(one[name], default=repr) != json.dumps(two[name], default=repr)]
+    difference = f"the records differ in {', '.join(names)}"
     for number, (event, other) in enumerate(zip(first.events, second.events, strict=False)):
         if event != other:
             difference = f"event {number} is {_short(event)} once and {_short(other)} then"
             break
-    else:
-        names = [name for name in one if json.dumps(one[name], default=repr) != json.dumps(two[name], default=repr)]
-        difference = f"the records differ in {', '.join(names)}"
-    require(False, f"{how}, the episode is another one: {difference}; take every random choice from world.random")
+    require(not names, f"{how}, the episode is another one: {difference}; take every random choice from world.random")
 
 
 def _short(value: object) -> str:

@@ -1,7 +1,6 @@
 """The fixtures that tests of plugins use, which pytest finds wherever agentfw is installed.
 
-This is the only module of `agentfw.testing` that imports pytest. What it needs besides is imported by the test that
-asks for it, so that it costs other tests nothing.
+What they need besides pytest is imported by the test that asks for it, so that it costs other tests nothing.
 
     def test_notebook(agentfw_host, agentfw_runs, fake_model):
         host = agentfw_host("my_plugin.plugin", builtins=True)     # the plugin need not be installed
@@ -66,7 +65,6 @@ class FakeModel:
 
 @contextmanager
 def _served() -> Iterator[FakeModel]:
-    """A fake model, served until the end of the block."""
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer  # not in every run of pytest
 
     class Handler(BaseHTTPRequestHandler):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from pathlib import Path
 from ..errors import AgentfwError
 from ..learner import Batch, Learner, Update
 from ..optimizer import Advantage, Loss
-from .checks import BrokenPromise, DoesNotApply, Subject, require, require_finite
+from .checks import BrokenPromise, DoesNotApply, Subject, plain_state, require, require_finite
 
 Learners = Subject[Learner]
 
@@ -34,10 +33,6 @@ def _batch(subject: Learners, folder: Path) -> Batch:
     return Batch(episodes, advantages, Loss(), folder)
 
 
-def _updated(learner: Learner, batch: Batch) -> Update:
-    return _checked(learner.update(batch), batch)
-
-
 def _checked(update: object, batch: Batch) -> Update:
     if not isinstance(update, Update):
         raise BrokenPromise(f"it gives a {type(update).__name__}, which is no Update")
@@ -50,6 +45,10 @@ def _checked(update: object, batch: Batch) -> Update:
     return update
 
 
+def _updated(learner: Learner, batch: Batch) -> Update:
+    return _checked(learner.update(batch), batch)
+
+
 def an_update_gives_an_adapter(subject: Learners) -> None:
     """An update gives a version and an adapter that is there, in the folder that it was given."""
     _updated(subject.make(), _batch(subject, subject.folder / "update-1"))
@@ -59,16 +58,14 @@ def what_was_good_becomes_likelier(subject: Learners) -> None:
     """After an update in which each turn was better than expected, the sampled tokens are likelier than before."""
     learner, batch = subject.make(), _batch(subject, subject.folder / "update-1")
     turns = [turn for episode in batch.episodes for turn in episode.turns]
-    before = [list(learner.logprobs(turn.prompt_ids, turn.token_ids)) for turn in turns]
-    if not any(before):
+    for turn in turns:  # sampled by the very model that is about to learn
+        turn.logprobs = tuple(learner.logprobs(turn.prompt_ids, turn.token_ids))
+    if not any(turn.logprobs for turn in turns):
         raise DoesNotApply("it gives no logprobs")
-    for episode in batch.episodes:  # sampled by the very model that is about to learn
-        episode.turns = [replace(turn, logprobs=tuple(before.pop(0))) for turn in episode.turns]
-    learnt = [turn for episode in batch.episodes for turn in episode.turns]
     _updated(learner, replace(batch, advantages=[replace(one, value=1.0) for one in batch.advantages]))
     rises = [
         new - old
-        for turn in learnt
+        for turn in turns
         for old, new in zip(turn.logprobs, learner.logprobs(turn.prompt_ids, turn.token_ids), strict=True)
     ]
     mean = math.fsum(rises) / len(rises)
@@ -98,10 +95,7 @@ def a_repeated_update_will_do(subject: Learners) -> None:
     """An update that was killed can be done again by a new learner, from the state before."""
     learner = subject.make()
     _updated(learner, _batch(subject, subject.folder / "update-1"))
-    try:
-        state = json.loads(json.dumps(learner.state(), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        require(False, f"its state is no plain JSON: {error}")
+    state = plain_state(learner)
     _updated(learner, _batch(subject, subject.folder / "update-2"))
     again = subject.make()
     again.restore(state)
@@ -149,7 +143,6 @@ def an_empty_batch_does_no_harm(subject: Learners) -> None:
 
 
 def _contents(folder: Path) -> dict[str, str]:
-    """Every file below, by path, with a hash of what is in it."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")

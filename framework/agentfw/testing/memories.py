@@ -1,11 +1,7 @@
 """The contract of memories.
 
-A memory is judged by what an agent gets to see of it: what it recalls, and what its tools answer. Where two histories
-must have the same effect, both are gone through, each with a memory of its own, and compared. What a memory hears, and
-what users see and change of it, is checked only if it has these methods.
-
-Each check works in an empty folder, so a memory that keeps its file at a relative path begins empty and leaves nothing
-behind. Don't set an absolute path to a memory that matters: it is written to.
+A memory is judged by what an agent gets to see of it: what it recalls, and what its tools answer. Each check works in
+an empty folder. Don't set an absolute path to a memory that matters: it is written to.
 """
 
 from __future__ import annotations
@@ -133,9 +129,7 @@ async def two_runs_are_strangers(subject: Memories) -> None:
         for name in ("first", "second"):
             memory = subject.make()
             memory.open(run_folder(subject, name))
-            seen: Shown = []
-            for episode in subject.episodes:
-                seen += await _gone_through(memory, episode)
+            seen = [shown for episode in subject.episodes for shown in await _gone_through(memory, episode)]
             both.append(seen + await _answered(memory, task, asking))
             await memory.close()
     for (occasion, first), (_, second) in zip(*both, strict=True):
@@ -235,7 +229,7 @@ async def its_tools_work(subject: Memories) -> None:
     async with open_memory(subject) as memory:
         for episode in subject.episodes:
             memory.begin(episode.task)
-            await memory.learn(episode, episode.utility)
+            await learned(memory, [episode])
         task, generator = next_task(subject), random.Random(7)
         memory.begin(task)
         tools = memory.tools(task)
@@ -265,10 +259,7 @@ async def _gone_through(memory: Memory, episode: Episode) -> Shown:
 
 
 async def _same(
-    subject: Memories,
-    one: Callable[[Memory], Awaitable[Shown]],
-    other: Callable[[Memory], Awaitable[Shown]],
-    when: str,
+    subject: Memories, one: Callable[[Memory], Awaitable[Shown]], other: Callable[[Memory], Awaitable[Shown]], when: str
 ) -> None:
     """Broken where an agent can tell two histories apart."""
     task, asking = next_task(subject), queries(subject, limit=20)

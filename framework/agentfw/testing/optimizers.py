@@ -15,7 +15,7 @@ from dataclasses import replace
 from ..episode import Event
 from ..optimizer import Advantage, Optimizer, Scored
 from ..scores import Score
-from .checks import DoesNotApply, Subject, require, require_finite
+from .checks import DoesNotApply, Subject, plain_state, require, require_finite
 from .samples import sample_group
 
 Optimizers = Subject[Optimizer]
@@ -115,7 +115,6 @@ _REWARDS = ((0.0, 0.1, 0.3, 0.4), (0.0, 0.2, 0.6, 0.8), (5.0, 5.1, 5.3, 5.4), (0
 
 
 def _means(optimizer: Optimizer, group: Sequence[Scored]) -> dict[str, float]:
-    """The mean advantage of each sample that gets any."""
     values: dict[str, list[float]] = {}
     for advantage in _advantages(optimizer, [group]):
         values.setdefault(advantage.episode, []).append(advantage.value)
@@ -202,11 +201,7 @@ def it_goes_on_where_it_was(subject: Optimizers) -> None:
     """Broken off and resumed from its state, it goes on as if nothing had happened."""
     one, other = subject.make(), subject.make()
     _advantages(one, _batch())
-    try:
-        state = json.loads(json.dumps(one.state(), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        require(False, f"its state is no plain JSON: {error}")
-    other.restore(state)
+    other.restore(plain_state(one))
     undisturbed, resumed = _advantages(one, _batch(2)), _advantages(other, _batch(2))
     require(undisturbed == resumed, "restored from its state, it gives other advantages")
 

@@ -1,9 +1,6 @@
 """Playing an environment for a check: policies that act at random, do nothing, or call nonsense.
 
-What is drawn comes from the task's seed and the order of the turns, so that one task is played one way,
-however many episodes are played beside it.
-
-    episode = await play(Inbox(), Task(0, seed=7), RandomCaller())
+What is drawn comes from the task's seed and the order of the turns, so that one task is always played one way.
 """
 
 from __future__ import annotations
@@ -26,8 +23,8 @@ from .tools import drawn, junk, unfitting
 MOST_TURNS = 150
 
 
-class Caller(Policy):
-    """Common parts of these policies: a generator for each episode, and one token per answer."""
+class Silent(Policy):
+    """Never does anything. It has a generator for each episode, and takes one token for an answer."""
 
     def __init__(self) -> None:
         self._generators: dict[tuple[str, int], random.Random] = {}
@@ -41,10 +38,10 @@ class Caller(Policy):
         return Generation(calls=tuple(self.calls(request, self._generators[key])), count=1, version="check")
 
     def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
-        raise NotImplementedError
+        return ()
 
 
-class RandomCaller(Caller):
+class RandomCaller(Silent):
     """A call that fits its schema, or sometimes none."""
 
     def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
@@ -54,14 +51,7 @@ class RandomCaller(Caller):
         return (Call(action.name, drawn(action.parameters, generator)),)
 
 
-class Silent(Caller):
-    """Never does anything."""
-
-    def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
-        return ()
-
-
-class Nonsense(Caller):
+class Nonsense(Silent):
     """Calls that can't be carried out, calls that may be anything, and one that fits so that things go on."""
 
     def __init__(self) -> None:
@@ -72,14 +62,14 @@ class Nonsense(Caller):
 
     def calls(self, request: Request, generator: random.Random) -> Sequence[Call]:
         made = [self._impossible(f"no_such_{generator.randint(0, 9)}", {}, "there is no such action")]
-        for action in sorted(request.actions, key=lambda action: action.name):
-            wrong = list(unfitting(action.parameters))
-            if wrong:
+        actions = sorted(request.actions, key=lambda action: action.name)
+        for action in actions:
+            if wrong := list(unfitting(action.parameters)):
                 made.append(self._impossible(action.name, *generator.choice(wrong)))
             made.append(self._numbered(action.name, junk(action.parameters, generator)))
         generator.shuffle(made)
-        if request.actions:
-            action = generator.choice(sorted(request.actions, key=lambda action: action.name))
+        if actions:
+            action = generator.choice(actions)
             made.append(self._numbered(action.name, drawn(action.parameters, generator)))
         return made
 

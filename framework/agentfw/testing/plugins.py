@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from ..episode import Message, Task, Usage
 from ..request import Request
@@ -46,12 +47,8 @@ def tell_of_run(tell: Callable[..., object], run: Any, *, starts: int = 1) -> No
 
 def _told(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
     """Call the plugin's hooks, return what the host complained of, and restore the environment variables."""
-    before = dict(os.environ)
-    try:
+    with patch.dict(os.environ):
         return _tell(plugin, *runs, starts=starts)
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _tell(plugin: object, *runs: Path, starts: int = 1) -> list[str]:
@@ -93,21 +90,18 @@ def records_stay_as_they_are(subject: Plugins) -> None:
 
 def the_process_stays_as_it_is(subject: Plugins) -> None:
     """It leaves the process alone: the working directory, environment variables, standard output and signals."""
-    before = _process()
+    looks: dict[str, Callable[[], object]] = {
+        "the working directory": os.getcwd,
+        "os.environ": lambda: dict(os.environ),
+        "sys.stdout": lambda: sys.stdout,
+        "sys.excepthook": lambda: sys.excepthook,
+        "the handler of SIGINT": lambda: signal.getsignal(signal.SIGINT),
+    }
+    before = {name: look() for name, look in looks.items()}
     _tell(subject.make(), subject.folder / "run")
-    for name, is_now in _process().items():
-        require(is_now == before[name], f"after a run with it, {name} changed; put back what it changes")
+    for name, look in looks.items():
+        require(look() == before[name], f"after a run with it, {name} changed; put back what it changes")
 
 
 def _require_none(notes: Sequence[str], when: str) -> None:
     require(not notes, f"{when}, the host notes: {'; '.join(notes)}")
-
-
-def _process() -> dict[str, object]:
-    return {
-        "the working directory": os.getcwd(),
-        "os.environ": dict(os.environ),
-        "sys.stdout": sys.stdout,
-        "sys.excepthook": sys.excepthook,
-        "the handler of SIGINT": signal.getsignal(signal.SIGINT),
-    }

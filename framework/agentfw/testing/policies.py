@@ -1,8 +1,4 @@
-"""The contract of policies.
-
-What a policy says of its tokens is what learning is built on, so it must be whole and consistent; a
-policy that has no tokens says so by leaving them empty, and is not asked for more.
-"""
+"""The contract of policies. One without tokens says so by leaving them empty, and is not asked for more."""
 
 from __future__ import annotations
 
@@ -27,25 +23,28 @@ _SERVE = Action(
 _TEA = Intervention("serve", {"drink": "tea"})
 
 
-def _request(index: int = 0, *, sampling: Sampling | None = None) -> Request:
+def _request(index: int = 0, *, max_tokens: int = 32) -> Request:
     """What an engagement asks in the first turn of an episode."""
     said = f"guest number {index} would like tea"
     brief = Brief("Serve each guest what they like.", (_SERVE,), 0.0, lambda moment: [_TEA])
     return Request(
         messages=[Message("system", brief.goal), Message("user", f"[0]\n{said}")],
         actions=brief.actions,
-        sampling=sampling or Sampling(max_tokens=32, seed=7),
+        sampling=Sampling(max_tokens=max_tokens, seed=7),
         moment=Moment(0, (Observation(0, "guest", {"likes": "tea"}, said),), woken=True),
         brief=brief,
         task=Task(index, seed=7 + index),
     )
 
 
+async def _answer(subject: Policies, **sampling: int) -> Generation:
+    async with closed(subject) as policy:
+        return await policy.generate(_request(**sampling))
+
+
 async def it_answers(subject: Policies) -> None:
     """Asked as an engagement asks, it answers with a Generation."""
-    async with closed(subject) as policy:
-        answer = await policy.generate(_request())
-    _check_types(answer)
+    _check_types(await _answer(subject))
 
 
 async def each_request_gets_its_own_answer(subject: Policies) -> None:
@@ -64,13 +63,10 @@ async def each_request_gets_its_own_answer(subject: Policies) -> None:
 
 async def one_seed_gives_one_answer(subject: Policies) -> None:
     """A policy that samples tokens samples the same ones for the same seed."""
-    found = []
-    for _ in range(2):
-        async with closed(subject) as policy:
-            found.append((await policy.generate(_request())).token_ids)
-    if not found[0]:
+    first, then = [(await _answer(subject)).token_ids for _ in range(2)]
+    if not first:
         raise DoesNotApply("it gives no token ids, so a server elsewhere may sample them")
-    require(found[0] == found[1], f"with one seed it samples {found[0]} and then {found[1]}; use request.sampling.seed")
+    require(first == then, f"with one seed it samples {first} and then {then}; use request.sampling.seed")
 
 
 async def it_goes_on_with_a_conversation(subject: Policies) -> None:
@@ -93,15 +89,12 @@ async def it_goes_on_with_a_conversation(subject: Policies) -> None:
 
 async def tokens_and_logprobs_agree(subject: Policies) -> None:
     """Tokens come with the prompt that was shown and, one for one, with logprobs, none of them above 0."""
-    async with closed(subject) as policy:
-        answer = await policy.generate(_request())
+    answer = await _answer(subject)
     if not answer.token_ids:
         require(not answer.logprobs, f"it gives {len(answer.logprobs)} logprobs and no token ids")
         raise DoesNotApply("it gives no token ids, so nothing can be trained on what it says")
-    require(
-        len(answer.logprobs) == len(answer.token_ids),
-        f"it gives {len(answer.token_ids)} token ids and {len(answer.logprobs)} logprobs",
-    )
+    tokens, logprobs = len(answer.token_ids), len(answer.logprobs)
+    require(logprobs == tokens, f"it gives {tokens} token ids and {logprobs} logprobs")
     for logprob in answer.logprobs:
         # A softmax in half precision may end a hair above 0.
         require(math.isfinite(logprob) and logprob <= 1e-3, f"{logprob} is no logprob")
@@ -112,8 +105,7 @@ async def tokens_and_logprobs_agree(subject: Policies) -> None:
 
 async def pieces_make_the_text(subject: Policies) -> None:
     """The text of the tokens, put together, is the text."""
-    async with closed(subject) as policy:
-        answer = await policy.generate(_request())
+    answer = await _answer(subject)
     if not answer.pieces:
         raise DoesNotApply("it doesn't give the text of each token")
     text = "".join(answer.pieces)
@@ -125,8 +117,7 @@ async def pieces_make_the_text(subject: Policies) -> None:
 
 async def it_keeps_to_the_limit(subject: Policies) -> None:
     """It respects the maximum number of tokens, and says when an answer was cut off there."""
-    async with closed(subject) as policy:
-        answer = await policy.generate(_request(sampling=Sampling(max_tokens=2, seed=7)))
+    answer = await _answer(subject, max_tokens=2)
     if not answer.token_ids:
         raise DoesNotApply("it gives no token ids, so nobody can tell")
     require(len(answer.token_ids) <= 2, f"asked for 2 tokens at most, it gave {len(answer.token_ids)}")
@@ -136,12 +127,13 @@ async def it_keeps_to_the_limit(subject: Policies) -> None:
 async def the_request_stays_as_it_is(subject: Policies) -> None:
     """It doesn't alter what it is asked."""
     request = _request()
-    before = copy.deepcopy((request.messages, request.actions, request.sampling, request.moment, request.task))
+    before = {
+        name: copy.deepcopy(getattr(request, name)) for name in ("messages", "actions", "sampling", "moment", "task")
+    }
     async with closed(subject) as policy:
         await policy.generate(request)
-    after = (request.messages, request.actions, request.sampling, request.moment, request.task)
-    for name, one, two in zip(("messages", "actions", "sampling", "moment", "task"), before, after, strict=True):
-        require(one == two, f"it altered the {name} of the request")
+    for name, value in before.items():
+        require(getattr(request, name) == value, f"it altered the {name} of the request")
 
 
 async def its_time_is_a_time(subject: Policies) -> None:

@@ -1,8 +1,4 @@
-"""The contract of reward models.
-
-A score that can't be traced to its episode, or is no number, would poison every mean and every update
-after it.
-"""
+"""The contract of reward models: a score that is no number would poison every mean and every update after it."""
 
 from __future__ import annotations
 
@@ -22,7 +18,6 @@ Rewards = Subject[RewardModel]
 
 @asynccontextmanager
 async def _open(subject: Rewards, name: str = "model") -> AsyncIterator[RewardModel]:
-    """A reward model in a folder of its own, as in a run."""
     folder = subject.folder / name
     folder.mkdir()
     async with closed(subject) as model:
@@ -90,8 +85,7 @@ async def its_components_are_those_announced(subject: Rewards) -> None:
             given = {score.component for score in await _scores(model, group) if score.counts}
             unknown = sorted(given - set(model.components))
             require(
-                not unknown,
-                f"it gives {', '.join(unknown)}, but `components` announces {', '.join(model.components)}",
+                not unknown, f"it gives {', '.join(unknown)}, but `components` announces {', '.join(model.components)}"
             )
 
 
@@ -101,13 +95,11 @@ async def the_order_of_samples_does_not_matter(subject: Rewards) -> None:
         if model.policy is not None:
             raise DoesNotApply("it asks a policy, which may judge by the order in which it reads")
         for group in _groups(subject):
-            there = {_place(score): score.value for score in await _scores(model, group)}
-            back = {_place(score): score.value for score in await _scores(model, group[::-1])}
+            there, back = (
+                {(one.episode, one.component, one.track, one.round, one.turn): one.value for one in scores}
+                for scores in (await _scores(model, group), await _scores(model, group[::-1]))
+            )
             require(there == back, f"it scores {there}, and {back} when the same samples come in the opposite order")
-
-
-def _place(score: Score) -> tuple[object, ...]:
-    return (score.episode, score.component, score.track, score.round, score.turn)
 
 
 async def episodes_stay_as_they_are(subject: Rewards) -> None:

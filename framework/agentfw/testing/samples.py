@@ -1,13 +1,10 @@
-"""Episodes to check with: small, whole, and the same every time.
+"""Episodes to check with: they look like what an engagement leaves behind, and are the same every time.
 
-They look like what an engagement leaves behind, with messages, calls, exact tokens and their logprobs,
-so that whatever learns from real episodes can learn from these.
-
-    >>> group = sample_group(index=0, samples=4)
-    >>> [episode.id for episode in group]
-    ['00000-0', '00000-1', '00000-2', '00000-3']
-    >>> Episode.from_record(group[0].to_record()) == group[0]
-    True
+>>> group = sample_group(index=0, samples=4)
+>>> [episode.id for episode in group]
+['00000-0', '00000-1', '00000-2', '00000-3']
+>>> Episode.from_record(group[0].to_record()) == group[0]
+True
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The contract of toolboxes and their tools, and checks of the JSON schemas of actions.
 
 A valid call could do anything, so a tool is only called with the `examples` that its author gives, and with arguments
-that don't fit. Whoever checks arguments may convert "3" to 3, so only what no lenient reader could understand is
-called wrong.
+that don't fit. Only what no lenient reader could understand is called wrong.
 
     >>> schema = {"type": "object", "properties": {"cups": {"type": "integer"}}, "required": ["cups"]}
     >>> problems(schema), [wrong for wrong, why in unfitting(schema)]
@@ -84,9 +83,8 @@ def _problems(schema: object, root: Mapping[str, Any], where: str) -> Iterator[s
     if not isinstance(required, Sequence) or isinstance(required, str):
         yield f"{where}: required must be a list"
     elif "properties" in schema:
-        for name in required:
-            if name not in properties:
-                yield f'{where}: "{name}" is required and isn\'t among the properties'
+        lost = [name for name in required if name not in properties]
+        yield from (f'{where}: "{name}" is required and isn\'t among the properties' for name in lost)
     if "items" in schema:
         yield from _problems(schema["items"], root, f"{where}.items")
     for word in ("anyOf", "oneOf", "allOf"):
@@ -103,9 +101,8 @@ def _target(reference: object, root: Mapping[str, Any]) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     found: Any = root
-    for part in reference.removeprefix("#").strip("/").split("/"):
-        if part:
-            found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+    for part in filter(None, reference.removeprefix("#").split("/")):
+        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
     return found
 
 
@@ -149,7 +146,10 @@ def _drawn(schema: Any, root: Mapping[str, Any], generator: random.Random, depth
         return generator.random() < 0.5
     if kind == "null":
         return None
-    return _text(schema, generator)
+    text = generator.choice(_WORDS)
+    while len(text) < int(schema.get("minLength", 0)):
+        text += generator.choice(_WORDS)
+    return text[: int(schema.get("maxLength", len(text)))]
 
 
 def _number(schema: Mapping[str, Any], generator: random.Random, *, whole: bool) -> int | float:
@@ -165,36 +165,22 @@ def _number(schema: Mapping[str, Any], generator: random.Random, *, whole: bool)
     return generator.uniform(float(low), max(float(low), float(high)))
 
 
-def _text(schema: Mapping[str, Any], generator: random.Random) -> str:
-    word = generator.choice(_WORDS)
-    least = int(schema.get("minLength", 0))
-    while len(word) < least:
-        word += generator.choice(_WORDS)
-    return word[: int(schema.get("maxLength", len(word)))]
-
-
 def unfitting(schema: Mapping[str, Any]) -> Iterable[tuple[dict[str, Any], str]]:
     """Arguments that certainly don't fit, each with the reason."""
     required = list(schema.get("required", ()))
     if required:
         yield {}, f"{required[0]} is missing"
     fitting = drawn(schema, random.Random(7))
+    # Of a type that nobody could take for the one of the schema.
+    wrong_ones: dict[str, Any] = {kind: {"not": "this"} for kind in _TYPES - {"object", "null"}} | {
+        "object": "not this"
+    }
     for name, inner in schema.get("properties", {}).items():
-        wrong = _wrong(inner)
-        if wrong is not None:
-            yield {**fitting, name: wrong}, f"{name} can't be {json.dumps(wrong)}"
+        kind = inner.get("type") if isinstance(inner, Mapping) else None
+        if isinstance(kind, str) and kind in wrong_ones:
+            yield {**fitting, name: wrong_ones[kind]}, f"{name} can't be {json.dumps(wrong_ones[kind])}"
     if schema.get("additionalProperties") is False:
         yield {**fitting, "no_such_argument": 1}, "there is no argument no_such_argument"
-
-
-def _wrong(schema: Any) -> Any:
-    """A value of a type that nobody could take for the one of the schema; None where there is none."""
-    if not isinstance(schema, Mapping):
-        return None
-    kind = schema.get("type")
-    if kind in ("integer", "number", "boolean", "string"):
-        return {"not": "this"}
-    return "not this" if kind == "object" else {"not": "this"} if kind == "array" else None
 
 
 def junk(schema: Mapping[str, Any], generator: random.Random) -> dict[str, Any]:
@@ -229,18 +215,14 @@ async def its_examples_succeed(subject: Boxes) -> None:
             examples += [(tools[0], example) for example in subject.examples]
         if not examples:
             raise DoesNotApply("it has no examples of calls that do no harm: @tool(examples=[{...}])")
-        for each, example in examples:
-            _succeeded(each, example, await each.answer(example))
-        twice = [*examples, *examples]
-        answers = await asyncio.gather(*(each.answer(example) for each, example in twice))
-        for (each, example), answer in zip(twice, answers, strict=True):
-            _succeeded(each, example, answer, ", called several times at once")
-
-
-def _succeeded(each: Tool, example: Mapping[str, Any], answer: tuple[bool, str], when: str = "") -> None:
-    well, text = answer
-    require(well, f"its example {each.action.name}({dict(example)}){when} fails: {text}; it should return an answer")
-    require(text.strip(), f"its example {each.action.name}({dict(example)}){when} is answered without a word")
+        alone = [await each.answer(example) for each, example in examples]
+        at_once = await asyncio.gather(*(each.answer(example) for each, example in [*examples, *examples]))
+        for number, (well, text) in enumerate([*alone, *at_once]):
+            each, example = examples[number % len(examples)]
+            when = "" if number < len(examples) else ", called several times at once"
+            what = f"its example {each.action.name}({dict(example)}){when}"
+            require(well, f"{what} fails: {text}; it should return an answer")
+            require(text.strip(), f"{what} is answered without a word")
 
 
 async def wrong_arguments_are_answered(subject: Boxes) -> None:
@@ -263,6 +245,6 @@ def check_tools(tools: Sequence[Tool]) -> None:
         require(isinstance(tool, Tool), f"one of its tools is a {type(tool).__name__}")
     check_actions([tool.action for tool in tools])
     for tool in tools:
-        name = tool.action.name
-        require(math.isfinite(tool.takes) and tool.takes >= 0, f"a call of {name} can't take {tool.takes}")
-        require(tool.timeout > 0, f"a call of {name} can't be given up after {tool.timeout} s")
+        call = f"a call of {tool.action.name}"
+        require(math.isfinite(tool.takes) and tool.takes >= 0, f"{call} can't take {tool.takes}")
+        require(tool.timeout > 0, f"{call} can't be given up after {tool.timeout} s")

@@ -1,15 +1,10 @@
-"""The contract of trackers.
-
-A tracker only observes. A run may log a figure that isn't a number, use any name, be interrupted, and resume under the
-same name. None of that may raise.
-"""
+"""The contract of trackers, which only observe: nothing that a run logs may make them raise."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import closing, contextmanager
 from typing import Any
 
 from ..episode import Message, Task
@@ -35,22 +30,18 @@ _ODD_NAMES = ("error@25", "spread (%)", "naïve", "a/b.c-d", "two words", "日�
 
 
 @contextmanager
-def _open(subject: Trackers) -> Iterator[tuple[Tracker, Path]]:
-    """A tracker in an empty working folder, and the folder of its run."""
-    with working_folder(subject.folder / "work"):
-        tracker = subject.make()
-        folder = subject.folder / "run"
-        folder.mkdir(exist_ok=True)
-        try:
-            yield tracker, folder
-        finally:
-            tracker.close()
+def _begun(subject: Trackers) -> Iterator[Tracker]:
+    """A tracker of a run that has begun, in an empty working folder."""
+    folder = subject.folder / "run"
+    folder.mkdir(exist_ok=True)
+    with working_folder(subject.folder / "work"), closing(subject.make()) as tracker:
+        tracker.begin(_RUN, folder, _SETTINGS)
+        yield tracker
 
 
 def a_run_can_be_tracked(subject: Trackers) -> None:
     """It takes a run from its beginning to its end, and can be closed twice."""
-    with _open(subject) as (tracker, folder):
-        tracker.begin(_RUN, folder, _SETTINGS)
+    with _begun(subject) as tracker:
         for step in range(3):
             tracker.log(step, {"reward": 0.5 * step, "utility": 1.0})
         tracker.finish({"reward": 0.5, "utility": 1.0})
@@ -59,8 +50,7 @@ def a_run_can_be_tracked(subject: Trackers) -> None:
 
 def what_is_logged_is_kept(subject: Trackers) -> None:
     """If it writes files, what was logged is in them when it is closed, also when the run didn't finish."""
-    with _open(subject) as (tracker, folder):
-        tracker.begin(_RUN, folder, _SETTINGS)
+    with _begun(subject) as tracker:
         for step in range(3):
             tracker.log(step, {_DISTINCT: 0.5 * step})
     files = [path for path in subject.folder.rglob("*") if path.is_file()]
@@ -95,8 +85,7 @@ def operations_can_be_traced(subject: Trackers) -> None:
         PlayedEpisode(error="KeyError", **common),
     ]
     try:
-        with _open(subject) as (tracker, folder):
-            tracker.begin(_RUN, folder, _SETTINGS)
+        with _begun(subject) as tracker:
             for operation in operations:
                 tracker.trace(operation)
             tracker.finish({})
@@ -106,8 +95,7 @@ def operations_can_be_traced(subject: Trackers) -> None:
 
 def odd_figures_will_do(subject: Trackers) -> None:
     """Figures may have any name and any value, also NaN."""
-    with _open(subject) as (tracker, folder):
-        tracker.begin(_RUN, folder, _SETTINGS)
+    with _begun(subject) as tracker:
         for step, name in enumerate(_ODD_NAMES):
             tracker.log(step, {name: 1.0})
         tracker.log(20, dict.fromkeys(_ODD_NAMES, 0.5))
@@ -119,12 +107,10 @@ def odd_figures_will_do(subject: Trackers) -> None:
 
 def a_broken_off_run_goes_on(subject: Trackers) -> None:
     """A run that was broken off goes on under the same name, and may log a step again."""
-    with _open(subject) as (tracker, folder):
-        tracker.begin(_RUN, folder, _SETTINGS)
+    with _begun(subject) as tracker:
         tracker.log(0, {"reward": 0.5})
         tracker.log(1, {"reward": 0.6})
-    with _open(subject) as (tracker, folder):
-        tracker.begin(_RUN, folder, _SETTINGS)
+    with _begun(subject) as tracker:
         tracker.log(1, {"reward": 0.6})
         tracker.log(2, {"reward": 0.7, "new": 1.0})
         tracker.finish({"reward": 0.6})
@@ -132,10 +118,10 @@ def a_broken_off_run_goes_on(subject: Trackers) -> None:
 
 def closing_is_always_fine(subject: Trackers) -> None:
     """It can be closed before a run began, and when the run failed."""
-    with _open(subject):
+    with working_folder(subject.folder / "work"):
+        subject.make().close()
+    with _begun(subject):
         pass
-    with _open(subject) as (tracker, folder):
-        tracker.begin(_RUN, folder, _SETTINGS)
 
 
 def the_run_folder_stays_whole(subject: Trackers) -> None:
@@ -145,8 +131,7 @@ def the_run_folder_stays_whole(subject: Trackers) -> None:
     own = {"run.json": "{}\n", "metrics.jsonl": '{"reward": 0.5}\n'}
     for name, text in own.items():
         (folder / name).write_text(text, "utf-8")
-    with _open(subject) as (tracker, _):
-        tracker.begin(_RUN, folder, _SETTINGS)
+    with _begun(subject) as tracker:
         tracker.log(0, {"reward": 0.5})
         tracker.finish({"reward": 0.5})
     for name, text in own.items():

@@ -1,21 +1,17 @@
-"""Checks of what a memory keeps of whom: users apart, restarts, what they hear of it, change and delete.
-
-First what all checks of memories share: a memory in a folder of its own, what it is asked, and what its tools answer.
-"""
+"""Checks of what a memory keeps of whom, and what all checks of memories share."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ..episode import Episode, Task
 from ..errors import UnknownNameError
 from ..memory import Memory, Query, Recollection, Remembered, Saying
-from .checks import DoesNotApply, Subject, require, working_folder
+from .checks import BrokenPromise, DoesNotApply, Subject, require, working_folder
 from .samples import sample_episode
 from .tools import drawn
 
@@ -59,18 +55,14 @@ def queries(subject: Memories, *, limit: int = 5) -> list[Query]:
 
 
 async def asked(memory: Memory, asking: Sequence[Query]) -> list[list[Recollection]]:
-    found = [await memory.recall(query) for query in asking]
-    for query, answer in zip(asking, found, strict=True):
-        _check_answer(query, answer)
-    return [list(answer) for answer in found]
-
-
-def _check_answer(query: Query, answer: Sequence[Recollection]) -> None:
-    require(isinstance(answer, Sequence), f"recall gives a {type(answer).__name__}, which is no sequence")
-    require(len(answer) <= query.limit, f"asked for {query.limit} at most, it recalled {len(answer)}")
-    for found in answer:
-        require(isinstance(found, Recollection), f"it recalled a {type(found).__name__}")
-        require(isinstance(found.text, str), f"the text of a recollection is a {type(found.text).__name__}")
+    answers = [await memory.recall(query) for query in asking]
+    for query, answer in zip(asking, answers, strict=True):
+        require(isinstance(answer, Sequence), f"recall gives a {type(answer).__name__}, which is no sequence")
+        require(len(answer) <= query.limit, f"asked for {query.limit} at most, it recalled {len(answer)}")
+        for found in answer:
+            require(isinstance(found, Recollection), f"it recalled a {type(found).__name__}")
+            require(isinstance(found.text, str), f"the text of a recollection is a {type(found.text).__name__}")
+    return [list(answer) for answer in answers]
 
 
 async def learned(memory: Memory, episodes: Sequence[Episode]) -> None:
@@ -84,20 +76,16 @@ async def used(memory: Memory, task: Task, *, seed: int, word: str = "") -> Show
     seen: Shown = []
     for tool in memory.tools(task):
         schema = tool.action.parameters
-        calls = [_arguments_saying(drawn(schema, generator), schema, word) for _ in range(6)]
+        calls = [drawn(schema, generator) for _ in range(6)]
+        for name, inner in schema.get("properties", {}).items() if word else ():
+            is_bound = inner.keys() & {"enum", "const", "maxLength", "pattern", "format"}
+            for arguments in calls if inner.get("type") == "string" and not is_bound else ():
+                if name in arguments:
+                    arguments[name] += f" {word}"
         # Short ones first: those that only read show what was there before the others have written.
         for arguments in sorted(calls, key=lambda call: len(str(call))):
             seen.append((f"the tool {tool.action.name}({arguments})", await tool.answer(arguments)))
     return seen
-
-
-def _arguments_saying(arguments: dict[str, Any], schema: Mapping[str, Any], word: str) -> dict[str, Any]:
-    """The arguments with a word in every text that may be any text."""
-    for name, inner in schema.get("properties", {}).items():
-        free = inner.get("type") == "string" and not inner.keys() & {"enum", "const", "maxLength", "pattern", "format"}
-        if word and free and name in arguments:
-            arguments[name] += f" {word}"
-    return arguments
 
 
 def require_method(memory: Memory, name: str) -> None:
@@ -164,8 +152,7 @@ async def _shown_to(memory: Memory, user: str, word: str) -> Shown:
 
 async def a_restart_changes_nothing(subject: Memories) -> None:
     """What it learned and heard is still there after a restart."""
-    name = "memory"
-    async with open_memory(subject, name) as memory:
+    async with open_memory(subject) as memory:
         opened = type(memory).open is not Memory.open
         learned = await _learned_with(memory, "ann", "quokka")
         heard = _texts(await _heard(memory, "ann")) if _hears(memory) else []
@@ -174,7 +161,7 @@ async def a_restart_changes_nothing(subject: Memories) -> None:
         raise DoesNotApply("it has no open() and writes no files; a run that is resumed teaches it again")
     if not (learned or heard):
         raise DoesNotApply("it doesn't show the words that it learned with")
-    async with open_memory(subject, name) as memory:
+    async with open_memory(subject) as memory:
         if learned:
             require(
                 await _shows(memory, "ann", "quokka"),
@@ -187,8 +174,7 @@ async def a_restart_changes_nothing(subject: Memories) -> None:
 
 async def forgetting_a_user_is_complete(subject: Memories) -> None:
     """After forget(user), nothing of that user is left, also after a restart, and others keep theirs."""
-    name = "memory"
-    async with open_memory(subject, name) as memory:
+    async with open_memory(subject) as memory:
         require_method(memory, "forget")
         ann, bob = [await _learned_with(memory, user, word) for user, word in (("ann", "quokka"), ("bob", "axolotl"))]
         heard = _hears(memory)
@@ -203,7 +189,7 @@ async def forgetting_a_user_is_complete(subject: Memories) -> None:
         )
         require(any(counts.values()), f"forget() of a user whom it knew says {dict(counts)}: nothing was deleted")
         await _check_forgotten(memory, "", ann=ann, bob=bob, heard=heard)
-    async with open_memory(subject, name) as memory:
+    async with open_memory(subject) as memory:
         # What is only in this process is gone after a restart, of everybody.
         kept = bob and await _shows(memory, "bob", "axolotl")
         still = heard and bool(await memory.remembered("bob"))
@@ -265,15 +251,12 @@ async def users_change_only_their_own(subject: Memories) -> None:
         async with open_memory(subject, f"memory-{number}") as memory:
             kept = await _heard(memory, user)
             require(not await memory.remembered(other), f'"{other}" is shown what is kept of "{user}"')
-            for method in ("correct", "forget_one"):
+            for method, *words in (("correct", "mine"), ("forget_one",)):
                 if getattr(type(memory), method) is getattr(Memory, method):
                     continue
-                arguments = (other, kept[0].id, *(["mine"] if method == "correct" else []))
-                try:
-                    await getattr(memory, method)(*arguments)
-                except UnknownNameError:
-                    continue
-                require(False, f'{method}() takes an item of "{user}" from "{other}"')
+                with suppress(UnknownNameError):
+                    await getattr(memory, method)(other, kept[0].id, *words)
+                    raise BrokenPromise(f'{method}() takes an item of "{user}" from "{other}"')
             require(await memory.remembered(user) == kept, f'"{other}" has changed what is kept of "{user}"')
 
 
