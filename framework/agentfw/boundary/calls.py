@@ -154,11 +154,7 @@ KINDS_OF_CALLS: dict[str, CallTable] = {
         Call("open", (forms.FOLDER,)),
         Call("close"),
     ),
-    "toolbox": CallTable(
-        Toolbox,
-        Call("open", (), forms.TOOLS),
-        Call("close"),
-    ),
+    "toolbox": CallTable(Toolbox, Call("open", (), forms.TOOLS), Call("close")),
     "tool": CallTable(
         Tool,
         Call("answer", (forms.VALUE,), forms.TOLD, operation=_tool_call),

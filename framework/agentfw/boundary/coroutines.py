@@ -1,7 +1,5 @@
 """Waits for coroutines of components until a deadline, and calls blocking functions in threads.
 
-    found = await in_thread(look_up, "tea")
-
 These threads never keep the process from ending. asyncio's own are joined at its end and at that of Python, so one call
 that hangs would keep a finished run from ending.
 """
@@ -91,10 +89,7 @@ Given = ParamSpec("Given")
 
 
 class _DaemonThreads(ThreadPoolExecutor):
-    """Grows by a thread where none is idle, so a call that hangs takes no place from the others.
-
-    A ThreadPoolExecutor by name, because event loops accept nothing else.
-    """
+    """Grows where no thread is idle. A ThreadPoolExecutor by name, because event loops accept nothing else."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -112,18 +107,18 @@ class _DaemonThreads(ThreadPoolExecutor):
                 except BaseException as error:
                     future.set_exception(error)
 
+        def serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
+            while True:
+                jobs.get()()
+                self._idle.append(jobs)
+
         try:
             jobs = self._idle.pop()
         except IndexError:
             jobs = SimpleQueue()
-            threading.Thread(target=self._serve, args=(jobs,), name="agentfw-call", daemon=True).start()
+            threading.Thread(target=serve, args=(jobs,), name="agentfw-call", daemon=True).start()
         jobs.put(job)
         return future
-
-    def _serve(self, jobs: SimpleQueue[Callable[[], None]]) -> None:
-        while True:
-            jobs.get()()
-            self._idle.append(jobs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Does nothing: the threads also serve the next event loop."""

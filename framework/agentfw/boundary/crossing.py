@@ -1,23 +1,11 @@
 """Components whose every call crosses a layer. All layers are made from one table, and stand around one another.
 
     memory = GuardedMemory(threaded, guard)     # a guard around a thread around the memory of a plugin
-    await memory.recall(query)
 
 A layer has two methods: one for what is awaited and one for what isn't. Its class gets the methods of a kind from the
-table of calls. Besides the guard there are two: one tells trackers how long calls take, one calls memories in a thread
-of their own.
-
-    policy = traced("policy", policy, "openai", print)      # only where a tracker asks for it: no other run pays for it
-
-    thread = MemoryThread()
-    memory = thread.beside(memory)
-    await memory.recall(query)
-    await memory.close()
-    thread.close()
-
-A memory may wait for a lock of its database or for an embedder without `await`. In a run whose episodes are played in
-turn nobody else is kept waiting by that. In a gateway everybody is. So there the memories have an event loop of their
-own, in a thread of its own: they are called in order, and nothing of them is shared between two loops.
+table of calls. Besides the guard there are two: one tells trackers how long calls take, where a tracker asks for it.
+The other calls the memories of a gateway in a thread of their own, because one that waits for a lock of its database or
+for an embedder without `await` would keep everybody waiting.
 """
 
 from __future__ import annotations
@@ -79,7 +67,7 @@ class Layer:
 
     @inside.setter
     def inside(self, component: Any) -> None:
-        self._inside, innermost = component, component
+        self._inside = innermost = component
         while isinstance(innermost, Layer) and "_inside" in vars(innermost):
             innermost = innermost._inside
         own, base = type(innermost), self.table.base
@@ -104,12 +92,12 @@ class Layer:
 
     def later(self, call: Call, given: tuple[Any, ...]) -> Awaitable[Any]:
         """Make a call that is awaited."""
-        found: Awaitable[Any] = getattr(self._inside, call.name)(*given)
+        found: Awaitable[Any] = call.on(self._inside, given)
         return found
 
     def now(self, call: Call, given: tuple[Any, ...]) -> Any:
         """Make a call that is not awaited."""
-        return getattr(self._inside, call.name)(*given)
+        return call.on(self._inside, given)
 
 
 def _method(call: Call, table: CallTable) -> Callable[..., Any]:
@@ -217,7 +205,7 @@ class GuardedMemory(Guarded, Memory, kind="memory"):
 
 
 class GuardedReward(Guarded, RewardModel, kind="reward"):
-    """A reward model. One NaN among its scores would spread to every mean."""
+    """A reward model."""
 
 
 class GuardedToolbox(Guarded, Toolbox, kind="toolbox"):
@@ -225,10 +213,7 @@ class GuardedToolbox(Guarded, Toolbox, kind="toolbox"):
 
 
 class GuardedEnvironment(Guarded, Environment, kind="environment"):
-    """The world of one episode.
-
-    What it has scheduled is called by the timeline, and the guard around the episode has that.
-    """
+    """The world of one episode. The guard around the episode has what the timeline calls of it."""
 
 
 class GuardedTracker(Guarded, Tracker, kind="tracker"):
@@ -273,15 +258,12 @@ class GuardedTool(Guarded, Tool, kind="tool"):
         try:
             with self.guard.calling(self._call):
                 well, text = await self._inside.answer(*given)
-                self.guard.require(
-                    isinstance(text, str), f"answered {self._call} with a {type(text).__name__}, not text"
-                )
+                wrong = f"answered {self._call} with a {type(text).__name__}, not text"
+                self.guard.require(isinstance(text, str), wrong)
         finally:
             self._row.count(time.monotonic() - began, failed=not well)
-        text = strike(text)
-        return bool(well), text if self.texts is None else self.texts.shortened(
-            text, f"{self.guard.title}, {self._call},"
-        )
+        text, title = strike(text), f"{self.guard.title}, {self._call},"
+        return bool(well), text if self.texts is None else self.texts.shortened(text, title)
 
 
 class Clock:
@@ -381,13 +363,13 @@ class _Beside(Layer):
         started = self._thread.start(getattr(self._inside, call.name), *given)
         if not call.posted:
             return self.with_tools(call, given, started.result())
-        started.add_done_callback(_log_failure)
+
+        def log_failure(done: concurrent.futures.Future[Any]) -> None:
+            if (error := done.exception()) is not None:
+                logger.warning("a memory failed where an episode begins: %s", error, exc_info=error)
+
+        started.add_done_callback(log_failure)
         return None
 
     def around_tool(self, tool: Any, call: Call, given: tuple[Any, ...]) -> Any:
         return layered(_Beside, "tool")(tool, self._thread)
-
-
-def _log_failure(done: concurrent.futures.Future[None]) -> None:
-    if (error := done.exception()) is not None:
-        logger.warning("a memory failed where an episode begins: %s", error, exc_info=error)

@@ -1,10 +1,6 @@
 """How each type of value crosses between a run and a component.
 
 A form says what goes in, what is checked when it comes out, and how it is written for another process.
-
-    EPISODE.enter(episode, passage)             # a copy: what the component does to it changes no record
-    RECOLLECTIONS.leave(found, passage)         # a list of our own, without secrets
-    BATCH.read(BATCH.write(batch)) == batch     # as JSON values, in which form it crosses to a learner's process
 """
 
 from __future__ import annotations
@@ -145,17 +141,9 @@ def _forwarded(forwarded: Forwarded, passage: Passage) -> Forwarded:
         deadline.extend()
         hear(_strike_bytes(line))
 
-    tell = _Telling(forwarded.tell, passage)
-    again = struck(forwarded.recalled_again)
-    return replace(
-        forwarded,
-        body=body,
-        raw=raw,
-        recalled=strike(forwarded.recalled),
-        recalled_again=again,
-        hear=pass_on,
-        tell=tell,
-    )
+    recalled, again = strike(forwarded.recalled), struck(forwarded.recalled_again)
+    crossed = replace(forwarded, body=body, raw=raw, recalled=recalled, recalled_again=again)
+    return replace(crossed, hear=pass_on, tell=_Telling(forwarded.tell, passage))
 
 
 def _strike_bytes(content: bytes) -> bytes:
@@ -199,9 +187,7 @@ FORWARDED = Form(_forwarded)
 def _recollections(found: Iterable[Recollection], passage: Passage) -> list[Recollection]:
     guard, texts = passage.guard, passage.layer.texts
     recalled = listed(found, Recollection, guard, limit=passage.given[0].limit)
-    for one in recalled:
-        if not isinstance(one.text, str):
-            raise guard.error("recalled something without text")
+    guard.require(all(isinstance(one.text, str) for one in recalled), "recalled something without text")
     recalled = struck(recalled)
     if texts is None:
         return recalled
@@ -253,9 +239,8 @@ def _generation(found: Generation, passage: Passage) -> Generation:
     require, layer = passage.guard.require, passage.layer
     require(isinstance(found, Generation), f"answered with a {type(found).__name__}, not a Generation")
     for name, (kind, of_items) in _FIELDS.items():
-        value = getattr(found, name)
-        fits = isinstance(value, kind)
-        if not fits:  # in words only then: thousands of token ids make a long text
+        value: Any = getattr(found, name)
+        if not isinstance(value, kind):  # in words only then: thousands of token ids make a long text
             raise passage.guard.error(f"answered with {name}={one_line(repr(value), 60)}")
         if of_items is not None and value:
             wrong = {each.__name__ for each in set(map(type, value)) if not issubclass(each, of_items)}
@@ -317,7 +302,7 @@ def _brief(brief: Brief, passage: Passage) -> Brief:
             for each in answers:
                 if not isinstance(each, (Intervention, str)):
                     raise guard.error(f"demonstrated {one_line(repr(each))}, neither an Intervention nor text")
-        return answers
+            return answers
 
     return replace(brief, demonstration=demonstrated)
 
@@ -338,11 +323,9 @@ def _advantages(found: Iterable[Advantage], passage: Passage) -> list[Advantage]
 def _update(found: Update | None, passage: Passage) -> Update | None:
     if found is not None:
         passage.guard.require(isinstance(found, Update), f"returned a {type(found).__name__}, not an Update")
-        passage.guard.require(
-            found.adapter.exists(),
-            f"returned a version without an adapter: {found.version} at {found.adapter}",
-            "write the adapter of each update below the given folder",
-        )
+        wrong = f"returned a version without an adapter: {found.version} at {found.adapter}"
+        fix = "write the adapter of each update below the given folder"
+        passage.guard.require(found.adapter.exists(), wrong, fix)
     return found
 
 
@@ -368,14 +351,9 @@ def _sentence(found: str, passage: Passage) -> str:
     return found.encode(errors="replace").decode()  # half a surrogate can't be written
 
 
-def _of_type(kind: type) -> Callable[[Any, Passage], Any]:
-    def checked(found: Any, passage: Passage) -> Any:
-        passage.guard.require(
-            isinstance(found, kind), f"has a {passage.call.name} of type {type(found).__name__}, not {kind.__name__}"
-        )
-        return found
-
-    return checked
+def _loss(found: Loss, passage: Passage) -> Loss:
+    passage.guard.require(isinstance(found, Loss), f"has a loss of type {type(found).__name__}, not Loss")
+    return found
 
 
 NOTHING = VALUE
@@ -401,7 +379,7 @@ INTERVENTIONS = Form(leave=lambda found, passage: listed(found, Intervention, pa
 TASKS = Form(leave=_tasks)
 REFERENCES = Form(leave=_references)
 ADVANTAGES = Form(leave=_advantages)
-LOSS = Form(leave=_of_type(Loss))
+LOSS = Form(leave=_loss)
 UPDATE = Form(
     leave=_update,
     write=lambda update: update and [update.version, str(update.adapter), dict(update.metrics)],

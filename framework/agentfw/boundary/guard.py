@@ -1,15 +1,7 @@
 """A guard names its component in whatever goes wrong with it, limits its time, and counts its calls.
 
-    guard = host.guard("memory", "notes", deadline=600)
-    with guard.calling("begin()"):
-        memory.begin(task)
-
-Calls that are awaited get their deadline in `crossing.py`. Who is to blame is decided by the call in progress and not
-by the traceback, which may end in helpers and libraries. So all calls of plugins in progress are known, and with them
-what keeps a run from going on, or from ending:
-
-    for line in hanging():      # in another thread
-        print(line)
+Who is to blame is decided by the call in progress and not by the traceback, which may end in helpers and libraries. So
+all calls of plugins in progress are known, and with them what keeps a run from going on, or from ending (`hanging`).
 
 The episodes of a run share one event loop. A plugin that computes or waits without `await` stops all of them, and no
 deadline of a call can end that, because deadlines need the loop, too. So `watched` looks at the loop from a thread.
@@ -31,17 +23,13 @@ from typing import Any, TypeVar
 from ..errors import AgentfwError, PluginError, TimelineError, in_words, is_failure
 
 Item = TypeVar("Item")
-
 GiveUp = Callable[[PluginError], object]
 """Ends the run with an error, from another thread."""
-
 IN_PROGRESS: dict[PluginCall, None] = {}
 """In the order in which they began. A dictionary can be copied while another thread adds to it."""
 _OURS = frozenset(("agentfw", "agentfw_cli"))
 _NOTED_SECONDS = 10.0
 """Seconds after which the user is told which component blocks the run."""
-
-
 _UNLIMITED = ("learner", "optimizer")
 """The kinds whose calls may take as long as they need."""
 
@@ -80,8 +68,16 @@ class PluginCall:
         frame = sys._current_frames().get(self.thread) if self.has_the_turn or self.task is None else None
         while frame is not None and not _is_own(frame):
             frame = None if frame.f_globals.get("__name__") == "asyncio.events" else frame.f_back
-        if frame is None and self.task is not None:
-            frame = _waiting_frame(self.task.get_coro())
+        # Where a coroutine waits, it is the innermost of its frames that is a plugin's.
+        awaited: Any = self.task.get_coro() if frame is None and self.task is not None else None
+        while awaited is not None:
+            waiting = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+            if waiting is not None and _is_own(waiting):
+                frame = waiting
+            if waiting is not None and waiting.f_code.co_name == "_rest":  # which makes its steps by hand
+                awaited = waiting.f_locals["begun"]
+            else:
+                awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
         return f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}" if frame is not None else ""
 
 
@@ -142,18 +138,12 @@ class Guard:
             raise self.error(text, fix)
 
     def calling(self, call: str, episode: str = "", passes: type[BaseException] | tuple[()] = ()) -> Calling:
-        """Turn an unexpected exception of the component into a PluginError that names it.
-
-        While it lasts, the record of calls says so. `passes` is an exception that is no failure of this call.
-        """
+        """Turn an unexpected exception into a PluginError that names the component, unless it is one that passes."""
         return Calling(self, call, episode, False, passes)
 
 
 class Calling(PluginCall):
-    """A call of a component, in progress within its `with` block.
-
-    A class and no generator: a run enters it several times for each turn of an agent.
-    """
+    """A call of a component, in progress. A class and no generator, because each turn of an agent enters it often."""
 
     __slots__ = ("_began", "_counted", "_number", "_passes", "guard")
 
@@ -250,20 +240,6 @@ def watched(deadline: float, give_up: GiveUp | None) -> Iterator[None]:
         yield
     finally:
         done.set()
-
-
-def _waiting_frame(awaited: Any) -> FrameType | None:
-    """Where a coroutine waits: the innermost of its frames that is a plugin's."""
-    found = None
-    while awaited is not None:
-        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
-        if frame is not None and _is_own(frame):
-            found = frame
-        if frame is not None and frame.f_code.co_name == "_rest":  # which makes its steps by hand
-            awaited = frame.f_locals["begun"]
-        else:
-            awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
-    return found
 
 
 def _is_own(frame: FrameType) -> bool:

@@ -6,10 +6,7 @@ that doesn't mention the group is left alone, and one that does is a problem of 
     >>> "agentfw-notes" in [found.distribution for found in entry_points("agentfw")]
     True
 
-It also knows where a distribution was installed from, so that an error can say what to install beside it. pip writes
-the address of a local installation into `direct_url.json`, which what came from an index doesn't have.
-
-    source_of("agentfw-papers", "plugins/papers", beside="agentfw")     # /home/ada/agentfw/plugins/papers
+It also knows where a distribution was installed from, so that an error can say what to install beside it.
 """
 
 from __future__ import annotations
@@ -128,42 +125,32 @@ def scan(*groups: str) -> Scan:
         if not _mentions(installed, groups):
             continue
         if own.startswith("~"):
-            problems.append(
-                MetadataProblem(own, own_version, f"an interrupted pip left {folder} behind", "delete that folder")
-            )
+            left = f"an interrupted pip left {folder} behind"
+            problems.append(MetadataProblem(own, own_version, left, "delete that folder"))
             continue
         file = "METADATA"
         try:
             parsed = installed.metadata
             about = {key: parsed[key] for key in ("Name", "Version", "Summary") if key in parsed}
             name, version = normalise(about.get("Name") or own), about.get("Version") or own_version
-            file = _FILE
+            summary, file = one_line(about.get("Summary", ""), _LINE), _FILE
             entries = [each for each in installed.entry_points if each.group in groups]
         except Exception as error:  # both files may be anything, and their parser raises whatever that leads to
             why = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else f"is malformed: {error}"
             problems.append(MetadataProblem(normalise(own), own_version, f"{file} {why}"))
             continue
-        found += [
-            EntryPoint(each.name, each.value, name, version, "", one_line(about.get("Summary", ""), _LINE), each.group)
-            for each in entries
-        ]
+        found += [EntryPoint(each.name, each.value, name, version, "", summary, each.group) for each in entries]
     found.sort(key=lambda entry: (entry.distribution, entry.name))
     return Scan(found, sorted(problems))
 
 
 def installed_places() -> dict[str, str]:
-    """The folder with the metadata of each installed distribution, by its normalised name.
-
-    To look one name up means to go through all of `sys.path`; this goes through it once for all names.
-    """
+    """The folder with the metadata of each installed distribution, by its normalised name: one pass for all names."""
     return {normalise(name): str(folder) for _, folder, name, _ in _installed()}
 
 
 def _installed() -> Iterator[tuple[Distribution, Path | None, str, str]]:
-    """Each installed distribution, with the folder of its metadata and the name and version that this folder says.
-
-    Of two with one name it is the first on the path, as for imports.
-    """
+    """Each distribution (of two with one name the first on the path), its folder, and the name and version it says."""
     from importlib.metadata import distributions
 
     seen = set[str]()
@@ -189,8 +176,7 @@ def _mentions(installed: Distribution, groups: Sequence[str]) -> bool:
 
 def source_tree(name: str) -> Path | None:
     """The folder that a distribution was installed from. None if it came from an index, or the folder is gone."""
-    folder = direct_url(name).get("folder")
-    return Path(folder) if folder else None
+    return Path(folder) if (folder := direct_url(name).get("folder")) else None
 
 
 def source_of(name: str, folder: str, *, beside: str) -> str:

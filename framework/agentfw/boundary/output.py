@@ -1,10 +1,5 @@
 """Standard output belongs to the data of a command, and no secret is printed or logged, by whatever code.
 
-    with struck_streams(), data_kept():     # the command line, once
-        ...
-        print("by a plugin")                # goes to stderr
-        data_stream().write("{}")           # goes to stdout
-
 The command line sets this up once: nothing is swapped at a call or an import, because a stream that is freed while
 another thread prints to it ends the process. Nothing at all is swapped where agentfw is used from Python.
 """
@@ -21,14 +16,7 @@ from .secrets import Pieces, strike
 if TYPE_CHECKING:
     import logging
 
-__all__ = [
-    "data_kept",
-    "data_stream",
-    "hand_over_stdout",
-    "send_prints_to_stderr",
-    "struck_logs",
-    "struck_streams",
-]
+__all__ = ["data_kept", "data_stream", "hand_over_stdout", "send_prints_to_stderr", "struck_logs", "struck_streams"]
 
 
 class _Elsewhere:
@@ -81,8 +69,6 @@ def data_stream() -> TextIO:
 
 
 class _StruckStream:
-    """Stands in for stdout or stderr."""
-
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._pieces = stream, Pieces()
 
@@ -112,11 +98,10 @@ _stand_ins: list[_StruckStream] = []
 @contextmanager
 def struck_streams() -> Iterator[None]:
     """Strike secrets out of what is written to `sys.stdout` and `sys.stderr`. For a whole process."""
-    before = sys.stdout, sys.stderr
     if isinstance(sys.stderr, _StruckStream):
         yield
         return
-    stand_ins = _StruckStream(sys.stdout), _StruckStream(sys.stderr)
+    before, stand_ins = (sys.stdout, sys.stderr), (_StruckStream(sys.stdout), _StruckStream(sys.stderr))
     _stand_ins.extend(stand_ins)
     sys.stdout, sys.stderr = streams = cast(TextIO, stand_ins[0]), cast(TextIO, stand_ins[1])
     failed = False

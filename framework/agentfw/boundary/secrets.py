@@ -4,10 +4,6 @@ A host knows the secrets of the settings that it has checked. While it exists, n
 has any of them: journals and files of runs, errors, stdout and stderr, log records, what an agent is told, what a
 policy is sent.
 
-    secrets = Secrets()
-    secrets.add("hunter2/x")
-    strike("GET /?key=hunter2%2Fx")     # 'GET /?key=**********'
-
 A secret is found in whatever form it has: as it is, in a URL, in JSON, HTML or a repr, in base64 (also of
 `user:secret`), or in one of these within another, and in a stream also where it comes in pieces. One with less than six
 characters is not struck, because short texts occur everywhere: an error without the letter "a" would help nobody.

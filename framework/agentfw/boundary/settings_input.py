@@ -1,9 +1,6 @@
 """Settings as a person writes them: assignments of `--set`, their keys, and in plain words what is wrong with them.
 
 All mistakes are reported at once, each with its dotted key, what it must be, what it is, and the nearest right key.
-
-    validate(NotebookSettings, {"limt": 3}, where="memory")
-    # SettingsError: memory.limt: no such key; did you mean "limit"?
 """
 
 from __future__ import annotations
@@ -71,42 +68,48 @@ def validate(model: type[BaseModel] | None, values: Mapping[str, object], where:
     `where` is how a person calls these settings, such as "policy"; each complaint begins with it. A component without
     settings has no model: then nothing may be given.
     """
-    problems: dict[str, list[str]] = {}
-    checked: BaseModel | None = None
-    more = 0
     if model is None:
+        if values:
+            unknown = {f"{where}.{key}": "no such key: it has no settings" for key in values}
+            raise SettingsError.of(unknown, f"give {where} no settings")
+        return None
+    problems: dict[str, list[str]] = {}
+    checked, more = None, 0
+    if model.model_config.get("extra") in (None, "ignore"):
+        # A model that doesn't say would drop unknown keys without a word, typing slips among them.
         for key in values:
-            problems[f"{where}.{key}"] = ["no such key: it has no settings"]
-    else:
-        if model.model_config.get("extra") in (None, "ignore"):
-            # A model that doesn't say would drop unknown keys without a word, typing slips among them.
-            for key in values:
-                if key not in input_keys(model):
-                    problems[f"{where}.{key}"] = [_no_such_key(key, input_keys(model))]
-        unset: dict[str, list[str]] = {}
-        values = _with_secrets(model, values, where, unset)
-        try:
-            checked = model.model_validate(values)
-        except ValidationError as error:
-            details = error.errors(include_url=False)
-            more = len(details[_LOOKED_AT:])
-            for detail in details[:_LOOKED_AT]:
-                # Where the error is, without the members of a union that pydantic tried: nobody wrote those.
-                path: list[str | int] = []
-                inner: object = values
-                for number, part in enumerate(detail["loc"], start=1):
-                    places = dict(enumerate(inner)) if isinstance(inner, (list, tuple)) else inner
-                    if isinstance(places, Mapping) and part in places:
-                        inner = places[part]
-                        path.append(part)
-                    elif detail["type"] == "missing" and number == len(detail["loc"]):
-                        path.append(part)
-                dotted = ".".join([where, *map(str, path)])
-                problems.setdefault(dotted, []).append(_explain(detail, model, path))
-        problems |= unset
+            if key not in input_keys(model):
+                problems[f"{where}.{key}"] = [_no_such_key(key, input_keys(model))]
+    unset: dict[str, list[str]] = {}
+    values = _with_secrets(model, values, where, unset)
+    try:
+        checked = model.model_validate(values)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        more = len(details[_LOOKED_AT:])
+        for detail in details[:_LOOKED_AT]:
+            # Where the error is, without the members of a union that pydantic tried: nobody wrote those.
+            path: list[str | int] = []
+            inner: object = values
+            for number, part in enumerate(detail["loc"], start=1):
+                places = dict(enumerate(inner)) if isinstance(inner, (list, tuple)) else inner
+                if isinstance(places, Mapping) and part in places:
+                    inner = places[part]
+                    path.append(part)
+                elif detail["type"] == "missing" and number == len(detail["loc"]):
+                    path.append(part)
+            problems.setdefault(".".join([where, *map(str, path)]), []).append(_explain(detail, model, path))
+    problems |= unset
     if problems:
         told = {dotted: _merge(texts) for dotted, texts in problems.items()}
-        raise SettingsError.of(told, _fix_of(problems, model, where), more)
+        which = " and ".join(problems) if len(problems) <= 3 else "them"
+        fix = f"correct {which}, in the spec or with --set"
+        for dotted, texts in problems.items():
+            key = dotted.removeprefix(f"{where}.")
+            if "." not in key and any(text.startswith("no such key") for text in texts):
+                fix = known_names(f" settings of {where}", key, input_keys(model))
+                break
+        raise SettingsError.of(told, fix, more)
     return checked
 
 
@@ -185,10 +188,8 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]
         inner = [one for field in _fields_at(model, path[:-1]) for one in models_in(field.annotation)]
         return _no_such_key(str(path[-1]), {key for one in (inner if path[1:] else [model]) for key in input_keys(one)})
     wanted = next((words for name, words in _TYPES.items() if f"{kind}_".startswith(f"{name}_")), "")
-    if kind in _WORDS:
-        text = _WORDS[kind].format_map(context)
-    elif wanted:
-        text = f"must be {wanted}"
+    if kind in _WORDS or wanted:
+        text = _WORDS.get(kind, f"must be {wanted}").format_map(context)
     else:
         text = detail["msg"].replace("Input should", "must").replace("should", "must").replace(" valid ", " ")
         text = text[:1].lower() + text[1:]
@@ -211,29 +212,13 @@ def _no_such_key(key: str, known: Iterable[str]) -> str:
     return f'no such key; did you mean "{guess}"?' if guess else "no such key"
 
 
-def _fix_of(problems: Mapping[str, list[str]], model: type[BaseModel] | None, where: str) -> str:
-    """What to do about settings that are wrong: the keys that there are if one isn't known, else where to change it."""
-    if model is None:
-        return f"give {where} no settings"
-    for dotted, texts in problems.items():
-        key = dotted.removeprefix(f"{where}.")
-        if "." not in key and any(text.startswith("no such key") for text in texts):
-            return known_names(f" settings of {where}", key, input_keys(model))
-    which = " and ".join(problems) if len(problems) <= 3 else "them"
-    return f"correct {which}, in the spec or with --set"
-
-
 def _fields_at(model: type[BaseModel], path: list[str | int]) -> list[FieldInfo]:
     """The fields that a path leads to: models are found directly, in lists, tables and unions."""
     models = [model]
     fields: list[FieldInfo] = []
     for part in path:
-        found = [
-            field
-            for one in models
-            for name, field in one.model_fields.items()
-            if part in (name, input_key(name, field))
-        ]
+        known = [each for one in models for each in one.model_fields.items()]
+        found = [field for name, field in known if part in (name, input_key(name, field))]
         if found:  # else it is an index, or a key of a table: the fields are still those of the list or the table
             fields = found
             models = [inner for field in fields for inner in models_in(field.annotation)]
