@@ -1,7 +1,7 @@
 """Describes what a plugin offers, without importing it.
 
-A registration hook returns these descriptions and never a live object. Listing fifty plugins therefore imports none of
-their heavy code. For the same reason `factory` and `settings` are strings of the form "package.module:Name".
+Listing fifty plugins imports none of their heavy code, so `factory` and `settings` are strings of the form
+"package.module:Name".
 
     from agentfw import Component, hookimpl
 

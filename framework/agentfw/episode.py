@@ -224,10 +224,10 @@ class Episode:
     @property
     def failed_calls(self) -> frozenset[str]:
         """Ids of refused actions and of failed tool calls."""
-        refused = (event for event in self.events if event.kind == "refused")
-        failed = (event for event in self.events if event.kind == "observation" and event.data.get("well") is False)
-        return frozenset(str(one) for event in refused if (one := event.data.get("id"))) | frozenset(
-            str(one) for event in failed if (one := event.data.get("call"))
+        refused = [event.data.get("id") for event in self.events if event.kind == "refused"]
+        observed = (event.data for event in self.events if event.kind == "observation")
+        return frozenset(
+            map(str, filter(None, refused + [data.get("call") for data in observed if data.get("well") is False]))
         )
 
     @property
@@ -241,6 +241,10 @@ class Episode:
 
     def copied(self) -> Episode:
         """A deep copy."""
+        # `dataclasses.replace` would look up each of the fields by itself.
+        turns = [Turn(*_TURN(turn)) for turn in self.turns]
+        for turn in turns:
+            turn.calls = _own_calls(turn.calls)
         return replace(
             self,
             outcome=dict(self.outcome),
@@ -248,7 +252,7 @@ class Episode:
             measures=list(self.measures),
             actions=_own(self.actions),
             messages=[replace(one, calls=_own_calls(one.calls)) if one.calls else one for one in self.messages],
-            turns=[_own_turn(one) for one in self.turns],
+            turns=turns,
             profile=dict(self.profile),
         )
 
@@ -258,7 +262,10 @@ class Episode:
         record["task"] = {item.name: getattr(self.task, item.name) for item in fields(self.task)}
         record["events"] = list(map(list, map(_EVENT, self.events)))
         record["measures"] = list(map(list, map(_MEASURE, self.measures)))
-        record["messages"] = [_message_record(message) for message in self.messages]
+        record["messages"] = [[one.role, one.content] for one in self.messages]
+        for row, one in zip(record["messages"], self.messages, strict=True):
+            if one.calls or one.answers:
+                row += [list(map(list, map(_CALL, one.calls))), one.answers]
         turns: list[dict[str, Any]] = []
         before: tuple[int, ...] = ()
         for turn in self.turns:
@@ -279,7 +286,12 @@ class Episode:
             values["task"] = Task(**record["task"])
             values["events"] = [Event(*row) for row in record["events"]]
             values["measures"] = [Measure(*row) for row in record["measures"]]
-            values["messages"] = [_message(row) for row in record["messages"]]
+            values["messages"] = [
+                Message(role, content, tuple(Call(*call) for call in more[0]), more[1])
+                if more
+                else Message(role, content)
+                for role, content, *more in record["messages"]
+            ]
             turns: list[Turn] = []
             before: tuple[int, ...] = ()
             for row in record["turns"]:
@@ -318,30 +330,11 @@ def _own_calls(calls: tuple[Call, ...]) -> tuple[Call, ...]:
     return tuple(Call(call.name, _own(call.arguments), call.id) for call in calls)
 
 
-def _own_turn(turn: Turn) -> Turn:
-    # `dataclasses.replace` would look up each of the fields by itself.
-    copied = Turn(*_TURN(turn))
-    copied.calls = _own_calls(turn.calls)
-    return copied
-
-
 # What takes the values of such an object, in C: an episode may have ten thousands of them.
 _EVENT, _MEASURE, _CALL, _USAGE, _TURN = (
     attrgetter(*(item.name for item in fields(kind))) for kind in (Event, Measure, Call, Usage, Turn)
 )
 _TURN_FIELDS = tuple(item.name for item in fields(Turn))
-
-
-def _message_record(message: Message) -> list[Any]:
-    row: list[Any] = [message.role, message.content]
-    if message.calls or message.answers:
-        row += [list(map(list, map(_CALL, message.calls))), message.answers]
-    return row
-
-
-def _message(row: list[Any]) -> Message:
-    calls = tuple(Call(*call) for call in row[2]) if len(row) > 2 else ()
-    return Message(row[0], row[1], calls, row[3] if len(row) > 3 else "")
 
 
 def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> int:

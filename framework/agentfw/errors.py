@@ -1,8 +1,7 @@
 """The errors that agentfw raises, in one tree.
 
 Every error says what failed and, in `fix`, what to do about it. The command line prints both and exits with
-`exit_code`. It prints a traceback only with `--debug`. A mistake of a *model* is never an exception; it is recorded as
-data.
+`exit_code`. A mistake of a *model* is never an exception; it is recorded as data.
 
     AgentfwError                    1   the run failed
     ├── UsageError                  2   the caller asked for something impossible

@@ -7,7 +7,7 @@ generation = Generation(text="pour()", usage=Usage(prompt=12, sampled=3))
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from .episode import Call, Intervention, Message, Observation, Task, Usage
@@ -188,21 +188,9 @@ class Generation:
             text = "".join(self.pieces[:tokens])
         else:
             text = self.text[: len(self.text) * tokens // self.length] if self.length else ""
-        return Generation(
-            text=text,
-            count=tokens,
-            prompt_ids=self.prompt_ids,
-            token_ids=self.token_ids[:tokens],
-            logprobs=self.logprobs[:tokens],
-            pieces=self.pieces[:tokens],
-            in_text=self.in_text,
-            version=self.version,
-            finish="interrupted",
-            usage=self.usage,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            constrained=self.constrained,
-        )
+        cut = replace(self, text=text, count=tokens, finish="interrupted", calls=(), failures=(), said=None, hooks=())
+        cut.token_ids, cut.logprobs, cut.pieces = self.token_ids[:tokens], self.logprobs[:tokens], self.pieces[:tokens]
+        return replace(cut, repeated=False, model="")
 
 
 @dataclass(frozen=True, slots=True)

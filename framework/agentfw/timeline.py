@@ -1,7 +1,6 @@
 """One clock for an agent and its world: events scheduled at times, and work that takes time.
 
-Time never runs back. Times are integers (ticks) or floats (seconds, minutes, whatever the world means); the same code
-runs both, and a stretch in which nothing happens costs nothing, because the clock jumps to the next event.
+Time never runs back. Times are integers (ticks) or floats. The clock jumps to the next event.
 
     >>> line = Timeline()
     >>> heard = []
@@ -12,10 +11,8 @@ runs both, and a stretch in which nothing happens costs nothing, because the clo
     ([3], True)
 
 Events at one time run in the order in which they were scheduled. `after_instant` asks to be awaited once an instant is
-over: that is how an agent sees everything that happened at one moment as one set.
-
-`run` gives way to the event loop every two thousand events, so that a world that never ends can be interrupted. A count
-and not a wall clock decides when: side by side, episodes interleave in the same way on every machine.
+over. `run` gives way to the event loop every two thousand events, so that a world that never ends can be interrupted: a
+count decides and not a wall clock, so that episodes interleave in the same way on every machine.
 """
 
 from __future__ import annotations
@@ -138,8 +135,7 @@ class Timeline:
     def advance(self, until: Time = inf) -> None:
         """Run what is due up to and including `until`, but stop short when somebody waits for this instant to settle.
 
-        The clock ends at the time of the last event that ran, or at `until` when that is finite and nothing else is
-        due.
+        The clock ends at the last event that ran, or at `until` when that is finite and nothing else is due.
         """
         while self._run_slice(until):
             pass
@@ -194,23 +190,19 @@ class Timeline:
         self._ran += self._order - len(due) - popped
         if now > began:
             self._instant = self._ran  # counted from where it is noticed, which is soon enough
-        if more:
-            self._check_limits()
-        elif not settling and now < until < inf:
+        if not more and not settling and now < until < inf:
             self.now = until
-        return more
-
-    def _check_limits(self) -> None:
-        if self._ran - self._instant > self.max_events_per_instant:
+        if more and self._ran - self._instant > self.max_events_per_instant:
             raise TimelineError(
                 f"more than {self.max_events_per_instant:,} events are due at one instant, {self.now}",
                 fix="schedule what repeats with a delay above zero, or raise max_events_per_instant",
             )
-        if self._ran > self.max_events:
+        if more and self._ran > self.max_events:
             raise TimelineError(
                 f"it goes on after {self.max_events:,} events, at {self.now}",
                 fix="call world.finish() at the end, schedule fewer events, or raise max_events",
             )
+        return more
 
 
 class Work:

@@ -172,7 +172,15 @@ class FunctionSpec:
 
     def __init__(self, name: str, description: str, model: Any) -> None:
         self.name, self.description, self._model = name, description, model
-        self.parameters: dict[str, Any] = _tidy(model.model_json_schema())
+        self.parameters: dict[str, Any] = model.model_json_schema()
+        # Without the titles that pydantic generates from names, and null where it only means that a value is left out.
+        self.parameters.pop("title", None)
+        for part in self.parameters.setdefault("properties", {}).values():
+            part.pop("title", None)
+            kinds = [kind for kind in part.get("anyOf", ()) if kind != {"type": "null"}]
+            if len(kinds) == 1 and part.get("default", ...) is None:
+                del part["anyOf"], part["default"]
+                part |= kinds[0]
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Convert the arguments to the annotated types. Raises `InterventionRefused` with every problem found."""
@@ -182,7 +190,9 @@ class FunctionSpec:
             values = self._model.model_validate(dict(arguments))
         except ValidationError as error:
             found = error.errors(include_url=False, include_context=False, include_input=False)
-            problems = [f"{_place(problem['loc'])}: {problem['msg']}" for problem in found[:_MOST]]
+            # A key that a model made up can be of any length, so it is shortened.
+            places = [".".join(map(str, problem["loc"]))[:_LONGEST] or "arguments" for problem in found[:_MOST]]
+            problems = [f"{place}: {problem['msg']}" for place, problem in zip(places, found, strict=False)]
             if len(found) > _MOST:
                 problems.append(f"and {len(found) - _MOST} more")
             raise InterventionRefused(f"{self.name} can't be called like this: {'; '.join(problems)}") from None
@@ -196,20 +206,23 @@ def describe(function: Callable[..., Any], *, name: str = "", skip_first: bool =
     from pydantic import ConfigDict, Field, create_model
 
     hints = typing.get_type_hints(function, include_extras=True)
-    summary, notes = _docstring(inspect.getdoc(function) or "")
+    prose: list[str] = []
+    notes: dict[str, str] = {}
+    for line in (inspect.getdoc(function) or "").splitlines():
+        found = re.fullmatch(r"\s*(\w+): (\S.*)", line)
+        if found and prose:
+            notes[found[1]] = found[2].strip()
+        elif line.strip().rstrip(":").lower() not in ("args", "arguments", "parameters"):
+            prose.append(line)
     members: dict[str, Any] = {}
     for index, parameter in enumerate(inspect.signature(function).parameters.values()):
         if skip_first and index == 0:
             continue
+        wrong = f"{function.__qualname__} can't be offered to a model: its parameter {parameter.name!r}"
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise TypeError(
-                f"{function.__qualname__} can't be offered to a model: its parameter {parameter.name!r} isn't passed "
-                "by name; list every parameter, with a type"
-            )
+            raise TypeError(f"{wrong} isn't passed by name; list every parameter, with a type")
         if parameter.name not in hints:
-            raise TypeError(
-                f"{function.__qualname__} can't be offered to a model: its parameter {parameter.name!r} has no type"
-            )
+            raise TypeError(f"{wrong} has no type")
         default = ... if parameter.default is parameter.empty else parameter.default
         hint = hints[parameter.name]
         words = next((note for note in getattr(hint, "__metadata__", ()) if isinstance(note, str)), "")
@@ -219,35 +232,4 @@ def describe(function: Callable[..., Any], *, name: str = "", skip_first: bool =
     shown = name or function.__name__
     # allow_inf_nan: JSON has no NaN or infinity, and few functions expect them.
     model = create_model(shown, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **members)
-    return FunctionSpec(shown, summary, model)
-
-
-def _place(path: tuple[int | str, ...]) -> str:
-    """Path of a problem in the arguments. A key that a model made up can be of any length, so it is shortened."""
-    return ".".join(map(str, path))[:_LONGEST] or "arguments"
-
-
-def _docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Split a docstring into its prose and its lines of the form `name: text`."""
-    notes: dict[str, str] = {}
-    prose: list[str] = []
-    for line in text.splitlines():
-        found = re.fullmatch(r"\s*(\w+): (\S.*)", line)
-        if found and prose:
-            notes[found[1]] = found[2].strip()
-        elif line.strip().rstrip(":").lower() not in ("args", "arguments", "parameters"):
-            prose.append(line)
-    return "\n".join(prose).strip(), notes
-
-
-def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove the titles that pydantic generates from names, and null where it only means that a value is left out."""
-    schema.pop("title", None)
-    for part in schema.get("properties", {}).values():
-        part.pop("title", None)
-        kinds = [kind for kind in part.get("anyOf", ()) if kind != {"type": "null"}]
-        if len(kinds) == 1 and part.get("default", ...) is None:
-            del part["anyOf"], part["default"]
-            part |= kinds[0]
-    schema.setdefault("properties", {})
-    return schema
+    return FunctionSpec(shown, "\n".join(prose).strip(), model)

@@ -6,12 +6,8 @@ A tracker only observes. If it fails, no metric is lost, because the run folder 
         def log(self, step: int, metrics: Mapping[str, float]) -> None:
             print(step, dict(metrics))
 
-Trackers that follow a run in detail are told of each operation: what took time in an episode, and how long. Times are
-those of the wall clock, in seconds since the epoch. The time of an episode's world is in its record.
-
-    class Slowest(Tracker):
-        def trace(self, operation: Operation) -> None:
-            print(operation.name, operation.ended - operation.began)
+Trackers that override `trace` are told of each operation: what took time in an episode, and how long. Times are those
+of the wall clock, in seconds since the epoch. The time of an episode's world is in its record.
 """
 
 from __future__ import annotations

@@ -5,10 +5,6 @@ the memories recalled for a conversation is kept with it (`Recalled`), so that i
 
 The program that leads the session doesn't see all messages: the session's calls of its own tools are hidden from it. An
 answer that the program sends back stands for the original answer and the hidden messages around it.
-
-    path = tree.path(messages)
-    answer = tree.answered(path, generation, told)
-    tree.carried_out(path, answer, {call.id: message})
 """
 
 from __future__ import annotations

@@ -21,11 +21,6 @@ places. For a policy that tells calls apart by itself, no text is a call (`NO_CA
     >>> parse_calls('<open message="3"/>', ["open"]).calls[0].arguments
     {'message': '3'}
 
-Of an answer that is streamed, a `StreamedText` says how much can be told before it is known whether a call follows:
-
-    text = StreamedText(["open"], stop=["END"])
-    text.take("I look. <tool")    # "I look. "
-
 No text raises an exception here. What stands at the place of a call but can't be parsed becomes a failure message, for
 the record and for a format reward. Arguments hold plain JSON only: no NaN, no infinity, no lone surrogates, and no
 excessive nesting. Parsing takes linear time for any text.
