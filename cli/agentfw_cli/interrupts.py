@@ -3,10 +3,6 @@
 The first signal cancels the run, which closes what it has opened. What doesn't end by then, because a plugin keeps the
 event loop busy or holds on to being cancelled, is named and left behind: after two seconds, or at the second signal.
 Nothing that was acknowledged is lost by this, because it is on disk.
-
-    tell_of_leftovers()
-    summary = run_until_interrupted(run.execute(observer), take_leave)
-    leave_soon(0)
 """
 
 from __future__ import annotations

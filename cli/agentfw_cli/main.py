@@ -52,6 +52,7 @@ _MORE = {
     "data": ("agentfw_cli.data:data", "Write and check the data sets of environments"),
 }
 _OWN = _COMMANDS | _MORE
+_PLACES = {name: place for name, (place, _) in _OWN.items() if place}
 _GROUP, _OURS = "agentfw.commands", "agentfw"
 
 
@@ -89,8 +90,8 @@ class _Commands(click.Group):
         return [name for lines in self._lines() for name in lines]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if place := _place(name):
-            module, _, attribute = place.partition(":")
+        if name in _PLACES:
+            module, _, attribute = _PLACES[name].partition(":")
             command = getattr(importlib.import_module(module), attribute)
             assert isinstance(command, click.Command)
             return command
@@ -138,10 +139,6 @@ class _Commands(click.Group):
         return first, more | theirs
 
 
-def _place(name: str) -> str:
-    return _OWN.get(name, ("", ""))[0]
-
-
 def _line(entry: EntryPoint) -> str:
     words = entry.summary.rstrip(".")
     return f"{words} ({entry.distribution})" if words else f"from {entry.distribution}"
@@ -150,10 +147,10 @@ def _line(entry: EntryPoint) -> str:
 def _from_plugins() -> dict[str, list[EntryPoint]]:
     """The commands of plugins by name, sorted; each with whoever offers it. What isn't unique is qualified."""
     entries = [entry for entry in metadata.entry_points(_GROUP) if entry.name.isprintable()]
-    names = [*filter(_place, _OWN), *(entry.name for entry in entries)]
+    names = [*_PLACES, *(entry.name for entry in entries)]
     found: dict[str, list[EntryPoint]] = {}
     for entry in entries:
-        plain = names.count(entry.name) == 1 or (entry.distribution == _OURS and not _place(entry.name))
+        plain = names.count(entry.name) == 1 or (entry.distribution == _OURS and entry.name not in _PLACES)
         found.setdefault(entry.name if plain else f"{entry.distribution}:{entry.name}", []).append(entry)
     return dict(sorted(found.items()))
 

@@ -48,19 +48,6 @@ _SLICE = 2000
 class Timeline:
     """The clock and what is due on it."""
 
-    __slots__ = (
-        "_due",
-        "_instant",
-        "_leaving",
-        "_order",
-        "_ran",
-        "_settling",
-        "max_events",
-        "max_events_per_instant",
-        "now",
-        "stopped",
-    )
-
     def __init__(
         self, start: Time = 0, *, max_events: float = inf, max_events_per_instant: float = MAX_EVENTS_PER_INSTANT
     ) -> None:

@@ -11,21 +11,14 @@ Import the judge by its own name: `agentfw_rewardmodels.rubric` rates answers by
 The package works alone and doesn't import agentfw. torch is imported only by the functions that compute with it.
 """
 
-from agentfw_rewardmodels.errors import (
-    BadInputError,
-    FileRefusedError,
-    MissingExtraError,
-    RewardModelError,
-    StorageError,
-    UnknownUserError,
-)
-from agentfw_rewardmodels.judging import json_values, without_thought
-from agentfw_rewardmodels.preference.encoders import open_encoder
-from agentfw_rewardmodels.preference.model import PreferenceModel
-from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.results import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore
-from agentfw_rewardmodels.preference.scoring import Scores
-from agentfw_rewardmodels.preference.training import Progress
+from .errors import BadInputError, FileRefusedError, MissingExtraError, RewardModelError, StorageError, UnknownUserError
+from .judging import json_values, without_thought
+from .preference.encoders import open_encoder
+from .preference.model import PreferenceModel
+from .preference.preference_settings import PreferenceSettings
+from .preference.results import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore
+from .preference.scoring import Scores
+from .preference.training import Progress
 
 __all__ = [
     "BadInputError",

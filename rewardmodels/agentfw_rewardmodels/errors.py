@@ -56,16 +56,12 @@ class MissingExtraError(RewardModelError, ImportError):
     """Raised when an optional library isn't installed. `fix` is the command that installs it."""
 
     def __init__(self, what: str, extra: str, module: str = "") -> None:
-        needs = f" (no module {module})" if module else ""
-        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=f"pip install {_with_extra(extra)}")
+        needs, source = f" (no module {module})" if module else "", f'"agentfw[{extra}]"'
+        # The folder that agentfw was installed from, unless it came from an index.
+        with suppress(PackageNotFoundError, OSError, ValueError, KeyError, TypeError):
+            origin = json.loads(distribution("agentfw").read_text("direct_url.json") or "{}")
+            url = urlsplit(str(origin["url"]))
+            if url.scheme == "file":
+                source = f'{"-e " if origin["dir_info"].get("editable") else ""}"{unquote(url.path)}[{extra}]"'
+        super().__init__(f'{what} needs the extra "{extra}"{needs}', fix=f"pip install {source}")
         self.extra = extra
-
-
-def _with_extra(extra: str) -> str:
-    """What to give pip: the folder that agentfw was installed from, or its name if it came from an index."""
-    with suppress(PackageNotFoundError, OSError, ValueError, KeyError, TypeError):
-        origin = json.loads(distribution("agentfw").read_text("direct_url.json") or "{}")
-        url = urlsplit(str(origin["url"]))
-        if url.scheme == "file":
-            return f'{"-e " if origin["dir_info"].get("editable") else ""}"{unquote(url.path)}[{extra}]"'
-    return f'"agentfw[{extra}]"'

@@ -59,10 +59,7 @@ def without_thought(text: str) -> str:
 
 
 def json_values(text: str) -> Iterator[tuple[object, bool]]:
-    """The objects and lists in a text, the last one first, and whether they had to be repaired.
-
-    Values inside of others are not repeated.
-    """
+    """The objects and lists in a text that aren't inside of others, the last first, and whether they were repaired."""
     return reversed(list(_values(without_thought(text))))
 
 
@@ -259,13 +256,8 @@ Read = Callable[[object], tuple[Mark, ...]]
 """The marks in a JSON value of an answer. Raises Unusable."""
 NO_USAGE = Usage(0, 0, 0)
 """The usage where nothing was asked."""
-
-
-@dataclass(slots=True)
-class _Loop:
-    slots: asyncio.Semaphore
-    locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    """One lock per question in progress, so that an equal question waits for its answer."""
+_Locks = WeakValueDictionary[str, asyncio.Lock]
+"""One per question in progress, so that an equal question waits for its answer."""
 
 
 class Judge:
@@ -292,7 +284,7 @@ class Judge:
         self.usage = NO_USAGE
         """Tokens of all questions asked so far. Cached answers add nothing."""
         self._ask, self._cache = ask, JudgementCache(cache)
-        self._loops: dict[asyncio.AbstractEventLoop, _Loop] = {}
+        self._loops: dict[asyncio.AbstractEventLoop, tuple[asyncio.Semaphore, _Locks]] = {}
         self._answered = False
 
     def close(self) -> None:
@@ -306,9 +298,9 @@ class Judge:
         if running not in self._loops:
             for other in [other for other in self._loops if other.is_closed()]:
                 del self._loops[other]
-            self._loops[running] = _Loop(asyncio.Semaphore(self.parallel))
-        loop = self._loops[running]
-        async with loop.locks.setdefault(key, asyncio.Lock()):
+            self._loops[running] = asyncio.Semaphore(self.parallel), WeakValueDictionary()
+        slots, locks = self._loops[running]
+        async with locks.setdefault(key, asyncio.Lock()):
             try:
                 marks = self._cache.get(key, count)
             except sqlite3.Error as error:
@@ -317,7 +309,7 @@ class Judge:
             if marks is not None:
                 self._answered = True
                 return marks, "", NO_USAGE
-            async with loop.slots:
+            async with slots:
                 marks, failure, usage = await self._ask_until_usable(messages, read)
             self.usage += usage
             if marks is None:

@@ -290,8 +290,7 @@ def _brief(brief: Brief, passage: Passage) -> Brief:
     guard.require(isinstance(brief, Brief), f"gave a {type(brief).__name__}, not a Brief")
     goal, takes, demonstration = not_awaitable(brief.goal), not_awaitable(brief.time_per_token), brief.demonstration
     guard.require(isinstance(goal, str), f"has a goal of type {type(goal).__name__}, not text")
-    guard.require(isinstance(takes, Real), f"has a time per token of type {type(takes).__name__}")
-    guard.require(0 <= float(takes) < math.inf, f"says that a token takes {takes}")
+    guard.require(isinstance(takes, Real) and 0 <= float(takes) < math.inf, f"says that a token takes {takes!r}")
     if demonstration is None:
         return brief
 

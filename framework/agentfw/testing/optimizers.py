@@ -23,10 +23,7 @@ Reward = Callable[[int], float]
 
 
 def _group(index: int, samples: int, reward: Reward = lambda sample: 0.25 * sample - 0.3) -> list[Scored]:
-    """The samples of one task, scored in the three ways there are: whole episodes, rounds and turns; on both tracks.
-
-    Somebody has also said something of each.
-    """
+    """The samples of one task with a word on each, scored by episode, by round and by turn, on both tracks."""
     scored = []
     for sample, episode in enumerate(sample_group(index, samples)):
         value = reward(sample)
@@ -74,14 +71,12 @@ def better_samples_fare_better(subject: Optimizers) -> None:
     """The sample with the best scores gets no smaller advantage than the one with the worst."""
     for group in _batch():
         means = _means(subject.make(), group)
+        rewards = {scored.episode.id: scored.reward for scored in group}
         if len(means) == len(group):
-            rewards = {scored.episode.id: scored.reward for scored in group}
-            best, worst = max(means, key=rewards.__getitem__), min(means, key=rewards.__getitem__)
-            require(
-                means[best] >= means[worst],
-                f"of rewards {', '.join(f'{one:g}' for one in rewards.values())}, the best sample gets the advantage "
-                f"{means[best]:g} and the worst {means[worst]:g}; what is better than expected gets more than 0",
-            )
+            best, worst = (means[pick(means, key=rewards.__getitem__)] for pick in (max, min))
+            given = f"the best sample gets the advantage {best:g} and the worst {worst:g}"
+            wrong = f"of rewards {', '.join(f'{one:g}' for one in rewards.values())}, {given}"
+            require(best >= worst, f"{wrong}; what is better than expected gets more than 0")
 
 
 def a_sample_is_not_in_its_own_baseline(subject: Optimizers) -> None:
@@ -98,7 +93,8 @@ def a_sample_is_not_in_its_own_baseline(subject: Optimizers) -> None:
         ]
         return list(_means(subject.make(), scored).values())
 
-    plain, double, shifted, raised = map(means, _REWARDS)
+    plain, double = means((0.0, 0.1, 0.3, 0.4)), means((0.0, 0.2, 0.6, 0.8))
+    shifted, raised = means((5.0, 5.1, 5.3, 5.4)), means((0.0, 0.1, 0.3, 1.4))
     same = all(abs(b - 2 * a) < 1e-6 and abs(c - a) < 1e-6 for a, b, c in zip(plain, double, shifted, strict=False))
     if not same or len(plain) < 4 or not any(plain):
         raise DoesNotApply("its advantages are scaled, so nobody can tell")
@@ -108,10 +104,6 @@ def a_sample_is_not_in_its_own_baseline(subject: Optimizers) -> None:
         "of four samples, a reward that is higher by 1 raises its own advantage by 0.75, so its baseline is a mean "
         "with the sample itself in it; take the mean of the others, or set `baseline_has_own_sample = True`",
     )
-
-
-_REWARDS = ((0.0, 0.1, 0.3, 0.4), (0.0, 0.2, 0.6, 0.8), (5.0, 5.1, 5.3, 5.4), (0.0, 0.1, 0.3, 1.4))
-"""The rewards of a group: plain, doubled, all higher by 5, and the last one higher by 1."""
 
 
 def _means(optimizer: Optimizer, group: Sequence[Scored]) -> dict[str, float]:

@@ -60,6 +60,7 @@ def _serve(episode: Episode, number: int, generator: random.Random, text: str) -
     answer = Message("assistant", f"I serve {served}. {text}".strip(), (call,))
     episode.messages.append(Message("user", f"[{time:g}] round {about} of {_ROUNDS}\n{said}"))
     length = generator.randint(4, 8)
+    before = episode.turns[-1].prompt_ids + episode.turns[-1].token_ids if episode.turns else ()
     episode.turns.append(
         Turn(
             index=number,
@@ -70,7 +71,7 @@ def _serve(episode: Episode, number: int, generator: random.Random, text: str) -
             text=answer.content,
             calls=(call,),
             count=length,
-            prompt_ids=_prompt(episode, generator),
+            prompt_ids=(*before, *_tokens(generator, 6)),  # prompts of one conversation grow
             token_ids=tuple(_tokens(generator, length)),
             logprobs=tuple(-generator.random() for _ in range(length)),
             version="base",
@@ -85,12 +86,6 @@ def _serve(episode: Episode, number: int, generator: random.Random, text: str) -
     said = "thank you" if value else f"I'd have liked {wanted}"
     episode.events.append(Event(time + 1, "observation", "reply", {"text": said, "right": bool(value)}))
     episode.messages.append(Message("tool", said, answers=call.id))
-
-
-def _prompt(episode: Episode, generator: random.Random) -> tuple[int, ...]:
-    """What the turn before had, and some more: prompts of one conversation grow."""
-    before = episode.turns[-1].prompt_ids + episode.turns[-1].token_ids if episode.turns else ()
-    return (*before, *_tokens(generator, 6))
 
 
 def _tokens(generator: random.Random, count: int) -> Sequence[int]:

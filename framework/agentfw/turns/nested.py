@@ -55,7 +55,8 @@ class Nested(Environment):
 
     def begin(self, world: World, task: Task) -> None:
         self.world = world
-        self._inner = Engagement(_Reporting(self.environment, self._report), self.agent, self.interface)
+        report = self.heard or (lambda arguments: world.observe("report", dict(arguments)))
+        self._inner = Engagement(_Reporting(self.environment, report), self.agent, self.interface)
         above = getattr(world, "seat", "")
         seat = self.seat or getattr(world, "name", "inner")
         self._inner.start(
@@ -72,12 +73,6 @@ class Nested(Environment):
         if self._inner.over:
             raise InterventionRefused("the module has ended")
         self._inner.deliver(Observation(self.world.now, "command", dict(intervention.arguments)))
-
-    def _report(self, arguments: Mapping[str, Any]) -> None:
-        if self.heard is None:
-            self.world.observe("report", dict(arguments))
-        else:
-            self.heard(arguments)
 
 
 class Composed(Environment):
@@ -131,7 +126,7 @@ class Composed(Environment):
 class _Reporting(Composed):
     """The inner world with one more action, `report`, which goes to the outer agent."""
 
-    def __init__(self, environment: Environment, report: Callable[[Mapping[str, Any]], None]) -> None:
+    def __init__(self, environment: Environment, report: Callable[[Mapping[str, Any]], object]) -> None:
         super().__init__(environment, {})
         self._report = report
 

@@ -32,6 +32,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from html import unescape
 from typing import Any
@@ -92,7 +93,8 @@ def parse_calls(text: str, names: Collection[str], where: CallsInText | None = N
         found = reader.whole(where.formats) or reader.ending(where.formats)
     else:
         found = reader.at(sorted(where.places))
-    called: list[_Found] = []
+    end = 0
+    outside: list[str] = []
     for one in found:
         before = len(parsed.calls)
         for value in one.value if isinstance(one.value, list) else [one.value]:
@@ -104,12 +106,10 @@ def parse_calls(text: str, names: Collection[str], where: CallsInText | None = N
                 parsed.failures.append(f"more than {_MOST} calls in one answer; the rest was not read")
                 return parsed
         if len(parsed.calls) > before:
-            called.append(one)
-    if called:
-        # The text outside of the calls that were found, in order.
-        ends = [0, *(one.end for one in called)]
-        starts = [*(one.start for one in called), len(text)]
-        parsed.rest = "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
+            outside.append(text[end : one.start])
+            end = one.end
+    if outside:
+        parsed.rest = "".join([*outside, text[end:]])
     return parsed
 
 
@@ -191,23 +191,18 @@ class _Reader:
         """A block in tags. One without an end goes to the end of the text: it ran out of tokens after the call."""
         inside = self._skip(_SPACE, place + len(_TAG))
         if self._text[inside : inside + 1] in ("{", "["):
-            try:
+            with suppress(ValueError, RecursionError):
                 value, end = _decode(self._text, inside)
-            except (ValueError, RecursionError):
-                pass
-            else:
-                closing = self._skip(_SPACE, end)
-                if closing == len(self._text) or self._text.startswith(_TAG_ENDS, closing):
-                    end = min(closing + len(_TAG_ENDS), len(self._text))
-                    plain = _plain(value)
-                    if plain is not None:
-                        return _Found(place, end, value=_unwrapped(plain))
+                closing, plain = self._skip(_SPACE, end), _plain(value)
+                if plain is not None and self._text[closing : closing + len(_TAG_ENDS)] in ("", _TAG_ENDS):
+                    return _Found(place, min(closing + len(_TAG_ENDS), len(self._text)), value=_unwrapped(plain))
         closing = self._text.find(_TAG_ENDS, inside)
-        end = len(self._text) if closing < 0 else closing + len(_TAG_ENDS)
+        closing = len(self._text) if closing < 0 else closing
+        end = min(closing + len(_TAG_ENDS), len(self._text))
         element = self._element.match(self._text, inside)
-        if element and self._skip(_SPACE, element.end()) == (len(self._text) if closing < 0 else closing):
+        if element and self._skip(_SPACE, element.end()) == closing:
             return _Found(place, end, value=self._read(element).value)
-        whole = self._text[inside : len(self._text) if closing < 0 else closing].strip()
+        whole = self._text[inside:closing].strip()
         if whole and whole[0] in "-0123456789" and (number := _loads(whole)) is not None:
             return _Found(place, end, value=number)
         return _Found(place, end, failure="a <tool_call> without JSON in it")

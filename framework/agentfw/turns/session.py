@@ -312,7 +312,8 @@ class Session:
         )
         last.asked += 1
         pieces = StreamedText([action.name for action in options.actions], options.stop)
-        passed, given = await self._generated(request, self._places(path), started, options, pieces)
+        shown = tuple(node.place for node in path if node.place is not None)
+        passed, given = await self._generated(request, shown, started, options, pieces)
         for generation in passed.generations:
             generation.model = options.model
         recorded = [self._record(path, request, each, given, options.stop) for each in passed.generations]
@@ -370,9 +371,6 @@ class Session:
                 for one in _observed(node.message, self.now):
                     self.note("observation", one.name, {"text": one.text, **one.data})
 
-    def _places(self, path: Sequence[Node]) -> tuple[int, ...]:
-        return tuple(node.place for node in path if node.place is not None)
-
     def _record(
         self, path: Sequence[Node], request: Request, generation: Generation, given: Unfinished, stop: Sequence[str]
     ) -> tuple[Reply, Node]:
@@ -381,7 +379,7 @@ class Session:
         turn = self._recorder.add(
             generation,
             answer,
-            self._places(path),
+            given.shown,
             given.started,
             self.now,
             stop=stop,

@@ -1,12 +1,10 @@
 """Users who have a profile but no likes: how the views of a profile become one vector, and what that says of taste.
 
-Stage 1 of training learns to merge the views (formulas 18 to 24). The text encoder is frozen. Only the weights of the
-views are learned, so that two samples of one user with some views dropped are more similar than those of two users, and
-the merged vector still reflects each view. A profile with a single view is that view's vector.
+Stage 1 of training learns to merge the views (formulas 18 to 24): two samples of one user with some views dropped
+become more similar than those of two users, and the merged vector still reflects each view.
 
 The vectors of such a user are predicted from those of known users with similar profiles, by ridge regression in closed
-form. Each known user counts once, however many likes they have. The regularisation is chosen by generalised
-cross-validation. If profiles say nothing, the prediction is the mean of all users.
+form, regularised by generalised cross-validation. If profiles say nothing, the prediction is the mean of all users.
 
     >>> profiles = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     >>> known = np.array([[2.0], [2.2], [0.1], [-0.1]])

@@ -31,7 +31,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_rewardmodels.errors import BadInputError, MissingExtraError
+from ..errors import BadInputError, MissingExtraError
 
 Float32Array = NDArray[np.float32]
 

@@ -39,6 +39,8 @@ from .preference_settings import PreferenceSettings
 Array = Any
 """A torch tensor or a numpy array."""
 Weights = Mapping[str, Array]
+Rows = tuple[Array, Array, Array]
+"""Embeddings of users, of liked items and of others."""
 
 
 def tanh(x: Array) -> Array:
@@ -72,10 +74,7 @@ def branch(users: Array, weights: Weights, name: str) -> Array:
 
 
 def gate(interest: Array, conformity: Array, weights: Weights) -> Array:
-    """(31): return the share of interest of each user, from 0 to 1.
-
-    A softmax over two values is a logistic function of their difference.
-    """
+    """(31): return the share of interest of each user. A softmax over two is a logistic function."""
     asked = [tanh(linear(rows, weights, "gate")) @ weights["gate.asks"] for rows in (interest, conformity)]
     return 0.5 * (1.0 + tanh(0.5 * (asked[0] - asked[1])))
 
@@ -134,10 +133,7 @@ def action(texts: Array, weights: Weights) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch: indexes in numpy as they are drawn, and then nodes of the graph as tensors.
-
-    Users and liked items occur once each, and each like refers to them by index.
-    """
+    """A batch: indexes in numpy as they are drawn, and then nodes of the graph as tensors."""
 
     users: Any
     """The distinct users."""
@@ -160,27 +156,17 @@ class Batch:
     other_texts: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Embeddings:
-    """Embeddings of the batch's nodes after and before the propagation."""
-
-    users: Any
-    items: Any
-    others: Any
-    before: tuple[Any, Any, Any]
-
-
-def objective(batch: Batch, embeddings: Embeddings, weights: Weights, settings: PreferenceSettings) -> Any:
-    """Return the loss of a batch."""
-    users, items = embeddings.users, embeddings.items
+def objective(batch: Batch, before: Rows, after: Rows, weights: Weights, settings: PreferenceSettings) -> Any:
+    """Return the loss of a batch, from its rows before and after the propagation."""
+    users, items, unliked = after
     liked_items, vectors = items[batch.item], user_vectors(users, weights, settings)
     merged = vectors.fused
     # (37): return the weight decay of the embeddings before the propagation, three per like.
-    before_users, before_items, others = embeddings.before
+    before_users, before_items, others = before
     sizes = (before_users**2).sum(-1)[batch.user], (before_items**2).sum(-1)[batch.item], (others**2).sum(-1)
     loss = settings.decay * (sum(size.mean() for size in sizes) / 2)
     if settings.ranking_loss:
-        loss = loss + settings.ranking_loss * ranking(merged[batch.user], liked_items, embeddings.others)
+        loss = loss + settings.ranking_loss * ranking(merged[batch.user], liked_items, unliked)
     columns = normalised(items).T / settings.temperature
     for name, weight in {"interest": settings.interest_loss, "conformity": settings.conformity_loss}.items():
         if weight and settings.branches in ("both", name):

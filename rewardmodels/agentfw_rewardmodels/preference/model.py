@@ -18,22 +18,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from agentfw_rewardmodels.errors import BadInputError, FileRefusedError, UnknownUserError
-from agentfw_rewardmodels.preference.encoders import Encoder, EncoderChoice, Float32Array, open_encoder
-from agentfw_rewardmodels.preference.formulas import UserVectors, user_vectors
-from agentfw_rewardmodels.preference.input_tables import (
-    popularity,
-    read_interactions,
-    read_items,
-    read_pairs,
-    read_profile,
-    read_profiles,
-)
-from agentfw_rewardmodels.preference.model_state import ModelState, read_model, write_model
-from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
-from agentfw_rewardmodels.preference.results import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore
-from agentfw_rewardmodels.preference.scoring import Neighbours, Scorer, Scores, found_likes, new_user_vectors, top
-from agentfw_rewardmodels.preference.training import Progress, fit
+from ..errors import BadInputError, FileRefusedError, UnknownUserError
+from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
+from .formulas import UserVectors, user_vectors
+from .input_tables import popularity, read_interactions, read_items, read_pairs, read_profile, read_profiles
+from .model_state import ModelState, read_model, write_model
+from .preference_settings import PreferenceSettings
+from .results import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore
+from .scoring import Neighbours, Scorer, Scores, found_likes, new_user_vectors, top
+from .training import Progress, fit
 
 By = Literal["fused", "interest", "conformity"]
 """Ranking method: by expected likes, by the user's own interest, or by conformity."""

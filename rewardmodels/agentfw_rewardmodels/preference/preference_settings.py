@@ -9,11 +9,8 @@
     ...
     agentfw_rewardmodels.errors.BadInputError: unknown setting "dimension"
 
-Every weight and optional part of the method is a setting, so ablations are settings too. A term of the objective with
-weight 0 isn't computed.
-
-The parpo-psgm paper's values (six coefficients, temperatures, sizes) are not known, so the defaults are ours.
-docs/results/preference-model.md says how they were found.
+Every weight and optional part of the method is a setting, so ablations are settings too. The parpo-psgm paper's values
+(six coefficients, temperatures, sizes) are not known, so the defaults are ours: docs/results/preference-model.md.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
-from agentfw_rewardmodels.errors import BadInputError
+from ..errors import BadInputError
 
 Number = Annotated[int, Field(ge=1)]
 Weight = Annotated[float, Field(ge=0)]

@@ -4,11 +4,9 @@
     >>> (propagated(np.eye(3, dtype=np.float32), graph, layers=1) * 100).astype(int).tolist()
     [[50, 0, 35], [0, 50, 35], [35, 35, 50]]
 
-The normalised adjacency is symmetric, so the backward pass is the forward pass again: one product per layer each way,
-nothing stored in between, and no gradient of the matrix.
-
-Nodes are users, then items. Training multiplies with torch's CSR (MKL on a CPU, cuSPARSE on CUDA). Scoring uses
-`propagated`, in numpy, so a model can take in new interactions without torch.
+Nodes are users, then items. The normalised adjacency is symmetric, so the backward pass is the forward pass again.
+Training multiplies with torch's CSR. Scoring uses `propagated`, in numpy, so a model can take in new interactions
+without torch.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_rewardmodels.preference.encoders import Float32Array
+from .encoders import Float32Array
 
 ROWS_AT_ONCE = 500_000
 """Edges that the numpy product holds at a time (128 MB at 64 dimensions)."""
@@ -46,10 +44,6 @@ class Adjacency:
         order = np.lexsort((columns, rows))
         starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=users + items))]).astype(np.int64)
         return cls(starts, columns[order].astype(np.int64), values[order].astype(np.float32))
-
-    @property
-    def nodes(self) -> int:
-        return len(self.starts) - 1
 
     def neighbours(self, node: int) -> NDArray[np.int64]:
         return self.columns[self.starts[node] : self.starts[node + 1]]
@@ -82,11 +76,11 @@ def matrix_of(graph: Adjacency, device: str) -> Any:
 
     # 32-bit indexes are MKL's own. Others would be converted at each product.
     starts, columns = torch.from_numpy(graph.starts).int(), torch.from_numpy(graph.columns).int()
-    size = (graph.nodes, graph.nodes)
+    nodes = len(graph.starts) - 1
     parts = (part.to(device) for part in (starts, columns, torch.from_numpy(graph.values)))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
-        return torch.sparse_csr_tensor(*parts, size, check_invariants=False)
+        return torch.sparse_csr_tensor(*parts, (nodes, nodes), check_invariants=False)
 
 
 def propagate(embeddings: Any, matrix: Any, layers: int) -> Any:

@@ -117,15 +117,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str | float]], width: int
     >>> table(("item", "liked"), [("museum", 0.5)])
     ['item      liked', 'museum    0.500']
     """
-    shown = [[_cut(str(row[0]), width), *(f"{value:.3f}" for value in row[1:])] for row in rows]
+    texts = [" ".join(str(row[0]).split()) for row in rows]
+    texts = [text if len(text) <= width else text[: width - 1] + "…" for text in texts]
+    shown = [[text, *(f"{value:.3f}" for value in row[1:])] for text, row in zip(texts, rows, strict=True)]
     first = max(len(line[0]) for line in [[head[0]], *shown])
     sizes = [max(8, len(name)) for name in head[1:]]
     return [
         line[0].ljust(first) + "".join(cell.rjust(size + 1) for cell, size in zip(line[1:], sizes, strict=True))
         for line in [list(head), *shown]
     ]
-
-
-def _cut(text: str, width: int) -> str:
-    plain = " ".join(text.split())
-    return plain if len(plain) <= width else plain[: width - 1] + "…"

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentfw_rewardmodels.preference.encoders import Float32Array
-from agentfw_rewardmodels.preference.formulas import UserVectors, Weights, action, fused, normalised, softmax
-from agentfw_rewardmodels.preference.preference_settings import PreferenceSettings
+from .encoders import Float32Array
+from .formulas import UserVectors, Weights, action, fused, normalised, softmax
+from .preference_settings import PreferenceSettings
 
 BLOCK_SIZE = 4_000_000
 """Number of text similarities held at a time (16 MB)."""
@@ -73,16 +73,12 @@ class Scorer:
         self._weights, self._settings, self._average = weights, settings, average
         self._texted = np.flatnonzero((texts != 0).any(-1)) if texts.size else np.zeros(0, np.int64)
         self._texts = np.asarray(texts[self._texted], np.float32)
+        self.reads_texts = bool(len(self._texted))
         self.items = np.asarray(normalised(items), np.float32)
         self._of_items = _Spread.of(self.items)
-        if len(self._texted):
+        if self.reads_texts:
             some = np.random.default_rng(settings.seed).permutation(len(self._texted))[:SAMPLED]
             self._of_places = _Spread.of(self.places(self._texts[some]))
-
-    @property
-    def reads_texts(self) -> bool:
-        """Whether any item has a text to compare with."""
-        return bool(len(self._texted))
 
     def nearest(self, vectors: Float32Array) -> Neighbours:
         """(43): return the known items with the most similar texts, most similar first."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..errors import BadInputError, MissingExtraError
 from .cold_start import fit_cold_start, merged, predict_from_profiles, train_profiles, uniform
 from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
-from .formulas import Batch, Embeddings, normalised, objective, user_vectors
+from .formulas import Batch, normalised, objective, user_vectors
 from .input_tables import Dataset, Pairs, popularity, read_interactions, read_items, read_pairs, read_profiles
 from .model_state import ModelState
 from .preference_settings import PreferenceSettings
@@ -158,9 +158,8 @@ class Trainer:
             other_texts=None if self._texts is None else self._texts[others],
         )
         rows, sizes = torch.cat(groups), list(map(len, groups))
-        users, liked, unliked = after.index_select(0, rows).split(sizes)
-        embeddings = Embeddings(users, liked, unliked, before.index_select(0, rows).split(sizes))
-        return objective(batch, embeddings, self.weights, self.settings)
+        earlier, later = (each.index_select(0, rows).split(sizes) for each in (before, after))
+        return objective(batch, earlier, later, self.weights, self.settings)
 
     def _before(self) -> Any:
         import torch
