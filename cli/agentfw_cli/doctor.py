@@ -82,13 +82,8 @@ def doctor(given: Given, settings_of: str | None, topic: str | None, rows: tuple
         if extra and _lacks(entry.distribution, extra):
             missing.append({"kind": "command", "name": entry.name, "extra": extra, "distribution": entry.distribution})
     plugins: list[dict[str, Any]] = [
-        {
-            "name": record.name,
-            "distribution": record.distribution,
-            "version": record.version,
-            "state": record.state,
-            "problems": record.problem_lines(),
-        }
+        {name: getattr(record, name) for name in ("name", "distribution", "version", "state")}
+        | {"problems": record.problem_lines()}
         for record in host.plugins
     ]
     problems = [problem for plugin in plugins for problem in plugin["problems"]]

@@ -49,10 +49,9 @@ _MORE = {
     "reward": ("", "Fit and try a reward model"),
     "feedback": ("", "Say what you think of recorded answers"),
     "trust": ("agentfw_cli.plugins:trust", "Allow what a spec, a run or skills of others want to do"),
-    "data": ("agentfw_cli.data:data", "Write and check the data sets of environments"),
+    "data": ("agentfw_cli.plugins:data", "Write and check the data sets of environments"),
 }
-_OWN = _COMMANDS | _MORE
-_PLACES = {name: place for name, (place, _) in _OWN.items() if place}
+_PLACES = {name: place for name, (place, _) in (_COMMANDS | _MORE).items() if place}
 _GROUP, _OURS = "agentfw.commands", "agentfw"
 
 

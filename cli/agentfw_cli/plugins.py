@@ -1,10 +1,6 @@
-"""`agentfw plugins`: lists, shows, checks and creates plugins.
+"""`agentfw plugins`, `data` and `trust`: what plugins offer, their data sets, and what a person has allowed.
 
 What can't be used is listed, too, with what to do about it: a plugin is never silently absent.
-
-    agentfw plugins list --kind memory
-    agentfw plugins show environment:inbox
-    agentfw plugins check inbox --set rate=0.5
 """
 
 from __future__ import annotations
@@ -16,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentfw.boundary.metadata import direct_url, entry_points, normalise
+from agentfw.boundary.metadata import EntryPoint, direct_url, entry_points, normalise
 from agentfw.component import KINDS
 from agentfw.errors import UnknownNameError, UsageError, with_extra
 from agentfw.printing.out import Out, counted
-from agentfw_cli.common import Given, note_problems, several_option, shared_options
+from agentfw_cli.common import Given, load_command, note_problems, several_option, shared_options, unknown_name
 
 if TYPE_CHECKING:
     from agentfw.host import Host, Registered
@@ -49,26 +45,17 @@ def list_(given: Given, kind: str | None, hooks: bool) -> None:
             out.table(["hook", "plugins"], [[hook, ", ".join(plugins)] for hook, plugins in named.items()])
         return
     rows = [_row(host, found) for found in host.components(kind)]
-    lost = [
-        {
-            "name": record.name,
-            "kind": "",
-            "distribution": record.distribution,
-            "version": record.version,
-            "state": record.state,
-            "missing_extra": "",
-            "summary": "; ".join(record.problem_lines()) or f"{record.error}; {record.fix}",
-        }
-        for record in host.plugins
-        if record.state != "active"
-    ]
+    lost = []
+    for record in (record for record in host.plugins if record.state != "active"):
+        why = "; ".join(record.problem_lines()) or f"{record.error}; {record.fix}"
+        lost.append(_listed(record.name, "", record.distribution, record.version, record.state, "", why))
     offers = _offers(host) if kind is None else []
     if out.json:
-        about = {"kind": "", "state": "active", "missing_extra": ""}
+        known = {row["distribution"] for row in rows + lost}
         others = [
-            {**about, "name": name, "distribution": name, "version": version, "summary": f"offers {what}"}
+            _listed(name, "", name, version, "active", "", f"offers {what}")
             for name, version, _, what in offers
-            if name not in {row["distribution"] for row in rows + lost}
+            if name not in known
         ]
         out.data(rows + lost + others)
         return
@@ -78,15 +65,10 @@ def list_(given: Given, kind: str | None, hooks: bool) -> None:
     if offers:
         out.table(["plugin", "version", "from", "offers"], offers)
         out.line()
-    shown = [
-        [
-            row["kind"] or row["state"],
-            row["name"],
-            f"{row['distribution']} {row['version']}",
-            f"needs [{row['missing_extra']}]: {row['summary']}" if row["missing_extra"] else row["summary"],
-        ]
-        for row in rows + lost
-    ]
+    shown = []
+    for row in rows + lost:
+        what = f"needs [{row['missing_extra']}]: {row['summary']}" if row["missing_extra"] else row["summary"]
+        shown.append([row["kind"] or row["state"], row["name"], f"{row['distribution']} {row['version']}", what])
     out.table(["kind", "name", "from", "what it is"], shown)
     note_problems(host, out, [row["summary"] for row in lost])
 
@@ -278,15 +260,15 @@ def _named(host: Host, name: str) -> list[Registered]:
 
 
 def _row(host: Host, found: Registered) -> dict[str, Any]:
-    return {
-        "name": found.component.name,
-        "kind": found.kind,
-        "distribution": found.record.distribution,
-        "version": found.record.version,
-        "state": found.record.state,
-        "missing_extra": host.missing_extra(found),
-        "summary": found.component.summary,
-    }
+    component, record, extra = found.component, found.record, host.missing_extra(found)
+    about = record.distribution, record.version, record.state
+    return _listed(component.name, found.kind, *about, extra, component.summary)
+
+
+def _listed(*values: str) -> dict[str, Any]:
+    """A row of the list, as --json prints it."""
+    keys = ("name", "kind", "distribution", "version", "state", "missing_extra", "summary")
+    return dict(zip(keys, values, strict=True))
 
 
 def _plain(value: Any) -> str:
@@ -294,6 +276,45 @@ def _plain(value: Any) -> str:
     if value in ("", None, (), []) or isinstance(value, dict):
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class _Worlds(click.Group):
+    """The commands VERB.WORLD of worlds for one verb, entry points that are imported when they are called."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(self._offers())
+
+    def get_command(self, context: click.Context, name: str) -> click.Command:
+        offers = self._offers()
+        if name not in offers:
+            raise unknown_name(f"data set to {self.name}", name, offers)
+        return load_command(f'the command "data {self.name} {name}"', offers[name])
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [
+            (name, f"from {' and '.join(offer.distribution for offer in offers)}")
+            for name, offers in self._offers().items()
+        ]
+        if rows:
+            with formatter.section("Worlds"):
+                formatter.write_dl(rows)
+
+    def _offers(self) -> dict[str, list[EntryPoint]]:
+        found: dict[str, list[EntryPoint]] = {}
+        for entry in sorted(entry_points("agentfw.data"), key=lambda entry: entry.name):
+            verb, _, world = entry.name.partition(".")
+            if verb == self.name:
+                found.setdefault(world, []).append(entry)
+        return found
+
+
+@click.group()
+def data() -> None:
+    """Write and check the data sets of environments."""
+
+
+data.add_command(_Worlds("make", help="Write a data set to disk."))
+data.add_command(_Worlds("check", help="Check the sources of a data set."))
 
 
 @click.command()

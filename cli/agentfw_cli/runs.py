@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 """Maximum number of episodes whose failures are listed, and of updates."""
+_DAMAGED: dict[str, Any] = {"done": 0, "how_far": "", "state": "damaged", "mean": None}
 
 
 @click.group()
@@ -96,8 +97,8 @@ def show(given: Given, run: str, episode: str | None) -> None:
         summary = folder.summary() or (summarize(folder, 0.0).to_record() if records else None)
     except RunFolderError as error:  # what can be read is shown
         damaged = list(dict.fromkeys([*damaged, error.message]))
-        nothing = {"done": 0, "how_far": "", "state": "damaged", "mean": None, "resume": folder.resume_command}
-        row, records, updates, failed, summary = {**_known(folder), **nothing}, [], [], {}, folder.summary()
+        row, records, updates, failed = {**_known(folder), **_DAMAGED, "resume": folder.resume_command}, [], [], {}
+        summary = folder.summary()
     bad = {record["episode"]: record["failures"] for record in records if record["failures"]}
     row |= {"damage": damaged, "state": "damaged" if damaged and row["state"] == "done" else row["state"]}
     calls, running = read_calls(folder.path), running_calls(folder.path)
@@ -275,13 +276,13 @@ def _row_of(path: Path) -> dict[str, Any]:
     try:
         folder = RunFolder.open(path)
     except RunFolderError as error:
-        empty: dict[str, Any] = dict.fromkeys(("environment", "policy", "interface", "unit", "headline", "how_far"), "")
-        nothing = {"memories": [], "total": 0, "done": 0, "state": "unreadable", "mean": None}
+        empty: dict[str, Any] = dict.fromkeys(("environment", "policy", "interface", "unit", "headline"), "")
+        nothing = {**_DAMAGED, "memories": [], "total": 0, "state": "unreadable"}
         return {"run": path.name, **empty, **nothing, "problem": error.message}
     try:
         return _row(folder)
     except RunFolderError as error:
-        return {**_known(folder), "done": 0, "how_far": "", "state": "damaged", "mean": None, "problem": error.message}
+        return {**_known(folder), **_DAMAGED, "problem": error.message}
 
 
 def _known(folder: RunFolder) -> dict[str, Any]:

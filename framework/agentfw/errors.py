@@ -239,16 +239,14 @@ def disk_fix(error: BaseException) -> str:
     """What to do about a file that can't be written or read."""
     import errno
 
-    number = getattr(error, "errno", None)
-    if number in (errno.EMFILE, errno.ENFILE):
-        return "allow more open files: ulimit -n 8192"
-    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "make the folder writable, or choose another one"
-    if number in (errno.EEXIST, errno.ENOTDIR):
-        return "move the file that has the name of this folder"
-    if number in (errno.ENOSPC, errno.EDQUOT):
-        return "free disk space"
-    return "free disk space, and make the folder writable"
+    fixes = {
+        ("EMFILE", "ENFILE"): "allow more open files: ulimit -n 8192",
+        ("EACCES", "EPERM", "EROFS"): "make the folder writable, or choose another one",
+        ("EEXIST", "ENOTDIR"): "move the file that has the name of this folder",
+        ("ENOSPC", "EDQUOT"): "free disk space",
+    }
+    name = errno.errorcode.get(getattr(error, "errno", None) or 0, "")
+    return next((fix for names, fix in fixes.items() if name in names), "free disk space, and make the folder writable")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import click
 import pytest
 from command_line import SITE, Agentfw
 
-from agentfw_cli.main import _OWN, _place, cli
+from agentfw_cli.main import _PLACES, cli
 
 Install = Callable[..., None]
 
@@ -87,7 +87,7 @@ for command in {commands!r}:
 
 
 def test_help_imports_nothing_heavy_and_no_plugin() -> None:
-    commands = [[], *([command] for command in filter(_place, _OWN))]
+    commands = [[], *([command] for command in _PLACES)]
     environment = {**os.environ, "PYTHONPATH": str(SITE), "PYTHONDONTWRITEBYTECODE": ""}
     code = [sys.executable, "-c", CODE.format(commands=commands)]
     done = subprocess.run(code, capture_output=True, text=True, env=environment, check=True, timeout=60)

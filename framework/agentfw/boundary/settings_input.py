@@ -140,9 +140,8 @@ def nested(given: Iterable[tuple[Sequence[str], object]]) -> dict[str, Any]:
             if not isinstance(table, dict):
                 raise SettingsError(f"{'.'.join(path)} is below {part}, which has a value", fix="drop one of them")
         if isinstance(table.get(last), dict):
-            raise SettingsError(
-                f"{'.'.join(path)} can't have a value, because keys below it have one", fix="drop one of them"
-            )
+            wrong = f"{'.'.join(path)} can't have a value, because keys below it have one"
+            raise SettingsError(wrong, fix="drop one of them")
         table[last] = value
     return values
 
@@ -181,14 +180,13 @@ def _with_secrets(
 
 def _explain(detail: ErrorDetails, model: type[BaseModel], path: list[str | int]) -> str:
     kind = detail["type"]
-    context = {
-        name: f"{value:g}" if isinstance(value, float) else value for name, value in detail.get("ctx", {}).items()
-    }
     if kind == "extra_forbidden":
         inner = [one for field in _fields_at(model, path[:-1]) for one in models_in(field.annotation)]
         return _no_such_key(str(path[-1]), {key for one in (inner if path[1:] else [model]) for key in input_keys(one)})
     wanted = next((words for name, words in _TYPES.items() if f"{kind}_".startswith(f"{name}_")), "")
     if kind in _WORDS or wanted:
+        given = detail.get("ctx", {}).items()
+        context = {name: f"{value:g}" if isinstance(value, float) else value for name, value in given}
         text = _WORDS.get(kind, f"must be {wanted}").format_map(context)
     else:
         text = detail["msg"].replace("Input should", "must").replace("should", "must").replace(" valid ", " ")

@@ -144,7 +144,7 @@ class Trainer:
     def loss(self, drawn: Batch) -> Any:
         import torch
 
-        before = self._before()
+        before = torch.cat([self.weights["users"], self.weights["items"]])
         after = propagate(before, self._matrix, self.settings.layers)
         parts = {item.name: getattr(drawn, item.name) for item in fields(drawn)}
         parts = {name: tensor(part, self.device) for name, part in parts.items() if part is not None}
@@ -160,11 +160,6 @@ class Trainer:
         rows, sizes = torch.cat(groups), list(map(len, groups))
         earlier, later = (each.index_select(0, rows).split(sizes) for each in (before, after))
         return objective(batch, earlier, later, self.weights, self.settings)
-
-    def _before(self) -> Any:
-        import torch
-
-        return torch.cat([self.weights["users"], self.weights["items"]])
 
     def train(
         self, validation: Pairs, report: Callable[[Progress], None]
@@ -193,7 +188,8 @@ class Trainer:
         import torch
 
         with torch.no_grad():
-            embeddings = propagate(self._before(), self._matrix, self.settings.layers)
+            before = torch.cat([self.weights["users"], self.weights["items"]])
+            embeddings = propagate(before, self._matrix, self.settings.layers)
             items = embeddings[self.users :]
             unit = normalised(items)
 

@@ -18,7 +18,7 @@ from agentfw.errors import AgentfwError
 from agentfw.testing import contract, made_by
 from agentfw.testing.checks import run_check
 from agentfw.testing.samples import sample_episodes
-from agentfw_cli.data import data
+from agentfw_cli.plugins import data
 from agentfw_papers.rewards.keypoints import Keypoints, KeypointsSettings
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from agentfw import Moment
 from agentfw.errors import RunFolderError, SettingsError
-from agentfw_cli.data import data
+from agentfw_cli.plugins import data
 from agentfw_papers.worlds.etapp.copy_of_etapp import load_copy
 from agentfw_papers.worlds.etapp.environment import Etapp
 from agentfw_papers.worlds.etapp.etapp_settings import EtappSettings
@@ -127,7 +127,7 @@ def test_damage_is_named_and_what_is_left_can_be_played(kind: str, tmp_path: Pat
 KILLED = """
 import os, signal, sys
 from click.testing import CliRunner
-from agentfw_cli.data import data
+from agentfw_cli.plugins import data
 from agentfw_papers.worlds.etapp import hard
 
 def append(journal, record, appended=hard._append, count=[]):
