@@ -28,8 +28,8 @@ class Interface:
     """Base class of interfaces."""
 
     def delivery(self, now: Time, busy: bool) -> Time | None:
-        """Time at which to show the agent its waiting observations. None: as soon as it is no longer busy."""
-        raise NotImplementedError
+        """Time at which to show the agent its waiting observations. None: when it is free. Default: at once."""
+        return now
 
     def reflex(self, observation: Observation, rule: Rule) -> Iterable[Intervention]:
         """The reaction to an observation, before the agent sees it. `rule` is the environment's own reflex."""
@@ -39,9 +39,6 @@ class Interface:
 @dataclass(frozen=True)
 class EventDriven(Interface):
     """Delivers at once, even while the agent is busy; the agent may interrupt what it is doing."""
-
-    def delivery(self, now: Time, busy: bool) -> Time | None:
-        return now
 
 
 @dataclass(frozen=True)
@@ -77,9 +74,6 @@ class Reflex(Interface):
     """Delivers at once, after a fixed rule has already reacted."""
 
     rule: Rule | None = None  # None: the environment's own `reflex`
-
-    def delivery(self, now: Time, busy: bool) -> Time | None:
-        return now
 
     def reflex(self, observation: Observation, rule: Rule) -> Iterable[Intervention]:
         return (self.rule or rule)(observation)

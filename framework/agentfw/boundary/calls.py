@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy, deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..environment import Environment
@@ -30,7 +30,7 @@ from .forms import Form
 _Operation = Callable[[str, Task | None, tuple[Any, ...], Any, dict[str, Any]], Operation]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Call:
     """One method of a kind of component."""
 
@@ -52,23 +52,15 @@ class Call:
     operation: _Operation | None = None
     """What trackers are told: from the component's name, the task of a tool, the values, the answer and the times."""
 
-    title: str = field(init=False)
-    copies: bool = field(init=False)
-    """Whether the component receives a copy or a cleaned form of an argument."""
-    _episode: tuple[int, Callable[[Any], str]] | None = field(init=False)
-
     def __post_init__(self) -> None:
-        episodes = [(place, form.episode) for place, form in enumerate(self.given) if form.episode is not None]
-        object.__setattr__(self, "title", self.shown or f"{self.name}()")
-        object.__setattr__(self, "copies", any(form.enter is not None for form in self.given))
-        object.__setattr__(self, "_episode", episodes[0] if episodes else None)
+        self.title = self.shown or f"{self.name}()"
+        self.copies = any(form.enter is not None for form in self.given)
+        """Whether the component receives a copy or a cleaned form of an argument."""
+        self._episodes = [(place, form.episode) for place, form in enumerate(self.given) if form.episode is not None]
 
     def episode(self, given: tuple[Any, ...]) -> str:
         """The episode that a call belongs to. Empty if none of the values says so."""
-        if self._episode is None:
-            return ""
-        place, read = self._episode
-        return read(given[place])
+        return next((read(given[place]) for place, read in self._episodes), "")
 
     def on(self, component: Any, given: tuple[Any, ...]) -> Any:
         """Make the call of a component."""

@@ -10,7 +10,7 @@ answer that the program sends back stands for the original answer and the hidden
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -71,34 +71,27 @@ class MessageTree:
                 case "memory", "recalled" if event.data.get("again"):
                     again.add(event.data["message"])
         for turn in episode.turns:
-            path = self._recorded(episode.messages, turn.shown, again)
-            for node in path:
-                node.is_forgotten = node.place in forgotten
+            node, path, carried_out = self._root, list[Node](), frozenset[str]()
+            for place in turn.shown:  # the hidden messages included
+                node = _below(node, episode.messages[place])
+                node.place, node.is_forgotten = place, place in forgotten
+                if node.message.role == "tool":
+                    node.is_hidden = node.message.answers in carried_out
+                else:
+                    carried_out = node.carried_out
+                    node.is_hidden = node.is_hidden or place in again
+                path.append(node)
             path[-1].asked += 1
             message, told = Message("assistant", turn.text, turn.calls), turn.text if turn.said is None else turn.said
             generation = Generation(turn.text, turn.calls, turn.count, turn.prompt_ids, turn.token_ids, turn.logprobs)
             generation.model = turn.model
             answer = self.answered(path, message, told, generation)
-            if carried_out := called.get(turn.index):
-                answer.place = carried_out[0]["messages"][0]
-                places = {one["call"]: one["messages"][1] for one in carried_out}
+            if calls := called.get(turn.index):
+                answer.place = calls[0]["messages"][0]
+                places = {one["call"]: one["messages"][1] for one in calls}
                 nodes = self.carried_out(path, answer, {call: episode.messages[at] for call, at in places.items()})
                 for node, place in zip(nodes, places.values(), strict=True):
                     node.place = place
-
-    def _recorded(self, messages: Sequence[Message], places: Sequence[int], again: Collection[int]) -> list[Node]:
-        """The nodes of a conversation of the record, by the indexes of its messages, the hidden ones included."""
-        node, path, carried_out = self._root, list[Node](), frozenset[str]()
-        for place in places:
-            node = _below(node, messages[place])
-            node.place = place
-            if node.message.role == "tool":
-                node.is_hidden = node.message.answers in carried_out
-            else:
-                carried_out = node.carried_out
-                node.is_hidden = node.is_hidden or place in again
-            path.append(node)
-        return path
 
     def answered(self, path: Sequence[Node], message: Message, told: str, generation: Generation) -> Node:
         """Add an answer, with its text as it was told."""

@@ -28,14 +28,9 @@ HIDDEN = 64
 LEARNING_RATE = 1e-3
 
 
-def present_views(views: Float32Array) -> Float32Array:
-    """Return an array of shape (users, views) with 1 for each view that is present."""
-    return np.asarray((views != 0).any(-1), np.float32)
-
-
 def merged(views: Float32Array, weights: Weights) -> Float32Array:
     """Return one row per user. Users without a profile have zeros."""
-    present = present_views(views)
+    present = np.asarray((views != 0).any(-1), np.float32)
     return np.asarray(attention(views, present, weights) * present.any(-1, keepdims=True), np.float32)
 
 
@@ -45,7 +40,8 @@ def train_profiles(
     """Return the weights of `attention` as numpy arrays. `report` is called with each epoch and its loss."""
     import torch
 
-    known = np.flatnonzero(present_views(views).any(-1))
+    present = np.asarray((views != 0).any(-1), np.float32)
+    known = np.flatnonzero(present.any(-1))
     count, dimensions = views.shape[1:]
     generator = torch.Generator().manual_seed(settings.seed)
     weights = {
@@ -61,7 +57,7 @@ def train_profiles(
             weights[f"{view}.{layer}.bias"] = torch.zeros(outside)
     weights = {name: value.to(device).requires_grad_() for name, value in weights.items()}
     optimizer = torch.optim.Adam(list(weights.values()), lr=LEARNING_RATE)
-    rows, marks = torch.from_numpy(views[known]), torch.from_numpy(present_views(views)[known])
+    rows, marks = torch.from_numpy(views[known]), torch.from_numpy(present[known])
     for epoch in range(settings.profile_epochs):
         total = 0.0
         for batch in torch.randperm(len(known), generator=generator).split(BATCH):

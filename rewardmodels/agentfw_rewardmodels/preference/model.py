@@ -22,7 +22,7 @@ from ..errors import BadInputError, FileRefusedError, UnknownUserError
 from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
 from .formulas import UserVectors, user_vectors
 from .input_tables import popularity, read_interactions, read_items, read_pairs, read_profile, read_profiles
-from .model_state import ModelState, read_model, write_model
+from .model_state import REPAIR, ModelState
 from .preference_settings import PreferenceSettings
 from .results import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore
 from .scoring import Neighbours, Scorer, Scores, found_likes, new_user_vectors, top
@@ -32,9 +32,6 @@ By = Literal["fused", "interest", "conformity"]
 """Ranking method: by expected likes, by the user's own interest, or by conformity."""
 OWN_ITEMS = 5
 SCORED = ("score", "interest", "conformity", "interest_z", "conformity_z", "reward")
-_ARRAYS = ("likes", "own_users", "own_items", "by_profile", "texts")
-_DESCRIBED = ("users", "items", "titles", "view_names", "facts", "history")
-"""What is saved of a model's state as it is: as arrays, and as JSON."""
 
 
 class PreferenceModel:
@@ -186,33 +183,16 @@ class PreferenceModel:
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder. An existing model there is replaced atomically."""
-        state = self._state
-        arrays = {name: getattr(state, name) for name in _ARRAYS} | {
-            f"weights.{k}": v for k, v in state.weights.items()
-        }
-        description = {
-            "settings": state.settings.as_dict(),
-            "encoder": dict(zip(("name", "version"), self._encoder_is, strict=True)),
-            **{name: getattr(state, name) for name in _DESCRIBED},
-        }
-        write_model(Path(folder), arrays, description)
+        self._state.save(Path(folder), self._encoder_is)
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: EncoderChoice | None = None) -> PreferenceModel:
         """Read a model. Pass `encoder` only if the model was fitted with a callable."""
-        arrays, description = read_model(Path(folder))
-        weights = {name.removeprefix("weights."): rows for name, rows in arrays.items() if name.startswith("weights.")}
         try:
-            known = description["encoder"]["name"], description["encoder"]["version"]
-            parts: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
-            for name in _DESCRIBED:
-                parts[name] = tuple(description[name]) if isinstance(description[name], list) else description[name]
-            settings = PreferenceSettings.from_mapping(description["settings"])
-            model = cls(ModelState(settings=settings, weights=weights, **parts), None, known)
+            state, known = ModelState.load(Path(folder))
+            model = cls(state, None, known)
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-            raise FileRefusedError(
-                f"{folder} is damaged: {error!r}", fix="save the model again, or fit a new one"
-            ) from error
+            raise FileRefusedError(f"{folder} is damaged: {error!r}", fix=REPAIR) from error
         if encoder is not None:
             model._encoder = _same(open_encoder(encoder), known)
         return model

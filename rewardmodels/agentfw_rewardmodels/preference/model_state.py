@@ -35,53 +35,9 @@ from .scoring import Scorer
 FORMAT, VERSION = "agentfw preference model", 2
 DESCRIPTION = "model.json"
 REPAIR = "save the model again, or fit a new one"
-
-
-def write_model(folder: Path, arrays: dict[str, Any], description: dict[str, Any]) -> None:
-    digest = hashlib.blake2b(digest_size=8)
-    for name in sorted(arrays):
-        digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
-    name = f"arrays-{digest.hexdigest()}.safetensors"
-    save_file, _ = _safetensors()
-    with _replacing(folder / name) as new:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, new)
-    text = json.dumps({"format": FORMAT, "version": VERSION, "arrays": name, **description})
-    with _replacing(folder / DESCRIPTION) as new:
-        new.write_text(text, "ascii")
-    for old in folder.glob("arrays-*.safetensors"):
-        if old.name != name:
-            old.unlink(missing_ok=True)
-
-
-def read_model(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return arrays and description, checked for format, version and NaN."""
-    path = folder / DESCRIPTION
-    try:
-        description: dict[str, Any] = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise FileRefusedError(
-            f"{folder} contains no preference model", fix="pass the folder that the model was saved to"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise FileRefusedError(f"{path} can't be read: {error}", fix=REPAIR) from error
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise FileRefusedError(f"{path} is not a preference model", fix="pass the folder that the model was saved to")
-    if description.get("version") != VERSION:
-        raise FileRefusedError(
-            f"{path} has format {description.get('version')}; this version of agentfw reads {VERSION}",
-            fix="use the version of agentfw that wrote it, or fit a new model",
-        )
-    arrays_path = folder / str(description.get("arrays"))
-    _, open_file = _safetensors()
-    try:
-        with open_file(arrays_path, framework="numpy") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except Exception as error:  # its error class derives from Exception only
-        raise FileRefusedError(f"{arrays_path} can't be read: {error}", fix=REPAIR) from error
-    for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise FileRefusedError(f"{folder} contains NaN or infinity in {name}", fix=REPAIR)
-    return arrays, description
+_ARRAYS = ("likes", "own_users", "own_items", "by_profile", "texts")
+_DESCRIBED = ("users", "items", "titles", "view_names", "facts", "history")
+"""What is saved of a state as it is: as arrays, and as JSON."""
 
 
 @contextmanager
@@ -134,6 +90,62 @@ class ModelState:
     facts: Mapping[str, int]
     """Counts of what was read and isn't a like."""
     history: tuple[Mapping[str, float], ...]
+
+    def save(self, folder: Path, encoder: tuple[str, str]) -> None:
+        """Write the state, with the name and version of the encoder of its texts."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {f"weights.{name}": rows for name, rows in self.weights.items()}
+        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        digest = hashlib.blake2b(digest_size=8)
+        for name in sorted(arrays):
+            digest.update(name.encode() + arrays[name].tobytes())
+        file = f"arrays-{digest.hexdigest()}.safetensors"
+        save_file, _ = _safetensors()
+        with _replacing(folder / file) as new:
+            save_file(arrays, new)
+        description = {"format": FORMAT, "version": VERSION, "arrays": file, "settings": self.settings.as_dict()}
+        description["encoder"] = dict(zip(("name", "version"), encoder, strict=True))
+        with _replacing(folder / DESCRIPTION) as new:
+            new.write_text(json.dumps(description | {name: getattr(self, name) for name in _DESCRIBED}), "ascii")
+        for old in folder.glob("arrays-*.safetensors"):
+            if old.name != file:
+                old.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, folder: Path) -> tuple[ModelState, tuple[str, str]]:
+        """Return what was saved, checked for format, version and NaN. Other damage raises whatever it leads to."""
+        path = folder / DESCRIPTION
+        nothing = "pass the folder that the model was saved to"
+        try:
+            description: dict[str, Any] = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise FileRefusedError(f"{folder} contains no preference model", fix=nothing) from None
+        except (OSError, ValueError) as error:
+            raise FileRefusedError(f"{path} can't be read: {error}", fix=REPAIR) from error
+        if not isinstance(description, dict) or description.get("format") != FORMAT:
+            raise FileRefusedError(f"{path} is not a preference model", fix=nothing)
+        if description.get("version") != VERSION:
+            raise FileRefusedError(
+                f"{path} has format {description.get('version')}; this version of agentfw reads {VERSION}",
+                fix="use the version of agentfw that wrote it, or fit a new model",
+            )
+        arrays_path = folder / str(description.get("arrays"))
+        _, open_file = _safetensors()
+        try:
+            with open_file(arrays_path, framework="numpy") as file:
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except Exception as error:  # its error class derives from Exception only
+            raise FileRefusedError(f"{arrays_path} can't be read: {error}", fix=REPAIR) from error
+        for name, array in arrays.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise FileRefusedError(f"{folder} contains NaN or infinity in {name}", fix=REPAIR)
+        parts: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+        for name in _DESCRIBED:
+            parts[name] = tuple(description[name]) if isinstance(description[name], list) else description[name]
+        weights = {name.removeprefix("weights."): rows for name, rows in arrays.items() if name.startswith("weights.")}
+        settings = PreferenceSettings.from_mapping(description["settings"])
+        encoder = description["encoder"]["name"], description["encoder"]["version"]
+        return cls(settings=settings, weights=weights, **parts), encoder
 
     def embeddings(self) -> tuple[Float32Array, Float32Array]:
         """Return the embeddings of users and items after the propagation.
