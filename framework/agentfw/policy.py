@@ -112,20 +112,16 @@ class Policy:
 
         Requests in flight may finish with the old version. A policy that can't be trained raises a UsageError.
         """
-        raise UsageError(
-            f"{type(self).__name__} can't load an adapter, so it can't be trained",
-            fix="choose a policy that can, such as tiny, transformers or vllm",
-        )
+        wrong = f"{type(self).__name__} can't load an adapter, so it can't be trained"
+        raise UsageError(wrong, fix="choose a policy that can, such as tiny, transformers or vllm")
 
     async def beside(self, adapter: Path, version: str) -> Policy:
         """A policy that answers with another adapter beside this one, over the same weights of the base.
 
         A policy that can't, and so would need another copy of the model, raises a UsageError.
         """
-        raise UsageError(
-            f"{type(self).__name__} can't serve several adapters at once",
-            fix="choose a policy that can, such as tiny, transformers or vllm",
-        )
+        wrong = f"{type(self).__name__} can't serve several adapters at once"
+        raise UsageError(wrong, fix="choose a policy that can, such as tiny, transformers or vllm")
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         """Logprobs of these tokens after this prompt under the served version. Empty if the policy can't tell."""

@@ -75,10 +75,8 @@ class Timeline:
     def after(self, delay: Time, call: Callable[[], object]) -> Scheduled:
         """Call after `delay`, which may be zero."""
         if not 0 <= delay < inf:
-            raise TimelineError(
-                f"can't schedule a call after a delay of {delay}",
-                fix="a delay is zero or more, and finite; leave out what never happens",
-            )
+            wrong = f"can't schedule a call after a delay of {delay}"
+            raise TimelineError(wrong, fix="a delay is zero or more, and finite; leave out what never happens")
         self._order = order = self._order + 1
         entry: Scheduled = [self.now + delay, order, call]
         heappush(self._due, entry)
@@ -185,10 +183,8 @@ class Timeline:
                 fix="schedule what repeats with a delay above zero, or raise max_events_per_instant",
             )
         if more and self._ran > self.max_events:
-            raise TimelineError(
-                f"it goes on after {self.max_events:,} events, at {self.now}",
-                fix="call world.finish() at the end, schedule fewer events, or raise max_events",
-            )
+            wrong = f"it goes on after {self.max_events:,} events, at {self.now}"
+            raise TimelineError(wrong, fix="call world.finish() at the end, schedule fewer events, or raise max_events")
         return more
 
 

@@ -76,10 +76,8 @@ class Tool:
             async with deadline:
                 asked = self.call(arguments)
                 if not inspect.isawaitable(asked):
-                    raise PluginError(
-                        f"the tool {name} has a call() that returns a {type(asked).__name__}",
-                        fix="define it with `async def`",
-                    )
+                    wrong = f"the tool {name} has a call() that returns a {type(asked).__name__}"
+                    raise PluginError(wrong, fix="define it with `async def`")
                 text = await asked
             if not isinstance(text, str):
                 return False, f"{name} failed: it answered with a {type(text).__name__}, not with text"

@@ -276,10 +276,8 @@ class Judge:
         if not name:
             raise BadInputError("the judge has no name", fix="pass a name; answers are cached under it")
         if parallel < 1 or retries < 0 or longest < 2:
-            raise BadInputError(
-                f"invalid settings: parallel {parallel}, retries {retries}, longest {longest}",
-                fix="use at least 1 for parallel, 0 for retries and 2 for longest",
-            )
+            wrong = f"invalid settings: parallel {parallel}, retries {retries}, longest {longest}"
+            raise BadInputError(wrong, fix="use at least 1 for parallel, 0 for retries and 2 for longest")
         self.name, self.parallel, self.retries, self.longest = name, parallel, retries, longest
         self.usage = NO_USAGE
         """Tokens of all questions asked so far. Cached answers add nothing."""

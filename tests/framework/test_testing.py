@@ -23,7 +23,7 @@ from agentfw.errors import InterventionRefused, PluginError, UnknownNameError
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.scores import RewardModel, Score
 from agentfw.testing import FakeModel, check_component, contract, fresh_host, run_contract
-from agentfw.testing.samples import sample_episode
+from agentfw.testing.checks import sample_episode
 from agentfw.testing.tools import drawn, problems, unfitting
 from agentfw.tool import tool
 

@@ -22,10 +22,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, Subject
+    from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, Subject, sample_episode, sample_group
     from .contracts import check_component, contract, contract_tests, fresh_host, made_by, run_contract
     from .fixtures import FakeModel
-    from .samples import sample_episode, sample_group
     from .tools import drawn
 
 __all__ = [
@@ -46,18 +45,17 @@ __all__ = [
     "sample_group",
 ]
 
-# Imported when asked for: every pytest run on this machine imports this package for the sake of its fixtures.
+# Imported when asked for: every pytest run on this machine imports this package for the sake of its fixtures. The other
+# names are in `checks`.
 _MODULES = {
-    "checks": ("BrokenPromise", "CheckFunction", "CheckResult", "DoesNotApply", "Subject"),
     "contracts": ("check_component", "contract", "contract_tests", "fresh_host", "made_by", "run_contract"),
     "fixtures": ("FakeModel",),
-    "samples": ("sample_episode", "sample_group"),
     "tools": ("drawn",),
 }
 
 
 def __getattr__(name: str) -> object:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = next((module for module, names in _MODULES.items() if name in names), "checks")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -23,8 +23,17 @@ from ..episode import Episode
 from ..errors import UnknownNameError
 from ..host.host import GROUP, Host, HostOptions
 from ..host.names import OWN_DISTRIBUTION
-from .checks import BrokenPromise, CheckFunction, CheckResult, DoesNotApply, OutOfTime, Subject, require, run_check
-from .samples import sample_episodes
+from .checks import (
+    BrokenPromise,
+    CheckFunction,
+    CheckResult,
+    DoesNotApply,
+    OutOfTime,
+    Subject,
+    require,
+    run_check,
+    sample_episodes,
+)
 
 if TYPE_CHECKING:
     from ..host import Host
@@ -214,15 +223,12 @@ def _can_be_made(kind: Kind) -> CheckFunction:
 
     def can_be_made(subject: Subject[Any]) -> None:
         protocol, made = kind.base_class(), subject.make()
-        require(
-            isinstance(made, protocol),
-            f"its factory makes a {type(made).__name__}, which doesn't derive from agentfw.{module}.{name}",
-        )
+        wrong = f"its factory makes a {type(made).__name__}, which doesn't derive from agentfw.{module}.{name}"
+        require(isinstance(made, protocol), wrong)
         for method, function in inspect.getmembers(protocol, inspect.isfunction):
-            require(
-                inspect.iscoroutinefunction(function) or not inspect.iscoroutinefunction(getattr(made, method, None)),
-                f"it defines {method}() with `async def`, but it must be a plain function",
-            )
+            wrong = f"it defines {method}() with `async def`, but it must be a plain function"
+            is_plain = not inspect.iscoroutinefunction(getattr(made, method, None))
+            require(is_plain or inspect.iscoroutinefunction(function), wrong)
 
     can_be_made.__doc__ = f"It can be made, and its class is derived from {name}."
     return can_be_made

@@ -12,9 +12,8 @@ from ..hookspecs import Hook
 from ..host.hook_calls import HookManager, HookOwner
 from ..host.plugin_loading import PluginRecord
 from ..request import Request
-from .checks import Subject, require
+from .checks import Subject, require, sample_episode
 from .plugins import sample_run, tell_of_run
-from .samples import sample_episode
 
 Hooks = Subject[Hook]
 

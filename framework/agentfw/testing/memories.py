@@ -15,8 +15,7 @@ from dataclasses import replace
 from ..episode import Episode, Task
 from ..errors import InterventionRefused
 from ..memory import Memory, Query, Recollection
-from .checks import DoesNotApply, require, working_folder
-from .samples import sample_episode
+from .checks import DoesNotApply, require, sample_episode, working_folder
 from .tools import check_tools, drawn
 from .users_of_memories import (
     Memories,
@@ -53,10 +52,8 @@ async def the_best_match_comes_first(subject: Memories) -> None:
     if not any((other, one) in before for one, other in before if one != other):
         raise DoesNotApply("its order doesn't depend on the query")
     for query, order in orders.items():
-        require(
-            query in texts[order[0]],
-            f'asked for "{query}", it recalls first what it learned with "{texts[order[0]]}"; put the best first',
-        )
+        wrong = f'asked for "{query}", it recalls first what it learned with "{texts[order[0]]}"; put the best first'
+        require(query in texts[order[0]], wrong)
     require("quokka" in short[0].text, "asked for one item, it doesn't recall the best match; sort before you cut")
 
 

@@ -15,8 +15,7 @@ from dataclasses import replace
 from ..episode import Event
 from ..optimizer import Advantage, Optimizer, Scored
 from ..scores import Score
-from .checks import DoesNotApply, Subject, plain_state, require, require_finite
-from .samples import sample_group
+from .checks import DoesNotApply, Subject, plain_state, require, require_finite, sample_group
 
 Optimizers = Subject[Optimizer]
 Reward = Callable[[int], float]

@@ -14,8 +14,7 @@ from unittest.mock import patch
 from ..episode import Message, Task, Usage
 from ..request import Request
 from ..scores import Score
-from .checks import Subject, require
-from .samples import sample_episode
+from .checks import Subject, require, sample_episode
 
 Plugins = Subject[Any]
 

@@ -10,8 +10,7 @@ from itertools import groupby
 
 from ..episode import Episode, Usage
 from ..scores import RewardModel, Score, wrong_scores
-from .checks import DoesNotApply, Subject, closed, require
-from .samples import sample_episode
+from .checks import DoesNotApply, Subject, closed, require, sample_episode
 
 Rewards = Subject[RewardModel]
 

@@ -37,10 +37,8 @@ def check_actions(actions: Sequence[Action]) -> None:
     """Broken unless every action can be offered to a model."""
     names = [action.name for action in actions]
     for action in actions:
-        require(
-            isinstance(action.name, str) and _NAME.fullmatch(action.name),
-            f"a model can't call {action.name!r}: a name is a letter, then letters, digits, _ . or -, 64 at most",
-        )
+        wrong = f"a model can't call {action.name!r}: a name is a letter, then letters, digits, _ . or -, 64 at most"
+        require(isinstance(action.name, str) and _NAME.fullmatch(action.name), wrong)
         require(names.count(action.name) == 1, f'two actions are called "{action.name}"')
         require(isinstance(action.description, str), f"the description of {action.name} is no text")
         found = problems(action.parameters)

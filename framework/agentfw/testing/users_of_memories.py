@@ -11,8 +11,7 @@ from pathlib import Path
 from ..episode import Episode, Task
 from ..errors import UnknownNameError
 from ..memory import Memory, Query, Recollection, Remembered, Saying
-from .checks import BrokenPromise, DoesNotApply, Subject, require, working_folder
-from .samples import sample_episode
+from .checks import BrokenPromise, DoesNotApply, Subject, require, sample_episode, working_folder
 from .tools import drawn
 
 Memories = Subject[Memory]
@@ -118,10 +117,8 @@ async def users_do_not_overwrite_each_other(subject: Memories) -> None:
             if not await _learned_with(memory, user, "quokka"):
                 raise DoesNotApply("it doesn't show the words that it learned with")
             await _learned_with(memory, other, "axolotl")
-            require(
-                await _shows(memory, user, "quokka"),
-                f'what it learned with "{user}" was gone after it had learned with "{other}"',
-            )
+            wrong = f'what it learned with "{user}" was gone after it had learned with "{other}"'
+            require(await _shows(memory, user, "quokka"), wrong)
 
 
 async def _learned_with(memory: Memory, user: str, word: str) -> bool:
@@ -163,10 +160,8 @@ async def a_restart_changes_nothing(subject: Memories) -> None:
         raise DoesNotApply("it doesn't show the words that it learned with")
     async with open_memory(subject) as memory:
         if learned:
-            require(
-                await _shows(memory, "ann", "quokka"),
-                "what it had learned is gone after a restart; write it in learn(), and read it in open(folder)",
-            )
+            wrong = "what it had learned is gone after a restart; write it in learn(), and read it in open(folder)"
+            require(await _shows(memory, "ann", "quokka"), wrong)
         if heard:
             kept = _texts(await memory.remembered("ann"))
             require(kept == heard, f"before a restart it kept {heard}, and {kept} after it")
@@ -183,10 +178,8 @@ async def forgetting_a_user_is_complete(subject: Memories) -> None:
         if not (ann or heard):
             raise DoesNotApply("it shows nothing of what it learned with a user")
         counts = await memory.forget("ann")
-        require(
-            isinstance(counts, Mapping) and all(isinstance(count, int) for count in counts.values()),
-            f"forget() returns {counts!r}; it should say how much of what was deleted, such as {{'notes': 3}}",
-        )
+        wrong = f"forget() returns {counts!r}; it should say how much of what was deleted, such as {{'notes': 3}}"
+        require(isinstance(counts, Mapping) and all(isinstance(count, int) for count in counts.values()), wrong)
         require(any(counts.values()), f"forget() of a user whom it knew says {dict(counts)}: nothing was deleted")
         await _check_forgotten(memory, "", ann=ann, bob=bob, heard=heard)
     async with open_memory(subject) as memory:

@@ -65,10 +65,8 @@ class Engagement:
         if not self.over:
             self._end("horizon" if timeline.next_time() < inf else "quiet", self.environment.outcome())
         if len(episode.turns) < self._turns:
-            raise PluginError(
-                f"the world {_name(self.environment)} has removed turns from the record of its episode",
-                fix="fix the environment: `world.episode` is to be read",
-            )
+            wrong = f"the world {_name(self.environment)} has removed turns from the record of its episode"
+            raise PluginError(wrong, fix="fix the environment: `world.episode` is to be read")
         episode.finish, episode.rounds = self.finish, self._rounds
         episode.ended = timeline.now
         return episode
@@ -114,10 +112,8 @@ class Engagement:
         self.agent.begin(episode.task, brief)
         both = sorted(self.agent.tools.keys() & {action.name for action in brief.actions})
         if both:
-            raise PluginError(
-                f"a tool and an action of the world are both called {', '.join(both)}",
-                fix="leave the tool out, or give it a prefix",
-            )
+            wrong = f"a tool and an action of the world are both called {', '.join(both)}"
+            raise PluginError(wrong, fix="leave the tool out, or give it a prefix")
         self._recorder.offer((*brief.actions, *(tool.action for tool in self.agent.tools.values())))
         self._begun = True
         self._consider()
@@ -211,10 +207,8 @@ class Engagement:
         self._note("seen", "", {"events": [index for index, _ in waiting]})
         decision = await self.agent.act(moment)
         if not (decision.takes >= 0 and 0 <= (decision.wake or 0) < inf):
-            raise PluginError(
-                f"the agent {_name(self.agent)} decided takes={decision.takes}, wake={decision.wake}",
-                fix="both are zero or more, and wake is finite or None",
-            )
+            wrong = f"the agent {_name(self.agent)} decided takes={decision.takes}, wake={decision.wake}"
+            raise PluginError(wrong, fix="both are zero or more, and wake is finite or None")
         for recollection in decision.recalled:
             self._note("memory", "recalled", recollection.to_record())
         now, shown = self.timeline.now, self._recorder.places(decision.shown)

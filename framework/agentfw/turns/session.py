@@ -558,10 +558,8 @@ class SessionEnvironment(Environment):
         raise not_implemented(self, "play")
 
     def begin(self, world: World, task: Task) -> None:
-        raise UsageError(
-            f"{type(self).__name__} plays its episodes through sessions, so no agent of ours can be put into it",
-            fix="run it: agentfw run ENVIRONMENT",
-        )
+        wrong = f"{type(self).__name__} plays its episodes through sessions, so no agent of ours can be put into it"
+        raise UsageError(wrong, fix="run it: agentfw run ENVIRONMENT")
 
 
 def _observed(message: Message, now: float) -> Iterator[Observation]:

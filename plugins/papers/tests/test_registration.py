@@ -19,8 +19,7 @@ from agentfw import Moment
 from agentfw.boundary.metadata import entry_points
 from agentfw.component import KINDS
 from agentfw.testing import contract, fresh_host, made_by
-from agentfw.testing.checks import CheckFunction, run_check
-from agentfw.testing.samples import sample_episodes
+from agentfw.testing.checks import CheckFunction, run_check, sample_episodes
 from agentfw_papers.loops import read_loop
 from agentfw_plugins.plugin import PAPERS
 

@@ -98,10 +98,8 @@ def open_encoder(choice: EncoderChoice = "") -> Encoder:
             raise MissingExtraError(f"the encoder {kind}", "embedders", module="sentence_transformers") from None
         loaded = SentenceTransformer(detail, device="cpu", trust_remote_code=False)
         return CheckedEncoder(choice, lambda texts: loaded.encode(list(texts), show_progress_bar=False))
-    raise BadInputError(
-        f'unknown encoder "{choice}"',
-        fix="use hash, hash:DIMENSIONS, wordllama, sentence-transformers:MODEL, or a callable",
-    )
+    wrong = f'unknown encoder "{choice}"'
+    raise BadInputError(wrong, fix="use hash, hash:DIMENSIONS, wordllama, sentence-transformers:MODEL, or a callable")
 
 
 def _hash(wanted: str) -> Encoder:

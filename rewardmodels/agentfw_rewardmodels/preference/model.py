@@ -266,8 +266,6 @@ class PreferenceModel:
 
 def _same(encoder: Encoder, known: tuple[str, str]) -> Encoder:
     if (encoder.name, encoder.version) != known:
-        raise FileRefusedError(
-            f"the model's texts were encoded by {known[0]} {known[1]}, not by {encoder.name} {encoder.version}",
-            fix="pass the encoder that it was fitted with, or fit a new model",
-        )
+        wrong = f"the model's texts were encoded by {known[0]} {known[1]}, not by {encoder.name} {encoder.version}"
+        raise FileRefusedError(wrong, fix="pass the encoder that it was fitted with, or fit a new model")
     return encoder

@@ -125,10 +125,8 @@ class ModelState:
         if not isinstance(description, dict) or description.get("format") != FORMAT:
             raise FileRefusedError(f"{path} is not a preference model", fix=nothing)
         if description.get("version") != VERSION:
-            raise FileRefusedError(
-                f"{path} has format {description.get('version')}; this version of agentfw reads {VERSION}",
-                fix="use the version of agentfw that wrote it, or fit a new model",
-            )
+            wrong = f"{path} has format {description.get('version')}; this version of agentfw reads {VERSION}"
+            raise FileRefusedError(wrong, fix="use the version of agentfw that wrote it, or fit a new model")
         arrays_path = folder / str(description.get("arrays"))
         _, open_file = _safetensors()
         try:

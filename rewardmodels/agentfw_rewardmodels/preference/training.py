@@ -279,10 +279,8 @@ def _split(data: Dataset, validation: Any, settings: PreferenceSettings) -> tupl
     if validation is not None:
         held_out = read_pairs(validation, data.users, data.items, "validation")
         if not held_out.size:
-            raise BadInputError(
-                "no like in the validation table is of a known user and item",
-                fix="use the same names of users and items",
-            )
+            wrong = "no like in the validation table is of a known user and item"
+            raise BadInputError(wrong, fix="use the same names of users and items")
         return data, held_out
     if not settings.validation:
         return data, np.zeros((2, 0), np.int64)

@@ -17,8 +17,7 @@ from transformers_asking import own_logprobs
 from agentfw.episode import Message, Task
 from agentfw.policy import Generation, Policy, Request, Sampling
 from agentfw.testing import contract
-from agentfw.testing.checks import CheckFunction, run_check
-from agentfw.testing.samples import sample_episodes
+from agentfw.testing.checks import CheckFunction, run_check, sample_episodes
 
 PYTHON = os.environ.get("AGENTFW_VLLM_PYTHON", "")
 if not PYTHON:

@@ -15,8 +15,7 @@ from agentfw.runs.run import Run
 from agentfw.runs.spec.run_spec import parse_spec
 from agentfw.scores import Score
 from agentfw.testing import contract, made_by
-from agentfw.testing.checks import CheckFunction, run_check
-from agentfw.testing.samples import sample_episodes
+from agentfw.testing.checks import CheckFunction, run_check, sample_episodes
 from agentfw_plugins.rewards.preference import Preference
 
 

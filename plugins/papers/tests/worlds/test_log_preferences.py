@@ -17,8 +17,7 @@ from agentfw import Episode, Host, Task
 from agentfw.episode import Event
 from agentfw.errors import SettingsError
 from agentfw.testing import contract, made_by
-from agentfw.testing.checks import run_check
-from agentfw.testing.samples import sample_episodes
+from agentfw.testing.checks import run_check, sample_episodes
 from agentfw_cli.main import cli
 from agentfw_papers.loops import Loop, read_loop
 from agentfw_papers.rewards.log_preference import LogPreferenceSettings

@@ -16,8 +16,7 @@ from click.testing import CliRunner
 from agentfw import Episode, Host, Intervention, Moment, Observation, Task
 from agentfw.errors import AgentfwError
 from agentfw.testing import contract, made_by
-from agentfw.testing.checks import run_check
-from agentfw.testing.samples import sample_episodes
+from agentfw.testing.checks import run_check, sample_episodes
 from agentfw_cli.plugins import data
 from agentfw_papers.rewards.keypoints import Keypoints, KeypointsSettings
 from agentfw_papers.worlds.etapp.environment import Etapp
