@@ -131,9 +131,8 @@ def load_command(what: str, offers: Sequence[EntryPoint], select: Sequence[str] 
     if not is_ours:
         hand_over_stdout()
     text = f"{what} of {entry.distribution} {entry.version}"
-    fix = f"pip install --upgrade {entry.distribution}" + (
-        "" if is_ours else f", or pip uninstall {entry.distribution}"
-    )
+    fix = f"pip install --upgrade {entry.distribution}"
+    fix += "" if is_ours else f", or pip uninstall {entry.distribution}"
     try:
         command = let_in(text, entry.load)
     except ImportFailed as failure:

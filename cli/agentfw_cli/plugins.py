@@ -232,8 +232,7 @@ def _components_of(host: Host, name: str) -> list[Registered]:
         names = {found.component.name for found in host.components()} | {record.distribution for record in host.plugins}
         raise UnknownNameError("component, plugin or distribution", name, names)
     records = host.select_distribution(name)
-    found = [offer for offer in host.components() if offer.record in records]
-    if not found:
+    if not (found := [offer for offer in host.components() if offer.record in records]):
         raise UsageError(f"{records[0].title} has no component to check", fix="see: agentfw plugins list --hooks")
     return found
 

@@ -54,8 +54,7 @@ def print_result(run: RunInfo, summary: Summary, out: Out, files: Sequence[Path]
     if calls:
         out.line()
         out.table(heads, calls, right=(1, 2, 3, 4))
-    failures = sum(int(record["failures"]) for record in episodes)
-    if failures:
+    if failures := sum(int(record["failures"]) for record in episodes):
         out.note(f"{counted(failures, 'answer')} could not be understood; agentfw runs show {run.id} has more")
     _next(run, summary, episodes, out)
 
@@ -68,8 +67,7 @@ def _evaluations(run: RunInfo, summary: Summary, stages: Mapping[int, Sequence[M
     values = {number: means(stages[number]).get(headline, math.nan) for number in shown}
     some = f" ({len(values)} of {len(numbers)} evaluations)" if len(values) < len(numbers) else ""
     out.line(f"{headline} after {', '.join(map(str, values))} updates{some}   {bars(list(values.values()))}")
-    difference = change(run.folder)
-    if difference is not None:
+    if (difference := change(run.folder)) is not None:
         out.line(f"from the first to the last, task by task   {difference}")
     out.line()
     record = summary.to_record()

@@ -132,8 +132,7 @@ class Environment:
         """Carry out one intervention: by default, the method of that name marked with `@action`."""
         # What the method returns is passed on for a check alone: a coroutine would be an action that never happens.
         known = _actions(type(self))  # type: ignore[arg-type]
-        marked = known.get(intervention.name)
-        if marked is None:
+        if (marked := known.get(intervention.name)) is None:
             guess = nearest(intervention.name, known)
             hint = f'; did you mean "{guess}"?' if guess else f"; there is: {', '.join(sorted(known))}"
             raise InterventionRefused(f'there is no action "{intervention.name}"{hint}')
@@ -144,9 +143,8 @@ class Environment:
             return method(**arguments)  # type: ignore[no-any-return]
         world: World | None = getattr(self, "world", None)
         if world is None:
-            raise TypeError(
-                f"{type(self).__name__}.begin must keep its world as self.world to have actions that take time"
-            )
+            wrong = f"{type(self).__name__}.begin must keep its world as self.world to have actions that take time"
+            raise TypeError(wrong)
         world.work(intervention.name, takes, lambda work: method(**arguments))
         return None
 

@@ -308,9 +308,8 @@ class Episode:
             values["turns"] = turns
             return cls(**values)
         except (KeyError, TypeError, AttributeError) as error:
-            raise StorageError(
-                f"this is not an agentfw episode record: {error!r}", fix="use the agentfw version that wrote it"
-            ) from error
+            wrong = f"this is not an agentfw episode record: {error!r}"
+            raise StorageError(wrong, fix="use the agentfw version that wrote it") from error
 
 
 def _own(value: Any) -> Any:

@@ -90,8 +90,7 @@ def wrong_scores(scores: Sequence[Score], group: Sequence[Episode]) -> str:
     episodes = {episode.id: episode for episode in group}
     given = set[tuple[object, ...]]()
     for score in scores:
-        episode = episodes.get(score.episode)
-        if episode is None:
+        if (episode := episodes.get(score.episode)) is None:
             return f'scored the unknown episode "{score.episode}"'
         name, turns = score.component, len(episode.turns)
         what = f'for episode {score.episode} as "{name}"'

@@ -210,9 +210,8 @@ class Work:
     ) -> None:
         """`changed` is told each new state: started, interrupted, resumed, cancelled or finished."""
         if not duration >= 0:
-            raise TimelineError(
-                f'the work "{name}" can\'t take {duration}', fix="a duration is zero or more; infinity is open-ended"
-            )
+            wrong = f'the work "{name}" can\'t take {duration}'
+            raise TimelineError(wrong, fix="a duration is zero or more; infinity is open-ended")
         self.name, self.duration, self.started = name, duration, line.now
         self.done = self.cancelled = self.running = False
         self._line, self._finished, self._changed = line, finished, changed

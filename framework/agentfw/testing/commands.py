@@ -26,8 +26,7 @@ def _leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tupl
         return
     context = click.Context(command)
     for name in command.list_commands(context):
-        below = command.get_command(context, name)
-        if below is not None:
+        if (below := command.get_command(context, name)) is not None:
             yield from _leaves(below, (*path, name))
 
 
@@ -53,9 +52,8 @@ def it_says_what_it_does(subject: Commands) -> None:
 
     for path, command in _leaves(subject.make()):
         words = " ".join(path) or "it"
-        require(
-            (command.help or command.short_help or "").strip(), f"{words} has no help; give its function a docstring"
-        )
+        wrong = f"{words} has no help; give its function a docstring"
+        require((command.help or command.short_help or "").strip(), wrong)
         for option in command.params:
             if isinstance(option, click.Option) and not option.hidden:
                 require(option.help, f"the option {option.opts[0]} of {words} has no help=")

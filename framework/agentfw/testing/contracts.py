@@ -133,8 +133,7 @@ def its_settings_are_explained(subject: Subject[object]) -> None:
     if not isinstance(subject.make, Made):
         raise DoesNotApply("its settings are checked where it is made by its name: made_by")
     name = subject.make.name
-    model = subject.make.host.settings_model(subject.make.kind, name)
-    if model is None:
+    if (model := subject.make.host.settings_model(subject.make.kind, name)) is None:
         raise DoesNotApply("it has no settings")
     defaults: dict[str, object] = {}
     for field_name, field in model.model_fields.items():

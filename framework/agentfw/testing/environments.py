@@ -140,8 +140,7 @@ async def references_can_be_set_beside(subject: Worlds) -> None:
     """Its results of simple players have its headline as a number, and are the same when asked for again."""
     task = _task(subject)
     environment = subject.make()
-    found = environment.references(task)
-    if not found:
+    if not (found := environment.references(task)):
         raise DoesNotApply("it has no references")
     for player, figures in found.items():
         require(environment.headline in figures, f'the reference "{player}" has no "{environment.headline}"')

@@ -130,9 +130,8 @@ async def two_runs_are_strangers(subject: Memories) -> None:
             both.append(seen + await _answered(memory, task, asking))
             await memory.close()
     for (occasion, first), (_, second) in zip(*both, strict=True):
-        require(
-            first == second, f"in a second run, {occasion} says {second}, not {first}; keep notes in open()'s folder"
-        )
+        wrong = f"in a second run, {occasion} says {second}, not {first}; keep notes in open()'s folder"
+        require(first == second, wrong)
 
 
 async def a_broken_off_attempt_is_forgotten(subject: Memories) -> None:
@@ -215,8 +214,7 @@ async def its_tools_can_be_offered(subject: Memories) -> None:
     async with open_memory(subject) as memory:
         task = next_task(subject)
         memory.begin(task)
-        tools = memory.tools(task)
-        if not tools:
+        if not (tools := memory.tools(task)):
             raise DoesNotApply("it offers no tools")
         check_tools(tools)
 
@@ -229,8 +227,7 @@ async def its_tools_work(subject: Memories) -> None:
             await learned(memory, [episode])
         task, generator = next_task(subject), random.Random(7)
         memory.begin(task)
-        tools = memory.tools(task)
-        if not tools:
+        if not (tools := memory.tools(task)):
             raise DoesNotApply("it offers no tools")
         for tool in tools:
             for _ in range(6):

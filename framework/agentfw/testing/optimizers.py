@@ -50,9 +50,8 @@ def _advantages(optimizer: Optimizer, groups: Sequence[Sequence[Scored]]) -> lis
         require(isinstance(advantage, Advantage), f"it gives a {type(advantage).__name__}, which is no Advantage")
         where = f"turn {advantage.turn} of episode {advantage.episode}"
         require_finite(advantage.value, f"the advantage of {where}")
-        require(
-            0 <= advantage.turn < turns.get(advantage.episode, 0), f"it gives an advantage to {where}; there is none"
-        )
+        wrong = f"it gives an advantage to {where}; there is none"
+        require(0 <= advantage.turn < turns.get(advantage.episode, 0), wrong)
         require((advantage.episode, advantage.turn) not in seen, f"it gives two advantages to {where}")
         seen.add((advantage.episode, advantage.turn))
     return advantages
@@ -61,9 +60,8 @@ def _advantages(optimizer: Optimizer, groups: Sequence[Sequence[Scored]]) -> lis
 def advantages_can_be_used(subject: Optimizers) -> None:
     """Its advantages are finite numbers, at most one for each turn that exists."""
     advantages = _advantages(subject.make(), _batch())
-    require(
-        any(advantage.value for advantage in advantages), "of episodes that fared differently it makes no difference"
-    )
+    wrong = "of episodes that fared differently it makes no difference"
+    require(any(advantage.value for advantage in advantages), wrong)
 
 
 def better_samples_fare_better(subject: Optimizers) -> None:
@@ -199,9 +197,8 @@ def it_goes_on_where_it_was(subject: Optimizers) -> None:
 
 def the_same_gets_the_same(subject: Optimizers) -> None:
     """The same scores give the same advantages."""
-    require(
-        _advantages(subject.make(), _batch()) == _advantages(subject.make(), _batch()), "they differ from time to time"
-    )
+    wrong = "they differ from time to time"
+    require(_advantages(subject.make(), _batch()) == _advantages(subject.make(), _batch()), wrong)
 
 
 def it_stops_asking_for_groups(subject: Optimizers) -> None:
@@ -209,8 +206,7 @@ def it_stops_asking_for_groups(subject: Optimizers) -> None:
     for groups in ([_group(0, 4)], [_group(0, 4, lambda sample: 1.0)]):
         optimizer, played = subject.make(), list(groups)
         while missing := optimizer.missing(played, 2):
-            require(
-                isinstance(missing, int) and missing > 0, f"it misses {missing!r} groups, which is no number of them"
-            )
+            wrong = f"it misses {missing!r} groups, which is no number of them"
+            require(isinstance(missing, int) and missing > 0, wrong)
             require(len(played) < 1000, "of a batch of 2 groups it has seen 1,000, and asks for more")
             played += groups * missing

@@ -83,9 +83,8 @@ async def its_components_are_those_announced(subject: Rewards) -> None:
         for group in _groups(subject):
             given = {score.component for score in await _scores(model, group) if score.counts}
             unknown = sorted(given - set(model.components))
-            require(
-                not unknown, f"it gives {', '.join(unknown)}, but `components` announces {', '.join(model.components)}"
-            )
+            wrong = f"it gives {', '.join(unknown)}, but `components` announces {', '.join(model.components)}"
+            require(not unknown, wrong)
 
 
 async def the_order_of_samples_does_not_matter(subject: Rewards) -> None:

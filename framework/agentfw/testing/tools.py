@@ -165,8 +165,7 @@ def _number(schema: Mapping[str, Any], generator: random.Random, *, whole: bool)
 
 def unfitting(schema: Mapping[str, Any]) -> Iterable[tuple[dict[str, Any], str]]:
     """Arguments that certainly don't fit, each with the reason."""
-    required = list(schema.get("required", ()))
-    if required:
+    if required := list(schema.get("required", ())):
         yield {}, f"{required[0]} is missing"
     fitting = drawn(schema, random.Random(7))
     # Of a type that nobody could take for the one of the schema.

@@ -53,8 +53,7 @@ def what_is_logged_is_kept(subject: Trackers) -> None:
     with _begun(subject) as tracker:
         for step in range(3):
             tracker.log(step, {_DISTINCT: 0.5 * step})
-    files = [path for path in subject.folder.rglob("*") if path.is_file()]
-    if not files:
+    if not (files := [path for path in subject.folder.rglob("*") if path.is_file()]):
         raise DoesNotApply("it writes no files here")
     require(
         any(_DISTINCT.encode() in path.read_bytes() for path in files),

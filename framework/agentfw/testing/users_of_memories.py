@@ -192,9 +192,8 @@ async def forgetting_a_user_is_complete(subject: Memories) -> None:
 async def _check_forgotten(memory: Memory, when: str, *, ann: bool, bob: bool, heard: bool) -> None:
     if ann:
         for occasion, shown in await _shown_to(memory, "ann", "quokka"):
-            require(
-                "quokka" not in str(shown), f"after forget(user), {occasion} still shows what they said{when}: {shown}"
-            )
+            wrong = f"after forget(user), {occasion} still shows what they said{when}: {shown}"
+            require("quokka" not in str(shown), wrong)
     if bob:
         require(await _shows(memory, "bob", "axolotl"), f"forget(user) deleted what another user said{when}")
     if heard:
@@ -276,8 +275,7 @@ async def _heard(memory: Memory, user: str) -> Sequence[Remembered]:
     require_method(memory, "remembered")
     for number in range(len(WORDS)):
         await memory.hear(_saying(user, number))
-    kept = list(await memory.remembered(user))
-    if not kept:
+    if not (kept := list(await memory.remembered(user))):
         raise DoesNotApply("it keeps nothing of what it heard")
     require(all(isinstance(one, Remembered) for one in kept), "what it keeps is not made of Remembered")
     require(len({one.id for one in kept}) == len(kept), "two of its items have one id")

@@ -110,8 +110,7 @@ class Engagement:
         if not seat:
             episode.profile = dict(brief.profile)
         self.agent.begin(episode.task, brief)
-        both = sorted(self.agent.tools.keys() & {action.name for action in brief.actions})
-        if both:
+        if both := sorted(self.agent.tools.keys() & {action.name for action in brief.actions}):
             wrong = f"a tool and an action of the world are both called {', '.join(both)}"
             raise PluginError(wrong, fix="leave the tool out, or give it a prefix")
         self._recorder.offer((*brief.actions, *(tool.action for tool in self.agent.tools.values())))

@@ -170,8 +170,7 @@ class Recalled:
 
     def shown_in(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The conversation with what was recalled for it in its system message."""
-        recalled = self.text(messages)
-        if not recalled:
+        if not (recalled := self.text(messages)):
             return messages
         if messages[0].role == "system":
             return [replace(messages[0], content=f"{messages[0].content}\n\n{recalled}"), *messages[1:]]

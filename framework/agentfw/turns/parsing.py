@@ -131,8 +131,7 @@ class _Reader:
         """The calls, if the text consists of nothing else."""
         found, place = list[_Found](), self._skip(_BETWEEN, self._begin)
         while place < len(self._text):
-            one = self._one(place, formats)
-            if one is None:
+            if (one := self._one(place, formats)) is None:
                 fenced = _FENCED.fullmatch(self._text, self._begin) if "json" in formats else None
                 if fenced and '"name"' in fenced[1]:
                     return [_Found(self._begin, len(self._text), failure="a call in a code block is not carried out")]
@@ -156,8 +155,7 @@ class _Reader:
             # What is before the end of the last call is part of its arguments.
             if place < last or not self._follows(place, last if found else 0) or quoting.at(place):
                 continue
-            one = self._one(place, formats)
-            if one is None:
+            if (one := self._one(place, formats)) is None:
                 continue
             last = one.end
             after = self._text[last : last + 1]
@@ -214,8 +212,7 @@ class _Reader:
             return None
         if not _is_call(value):
             return None
-        plain = _plain(value)
-        if plain is None:
+        if (plain := _plain(value)) is None:
             return _Found(place, end, failure="a call that is not plain JSON, or nested too deep")
         return _Found(place, end, value=_unwrapped(plain))
 

@@ -233,8 +233,7 @@ class Session:
 
     async def call(self, call: Call, user: str, decided: tuple[bool, str] | None = None) -> Message:
         """Call one of the session's own tools, unless it is decided what it answers. Returns the message with it."""
-        tool = self.tools(user).get(call.name)
-        if tool is None:
+        if (tool := self.tools(user).get(call.name)) is None:
             succeeded, text = decided or (False, f"there is no tool {call.name}")
         else:
             succeeded, text = decided or await self._decided(call) or await tool.answer(call.arguments)
@@ -393,9 +392,8 @@ class Session:
 
     def _check_turns(self, others: int) -> None:
         if len(self.episode.turns) + others >= self.max_turns:
-            raise UsageError(
-                f"this session has had {self.max_turns} turns", fix="begin a new session, or raise max_turns"
-            )
+            wrong = f"this session has had {self.max_turns} turns"
+            raise UsageError(wrong, fix="begin a new session, or raise max_turns")
 
     # -- memories ------------------------------------------------------------------------------------------------------
 
@@ -497,9 +495,8 @@ class Session:
         if self.over:
             raise UsageError("this session has ended", fix="give feedback before the end")
         if turn is not None and not 0 <= turn < len(self.episode.turns):
-            raise UsageError(
-                f"there is no turn {turn}", fix=f"this session has {len(self.episode.turns)} turns, from 0"
-            )
+            wrong = f"there is no turn {turn}"
+            raise UsageError(wrong, fix=f"this session has {len(self.episode.turns)} turns, from 0")
         text = words or correction
         data = {"value": value, "turn": turn, "correction": correction, "text": text, "at": time.time()}
         data |= {"metric": metric} if metric else {}

@@ -105,7 +105,16 @@ class PreferenceModel:
     @property
     def facts(self) -> dict[str, int]:
         """Counts of the training tables, such as likes and duplicates."""
-        return self._state.counts()
+        state = self._state
+        return {
+            "users": len(state.users),
+            "items": len(state.items),
+            "likes": state.likes.shape[1],
+            "items_without_text": sum(item not in state.titles for item in state.items),
+            "users_with_one_like": int((np.bincount(state.likes[0], minlength=len(state.users)) == 1).sum()),
+            **{name: state.facts[name] for name in ("dislikes", "duplicates", "contradictions")},
+            "users_without_profile": int((state.by_profile == 0).all((1, 2)).sum()),
+        }
 
     @property
     def history(self) -> list[dict[str, float]]:
@@ -156,9 +165,8 @@ class PreferenceModel:
         new = ~np.isin(pairs[0] * width + pairs[1], self._state.likes[0] * width + self._state.likes[1])
         pairs = pairs[:, new & self._known[pairs[0]]]
         if not pairs.size:
-            raise BadInputError(
-                "no like in the table is new and of a known user and item", fix="pass likes that were held out"
-            )
+            wrong = "no like in the table is new and of a known user and item"
+            raise BadInputError(wrong, fix="pass likes that were held out")
         recall, ndcg = found_likes(
             pairs, count, lambda some: self._ranking(self._user_vectors.of(some), by), self._liked_at
         )
@@ -255,8 +263,7 @@ class PreferenceModel:
 
     def _open(self) -> Encoder:
         if self._encoder is None:
-            name = self._encoder_is[0]
-            if not name:
+            if not (name := self._encoder_is[0]):
                 raise BadInputError("the model was fitted without texts", fix="fit it with items or profiles")
             if name.startswith("callable:"):
                 raise BadInputError(f"the model's texts were encoded by {name}", fix="pass it to load as encoder")

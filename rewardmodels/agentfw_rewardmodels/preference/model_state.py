@@ -52,9 +52,8 @@ def _replacing(path: Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         new.replace(path)
     except OSError as error:
-        raise StorageError(
-            f"{path} can't be written: {error}", fix="free some space, or choose another folder"
-        ) from error
+        wrong = f"{path} can't be written: {error}"
+        raise StorageError(wrong, fix="free some space, or choose another folder") from error
     finally:
         new.unlink(missing_ok=True)
 
@@ -156,18 +155,6 @@ class ModelState:
         after = propagated(before, Adjacency.of(self.likes, users, items), self.settings.layers)
         user_rows, item_rows = after[:users], after[users:]
         return user_rows, self._with_neighbours(item_rows, np.bincount(self.likes[1], minlength=len(self.items)) == 0)
-
-    def counts(self) -> dict[str, int]:
-        """Return how much there is of what a model is made of."""
-        return {
-            "users": len(self.users),
-            "items": len(self.items),
-            "likes": self.likes.shape[1],
-            "items_without_text": sum(item not in self.titles for item in self.items),
-            "users_with_one_like": int((np.bincount(self.likes[0], minlength=len(self.users)) == 1).sum()),
-            **{name: self.facts[name] for name in ("dislikes", "duplicates", "contradictions")},
-            "users_without_profile": int((self.by_profile == 0).all((1, 2)).sum()),
-        }
 
     def with_likes(self) -> Any:
         """Return which users have likes."""
