@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..environment import Environment
@@ -20,7 +21,7 @@ from ..learner import Learner
 from ..memory import Memory
 from ..optimizer import Optimizer
 from ..policy import Policy
-from ..request import Generation
+from ..request import Passed
 from ..scores import RewardModel
 from ..tool import Tool, Toolbox
 from ..tracker import Operation, PolicyCall, Recall, ToolCall, Tracker
@@ -89,19 +90,10 @@ class CallTable:
         return inspect.iscoroutinefunction(getattr(self.base, name))
 
 
-def _policy_call(generation: Callable[[Any], Generation]) -> _Operation:
-    def operation(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
-        request = given[0]
-        return PolicyCall(
-            task=request.task,
-            name=name,
-            messages=tuple(request.messages),
-            sampling=request.sampling,
-            generation=None if found is None else copy(generation(found)),
-            **times,
-        )
-
-    return operation
+def _policy_call(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
+    request, generation = given[0], found.generations[0] if isinstance(found, Passed) else found
+    about = {"task": request.task, "messages": tuple(request.messages), "sampling": request.sampling}
+    return PolicyCall(name=name, generation=copy(generation), **about, **times)
 
 
 def _recall(name: str, task: Task | None, given: tuple[Any, ...], found: Any, times: dict[str, Any]) -> Operation:
@@ -116,7 +108,7 @@ def _tool_call(name: str, task: Task | None, given: tuple[Any, ...], found: Any,
     return ToolCall(task=task, name=name, arguments=deepcopy(dict(given[0])), answer=text, **times)
 
 
-_answered = _policy_call(lambda found: found)
+_asking = partial(Call, late=EndpointError, spends="ask", operation=_policy_call)
 
 KINDS_OF_CALLS: dict[str, CallTable] = {
     "memory": CallTable(
@@ -155,18 +147,9 @@ KINDS_OF_CALLS: dict[str, CallTable] = {
     "policy": CallTable(
         Policy,
         Call("open", (forms.FOLDER,)),
-        Call("generate", (forms.REQUEST,), forms.GENERATION, late=EndpointError, spends="ask", operation=_answered),
-        Call(
-            "stream", (forms.REQUEST, forms.TELL), forms.STREAMED, late=EndpointError, spends="ask", operation=_answered
-        ),
-        Call(
-            "forward",
-            (forms.REQUEST, forms.FORWARDED),
-            forms.PASSED,
-            late=EndpointError,
-            spends="ask",
-            operation=_policy_call(lambda passed: passed.generations[0]),
-        ),
+        _asking("generate", (forms.REQUEST,), forms.GENERATION),
+        _asking("stream", (forms.REQUEST, forms.TELL), forms.STREAMED),
+        _asking("forward", (forms.REQUEST, forms.FORWARDED), forms.PASSED),
         Call("count_tokens", (forms.REQUEST,), forms.NUMBER),
         Call("speaks", (forms.VALUE, forms.VALUE), forms.FLAG, late=EndpointError),
         Call("publish", (forms.FOLDER, forms.VALUE), late=EndpointError),

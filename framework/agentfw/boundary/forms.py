@@ -211,11 +211,7 @@ def _scores(found: Iterable[Score], passage: Passage) -> list[Score]:
     scores = listed(found, Score, passage.guard)
     wrong = wrong_scores(scores, passage.given[0])
     passage.guard.require(not wrong, wrong, "fix the reward model, or remove it")
-    used, layer = Usage.total(score.usage for score in scores), passage.layer
-    if not _by_program(layer.inside.policy, used):
-        if layer.spending is not None:
-            layer.spending.count(judges=used)
-        layer.guard.row.spend(used.cost)
+    _spent(passage, passage.layer.inside.policy, judges=Usage.total(score.usage for score in scores))
     return scores
 
 
@@ -256,10 +252,8 @@ def _generation(found: Generation, passage: Passage) -> Generation:
     found.said, found.calls = struck(found.said), struck(found.calls)
     asked_by = [given.model for given in passage.given[1:] if isinstance(given, Forwarded)]
     found.usage = layer.inside.priced(found.usage, *asked_by, found.version)
-    if not found.repeated and not _by_program(layer.inside, found.usage):
-        if layer.spending is not None:
-            layer.spending.count(found.usage)
-        layer.guard.row.spend(found.usage.cost)
+    if not found.repeated:
+        _spent(passage, layer.inside, policy=found.usage)
     return found
 
 
@@ -276,9 +270,14 @@ def _passed(found: Passed, passage: Passage) -> Passed:
     return found._replace(content=_strike_bytes(found.content))
 
 
-def _by_program(policy: Policy | None, usage: Usage) -> bool:
-    """Whether the usage is unknown because a program has no tokens."""
-    return usage.tokens is None and policy is not None and policy.is_program
+def _spent(passage: Passage, asked: Policy | None, **usages: Usage) -> None:
+    """Count what a policy or judges have used, unless that is unknown because a program has no tokens."""
+    layer, (used,) = passage.layer, usages.values()
+    if used.tokens is None and asked is not None and asked.is_program:
+        return
+    if layer.spending is not None:
+        layer.spending.count(**usages)
+    layer.guard.row.spend(used.cost)
 
 
 def _time(takes: Any, passage: Passage) -> Any:

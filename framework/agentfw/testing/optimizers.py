@@ -42,26 +42,25 @@ def _batch(first: int = 0) -> list[list[Scored]]:
     return [_group(first, 4), _group(first + 1, 4, lambda sample: 1.0 / (sample + 1))]
 
 
-def _advantages(optimizer: Optimizer, groups: Sequence[Sequence[Scored]]) -> list[Advantage]:
-    advantages = list(optimizer.advantages(groups))
+def _advantages(optimizer: Optimizer, groups: Sequence[Sequence[Scored]]) -> dict[tuple[str, int], float]:
+    """The advantage of each turn, by its episode and number."""
     turns = {scored.episode.id: len(scored.episode.turns) for group in groups for scored in group}
-    seen: set[tuple[str, int]] = set()
-    for advantage in advantages:
+    found: dict[tuple[str, int], float] = {}
+    for advantage in optimizer.advantages(groups):
         require(isinstance(advantage, Advantage), f"it gives a {type(advantage).__name__}, which is no Advantage")
-        where = f"turn {advantage.turn} of episode {advantage.episode}"
+        episode, turn = advantage.episode, advantage.turn
+        where = f"turn {turn} of episode {episode}"
         require_finite(advantage.value, f"the advantage of {where}")
-        wrong = f"it gives an advantage to {where}; there is none"
-        require(0 <= advantage.turn < turns.get(advantage.episode, 0), wrong)
-        require((advantage.episode, advantage.turn) not in seen, f"it gives two advantages to {where}")
-        seen.add((advantage.episode, advantage.turn))
-    return advantages
+        require(0 <= turn < turns.get(episode, 0), f"it gives an advantage to {where}; there is none")
+        require((episode, turn) not in found, f"it gives two advantages to {where}")
+        found[episode, turn] = advantage.value
+    return found
 
 
 def advantages_can_be_used(subject: Optimizers) -> None:
     """Its advantages are finite numbers, at most one for each turn that exists."""
-    advantages = _advantages(subject.make(), _batch())
-    wrong = "of episodes that fared differently it makes no difference"
-    require(any(advantage.value for advantage in advantages), wrong)
+    found = _advantages(subject.make(), _batch())
+    require(any(found.values()), "of episodes that fared differently it makes no difference")
 
 
 def better_samples_fare_better(subject: Optimizers) -> None:
@@ -105,17 +104,15 @@ def a_sample_is_not_in_its_own_baseline(subject: Optimizers) -> None:
 
 def _means(optimizer: Optimizer, group: Sequence[Scored]) -> dict[str, float]:
     values: dict[str, list[float]] = {}
-    for advantage in _advantages(optimizer, [group]):
-        values.setdefault(advantage.episode, []).append(advantage.value)
+    for (episode, _), value in _advantages(optimizer, [group]).items():
+        values.setdefault(episode, []).append(value)
     return {episode: math.fsum(some) / len(some) for episode, some in values.items()}
 
 
 def the_order_of_samples_does_not_matter(subject: Optimizers) -> None:
     """A sample gets the same advantages wherever it stands in its group."""
-    there, back = (
-        {(one.episode, one.turn): one.value for one in _advantages(subject.make(), groups)}
-        for groups in (_batch(), [group[::-1] for group in _batch()])
-    )
+    there = _advantages(subject.make(), _batch())
+    back = _advantages(subject.make(), [group[::-1] for group in _batch()])
     same = there.keys() == back.keys() and all(abs(there[each] - back[each]) < 1e-6 for each in there)
     require(same, "samples in the opposite order get other advantages")
 
@@ -125,7 +122,7 @@ def no_turn_is_left_out(subject: Optimizers) -> None:
     optimizer, batch = subject.make(), _batch()
     if optimizer.compares_same_requests:
         raise DoesNotApply("it says that a turn teaches only beside another answer to the same request")
-    found = {(one.episode, one.turn) for one in _advantages(optimizer, batch)}
+    found = _advantages(optimizer, batch)
     for episode in (scored.episode for group in batch for scored in group):
         turns = [turn.index for turn in episode.turns]
         given = [turn for turn in turns if (episode.id, turn) in found]
@@ -197,8 +194,8 @@ def it_goes_on_where_it_was(subject: Optimizers) -> None:
 
 def the_same_gets_the_same(subject: Optimizers) -> None:
     """The same scores give the same advantages."""
-    wrong = "they differ from time to time"
-    require(_advantages(subject.make(), _batch()) == _advantages(subject.make(), _batch()), wrong)
+    first, second = (_advantages(subject.make(), _batch()) for _ in range(2))
+    require(first == second, "they differ from time to time")
 
 
 def it_stops_asking_for_groups(subject: Optimizers) -> None:

@@ -168,14 +168,12 @@ def unfitting(schema: Mapping[str, Any]) -> Iterable[tuple[dict[str, Any], str]]
     if required := list(schema.get("required", ())):
         yield {}, f"{required[0]} is missing"
     fitting = drawn(schema, random.Random(7))
-    # Of a type that nobody could take for the one of the schema.
-    wrong_ones: dict[str, Any] = {kind: {"not": "this"} for kind in _TYPES - {"object", "null"}} | {
-        "object": "not this"
-    }
     for name, inner in schema.get("properties", {}).items():
         kind = inner.get("type") if isinstance(inner, Mapping) else None
-        if isinstance(kind, str) and kind in wrong_ones:
-            yield {**fitting, name: wrong_ones[kind]}, f"{name} can't be {json.dumps(wrong_ones[kind])}"
+        if isinstance(kind, str) and kind in _TYPES - {"null"}:
+            # Of a type that nobody could take for the one of the schema.
+            wrong = "not this" if kind == "object" else {"not": "this"}
+            yield {**fitting, name: wrong}, f"{name} can't be {json.dumps(wrong)}"
     if schema.get("additionalProperties") is False:
         yield {**fitting, "no_such_argument": 1}, "there is no argument no_such_argument"
 
