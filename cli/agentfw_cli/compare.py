@@ -1,9 +1,4 @@
-"""`agentfw compare` and `agentfw reproduce`: runs beside each other, and a run beside itself.
-
-agentfw compare last quick.toml --figure balanced
-agentfw compare inbox --sweep interface=step_loop,event_driven
-agentfw reproduce last --env
-"""
+"""`agentfw compare` and `agentfw reproduce`: runs beside each other, and a run beside itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Executes a run: with a live picture, a report at the end, and a way to resume whatever stops it.
-
-execute(Run.create(spec, host, root), host, out, samples=samples)
-"""
+"""Executes a run: with a live picture, a report at the end, and a way to resume whatever stops it."""
 
 from __future__ import annotations
 

@@ -224,11 +224,10 @@ class Episode:
     @property
     def failed_calls(self) -> frozenset[str]:
         """Ids of refused actions and of failed tool calls."""
-        refused = [event.data.get("id") for event in self.events if event.kind == "refused"]
+        ids = [event.data.get("id") for event in self.events if event.kind == "refused"]
         observed = (event.data for event in self.events if event.kind == "observation")
-        return frozenset(
-            map(str, filter(None, refused + [data.get("call") for data in observed if data.get("well") is False]))
-        )
+        ids += [data.get("call") for data in observed if data.get("well") is False]
+        return frozenset(str(one) for one in ids if one)
 
     @property
     def failed_requests(self) -> list[str]:

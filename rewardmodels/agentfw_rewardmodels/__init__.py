@@ -14,9 +14,8 @@ The package works alone and doesn't import agentfw. torch is imported only by th
 from .errors import BadInputError, FileRefusedError, MissingExtraError, RewardModelError, StorageError, UnknownUserError
 from .judging import json_values, without_thought
 from .preference.encoders import open_encoder
-from .preference.model import PreferenceModel
+from .preference.model import Evaluation, Explanation, NearItem, OwnItem, PreferenceModel, PreferenceScore
 from .preference.preference_settings import PreferenceSettings
-from .preference.results import Evaluation, Explanation, NearItem, OwnItem, PreferenceScore
 from .preference.scoring import Scores
 from .preference.training import Progress
 

@@ -272,7 +272,7 @@ def _passed(found: Passed, passage: Passage) -> Passed:
 
 def _spent(passage: Passage, asked: Policy | None, **usages: Usage) -> None:
     """Count what a policy or judges have used, unless that is unknown because a program has no tokens."""
-    layer, (used,) = passage.layer, usages.values()
+    layer, used = passage.layer, Usage.total(usages.values())
     if used.tokens is None and asked is not None and asked.is_program:
         return
     if layer.spending is not None:

@@ -27,9 +27,9 @@ import numpy as np
 from ..errors import BadInputError, FileRefusedError, MissingExtraError, StorageError
 from .cold_start import merged, predict_from_profiles
 from .encoders import Encoder, Float32Array
+from .formulas import Adjacency, propagated
 from .input_tables import Interactions, Pairs, Profiles, encoded_items, encoded_views, places_of
 from .preference_settings import PreferenceSettings
-from .propagation import Adjacency, propagated
 from .scoring import Scorer
 
 FORMAT, VERSION = "agentfw preference model", 2

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from ..errors import BadInputError, MissingExtraError
 from .cold_start import fit_cold_start, merged, predict_from_profiles, train_profiles, uniform
 from .encoders import Encoder, EncoderChoice, Float32Array, open_encoder
-from .formulas import Batch, normalised, objective, user_vectors
+from .formulas import Adjacency, Batch, matrix_of, normalised, objective, propagate, user_vectors
 from .input_tables import Dataset, Pairs, popularity, read_interactions, read_items, read_pairs, read_profiles
 from .model_state import ModelState
 from .preference_settings import PreferenceSettings
-from .propagation import Adjacency, matrix_of, propagate
 from .scoring import found_likes
 
 Ints = NDArray[np.int64]
@@ -42,10 +41,9 @@ class Drawer:
     def epoch(self, number: int) -> Iterator[Batch]:
         generator = np.random.default_rng([self._seed, number])
         likes = self._likes[:, generator.permutation(self._likes.shape[1])]
-        users = likes[0]
-        others = generator.integers(0, self._items, len(users))
+        others = generator.integers(0, self._items, len(likes[0]))
         for _ in range(TRIES):
-            keys = users * self._items + others
+            keys = likes[0] * self._items + others
             found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             wrong = np.flatnonzero(self._keys[found] == keys)
             if not len(wrong):
@@ -53,24 +51,22 @@ class Drawer:
             others[wrong] = generator.integers(0, self._items, len(wrong))
         for begin in range(0, likes.shape[1], self._batch):
             part = slice(begin, begin + self._batch)
-            yield self.places(likes[:, part], others[part], generator)
-
-    def places(self, likes: Pairs, others: Ints, generator: np.random.Generator) -> Batch:
-        users, user = np.unique(likes[0], return_inverse=True)
-        items, item = np.unique(likes[1], return_inverse=True)
-        compared = np.arange(len(users))
-        if 0 < self._contrast_users < len(users):
-            compared = np.sort(generator.choice(len(users), self._contrast_users, replace=False, shuffle=False))
-        rows_of = users[compared]
-        counts = self._starts[rows_of + 1] - self._starts[rows_of]
-        rows = np.repeat(np.arange(len(rows_of)), counts)
-        edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + self._starts[rows_of][rows]
-        self._slots[items] = np.arange(len(items))
-        slots = self._slots[self._keys[edges] % self._items]
-        self._slots[items] = -1
-        mask = np.zeros((len(rows_of), len(items)), bool)
-        mask[rows[slots >= 0], slots[slots >= 0]] = True
-        return Batch(users, items, others, user, item, compared, mask)
+            users, user = np.unique(likes[0, part], return_inverse=True)
+            items, item = np.unique(likes[1, part], return_inverse=True)
+            compared = np.arange(len(users))
+            if 0 < self._contrast_users < len(users):
+                compared = np.sort(generator.choice(len(users), self._contrast_users, replace=False, shuffle=False))
+            first, after = self._starts[users[compared]], self._starts[users[compared] + 1]
+            # What the compared users like of the items of the batch, edge by edge.
+            counts = after - first
+            rows = np.repeat(np.arange(len(compared)), counts)
+            edges = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + first[rows]
+            self._slots[items] = np.arange(len(items))
+            slots = self._slots[self._keys[edges] % self._items]
+            self._slots[items] = -1
+            mask = np.zeros((len(compared), len(items)), bool)
+            mask[rows[slots >= 0], slots[slots >= 0]] = True
+            yield Batch(users, items, others[part], user, item, compared, mask)
 
 
 def tensor(array: Any, device: str) -> Any:
