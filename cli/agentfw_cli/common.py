@@ -15,7 +15,6 @@ from agentfw.errors import AgentfwError, DuplicateComponentError, PluginError, U
 from agentfw.printing.out import Out, shown_path
 
 if TYPE_CHECKING:
-    from agentfw.episode import Usage
     from agentfw.host import Host
     from agentfw.runs.records.folder import RunFolder
 
@@ -182,17 +181,13 @@ def usage_words(summary: Mapping[str, Any]) -> str:
     """The tokens of a summary's record in words, with their cost, and those of the judge if there is one."""
     from agentfw.episode import Usage
 
-    found = {who: _used(Usage(**summary[key])) for who, key in (("", "usage"), ("judge: ", "judged"))}
-    return "; ".join(who + words for who, words in found.items() if words)
-
-
-def _used(usage: Usage) -> str:
-    """The known numbers. Of a program, which has no tokens and costs nothing, none."""
-    if usage.tokens is None and usage.cost is None:
-        return "unknown, and so is their cost: the server doesn't report them"
-    numbers = {"prompt": usage.prompt, "of these cached": usage.cached, "sampled": usage.sampled}
-    if not any(numbers.values()):
-        return ""
-    parts = [f"{number:,} {word}" for word, number in numbers.items() if number is not None]
-    parts += ["cost unknown"] if usage.cost is None else [f"cost {usage.cost:.4g}"] if usage.cost else []
-    return ", ".join(parts)
+    found = []
+    for who, usage in (("", Usage(**summary["usage"])), ("judge: ", Usage(**summary["judged"]))):
+        numbers = {"prompt": usage.prompt, "of these cached": usage.cached, "sampled": usage.sampled}
+        if usage.tokens is None and usage.cost is None:
+            found.append(f"{who}unknown, and so is their cost: the server doesn't report them")
+        elif any(numbers.values()):  # not of a program, which has no tokens and costs nothing
+            parts = [f"{number:,} {word}" for word, number in numbers.items() if number is not None]
+            parts += ["cost unknown"] if usage.cost is None else [f"cost {usage.cost:.4g}"] if usage.cost else []
+            found.append(who + ", ".join(parts))
+    return "; ".join(found)

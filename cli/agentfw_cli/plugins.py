@@ -120,7 +120,16 @@ def check(given: Given, name: str, assignments: tuple[str, ...]) -> int:
     settings = parse_assignments(assignments)
     report: list[dict[str, Any]] = []
     is_component = ":" in name or is_file(name) or any(found.component.name == name for found in host.components())
-    named = _named(host, name) if is_component else _components_of(host, name)
+    named = _named(host, name) if is_component else []
+    if not is_component:
+        wanted, plugins = normalise(name), host.plugins
+        if not any(wanted in (normalise(record.name), record.distribution) for record in plugins):
+            names = {found.component.name for found in host.components()} | {record.distribution for record in plugins}
+            raise UnknownNameError("component, plugin or distribution", name, names)
+        records = host.select_distribution(name)
+        named = [offer for offer in host.components() if offer.record in records]
+        if not named:
+            raise UsageError(f"{records[0].title} has no component to check", fix="see: agentfw plugins list --hooks")
     for found in named:
         # Wrong settings are no fault of the component.
         host.check_settings(found.kind, found.component.name, settings, where=name)
@@ -224,17 +233,6 @@ def _offers(host: Host) -> list[list[str]]:
         [*key, str(direct_url(key[0]).get("folder", "the package index" if key[1] else "")), ", ".join(offers)]
         for key, offers in sorted(found.items())
     ]
-
-
-def _components_of(host: Host, name: str) -> list[Registered]:
-    wanted = normalise(name)
-    if not any(wanted in (normalise(record.name), record.distribution) for record in host.plugins):
-        names = {found.component.name for found in host.components()} | {record.distribution for record in host.plugins}
-        raise UnknownNameError("component, plugin or distribution", name, names)
-    records = host.select_distribution(name)
-    if not (found := [offer for offer in host.components() if offer.record in records]):
-        raise UsageError(f"{records[0].title} has no component to check", fix="see: agentfw plugins list --hooks")
-    return found
 
 
 def _named(host: Host, name: str) -> list[Registered]:

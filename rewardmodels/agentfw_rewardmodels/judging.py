@@ -191,8 +191,18 @@ class JudgementCache:
             raise StorageError(f"{path} can't be opened: {error}", fix="choose another file for the cache") from None
         with ExitStack() as stack:
             stack.callback(self._connection.close)
+            run = self._connection.execute
             try:
-                self._prepare(path)
+                # Whose file it is, and the table in a new one. Several processes may ask at once.
+                run("BEGIN IMMEDIATE")
+                (application,) = run("PRAGMA application_id").fetchone()
+                if application == 0 and not run("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                    run(_SCHEMA)
+                    run(f"PRAGMA application_id = {_APPLICATION}")
+                    application = _APPLICATION
+                run("COMMIT")
+                if application != _APPLICATION:
+                    raise _refused(f"{path} is a database of another program")
             except sqlite3.OperationalError as error:
                 raise StorageError(f"{path} can't be used: {error}", fix="choose another file for the cache") from None
             except sqlite3.DatabaseError as error:
@@ -223,19 +233,6 @@ class JudgementCache:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def _prepare(self, path: str | Path) -> None:
-        """Check whose file it is, and create the table in a new one. Several processes may do so at once."""
-        run = self._connection.execute
-        run("BEGIN IMMEDIATE")
-        (application,) = run("PRAGMA application_id").fetchone()
-        if application == 0 and not run("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-            run(_SCHEMA)
-            run(f"PRAGMA application_id = {_APPLICATION}")
-            application = _APPLICATION
-        run("COMMIT")
-        if application != _APPLICATION:
-            raise _refused(f"{path} is a database of another program")
 
 
 def _refused(message: str) -> FileRefusedError:

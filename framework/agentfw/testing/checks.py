@@ -146,13 +146,18 @@ def run_check(
         # Copies: what one check's component does to its episodes must not be seen by the next check.
         error = _executed(check, Subject(make, copy.deepcopy(list(episodes)), Path(folder), examples), time_limit)
         os.chdir(before)  # a check that hangs is still in its folder, and that is about to go
-    skipped = isinstance(error, DoesNotApply)
+    skipped, detail = isinstance(error, DoesNotApply), str(error or "")
+    if isinstance(error, AgentfwError):
+        detail = f"{error.message}; {error.fix}" if error.fix else error.message
+    elif error is not None and not isinstance(error, (BrokenPromise, DoesNotApply)):
+        notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
+        detail = f"raised {in_words(error)}{notes}{_where(traceback.extract_tb(error.__traceback__))}"
     promise = " ".join((inspect.getdoc(check) or check.__name__).split("\n\n")[0].split()).partition(". ")[0]
     return CheckResult(
         name=check.__name__,
         promise=f"{promise.rstrip('.')}.",
         passed=error is None or skipped,
-        detail="" if error is None else _detail(error),
+        detail=detail,
         seconds=round(time.monotonic() - began, 3),
         skipped=skipped,
         error=None if skipped else error,
@@ -181,15 +186,6 @@ def _executed(check: CheckFunction, subject: Subject[Any], time_limit: float) ->
     frame = sys._current_frames().get(thread.ident or 0)
     running = list(traceback.StackSummary.extract(traceback.walk_stack(frame)))[::-1]
     return OutOfTime(f"it did not end within {time_limit:g} s{_where(running)}")
-
-
-def _detail(error: BaseException) -> str:
-    if isinstance(error, (BrokenPromise, DoesNotApply)):
-        return str(error)
-    if isinstance(error, AgentfwError):
-        return f"{error.message}; {error.fix}" if error.fix else error.message
-    notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
-    return f"raised {in_words(error)}{notes}{_where(traceback.extract_tb(error.__traceback__))}"
 
 
 def _where(frames: Sequence[traceback.FrameSummary]) -> str:

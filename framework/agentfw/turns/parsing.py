@@ -181,7 +181,14 @@ class _Reader:
         if self._text.startswith(_TAG, place):
             return self._block(place) if "tags" in formats else None
         if first in ("{", "["):
-            return self._json(place) if "json" in formats else None
+            value: Any = None
+            with suppress(ValueError, RecursionError):
+                value, end = _decode(self._text, place) if "json" in formats else (None, place)
+            if not _is_call(value):
+                return None
+            if (plain := _plain(value)) is None:
+                return _Found(place, end, failure="a call that is not plain JSON, or nested too deep")
+            return _Found(place, end, value=_unwrapped(plain))
         element = self._element.match(self._text, place) if "elements" in formats else None
         return self._read(element) if element else None
 
@@ -204,17 +211,6 @@ class _Reader:
         if whole and whole[0] in "-0123456789" and (number := _loads(whole)) is not None:
             return _Found(place, end, value=number)
         return _Found(place, end, failure="a <tool_call> without JSON in it")
-
-    def _json(self, place: int) -> _Found | None:
-        try:
-            value, end = _decode(self._text, place)
-        except (ValueError, RecursionError):
-            return None
-        if not _is_call(value):
-            return None
-        if (plain := _plain(value)) is None:
-            return _Found(place, end, failure="a call that is not plain JSON, or nested too deep")
-        return _Found(place, end, value=_unwrapped(plain))
 
     def _read(self, element: re.Match[str]) -> _Found:
         """An XML element. Attributes are arguments, and text inside is `text`."""

@@ -183,8 +183,14 @@ def objective(batch: Batch, before: Rows, after: Rows, weights: Weights, setting
         scores = unit[batch.compared] @ unit.T / settings.temperature
         apart = scores.logsumexp(1) - scores.gather(1, batch.compared[:, None])[:, 0]
         loss = loss + settings.user_loss * apart.mean()
-    if batch.texts is not None and settings.action_loss:
-        loss = loss + settings.action_loss * _action(batch, items, merged, weights)
+    if batch.texts is not None and settings.action_loss:  # (39, 40): over the items that have a text
+        texts, others = action(batch.texts, weights), action(batch.other_texts, weights)
+        known, other_known = (batch.texts != 0).any(-1), (batch.other_texts != 0).any(-1)
+        apart = ((1.0 - (texts * normalised(items.detach())).sum(-1)) * known).sum() / known.sum().clip(min=1)
+        pairs = known[batch.item] & other_known
+        if pairs.any():
+            apart = apart + ranking(merged[batch.user][pairs], texts[batch.item][pairs], others[pairs])
+        loss = loss + settings.action_loss * apart
     return loss
 
 
@@ -217,17 +223,6 @@ def _contrast(users: Any, columns: Any, batch: Batch, importance: Any) -> Any:
     against = scores.masked_fill(batch.liked, -1e4).logsumexp(1)
     total = (importance[item] * softplus(against[row] - scores[row, item])).sum()
     return total * len(batch.users) / (len(batch.compared) * len(batch.user))
-
-
-def _action(batch: Batch, items: Any, users: Any, weights: Weights) -> Any:
-    """(39, 40): return the loss of texts, over the items that have one."""
-    texts, others = action(batch.texts, weights), action(batch.other_texts, weights)
-    known, other_known = (batch.texts != 0).any(-1), (batch.other_texts != 0).any(-1)
-    apart = ((1.0 - (texts * normalised(items.detach())).sum(-1)) * known).sum() / known.sum().clip(min=1)
-    pairs = known[batch.item] & other_known
-    if not pairs.any():
-        return apart
-    return apart + ranking(users[batch.user][pairs], texts[batch.item][pairs], others[pairs])
 
 
 ROWS_AT_ONCE = 500_000
