@@ -125,16 +125,17 @@ def _rows(source: Any, columns: tuple[str, ...], what: str) -> Iterator[Mapping[
         wrong = f"the {what} are of type {type(source).__name__}, not a table"
         raise BadInputError(wrong, fix="pass a path, a table or rows")
     for place, row in enumerate(source, start=1):
-        where = f"row {place} of the {what}"
         if isinstance(row, Mapping):
             if columns[0] not in row:
                 names = ", ".join(map(str, row))
-                raise BadInputError(f'{where} has no "{columns[0]}"', fix=f"its columns are {names}; rename one")
+                wrong = f'row {place} of the {what} has no "{columns[0]}"'
+                raise BadInputError(wrong, fix=f"its columns are {names}; rename one")
             yield row
         elif isinstance(row, (tuple, list)) and 2 <= len(row) <= len(columns):
             yield dict(zip(columns, row, strict=False))
         else:
-            raise BadInputError(f"{where} is {row!r:.80}", fix=f"pass mappings, or tuples of {', '.join(columns)}")
+            wrong = f"row {place} of the {what} is {row!r:.80}"
+            raise BadInputError(wrong, fix=f"pass mappings, or tuples of {', '.join(columns)}")
 
 
 def _file(path: Path, what: str) -> Iterable[Mapping[str, Any]]:
