@@ -162,6 +162,6 @@ def test_a_planted_fault_is_noticed_and_the_outcome_kept(tmp_path: Path, capsys:
 
     assert first == again
     assert first["noticed"] == 1
-    assert "test_kto" in first["outcomes"][0]["by"]
+    assert "_kto" in first["outcomes"][0]["by"]
     assert json.loads((tmp_path / "kept.json").read_text())[name]["noticed"]
     assert capsys.readouterr().err.count(name) == 1
