@@ -251,6 +251,35 @@ def test_an_answer_is_finished_by_the_version_that_began_it_whatever_is_served_m
 
 
 @pytest.mark.slow
+def test_what_is_taken_out_during_a_training_is_in_no_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway, waits = Gateway(tmp_path), tmp_path / "waits"
+    monkeypatch.setenv("LEARNER_WAITS", str(waits))
+
+    async def trained() -> tuple[State, set[str]]:
+        live, learning = gateway.opened()
+        learning.start(Wished(every=40, share=0.0), tmp_path / "spec.toml")
+        async with live:
+            await learning.ready()
+            await gateway.talk(live, MANY, 20)
+            others = gateway.number
+            await gateway.talk(live, ["mia"], 40)
+            training = asyncio.create_task(gateway.train(learning))
+            while not Path(f"{waits}.begun").exists():
+                await asyncio.sleep(0.01)
+            mias = {f"c{number}" for number in range(others + 1, gateway.number + 1)}
+            with gateway.file.change() as state:
+                state.remove(Removal(user="mia"), mias)
+            waits.touch()
+            return await training, mias
+
+    state, mias = asyncio.run(trained())
+
+    assert [one.outcome for one in state.versions] == ["served"], state.said
+    assert state.versions[0].sessions
+    assert mias.isdisjoint(state.versions[0].sessions)
+
+
+@pytest.mark.slow
 def test_a_trainer_that_is_killed_leaves_no_half_version_and_the_next_one_does_its_work(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
 
