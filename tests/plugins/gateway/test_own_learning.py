@@ -251,7 +251,10 @@ def test_an_answer_is_finished_by_the_version_that_began_it_whatever_is_served_m
 
 
 @pytest.mark.slow
-def test_what_is_taken_out_during_a_training_is_in_no_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("happens", ["feedback is taken out", "a version is rolled back"])
+def test_what_changes_during_a_training_counts_for_what_is_made(
+    happens: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gateway, waits = Gateway(tmp_path), tmp_path / "waits"
     monkeypatch.setenv("LEARNER_WAITS", str(waits))
 
@@ -260,6 +263,12 @@ def test_what_is_taken_out_during_a_training_is_in_no_version(tmp_path: Path, mo
         learning.start(Wished(every=40, share=0.0), tmp_path / "spec.toml")
         async with live:
             await learning.ready()
+            if happens == "a version is rolled back":
+                (made := tmp_path / "made").mkdir()
+                (made / "adapter.json").write_text('{"yes": 1, "no": 2}')
+                gateway.file.keep(version := Version(1, 1.0, "served", 0, "00001/made"), made)
+                with gateway.file.change() as state:
+                    state.versions, state.served = [version], 1
             await gateway.talk(live, MANY, 20)
             others = gateway.number
             await gateway.talk(live, ["mia"], 40)
@@ -268,15 +277,19 @@ def test_what_is_taken_out_during_a_training_is_in_no_version(tmp_path: Path, mo
                 await asyncio.sleep(0.01)
             mias = {f"c{number}" for number in range(others + 1, gateway.number + 1)}
             with gateway.file.change() as state:
-                state.remove(Removal(user="mia"), mias)
+                if happens == "a version is rolled back":
+                    state.roll_back()
+                else:
+                    state.remove(Removal(user="mia"), mias)
             waits.touch()
             return await training, mias
 
     state, mias = asyncio.run(trained())
 
-    assert [one.outcome for one in state.versions] == ["served"], state.said
-    assert state.versions[0].sessions
-    assert mias.isdisjoint(state.versions[0].sessions)
+    made = state.version(state.served)
+    assert made.sessions, state.said
+    assert (made.start, made.before) == (0, 0)
+    assert happens == "a version is rolled back" or mias.isdisjoint(made.sessions)
 
 
 @pytest.mark.slow

@@ -174,21 +174,22 @@ def measure_fault(fault: Fault, area: Area, copy: Copy, traces: Traces) -> Outco
     planted = plant(fault, copy.sources)
     whole = copy.sources.texts[planted.path]
     tests = traces.of(planted.path.relative_to(copy.root), planted.lines)
-    # What runs when a module is imported, or in processes that are killed, is under no test.
-    tests = tests or [str(path.relative_to(copy.root)) for path in area.files(copy.root)]
+    # What tests of a file share was made under the first of them. What runs at an import, or is killed, is under none.
+    files = {test.partition("::")[0]: None for test in tests} or map(str, area.files(copy.root))
     began, left_out, over = time.monotonic(), list[str](), False
-    while len(left_out) < _ATTEMPTS:
-        copy.write(planted.path, planted.text)
-        try:
-            failed = copy.fails(tests, left_out)
-            again = bool(failed) and copy.fails([failed or ""]) is not None
-        finally:
-            copy.write(planted.path, whole)
-        over = failed == ""
-        if not failed:
-            break
-        if again and copy.passes(failed):
-            return Outcome(fault.name, True, failed, len(tests), round(time.monotonic() - began, 1))
-        left_out.append(failed)
+    for some in (tests, list(files)):
+        while some and len(left_out) < _ATTEMPTS:
+            copy.write(planted.path, planted.text)
+            try:
+                failed = copy.fails(some, left_out)
+                again = bool(failed) and copy.fails([failed or ""]) is not None
+            finally:
+                copy.write(planted.path, whole)
+            over = over or failed == ""
+            if not failed:
+                break
+            if again and copy.passes(failed):
+                return Outcome(fault.name, True, failed, len(tests), round(time.monotonic() - began, 1))
+            left_out.append(failed)
     said = "; ".join([*(["the time was over"] if over else []), *(f"{test} fails by itself" for test in left_out)])
     return Outcome(fault.name, False, said, len(tests), round(time.monotonic() - began, 1))
