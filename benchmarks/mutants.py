@@ -1,11 +1,11 @@
 """Plants 150 small faults, one at a time, in a copy of the source tree: how many do the tests notice?
 
-Each fault is a slip where two mechanisms meet, which a user would suffer from. The tests of its area run against it
-until one fails; with `--wide`, then all tests of the README's command. The faults are in
-`library/agentfw_benchmarks/mutants/faults/`, a file for each area. Each outcome is kept in `--results` at once: the
-same command goes on after an interruption.
+Each fault is a slip where two mechanisms meet, which a user would suffer from. All tests of the README's command run
+once first, under coverage, to see who runs which lines; then, for each fault, those that run what it changes, until one
+fails. The faults are in `library/agentfw_benchmarks/mutants/faults/`, a file for each area.
+Each outcome is kept in `--results` at once: the same command goes on after an interruption.
 
-    python benchmarks/mutants.py                              # some hours on two cores; exits 1 below --floor
+    python benchmarks/mutants.py                              # an hour or two on two cores; exits 1 below --floor
     python benchmarks/mutants.py --area memory --retry        # measure again those of an area that weren't noticed
     python benchmarks/mutants.py --only kto-weights-swapped
 """
@@ -26,7 +26,18 @@ from pathlib import Path
 from typing import Any
 
 from agentfw_benchmarks import ROOT, Options, print_aligned, tell
-from agentfw_benchmarks.mutants import Area, Copy, Fault, Sources, measure_fault, plant, read_areas
+from agentfw_benchmarks.mutants import (
+    PACKAGES,
+    Area,
+    Copy,
+    Fault,
+    Sources,
+    Traces,
+    measure_fault,
+    plant,
+    read_areas,
+    record_traces,
+)
 
 
 class Kept:
@@ -54,7 +65,7 @@ def _digest(fault: Fault) -> str:
 
 
 def measure(
-    chosen: list[tuple[Area, Fault]], kept: Kept, *, jobs: int, quick: bool, wide: bool, retry: bool, limit: float
+    chosen: list[tuple[Area, Fault]], kept: Kept, traces: Path, *, jobs: int, retry: bool, limit: float
 ) -> dict[str, Any]:
     """Measure what isn't kept yet, and summarise all that was chosen."""
     sources = Sources(ROOT)
@@ -68,10 +79,11 @@ def measure(
     errors: list[BaseException] = []
 
     def work(copy: Copy) -> None:
+        known = Traces(traces)
         try:
             while not errors:
                 area, fault = waiting.get_nowait()
-                outcome = measure_fault(fault, area, copy, quick=quick, wide=wide)
+                outcome = measure_fault(fault, area, copy, known)
                 kept.keep(fault, asdict(outcome))
                 told = f"noticed by {outcome.by}" if outcome.noticed else f"NOT NOTICED {outcome.by}"
                 print(f"{area.name} {fault.name}: {told}, {outcome.seconds:.0f} s", file=sys.stderr, flush=True)
@@ -81,6 +93,8 @@ def measure(
             errors.append(error)
 
     if not waiting.empty():
+        if not traces.exists():
+            record_traces(ROOT, PACKAGES, traces)
         copies: list[Copy] = []
         with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
             os.chmod(folder, 0o755)  # a PostgreSQL server that a test starts as root runs as another user
@@ -152,8 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         floor=(0.85, "the share that must be noticed"),
         limit=(900.0, "seconds for each group of tests of a fault"),
         results=("mutants.json", "file of outcomes, to go on with"),
-        quick=(False, "run only the few quick tests that speak most of what is changed"),
-        wide=(False, "if its area notices nothing, run all tests that aren't nightly"),
+        traces=("mutants.traces", "file that says which tests run which lines; is made if it isn't there"),
         retry=(False, "measure again what wasn't noticed"),
     )
     options.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these faults")
@@ -171,9 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         if (not given.only or fault.name in given.only) and given.area in ("", area.name)
     ]
     kept = Kept(Path(given.results))
-    result = measure(
-        chosen, kept, jobs=given.jobs, quick=given.quick, wide=given.wide, retry=given.retry, limit=given.limit
-    )
+    result = measure(chosen, kept, Path(given.traces).absolute(), jobs=given.jobs, retry=given.retry, limit=given.limit)
     return tell(result, given.json, show) | {"floor": given.floor}
 
 

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from agentfw_benchmarks import ROOT
-from agentfw_benchmarks.mutants import Area, Fault, Sources, UnfitFaultError, plant, read_areas
+from agentfw_benchmarks.mutants import (
+    PACKAGES,
+    Area,
+    Fault,
+    Sources,
+    UnfitFaultError,
+    plant,
+    read_areas,
+    record_traces,
+)
 
 AREAS = read_areas()
 
@@ -112,7 +121,7 @@ def test_outcomes_are_kept_and_what_was_not_noticed_is_named(
     mutants, path = importlib.import_module("mutants"), tmp_path / "kept.json"
     noticed, unnoticed = (fault for area in AREAS if area.name == "optimizers" for fault in area.faults[:2])
     for fault in (noticed, unnoticed):
-        outcome = {"name": fault.name, "noticed": fault is noticed, "by": "", "tests": "area", "seconds": 1.0}
+        outcome = {"name": fault.name, "noticed": fault is noticed, "by": "", "tests": 1, "seconds": 1.0}
         mutants.Kept(path).keep(fault, outcome)
 
     result = mutants.main(["--results", str(path), "--only", noticed.name, unnoticed.name])
@@ -138,14 +147,21 @@ def test_an_outcome_of_a_fault_that_has_changed_does_not_count(tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_a_planted_fault_is_noticed_and_the_outcome_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mutants = importlib.import_module("mutants")
-    arguments = ["--only", "kto-weights-swapped", "--results", str(tmp_path / "kept.json"), "--json"]
+    mutants, traces = importlib.import_module("mutants"), tmp_path / "traces"
+    record_traces(
+        ROOT,
+        PACKAGES,
+        traces,
+        ["tests/contract/learning/test_advantages_by_hand.py", "tests/contract/learning/test_dapo_kto_dpo.py"],
+    )
+    name = "kto-weights-swapped"
+    arguments = ["--only", name, "--traces", str(traces), "--results", str(tmp_path / "kept.json"), "--json"]
 
     first = mutants.main(arguments)
     again = mutants.main(arguments)
 
     assert first == again
     assert first["noticed"] == 1
-    assert "test_kto" in first["outcomes"][0]["by"]
-    assert json.loads((tmp_path / "kept.json").read_text())["kto-weights-swapped"]["noticed"]
-    assert capsys.readouterr().err.count("kto-weights-swapped") == 1
+    assert "_kto" in first["outcomes"][0]["by"]
+    assert json.loads((tmp_path / "kept.json").read_text())[name]["noticed"]
+    assert capsys.readouterr().err.count(name) == 1

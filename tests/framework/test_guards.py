@@ -10,7 +10,7 @@ import pytest
 from offering import offering
 
 from agentfw import Environment
-from agentfw.boundary.crossing import GuardedEnvironment, GuardedMemory, GuardedPolicy
+from agentfw.boundary.crossing import GuardedEnvironment, GuardedMemory, GuardedPolicy, GuardedTool
 from agentfw.boundary.guard import Guard
 from agentfw.episode import Task
 from agentfw.errors import AgentfwError, EndpointError, PluginError, SettingsError, TimelineError
@@ -18,6 +18,7 @@ from agentfw.host import Host
 from agentfw.memory import Memory, Query, Recollection
 from agentfw.policy import Generation, Policy, Request
 from agentfw.testing import fresh_host
+from agentfw.tool import FunctionTool
 
 QUERY = Query("tea", Task(3, 7), limit=2)
 NAMED = 'memory "notes" of plugin 0'
@@ -156,3 +157,14 @@ def test_what_a_policy_is_to_follow_has_no_secrets(host: Host) -> None:
 
     assert asked[0].schema == {"type": "object", "properties": {"key": {"enum": ["**********"]}}}
     assert list(asked[0].stop) == ["**********"]
+
+
+def test_what_a_tool_answers_has_no_secrets(host: Host) -> None:
+    def look() -> str:
+        """Look."""
+        return "the door opens with hunter2/xyz"
+
+    host.secrets.add("hunter2/xyz")
+    tool = GuardedTool(FunctionTool(look), host.guard("policy", "strict", 60.0))
+
+    assert asyncio.run(tool.answer({})) == (True, "the door opens with **********")

@@ -137,6 +137,8 @@ def test_a_user_is_forgotten_everywhere(tmp_path: Path, whole: tuple[Path, Resul
     assert user in known
     (played,) = (folder / "cells/Full-1/1-live").glob("*/episodes.jsonl")
     before = len(played.read_text().splitlines())
+    with (played.parent / "annotations.jsonl").open("a") as notes:
+        notes.write(json.dumps({"episode": 1, "about": [{"users": ["somebody", user]}]}) + "\n")
 
     result = CliRunner().invoke(cli, ["forget", user, "--loop", str(folder), "--yes", "--json"], standalone_mode=False)
 

@@ -32,11 +32,11 @@ def gateways(gateway: Start, shared: str) -> list[Gateway]:
     return [gateway(name, limits={"shared": shared, **PATIENCE}) for name in ("a", "b", "c")]
 
 
-def is_answering(gateway: Gateway) -> bool:
+def is_answering(gateway: Gateway, at_least: int = 1) -> bool:
     """Whether a gateway has asked the policy something that isn't answered yet."""
     text = gateway.request("GET", "/metrics").text
     [line] = [line for line in text.splitlines() if line.startswith("agentfw_answers_in_progress ")]
-    return float(line.split()[1]) > 0
+    return float(line.split()[1]) >= at_least
 
 
 def waits(gateway: Gateway) -> None:
@@ -68,6 +68,24 @@ def test_a_session_in_use_stays_with_its_gateway_while_others_wait_and_stop(
     assert [turn.text for turn in shared_session(shared, "tea").turns] == [
         one["content"] for one in (first, answered, last)
     ]
+
+
+@pytest.mark.slow
+def test_a_session_stays_with_its_gateway_until_the_last_of_its_requests_there_is_answered(
+    gateways: list[Gateway], tmp_path: Path
+) -> None:
+    a, b, _ = gateways
+    go = [tmp_path / "go-1", tmp_path / "go-2"]
+    with ThreadPoolExecutor(2) as threads:
+        one, other = (threads.submit(a.ask, "tea", f"hold={each}") for each in go)
+        until(lambda: is_answering(a, at_least=2))
+        go[0].touch()
+        said(one.result())
+        waits(b)
+        go[1].touch()
+        said(other.result())
+
+    assert said(b.ask("tea", "me"))
 
 
 @pytest.mark.slow

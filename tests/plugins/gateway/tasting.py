@@ -1,13 +1,16 @@
 """A policy and a learner in one file, for gateways that learn: answers are yes or no, and an adapter says how often.
 
-An adapter is how often each was taught. What was taught more often is said 19 times of 20.
+An adapter is how often each was taught. What was taught more often is said 19 times of 20. Where the environment
+variable LEARNER_WAITS names a file, updates wait for it, after they have made FILE.begun.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import random
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,6 +55,10 @@ class Counting(Learner):
         self.taught, self.updates = Counter[str](), 0
 
     def update(self, batch: Batch) -> Update:
+        if waits := os.environ.get("LEARNER_WAITS", ""):
+            Path(f"{waits}.begun").touch()
+            while not Path(waits).exists():
+                time.sleep(0.01)
         self.updates += 1
         self.taught.update(turn.text for episode in batch.episodes for turn in episode.turns)
         batch.folder.mkdir(parents=True)

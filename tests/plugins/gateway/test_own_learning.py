@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import Agentfw
 
-from agentfw import Message, Request, Task
+from agentfw import Generation, Message, Request, Task
 from agentfw.runs import LiveRun
 from agentfw_plugins.gateway.learning.learning import Learning
 from agentfw_plugins.gateway.learning.making import Look
@@ -187,6 +187,109 @@ def test_a_version_that_is_not_better_is_not_served(tmp_path: Path) -> None:
 
     assert [(one.outcome, one.adapter) for one in state.versions] == [("rejected", "")], state.said
     assert version == "v0"
+
+
+@pytest.mark.slow
+def test_a_better_version_is_tried_on_its_share_of_the_sessions_first(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path)
+
+    async def tried() -> tuple[State, set[str]]:
+        live, learning = gateway.opened()
+        learning.start(Wished(every=40, share=0.3), tmp_path / "spec.toml")
+        async with live:
+            await learning.ready()
+            await gateway.talk(live, MANY, 20)
+            state = await gateway.train(learning)
+            heard = await gateway.talk(live, MANY, 8)
+            return state, {version for answers in heard.values() for version, _ in answers}
+
+    state, versions = asyncio.run(tried())
+
+    assert (state.served, state.canary) == (0, 1), state.said
+    assert versions == {"v0", "v1"}
+
+
+def test_an_answer_is_finished_by_the_version_that_began_it_whatever_is_served_meanwhile(tmp_path: Path) -> None:
+    file, asked = VersionFile(tmp_path), Request([Message("user", "Is it?")], task=Task(0, seed=1, query="s"))
+    file.create()
+    for number, word in ((1, "yes"), (2, "no")):
+        (made := tmp_path / "made").mkdir()
+        (made / "adapter.json").write_text(f'{{"{word}": 1}}')
+        version = Version(number, 1.0, "served", 0, f"{number:05d}/made")
+        file.keep(version, made)
+        with file.change() as state:
+            state.versions.append(version)
+            state.served = 1
+    begun, goes_on, closed = asyncio.Event(), asyncio.Event(), list[str]()
+
+    class Slow(Tasting):
+        async def generate(self, request: Request) -> Generation:
+            begun.set()
+            await goes_on.wait()
+            return await super().generate(request)
+
+        async def close(self) -> None:
+            closed.append(self.version)
+
+    async def answered() -> str:
+        served = ServedVersions(Tasting(), Slow, file)
+        await served.refresh()
+        answer = asyncio.create_task(served.generate(asked))
+        await begun.wait()
+        with file.change() as state:
+            state.served = 2
+        await served.refresh()
+        assert served.version_of("s", "") == "v2"
+        assert closed == []
+        goes_on.set()
+        version = (await answer).version
+        await served.refresh()
+        return version
+
+    assert asyncio.run(answered()) == "v1"
+    assert closed == ["v1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("happens", ["feedback is taken out", "a version is rolled back"])
+def test_what_changes_during_a_training_counts_for_what_is_made(
+    happens: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway, waits = Gateway(tmp_path), tmp_path / "waits"
+    monkeypatch.setenv("LEARNER_WAITS", str(waits))
+
+    async def trained() -> tuple[State, set[str]]:
+        live, learning = gateway.opened()
+        learning.start(Wished(every=40, share=0.0), tmp_path / "spec.toml")
+        async with live:
+            await learning.ready()
+            if happens == "a version is rolled back":
+                (made := tmp_path / "made").mkdir()
+                (made / "adapter.json").write_text('{"yes": 1, "no": 2}')
+                gateway.file.keep(version := Version(1, 1.0, "served", 0, "00001/made"), made)
+                with gateway.file.change() as state:
+                    state.versions, state.served = [version], 1
+            await gateway.talk(live, MANY, 20)
+            others = gateway.number
+            await gateway.talk(live, ["mia"], 40)
+            training = asyncio.create_task(gateway.train(learning))
+            while not Path(f"{waits}.begun").exists():
+                await asyncio.sleep(0.01)
+            mias = {f"c{number}" for number in range(others + 1, gateway.number + 1)}
+            with gateway.file.change() as state:
+                if happens == "a version is rolled back":
+                    state.roll_back()
+                else:
+                    state.remove(Removal(user="mia"), mias)
+            waits.touch()
+            return await training, mias
+
+    state, mias = asyncio.run(trained())
+
+    made = state.version(state.served)
+    assert made.sessions, state.said
+    assert (made.start, made.before) == (0, 0)
+    assert happens == "a version is rolled back" or mias.isdisjoint(made.sessions)
 
 
 @pytest.mark.slow

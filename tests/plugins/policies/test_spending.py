@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,16 +128,20 @@ def test_a_limit_that_cannot_be_kept_stops_the_run_and_is_no_pretence(command: C
 
 
 @pytest.mark.slow
-def test_a_run_whose_quota_ends_is_resumed_without_asking_anything_again(command: Callable[..., Answer]) -> None:
+@pytest.mark.parametrize("on_their_way", [0, 1])
+def test_a_run_whose_quota_ends_is_resumed_without_asking_anything_again(
+    on_their_way: int, command: Callable[..., Answer]
+) -> None:
+    answered = [replace(decision(COUNTED), wait=0.5)] if on_their_way else [decision(COUNTED)] * 4
     ended = refusal(429, "used up", type="insufficient_quota")
-    with serving(*[decision(COUNTED)] * 4, ended) as (address, first):
-        words, settings = react(address, concurrency=1)
+    with serving(*answered, ended) as (address, first):
+        words, settings = react(address, concurrency=1 + on_their_way)
         assert command(*words, **settings)[0] == 1
     with serving(decision(COUNTED)) as (address, second):
         assert command("runs", "resume", "last", policy__base_url=address)[0] == 0
 
-    asked = [json.dumps(body, sort_keys=True) for body in (*first.bodies[:4], *second.bodies)]
-    assert len(second.bodies) == 2
+    asked = [json.dumps(body, sort_keys=True) for body in (*first.bodies[: len(answered)], *second.bodies)]
+    assert len(second.bodies) == 6 - len(answered)
     assert len(set(asked)) == len(asked), "no answered request is asked again"
 
 

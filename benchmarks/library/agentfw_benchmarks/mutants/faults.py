@@ -71,7 +71,8 @@ class Planted:
 
     path: Path
     text: str
-    line: int
+    lines: range
+    """Those of the source that do something else with the fault: from the beginning of its statement to its end."""
 
 
 def read_areas(folder: Path = AREAS) -> list[Area]:
@@ -138,7 +139,9 @@ def plant(fault: Fault, sources: Sources) -> Planted:
         raise UnfitFaultError(f"{fault.name}: what it makes of {path.name} isn't Python: {error}") from None
     if changed == text:
         raise UnfitFaultError(f"{fault.name}: it changes nothing")
-    return Planted(path, changed, span.line)
+    statements = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt))
+    first = max(one.lineno for one in statements if one.lineno <= span.line <= (one.end_lineno or one.lineno))
+    return Planted(path, changed, range(first, span.end_line + 1))
 
 
 @dataclass(frozen=True, slots=True)

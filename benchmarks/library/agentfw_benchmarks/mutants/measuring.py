@@ -6,23 +6,20 @@ by itself, here or under load, is left out and the tests go on. A test that stan
 
 from __future__ import annotations
 
-import ast
 import importlib.util
-import math
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .faults import Area, Fault, Planted, Sources, plant
+from .faults import Area, Fault, Sources, plant
+from .traces import Traces
 
 _PYTHON_FOLDERS = (
     "framework",
@@ -34,7 +31,7 @@ _PYTHON_FOLDERS = (
     "cli",
     "benchmarks/library",
 )
-_PACKAGES = (
+PACKAGES = (
     "agentfw",
     "agentfw_plugins",
     "agentfw_memory",
@@ -57,8 +54,6 @@ _LEFT_OUT = shutil.ignore_patterns(
 )
 _HANGS = 300.0
 """Seconds after which a test that says nothing stands still."""
-_NEAR = 30
-"""How many quick tests run first: those that speak most of what is changed."""
 _ATTEMPTS = 5
 """How many tests that fail by themselves are left out before a fault counts as unnoticed."""
 
@@ -71,8 +66,8 @@ class Outcome:
     noticed: bool
     by: str
     """The test that failed, or what there is to say of a fault that none noticed."""
-    tests: str
-    """`near` for the few that speak most of what was changed, `area`, or `wide`."""
+    tests: int
+    """How many tests run what was changed."""
     seconds: float
 
 
@@ -100,8 +95,8 @@ class Copy:
         self._must_be_imported()
 
     def _must_be_imported(self) -> None:
-        files = ", ".join(f"{name}.__file__" for name in _PACKAGES)
-        code = f"import {', '.join(_PACKAGES)}; print({files}, sep='\\n')"
+        files = ", ".join(f"{name}.__file__" for name in PACKAGES)
+        code = f"import {', '.join(PACKAGES)}; print({files}, sep='\\n')"
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, env=self._environment, capture_output=True, text=True, check=True)
         if others := [path for path in done.stdout.split("\n") if path and not path.startswith(str(self.root))]:
@@ -174,73 +169,27 @@ class Copy:
         return self._healthy[test]
 
 
-def measure_fault(fault: Fault, area: Area, copy: Copy, *, quick: bool = False, wide: bool = False) -> Outcome:
-    """Plant a fault, run the tests of its area until one notices it, and take it out again."""
+def measure_fault(fault: Fault, area: Area, copy: Copy, traces: Traces) -> Outcome:
+    """Plant a fault, run the tests that run what it changes until one notices it, and take it out again."""
     planted = plant(fault, copy.sources)
     whole = copy.sources.texts[planted.path]
-    near, whole_area = _near_and_area(fault, area, planted, copy.root)
-    groups = [("near", near)]
-    groups += [] if quick else [("area", whole_area)]
-    groups += [("wide", ["tests", "plugins/papers/tests"])] if wide else []
-    began, left_out, last, over = time.monotonic(), list[str](), "area", False
-    for name, tests in groups:
-        last = name
-        while tests and len(left_out) < _ATTEMPTS:
+    tests = traces.of(planted.path.relative_to(copy.root), planted.lines)
+    # What tests of a file share was made under the first of them. What runs at an import, or is killed, is under none.
+    files = {test.partition("::")[0]: None for test in tests} or map(str, area.files(copy.root))
+    began, left_out, over = time.monotonic(), list[str](), False
+    for some in (tests, list(files)):
+        while some and len(left_out) < _ATTEMPTS:
             copy.write(planted.path, planted.text)
             try:
-                failed = copy.fails(tests, left_out)
+                failed = copy.fails(some, left_out)
                 again = bool(failed) and copy.fails([failed or ""]) is not None
             finally:
                 copy.write(planted.path, whole)
-            if failed == "":
-                over = True
+            over = over or failed == ""
             if not failed:
                 break
             if again and copy.passes(failed):
-                return Outcome(fault.name, True, failed, name, round(time.monotonic() - began, 1))
+                return Outcome(fault.name, True, failed, len(tests), round(time.monotonic() - began, 1))
             left_out.append(failed)
     said = "; ".join([*(["the time was over"] if over else []), *(f"{test} fails by itself" for test in left_out)])
-    return Outcome(fault.name, False, said, last, round(time.monotonic() - began, 1))
-
-
-def _near_and_area(fault: Fault, area: Area, planted: Planted, root: Path) -> tuple[list[str], list[str]]:
-    """The quick tests of an area that have most words of a fault, as a search ranks pages; and all its files.
-
-    Names of tests are sentences here, and so is what a fault does to a user.
-    """
-    about = set(_words(f"{fault.name} {fault.where} {fault.suffers} {planted.path.stem}"))
-    files, counts, lengths = area.files(root), dict[str, Counter[str]](), dict[str, int]()
-    for path in files:
-        for name, source in _quick_tests(path.read_text("utf-8")):
-            test, words = f"{path.relative_to(root)}::{name}", _words(f"{path.stem} {source}")
-            counts[test], lengths[test] = Counter(word for word in words if word in about), len(words)
-    spread = Counter(word for some in counts.values() for word in some)
-    rare = {word: math.log(len(counts) / often) for word, often in spread.items()}
-    ranks = {
-        test: sum(rare[word] * (1 + math.log(often)) for word, often in some.items()) / (100 + lengths[test]) ** 0.4
-        for test, some in counts.items()
-    }
-    near = sorted(ranks, key=lambda test: -ranks[test])[:_NEAR]
-    best = {test.partition("::")[0]: place for place, test in reversed(list(enumerate(near)))}
-    names = [str(path.relative_to(root)) for path in files]
-    return near, sorted(names, key=lambda name: best.get(name, _NEAR))
-
-
-def _quick_tests(text: str) -> Iterator[tuple[str, str]]:
-    """The tests of a file that aren't marked as slow, with their source."""
-    if re.search(r"^pytestmark = .*(?:slow|nightly)", text, re.MULTILINE):
-        return
-    lines = text.splitlines()
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("Test"):
-            continue  # what several classes of tests share
-        for inner in node.body if isinstance(node, ast.ClassDef) else [node]:
-            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and inner.name.startswith("test"):
-                prefix = f"{node.name}::" if isinstance(node, ast.ClassDef) else ""
-                if not any(ast.unparse(one).endswith(("mark.slow", "mark.nightly")) for one in inner.decorator_list):
-                    yield prefix + inner.name, "\n".join(lines[inner.lineno - 1 : inner.end_lineno])
-
-
-def _words(text: str) -> list[str]:
-    """The beginnings of its words, and of the parts of its names."""
-    return [word[:6].lower() for word in re.findall(r"[A-Z]?[a-z]{2,}", text)]
+    return Outcome(fault.name, False, said, len(tests), round(time.monotonic() - began, 1))
