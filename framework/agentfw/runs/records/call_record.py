@@ -20,6 +20,7 @@ import json
 import mmap
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
@@ -71,12 +72,10 @@ class CallRow:
         self.write()
 
     def count(self, seconds: float, *, failed: bool) -> None:
-        """Count a call that took so long."""
         self.add(1, failed, seconds)
         self.write()
 
     def spend(self, cost: float | None) -> None:
-        """Add what an answer has cost."""
         self.add(0, 0, 0.0, cost)
 
     def add(self, calls: int, failures: int, seconds: float, cost: float | None = 0.0) -> None:
@@ -172,21 +171,20 @@ def read_calls(folder: Path) -> list[dict[str, Any]]:
 
     A damaged line is left out: what helps to explain a run must not keep anybody from reading it.
     """
-    try:
-        lines = (folder / FILE).read_bytes().splitlines()
-    except OSError:
-        return []
-    return [row for line in lines if (row := _parsed(line))]
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-        row["calls"] + row["failures"] + row["seconds"] + (row["cost"] or 0) + row["more"]
-        row["kind"] + row["name"] + row["title"] + "".join(f"{call} {where}" for _, call, where in row["running"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return dict(row)
+    found = []
+    with suppress(OSError):
+        for line in (folder / FILE).read_bytes().splitlines():
+            with suppress(ValueError, KeyError, TypeError, RecursionError):
+                row = json.loads(line)
+                row["calls"] + row["failures"] + row["seconds"] + (row["cost"] or 0) + row["more"]
+                (
+                    row["kind"]
+                    + row["name"]
+                    + row["title"]
+                    + "".join(f"{call} {where}" for _, call, where in row["running"])
+                )
+                found.append(row)
+    return found
 
 
 def call_table(calls: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:

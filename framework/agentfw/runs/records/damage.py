@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ...errors import RunFolderError, UsageError, storing
@@ -103,13 +104,6 @@ def require_whole(run: Path, state: State) -> None:
         )
 
 
-def _or_whole(run: Path, before: int) -> str:
-    for number in kept_updates(run):
-        if number < before and _is_whole(run, number):
-            return f", or go on from the whole one before: agentfw runs resume {run.name} --from-update {number}"
-    return ""
-
-
 def read_state(run: Path) -> State:
     """The state of a training. If it can't be read, the error names the last update that is whole."""
     try:
@@ -119,16 +113,24 @@ def read_state(run: Path) -> State:
         raise
 
 
-def _is_whole(run: Path, number: int) -> bool:
-    try:
-        return not differing(run, State.read_kept(run, number).files, deep=True)
-    except RunFolderError:
-        return False
+def _or_whole(run: Path, before: int) -> str:
+    for number in _whole_updates(run):
+        if number < before:
+            return f", or go on from the whole one before: agentfw runs resume {run.name} --from-update {number}"
+    return ""
+
+
+def _whole_updates(run: Path) -> Iterator[int]:
+    """The kept updates whose version is as it was written, newest first."""
+    for number in kept_updates(run):
+        with suppress(RunFolderError):
+            if not differing(run, State.read_kept(run, number).files, deep=True):
+                yield number
 
 
 def rewind(run: Path, number: int) -> None:
     """Make a training what it was after one of its updates. What came later is set aside."""
-    known = [each for each in kept_updates(run) if _is_whole(run, each)]
+    known = list(_whole_updates(run))
     if number not in known:
         raise UsageError(
             f"{run.name} can't go on from update {number}",

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from ...report.axis import rounded
@@ -49,17 +50,8 @@ class Figure:
     def heading(self) -> str:
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
-    def text(self, value: float) -> str:
-        return format(value, self.digits) if self.digits else rounded(value)
 
-
-def _share(record: Record, of: str, each: str) -> float | None:
-    """One number by another. None where either is none, as the tokens of a program are."""
-    return record[of] / record[each] if record.get(of) and record.get(each) else None
-
-
-def _reward(record: Record) -> float | None:
-    return None if record.get("unrated") else float(record["reward"])
+_counted = partial(Figure, digits=",.0f", averaged=False)
 
 
 def _utility(record: Record) -> float | None:
@@ -67,47 +59,36 @@ def _utility(record: Record) -> float | None:
     return record["utility"] or (None if record.get("unrated") and not record["outcome"] else 0.0)
 
 
+def _answer_tokens(record: Record) -> float | None:
+    """None where either is none, as the tokens of a program are."""
+    return record["tokens"] / record["turns"] if record.get("tokens") and record.get("turns") else None
+
+
 _EPISODE = (
-    Figure("reward", "reward", _reward, better="higher", meaning="sum of the weighted scores"),
-    Figure("utility", "utility", _utility, better="higher", listed=False, meaning="what the episode was worth"),
-    Figure("turns", "turns", lambda record: record.get("turns"), digits=",.0f", averaged=False),
-    Figure("calls", "calls", lambda record: record.get("tool_calls"), digits=",.0f", averaged=False),
     Figure(
-        "prompt_tokens",
-        "tokens in",
-        lambda record: record.get("usage", {}).get("prompt"),
-        digits=",.0f",
-        averaged=False,
-        listed=False,
+        "reward",
+        "reward",
+        lambda record: None if record.get("unrated") else float(record["reward"]),
+        better="higher",
+        meaning="sum of the weighted scores",
     ),
-    Figure("tokens", "tokens", lambda record: record.get("tokens"), digits=",.0f", averaged=False),
+    Figure("utility", "utility", _utility, better="higher", listed=False, meaning="what the episode was worth"),
+    _counted("turns", "turns", lambda record: record.get("turns")),
+    _counted("calls", "calls", lambda record: record.get("tool_calls")),
+    _counted("prompt_tokens", "tokens in", lambda record: record.get("usage", {}).get("prompt"), listed=False),
+    _counted("tokens", "tokens", lambda record: record.get("tokens")),
     Figure(
         "answer_tokens",
         "answer length",
-        lambda record: _share(record, "tokens", "turns"),
+        _answer_tokens,
         unit="tokens",
         digits=",.1f",
         meaning="tokens that the policy sampled for an answer, on average",
     ),
     Figure("cost", "cost", lambda record: record.get("usage", {}).get("cost") or None, digits=".4g", averaged=False),
-    Figure(
-        "failures", "not understood", lambda record: record.get("failures"), digits=",.0f", averaged=False, listed=False
-    ),
-    Figure(
-        "failed_calls",
-        "failed calls",
-        lambda record: record.get("tool_failures"),
-        digits=",.0f",
-        averaged=False,
-        listed=False,
-    ),
-    Figure(
-        "failed_requests",
-        "failed requests",
-        lambda record: record.get("failed_requests") or None,
-        digits=",.0f",
-        averaged=False,
-    ),
+    _counted("failures", "not understood", lambda record: record.get("failures"), listed=False),
+    _counted("failed_calls", "failed calls", lambda record: record.get("tool_failures"), listed=False),
+    _counted("failed_requests", "failed requests", lambda record: record.get("failed_requests") or None),
 )
 EPISODE_FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _EPISODE}
 
@@ -200,8 +181,8 @@ def figure_text(name: str, value: float) -> str:
     """A value as every table has it."""
     if math.isnan(value):
         return "–"
-    declared = EPISODE_FIGURES.get(name)
-    return declared.text(value) if declared else rounded(value)
+    digits = EPISODE_FIGURES[name].digits if name in EPISODE_FIGURES else ""
+    return format(value, digits) if digits else rounded(value)
 
 
 def better(name: str, folder: RunFolder) -> Literal["higher", "lower", ""]:

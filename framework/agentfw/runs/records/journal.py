@@ -30,7 +30,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from ...boundary.secrets import strike, struck
@@ -48,10 +47,7 @@ class Journal:
     """One file of records, open for appending."""
 
     def __init__(self, path: Path, handle: IO[bytes], size: int) -> None:
-        self.path = path
-        self._handle = handle
-        self._size = size
-        self._torn = False
+        self.path, self._handle, self._size, self._torn = path, handle, size, False
         self._flushed = size
         """Size up to which everything is on disk."""
         self._failures: list[OSError] = []
@@ -93,8 +89,7 @@ class Journal:
         """
         line = self._write(record)
         self._flushed = self._size
-        loaded: Record = json.loads(line)
-        return loaded
+        return dict(json.loads(line))
 
     async def commit(self, record: Record) -> Record:
         """Write one record like `append`, but share its flush with others. It is on disk when this returns."""
@@ -104,8 +99,7 @@ class Journal:
         await asyncio.shield(self._next_flush)
         if len(self._failures) > failures:
             raise self._cannot_write(self._failures[failures]) from self._failures[failures]
-        loaded: Record = json.loads(line)
-        return loaded
+        return dict(json.loads(line))
 
     def write(self, record: Record) -> None:
         """Write one record without waiting for the disk. If it can't be flushed later, `failure` says so."""
@@ -202,9 +196,7 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -215,8 +207,7 @@ class NoJournal(Journal):
         self.path, self._failures, self._mended = path, [], 0
 
     async def commit(self, record: Record) -> Record:
-        loaded: Record = json.loads(encoded(record))
-        return loaded
+        return dict(json.loads(encoded(record)))
 
     def write(self, record: Record) -> None:
         """Write nothing."""

@@ -108,12 +108,10 @@ def naming_line(path: Path, number: int) -> Iterator[None]:
     try:
         yield
     except (StorageError, LookupError, TypeError) as error:
-        found = (
-            error
-            if isinstance(error, StorageError)
-            else StorageError(f"it is damaged: {error!r}", fix="restore it from a backup")
-        )
-        raise RunFolderError(f"{path}, line {number}: {found.message}", fix=found.fix) from error
+        what, fix = f"it is damaged: {error!r}", "restore it from a backup"
+        if isinstance(error, StorageError):
+            what, fix = error.message, error.fix
+        raise RunFolderError(f"{path}, line {number}: {what}", fix=fix) from error
 
 
 class Records:
