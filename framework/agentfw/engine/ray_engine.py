@@ -1,7 +1,7 @@
 """The engine `ray`: actors on a Ray cluster, or on a new one of this machine.
 
-Ray places each actor on a node with enough free CPUs and GPUs. Every node needs the same versions of agentfw and its
-plugins, which each actor compares when it starts, and the models. It needs no disk that it shares with others.
+Every node needs the same versions of agentfw and its plugins, which each actor compares when it starts, and the models.
+It needs no disk that it shares with others.
 
 On a cluster, a placement group reserves the CPUs and GPUs of all processes that start together, or of none: so two
 trainings never wait for each other, and an autoscaler sees what is missing. A new Ray of this machine reserves no CPUs:

@@ -2,8 +2,6 @@
 
 Whatever goes wrong here becomes an error that names the distribution of the component, with a command to fix it. Errors
 that the component raises on purpose (`AgentfwError`) pass unchanged.
-
-    memory = create(registered, {"limit": 10}, where="memory")
 """
 
 from __future__ import annotations

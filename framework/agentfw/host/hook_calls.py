@@ -1,10 +1,5 @@
 """Calls hooks through pluggy's manager, in its order, with each plugin to answer for itself.
 
-    manager.registered("agentfw_tools", records)    # [(plugin's record, its answer or its error), ...]
-    manager.hook.agentfw_turn(run=run, ...)         # observers get copies; one that raises isn't called again
-    found = await manager.decide("agentfw_request", run=run, request=request)
-    found = manager.decide_now("agentfw_record", run=run, record=record)
-
 The first answer of a deciding hook that isn't None counts. Pluggy's own loop can't wait for a coroutine, and ends with
 the first plugin that raises, so the loop is here, and pluggy says who is called in which order.
 """

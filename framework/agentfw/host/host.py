@@ -1,14 +1,8 @@
 """The plugin host: finds installed plugins and creates components by kind and name.
 
 A broken plugin only prints a line on stderr until somebody selects it. Then it is an error with a fix. Loading imports
-only the light modules of plugins. `create` imports the code of a component.
-
-    host = Host.load(HostOptions.from_environment(blocked=["noisy"]))
-    for line in host.notes:
-        print(line, file=sys.stderr)
-    memory = host.create("memory", "strategyhub", {"limit": 10})
-
-Each host has its own pluggy manager, so two hosts in one process are independent.
+only the light modules of plugins; `create` imports the code of a component. Each host has its own pluggy manager, so
+two hosts in one process are independent.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """What exactly a distribution is: its version, its commit, the content of its files, and the versions of what it needs.
 
 A version says little of a plugin that is being worked on: its files change, and the version stays.
-
-    origin_of("agentfw-notes", place_of("agentfw-notes"))
-    # {"version": "0.1.0", "source": "/home/ada/notes", "commit": "4f2c...", "changed": True, "files": "9d1e...",
-    #  "requires": {"httpx": "0.28.1"}}
 """
 
 from __future__ import annotations

@@ -2,11 +2,6 @@
 
 A plugin that raises, or returns anything but a list of valid descriptions, has failed as a whole. Everything else that
 it offered is withdrawn, so that nobody uses half of a plugin unknowingly.
-
-    answers = ask(records, manager)
-    answers.components      # of all plugins that are still active
-
-Specs in the folders that agentfw.toml names are offered as if a plugin named `project` shipped them.
 """
 
 from __future__ import annotations

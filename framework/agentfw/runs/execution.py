@@ -1,14 +1,8 @@
 """Executes a run: play a plan, learn from it if there is an optimizer, repeat.
 
-A run without an optimizer plays its tasks once. A training plays an evaluation, then alternates between updates and
-evaluations until the last evaluation. Each step can be repeated: episodes that are on disk are not played again, and an
-update is not complete until the state file says so.
-
-Two tasks share the work of a training: one plays rollouts, the other learns from them, publishes and evaluates. With
-`staleness` 0 they take turns. With S, the first is up to S updates ahead of the second.
-
-    execution = Execution(folder, assembly, observer)
-    await execution.finish()
+Each step can be repeated: episodes that are on disk are not played again, and an update is not complete until the state
+file says so. Two tasks share the work of a training: one plays rollouts, the other learns from them, publishes and
+evaluates. With `staleness` 0 they take turns. With S, the first is up to S updates ahead of the second.
 """
 
 from __future__ import annotations

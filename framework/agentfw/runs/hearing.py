@@ -3,10 +3,6 @@
 A session records what its user has said before the policy is asked. When the answer is recorded too, the memories hear
 it: in order for each user, of several users side by side. What an earlier process didn't come to is heard at the next
 start, because `heard.jsonl` has what was heard, what that took, and of whom everything was forgotten.
-
-    hearing = Hearing(memories, journal)
-    hearing.take(session.episode)
-    await hearing.finish()
 """
 
 from __future__ import annotations
@@ -132,8 +128,11 @@ class Hearing:
             while waiting := self._waiting.get(user):
                 saying = waiting[0]
                 try:
-                    took = await self._took(saying)
-                    self._journal.write({"heard": saying.id, **({"took": took} if took else {})})
+                    took = Counter[str]()
+                    async with self._places:
+                        for memory in self._memories:
+                            took.update(await memory.hear(saying) or {})
+                    self._journal.write({"heard": saying.id, **({"took": dict(took)} if took else {})})
                 except StorageError as error:  # such as a full disk: a memory hears nothing twice
                     self._tell(error, f"trying every {_AGAIN:g} s")
                     asyncio.get_running_loop().call_later(_AGAIN, self._begin, user)
@@ -152,14 +151,6 @@ class Hearing:
         if error.message != self._problem:
             self._problem = error.message
             logger.warning("what a user said was not learned: %s; %s", error, then)
-
-    async def _took(self, saying: Saying) -> dict[str, int]:
-        """Let all memories hear. Returns what that took them together."""
-        took = Counter[str]()
-        async with self._places:
-            for memory in self._memories:
-                took.update(await memory.hear(saying) or {})
-        return dict(took)
 
 
 def _ids(first: str, texts: int) -> list[str]:

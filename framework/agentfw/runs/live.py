@@ -5,19 +5,11 @@ answer is given away: `turns.jsonl` gets a line for each question and each turn,
 `episodes.jsonl` when its session ends. It is then scored, and the memories learn from it if its user is known and gave
 feedback or asked to remember something.
 
-    async with LiveRun.create(spec, host, Path("runs")) as live:
-        session = live.begin("tea", user="ada")
-        reply = await session.answer(messages)
-        await live.keep(session)
-        await live.conclude(session)
+Each answer in progress has a file below `streams/`, so that the next process knows after a kill what was streamed.
+These files are not flushed: they survive the end of the process, not a power cut.
 
-Each answer in progress has a file below `streams/`, which grows as the answer does, so that the next process knows
-after a kill what was streamed. These files are not flushed: they survive the end of the process, not a power cut.
-
-On a full disk nothing more is answered. The run tries every few seconds whether there is room again. Then its sessions
-go on from what is on disk: an answer that couldn't be recorded was refused, so it isn't kept either.
-
-A run that `keeps` nothing leaves the record to whoever leads its sessions: its folder has no journals.
+On a full disk nothing more is answered, until there is room again. Then the sessions go on from what is on disk: an
+answer that couldn't be recorded was refused, so it isn't kept either.
 """
 
 from __future__ import annotations
@@ -27,6 +19,7 @@ import errno
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -307,7 +300,7 @@ class LiveRun:
         return self._failure or self._turns.failure
 
     @contextmanager
-    def _journalled(self, session: Session | None = None) -> Iterator[None]:
+    def _journalled(self, session: Session) -> Iterator[None]:
         """Refuse further records once one couldn't be written, until there is room again."""
         if self.failure is not None:
             self._failed(self.failure)
@@ -400,17 +393,16 @@ class LiveRun:
 
         Nothing that was said so far is learned again.
         """
-        deleted: dict[str, int] = {}
+        deleted = Counter[str]()
         async with self._learning:
             await self.hearing.forget(user, self._last, time.time())
             for memory in self.assembly.memories:
-                for name, count in (await memory.forget(user)).items():
-                    deleted[name] = deleted.get(name, 0) + count
+                deleted.update(await memory.forget(user))
             for session in self._sessions_of(user):
                 session.note("session", "forgotten")
                 session.forget_recalled()
                 await self.keep(session)
-        return deleted
+        return dict(deleted)
 
     def _shown_memories(self) -> Sequence[Memory]:
         """The memories whose users can see what they keep. Raises UsageError if there is none."""

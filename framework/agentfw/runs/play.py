@@ -3,20 +3,14 @@
 A reported episode is on disk, and an episode on disk is not played again. Scoring and learning use what was written, so
 a resumed run has the same result as an uninterrupted one.
 
-    play = Play(assembly, plan, records, episodes, metrics, observer)
-    await play.recover()
-    await play.all()
-
 If a memory learns, episodes are played in batches of `concurrency`. All episodes of a batch see the memory as it was
 before the batch, and it then learns from them in the order of the tasks, so the order in which they end doesn't matter.
-After resuming, the memory receives all concluded episodes again in the same order. A memory that stores its notes on
-disk already has them; one that keeps them in the process gets them back.
+After resuming, the memory receives all concluded episodes again in the same order.
 
 A failure that another try may mend (a server that is down) is retried. Every other failure of an episode or of its
-scoring leaves the episode out at once, and the rest of its group is scored without it. Wrong settings and a full disk
-are no failures of an episode: they end the run. The episodes that were left out are in failed.jsonl, one line each, so
-that a resumed run leaves the same ones out. If a run has stopped because too many failed, the resumed run plays these
-again: the cause may be gone.
+scoring leaves the episode out at once, in failed.jsonl, and the rest of its group is scored without it. Wrong settings
+and a full disk are no failures of an episode: they end the run. If a run has stopped because too many failed, the
+resumed run plays these again: the cause may be gone.
 """
 
 from __future__ import annotations
@@ -118,8 +112,18 @@ class Failures:
         for episode in episodes:
             line = {"episode": episode, "stage": stage, "error": type(error).__name__, "reason": error.message}
             self.lines[episode] = self._append(line)
-        if self._too_many(any_succeeded):
-            raise self._stopped()
+        if not self._too_many(any_succeeded):
+            return
+        found = reasons(self.lines.values())
+        if len(found) == 1:
+            raise self._errors[0]
+        told = "; ".join(f"{count} x {reason}" for reason, count in found.items())
+        stopped = AgentfwError(
+            f"{len(self.lines)} of {self.planned} episodes failed, and max_failed is {self.spec.max_failed:g}: {told}",
+            fix=error.fix,
+        )
+        stopped.exit_code = error.exit_code
+        raise stopped
 
     def _too_many(self, any_succeeded: bool) -> bool:
         if not self.planned:  # sessions come from outside: there is nothing to stop
@@ -131,19 +135,6 @@ class Failures:
         spared = min(self.group, scored) if len(self.lines) < self.planned else 0
         return first or len(self.lines) - spared > self.spec.max_failed * self.planned
 
-    def _stopped(self) -> AgentfwError:
-        """The error of a run that stops: the first one, or if the reasons differ, all of them."""
-        found = reasons(self.lines.values())
-        if len(found) == 1:
-            return self._errors[0]
-        told = "; ".join(f"{count} x {reason}" for reason, count in found.items())
-        stopped = AgentfwError(
-            f"{len(self.lines)} of {self.planned} episodes failed, and max_failed is {self.spec.max_failed:g}: {told}",
-            fix=self._errors[-1].fix,
-        )
-        stopped.exit_code = self._errors[-1].exit_code
-        return stopped
-
     def _append(self, line: dict[str, Any]) -> dict[str, Any]:
         # Opened for each line: most runs have none, and then there is no file.
         with Journal.open(self.records.path / "failed.jsonl") as journal:
@@ -152,10 +143,8 @@ class Failures:
 
 def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
     """The tasks in groups: those that carry the number of their group, else the samples of one task."""
-    return [
-        list(group)
-        for _, group in groupby(tasks, key=lambda task: (task.group, task.index if task.group is None else 0))
-    ]
+    by_group = groupby(tasks, key=lambda task: (task.group, task.index if task.group is None else 0))
+    return [list(group) for _, group in by_group]
 
 
 async def learn_again(assembly: Assembly, records: Records) -> None:
@@ -169,13 +158,7 @@ class Play:
     """The progress of one plan."""
 
     def __init__(
-        self,
-        assembly: Assembly,
-        plan: Plan,
-        records: Records,
-        episodes: Journal,
-        metrics: Journal,
-        observer: Observer,
+        self, assembly: Assembly, plan: Plan, records: Records, episodes: Journal, metrics: Journal, observer: Observer
     ) -> None:
         self.assembly, self.spec, self.plan = assembly, assembly.spec, plan
         self.records, self.episodes, self.metrics, self.observer = records, episodes, metrics, observer
@@ -254,8 +237,10 @@ class Play:
         async with self.room:
             # A policy that is a program never waits. Without this, the run could not be interrupted.
             await asyncio.sleep(0)
+            sampling = self.plan.sampling.sampling(self.plan.seeds.integer(task.id))
+            play = partial(self.assembly.play, task, self.plan.policy, sampling, self._turned)
             try:
-                record = await self._stored(await self.failures.retried(lambda: self._engage(task)))
+                record = await self._stored(await self.failures.retried(play))
             except AgentfwError as error:
                 self.leave_out([task.id], "play", error)
                 return
@@ -277,11 +262,6 @@ class Play:
                 f"episode {episode.id} can't be stored: {error}",
                 fix="fix the environment: observations and calls must consist of text, numbers, lists and dicts",
             ) from error
-
-    async def _engage(self, task: Task) -> Episode:
-        plan = self.plan
-        sampling = plan.sampling.sampling(plan.seeds.integer(task.id))
-        return await self.assembly.play(task, plan.policy, sampling, self._turned)
 
     def _turned(self, episode: Episode, turn: Turn) -> None:
         try:
@@ -308,8 +288,14 @@ class Play:
             return
         there = [task.id for task in group if task.id not in self.failures]
         episodes = [self.played[name] for name in there]
+        scores: list[Score] = []
         try:
-            scores = await self._scores(episodes)
+            for reward in self.assembly.rewards:
+                for score in await self.failures.retried(partial(self.assembly.score, reward, episodes)):
+                    source = self.sources.setdefault(score.component, reward)
+                    if source != reward:
+                        raise shared_component(score.component, source, reward)
+                    scores.append(score)
         except AgentfwError as error:
             self.leave_out([name for name in there if name not in self.concluded], "score", error)
             return
@@ -380,17 +366,6 @@ class Play:
         if self.plan.learns:
             await _learn(self.assembly, episode, reward)
 
-    async def _scores(self, episodes: Sequence[Episode]) -> list[Score]:
-        """Score a group with all reward models."""
-        scores: list[Score] = []
-        for name in self.assembly.rewards:
-            for score in await self.failures.retried(partial(self.assembly.score, name, episodes)):
-                source = self.sources.setdefault(score.component, name)
-                if source != name:
-                    raise shared_component(score.component, source, name)
-                scores.append(score)
-        return scores
-
 
 async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:
     for memory in assembly.memories:
@@ -407,15 +382,11 @@ async def side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
             for job in jobs:
                 group.create_task(job)
     except BaseExceptionGroup as errors:
-        failed = _first(errors)
+        failed = errors
+        while isinstance(failed, BaseExceptionGroup):
+            failed = failed.exceptions[0]
     if failed is not None:  # raised here, so that neither the group nor `from None` hides its cause
         raise failed
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error to report of several that were raised together."""
-    error = errors.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _turns_with_recollections(episode: Episode) -> int:

@@ -2,9 +2,6 @@
 
 A reported episode is on disk. A run that was killed at any moment can be resumed, and ends with the same episodes and
 the same policy as an uninterrupted run.
-
-    run = Run.create(spec, host, Path("runs"))
-    summary = asyncio.run(run.execute())
 """
 
 from __future__ import annotations
@@ -46,13 +43,7 @@ class Run:
     """One run and its folder."""
 
     def __init__(
-        self,
-        folder: RunFolder,
-        spec: RunSpec,
-        host: Host,
-        assembly: Assembly | None = None,
-        *,
-        changed: bool = False,
+        self, folder: RunFolder, spec: RunSpec, host: Host, assembly: Assembly | None = None, *, changed: bool = False
     ) -> None:
         self.folder, self.spec, self.host = folder, spec, host
         self._assembly, self._changed = assembly, changed

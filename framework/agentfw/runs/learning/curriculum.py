@@ -2,16 +2,6 @@
 
 The choice depends only on the seed and the number of the update, so a resumed training doesn't need to store a position
 in the data.
-
-    curriculum = Curriculum(tasks, size=8, seeds=Seeds(7), updates=20)
-    curriculum.of(3)
-
-In a `QueryCurriculum`, a group has a query in common and not a user: each query of an update is played once by each of
-several users. An optimizer that compares them sees how good an answer is for the one user beside others, which is what
-the value of a query means in the parpo-psgm paper.
-
-    curriculum = QueryCurriculum(tasks, size=16, samples=8, seeds=Seeds(7), updates=20)
-    curriculum.planned(3, 8)     # two queries, each with eight users
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
 """Verifies which weights a policy serves, by comparing its logprobs of a few fixed tokens with the learner's.
 
 An update is not complete until the policy serves the version that was learned. A policy that keeps serving its base
-model, or an old adapter, would otherwise train for days without an error.
-
-    proof = Proof(policy, learner_answers)
-    await proof.begin(folder.evaluation(0))
-    figures = await proof.prove()          # after each publication
-
-A fault is named only where the data supports it. The served version is compared with the newest version, which it
-should be, and with typical faults: the base model, or the version before. If these can't be told apart, nothing is
+model, or an old adapter, would otherwise train for days without an error. A fault is named only where the data supports
+it: if the newest version and typical faults (the base model, the version before) can't be told apart, nothing is
 claimed.
 
     >>> base, trained = [-2.0, -1.0, -3.0], [-1.5, -1.2, -2.0]
@@ -20,13 +14,9 @@ claimed.
     ...
     agentfw.errors.AgentfwError: the policy still serves its base model: the newest version is not in use
 
-All values are logprobs of the same tokens after the same prompts. Numerical differences between sampler and learner
-(`arithmetic`) are measured before anything is learned. Together with the distance between versions, they make the check
-work for a small first step in fp32 as well as for a 4-bit model after a week of training.
-
-In 16 bits, one measurement isn't enough: two programs often agree to the last bit on dozens of tokens, until one sum is
-rounded differently, and everything that follows differs. So the noise has a lower limit: what rounding errors change in
-the learner's own logprobs.
+In 16 bits, measuring the noise between sampler and learner once isn't enough: two programs often agree to the last bit
+on dozens of tokens, until one sum is rounded differently, and everything that follows differs. So the noise has a lower
+limit: what rounding errors change in the learner's own logprobs.
 """
 
 from __future__ import annotations

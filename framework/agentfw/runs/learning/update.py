@@ -1,17 +1,8 @@
 """The learning part of an update: advantages, a new version, its publication, and its verification.
 
 Each step can be repeated. A version that was made but not recorded is made again from the same state and the same
-episodes, with the same result.
-
-    learning = make_learning(spec, host, policy)
-    lesson = learning.weigh(groups)
-    update = await learning.learn(3, lesson, folder, before, observer.learns)
-    served = await learning.publish(update)
-
-`TurnChecks` reports an unusable turn when it is played, and not after all rollouts of an update.
-
-With `staleness`, the learner works in a process of its own while the policy answers. If that dies, the training stops
-with an error: an update is all or nothing, so it is made again when resumed.
+episodes, with the same result. With `staleness`, the learner works in a process of its own while the policy answers. If
+that dies, the training stops with an error: an update is all or nothing, so it is made again when resumed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
 """What the components of a run were asked, and what they are being asked now: a small file that is always up to date.
 
 `os._exit`, a crash in C or `kill -9` leaves no traceback. The file then still has the call that was running, because it
-is written when the call begins, and a dead process takes nothing back that the system has. It is not flushed to the
-disk, so it says nothing after a power cut.
-
-    record = CallRecord()
-    row = record.row("tool", "search", 'tool "search" of agentfw-web 1.0.0')
-    record.open(folder)
-    number = row.begin("the tool search", "00001-0")
-    row.end(number, seconds=0.2, failed=True)
+is written when the call begins, and a dead process takes nothing back that the system has.
 
 calls.jsonl has one line for each component, of a fixed width, so that each can be written over where it stands. The
 file is mapped into memory: writing to it takes a fiftieth of the time of a system call.

@@ -3,12 +3,6 @@
 The summary of a finished run has the size and the digest of every journal, and the state of a training those of its
 newest version. A run whose files differ in size is damaged and not done. Digests are compared where a run is shown,
 resumed or served, because reading all of a large run takes seconds.
-
-    damage(run, 0)                # ["episodes.jsonl has 4,096 bytes, and had 8,210"]
-    require_whole(run, state)     # before an adapter is trained on, or served
-    rewind(run, 2)                # the training as it was after its second update
-
-Nothing is deleted when a training is rewound: what came later is moved to the folder `set_aside`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """The figures of episodes and of updates. Each is declared here, and nowhere else.
 
-A declaration says what a figure is called, how it is computed from a record, how it is written, and whether more of it
-is better. The table in a terminal, a notebook's table, the report, `agentfw view`, `agentfw compare`, DataFrames and
-JSON are all made from these declarations. So a new figure is one more declaration, and a test.
-
-What an environment measures itself, the outcome of its episodes, comes beside them under the names that it gives.
+All tables, reports, DataFrames and JSON are made from these declarations, so a new figure is one more declaration, and
+a test. What an environment measures itself, the outcome of its episodes, comes beside them.
 
     >>> figures_of({"reward": 0.5, "utility": 1, "outcome": {"error": 0.25}})
     {'reward': 0.5, 'utility': 1.0, 'error': 0.25}

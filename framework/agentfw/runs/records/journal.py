@@ -2,21 +2,12 @@
 
 A journal has one JSON value per line, on disk before `append` returns. An acknowledged record is never lost and never
 changed. A line that was cut short by a crash or a full disk was not acknowledged. It is removed when the journal is
-opened again, and kept in a `.torn` file next to it. Secrets are struck out of records and files before they are
-written.
+opened again, and kept in a `.torn` file next to it. Damage anywhere but at the end doesn't come from a crash: the
+journal is then refused with the line's number and not modified. Secrets are struck out of all that is written.
 
-    with Journal.open(folder / "episodes.jsonl") as journal:
-        record = journal.append({"id": "00000-0", "times": (1, 2)})    # as it is read back: {"times": [1, 2], ...}
-
-Many small records are slow if each waits for the disk by itself. `await journal.commit(record)` promises the same, and
-shares a flush with all records that arrive while the disk is busy. `journal.write(record)` doesn't wait: the record
-survives the end of this process at once, and a power cut a moment later.
-
-Damage anywhere but at the end doesn't come from a crash. The journal is then refused with the line's number and not
-modified.
-
-An agent is shown the beginning of a long text, and the whole is a file of the run's folder. A file is named after its
-content, so what a tool answers a hundred times is kept once.
+`await journal.commit(record)` promises the same as `append`, and shares a flush with all records that arrive while the
+disk is busy. `journal.write(record)` doesn't wait: the record survives the end of this process at once, and a power cut
+a moment later.
 """
 
 from __future__ import annotations

@@ -1,16 +1,9 @@
 """A copy of a run's folder in object storage, such as s3://bucket/runs: written while the run works, read anywhere.
 
-The run itself works in its local folder. A mirror follows it, and is at each moment a folder that the run could have
-left if it had been killed a while ago. So what holds for a folder after `kill -9` holds for a mirror as well.
-
-For that, files are looked at in the reverse of the order in which a run writes them: what the last file says of the
-others is then true of those that were looked at later. They are sent in the order in which a run writes them. Journals
-only grow, so they are sent up to the length that they had.
-
-    Mirror(folder, "s3://bucket/runs").send()
-    fetched("s3://bucket/runs/2026-11-21-inbox-7f3a19c4", Path("runs"))     # the local folder
-
-`fsspec` reaches the storage, and takes its keys from the environment.
+A mirror is at each moment a folder that the run could have left if it had been killed a while ago, so what holds for a
+folder after `kill -9` holds for it as well. For that, files are looked at in the reverse of the order in which a run
+writes them: what the last file says of the others is then true of those that were looked at later. They are sent in the
+order of writing. Journals only grow, so they are sent up to the length that they had.
 """
 
 from __future__ import annotations

@@ -1,17 +1,9 @@
 """What a run folder holds so that the run can be played elsewhere: a lock, and the code that no index has.
 
-    RUNS/2026-11-21-inbox-7f3a19c4/package/
-        lock.json                                   the machine, and each distribution that took part
-        agentfw_notes-0.1.0-py3-none-any.whl        one that was installed from a folder, as it was then
-        our_tools.py                                a plugin that is a single file
-
 A distribution takes part if the run has a component of it, or if one of those needs it and its code was imported. An
 index can give an installed version again, so the lock has its version and a digest of its files. What was installed
 from a folder (`pip install -e .`), or put there by hand, has no version that says what it is, so it is packed as a
-wheel. A package of more than 50 MB, or for which there is no room, is left out, and the lock says so.
-
-    pack(folder.path, folder.about["distributions"], {"networkx"})
-    read_lock(folder.path).differences(lock_of(names))
+wheel, and a plugin of a single file is copied.
 """
 
 from __future__ import annotations

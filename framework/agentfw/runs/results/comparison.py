@@ -2,8 +2,6 @@
 
 Where two runs played the same tasks, differences are taken task by task, because most of the variance is between tasks.
 Tasks are the same if their environment, user, seed, index and sample are.
-
-    compare_runs([find_run(root, "7f3a19c4"), find_run(root, "last")])
 """
 
 from __future__ import annotations

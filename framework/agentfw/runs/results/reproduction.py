@@ -1,15 +1,7 @@
 """Playing a run again: whether the records are equal, and what differs first.
 
-A run folder says what was played (`run.json`) and with what (`package/`). Two runs of one spec are equal if every
-episode, figure and version of the one is in the other, to the last digit. Durations, speeds and sizes of processes
-aren't compared.
-
-    again = play_again(folder, host, Path("runs"))
-    asyncio.run(again.execute())
-    found = compare_records(folder, again.folder)
-    found.equal, found.first      # False, "episode 00003-0: turns"
-
-In a training the records are compared up to the first difference, in the order in which they came to be, since all
+Two runs of one spec are equal if every episode, figure and version of the one is in the other, to the last digit.
+Durations, speeds and sizes of processes aren't compared. Of a training, only the first difference is told, since all
 that follows from it differs, too.
 """
 

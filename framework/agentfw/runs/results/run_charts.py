@@ -1,8 +1,5 @@
 """Charts of a run: the curve of its headline metric, the timeline of an episode, and the updates of a training.
 
-    curve(folder).to_svg()
-    timeline_picture(episode).to_svg()
-
 The metrics of updates come from rollouts, while the policy changes. Evaluations show how good the policy is.
 """
 

@@ -1,10 +1,6 @@
 """Writes the report of a run: report.html, one self-contained page, and curve.svg.
 
 It uses only the run folder, so it can be written again at any time, also during the run.
-
-    write_report(find_run(Path("runs"), "last"))
-
-`training_notes` are sentences about a training that its figures alone don't say.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What may be written in a spec, with all that is installed: as a JSON schema for editors, and as rows for people.
-
-Path("spec.schema.json").write_text(json.dumps(spec_schema(host)))
-setting_rows(host.settings_model("policy", "openai"))[0].kind      # "text"
-"""
+"""What may be written in a spec, with all that is installed: as a JSON schema for editors, and as rows for people."""
 
 from __future__ import annotations
 
@@ -20,15 +16,8 @@ from ...host import Host
 from .resolution import to_json
 from .run_spec import COMPONENTS, SINGULAR, RunSpec
 
-_TYPES = {
-    "integer": "integer",
-    "number": "number",
-    "string": "text",
-    "boolean": "boolean",
-    "array": "list",
-    "object": "table",
-    "null": "none",
-}
+_TYPES = {"string": "text", "array": "list", "object": "table", "null": "none"}
+"""What types of JSON are called here. The others keep their names."""
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 
 
@@ -87,7 +76,7 @@ def value_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str
         return ", ".join(f"`{value}`" for value in schema["enum"] if value != "")
     if choices := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(dict.fromkeys(value_type(choice, definitions) for choice in choices))
-    name = _TYPES[schema["type"]] if "type" in schema else "any value"
+    name = _TYPES.get(schema["type"], schema["type"]) if "type" in schema else "any value"
     if "minimum" in schema and "maximum" in schema:
         return f"{name}, {_number(schema['minimum'])} to {_number(schema['maximum'])}"
     bounds = [f"{sign} {_number(schema[key])}" for key, sign in _BOUNDS.items() if key in schema]
