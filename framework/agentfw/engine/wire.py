@@ -59,14 +59,10 @@ def read_frame(stream: IO[bytes]) -> Plain | None:
 
 
 def _exactly(stream: IO[bytes], size: int) -> bytes:
-    pieces = []
-    while size:
-        piece = stream.read(size)
-        if not piece:
-            raise EOFError
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+    data = stream.read(size)  # a buffered stream reads as often as it takes
+    if len(data) < size:
+        raise EOFError
+    return data
 
 
 class Served:

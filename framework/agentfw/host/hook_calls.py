@@ -11,7 +11,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from pluggy import HookCaller, HookImpl, PluginManager, PluginValidationError
@@ -126,9 +126,9 @@ class HookManager(PluginManager):
     def _ask(self, owner: HookOwner, hook: str, implementation: HookImpl) -> object:
         try:
             answer: object = implementation.function()
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
             answer = error
         self._trace(owner, hook, {}, answer)
         return answer
@@ -235,15 +235,11 @@ def _ended(around: Generator[None, Any, Any], inner: object) -> Any:
     raise RuntimeError("a wrapper must yield once")
 
 
-@cache
-def _kinds() -> dict[str, type]:
+def _checked(hook: str, answer: object, owner: HookOwner) -> Any:
     from ..request import Request
 
-    return {"agentfw_request": Request, "agentfw_before_call": hookspecs.Verdict, "agentfw_record": dict}
-
-
-def _checked(hook: str, answer: object, owner: HookOwner) -> Any:
-    wanted = _kinds()[hook]
+    kinds = {"agentfw_request": Request, "agentfw_before_call": hookspecs.Verdict, "agentfw_record": dict}
+    wanted: type = kinds[hook]
     if not isinstance(answer, wanted):
         text = f"{owner.title} answered {hook}() with a {type(answer).__name__}, not a {wanted.__name__}"
         raise PluginError(text, fix=owner.fix)

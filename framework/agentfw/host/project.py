@@ -144,9 +144,7 @@ def read_project(path: Path, *, shipped_by: str = "") -> ProjectFile:
         problems.append("plugins: must be a table: [plugins]")
         plugins = {}
     problems += _unknown_keys(plugins, SHIPPED_PLUGINS_KEYS if shipped_by else PLUGINS_KEYS, "plugins.")
-    allow = None
-    if "allow" in plugins:
-        allow = _read_pins(plugins["allow"], problems)
+    allow = _read_pins(plugins["allow"], problems) if "allow" in plugins else None
     disabled = _read_words(plugins, "disabled", "plugins.", problems)
     package_index = _read_text(plugins, "plugins.package_index", "a URL", problems)
     is_url = package_index.startswith(("http://", "https://"))

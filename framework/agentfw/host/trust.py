@@ -80,11 +80,8 @@ def wants(values: Any, path: str = "") -> Iterator[str]:
     elif isinstance(values, Mapping):
         for key, value in values.items():
             whole = path if key in ("settings", "spec") else f"{path}.{key}".removeprefix(".")
-            if (
-                value
-                and not isinstance(value, (bool, int, float))
-                and (_KEY.fullmatch(str(key)) or key == OF_ANOTHER_USER)
-            ):
+            is_said = value and not isinstance(value, (bool, int, float))
+            if is_said and (_KEY.fullmatch(str(key)) or key == OF_ANOTHER_USER):
                 yield f"{whole} = {json.dumps(value, default=str)}"
             else:
                 yield from wants(value, whole)

@@ -192,7 +192,7 @@ class Execution:
         }
         # Record the update. From here on, it is complete.
         where, files = {"version": self.state.version, "adapter": self.state.adapter}, self.state.files
-        learner, optimizer = await learning.learner_state(), learning.optimizer.state()
+        learner, optimizer = await learning.learner_does(learning.learner.state), learning.optimizer.state()
         if update is not None:
             sync(home := self._home(number))
             where = {"version": update.version, "adapter": self._place(update)}

@@ -29,6 +29,7 @@ class Curriculum:
                 fix=f"write {size - len(tasks)} more, or make an update smaller: --set tasks={len(tasks)}",
             )
         self.tasks, self.size, self.seeds, self.updates = tasks, size, seeds, updates
+        self._updates_of_a_pass = len(tasks) // size
 
     def of(self, update: int) -> list[Task]:
         """The tasks of an update. Updates count from 1."""
@@ -63,10 +64,6 @@ class Curriculum:
             block = self.pass_of(self.updates) + update + self.updates * (place // len(order))
             found += in_groups([order[place % len(order)]], samples, first=block * samples)
         return found
-
-    @property
-    def _updates_of_a_pass(self) -> int:
-        return len(self.tasks) // self.size
 
 
 class QueryCurriculum(Curriculum):

@@ -25,6 +25,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy
 
@@ -78,7 +79,7 @@ def arithmetic(
     `rounding` is what rounding errors change in the learner's logprobs, if known. More than `most` is an error, unless
     rounding explains it.
     """
-    noise = _far(_checked(sampled, base), numpy.asarray(base, dtype=float))
+    noise = size(_checked(sampled, base) - numpy.asarray(base, dtype=float))
     if noise > tolerance(rounding, most):
         raise AgentfwError(
             f"policy and learner differ by {noise:.2g} nats per token before anything was learned: "
@@ -111,7 +112,7 @@ def check(
     """
     now = _checked(served, trained)
     new, old, before = (_checked(values, trained) for values in (trained, base, previous))
-    away, count = _far(now, new), _telling(new)
+    away, count = size(now - new), _telling(new)
     limit = ROUGH if noise is None else _SPREAD * (1 + _FEW / math.sqrt(count)) * max(noise, _FINE)
     clearly = _CLEARLY if count < _MANY else _RATHER
     lucky = away * count <= _LUCKY * (noise or 0.0)
@@ -125,7 +126,7 @@ def check(
         )
     if fault is not None:
         raise fault
-    apart = [distance for distance in (_far(new, old), _far(new, before)) if distance > 0]
+    apart = [distance for distance in (size(new - old), size(new - before)) if distance > 0]
     return bool(apart) and away <= _PROVEN * min(apart)
 
 
@@ -139,11 +140,11 @@ def _mistaken(
     away: float, limit: float, now: numpy.ndarray, old: numpy.ndarray, before: numpy.ndarray
 ) -> AgentfwError | None:
     """The error for serving one version instead of another."""
-    from_base, from_before = _far(now, old), _far(now, before)
+    from_base, from_before = size(now - old), size(now - before)
     near, far = sorted((from_base, from_before))
     if away <= _SAME or near > limit:
         return None
-    if near > _CLEARLY * far and _far(old, before) > 0:
+    if near > _CLEARLY * far and size(old - before) > 0:
         return AgentfwError(
             "the policy serves its base model or the previous version, not the newest one; "
             "on this probe the two can't be told apart",
@@ -171,11 +172,6 @@ def _checked(values: Sequence[float], others: Sequence[float]) -> numpy.ndarray:
     if not numpy.isfinite(array).all():
         raise AgentfwError("a logprob of the probe is not a number", fix="go back to an earlier checkpoint")
     return array
-
-
-def _far(one: numpy.ndarray, other: numpy.ndarray) -> float:
-    """The typical difference per token, in nats."""
-    return size(one - other)
 
 
 def size(values: Sequence[float] | numpy.ndarray) -> float:
@@ -250,7 +246,11 @@ class Proof:
         try:
             proven = [check(served, trained, self._base.logprobs, before.logprobs, self._noise) for served in found]
         except AgentfwError:
-            noise = await self._noise_by_now()
+            # Rounding may do more in the newest version than in the base. To know that takes several more passes of
+            # the learner, so it is measured only where the base's noise is too small to explain a difference.
+            noise, rounding = self._noise, size(self._base.rounding)
+            if noise is not None and rounding:
+                noise *= max(1.0, size((await self.learner(self.probes, False, True)).rounding) / rounding)
             proven = [check(served, trained, self._base.logprobs, before.logprobs, noise) for served in found]
         gaps = [[abs(one - other) for one, other in zip(served, trained, strict=True)] for served in found]
         return {
@@ -264,22 +264,8 @@ class Proof:
         """How far sampler and trainer may be apart, in nats per token."""
         return tolerance(self._base.rounding, self.most)
 
-    async def _noise_by_now(self) -> float | None:
-        """The noise to expect of the newest version, in which rounding may do more than in the base.
-
-        It takes several more passes of the learner, so it is measured only where the base's noise is too small to
-        explain a difference.
-        """
-        base = size(self._base.rounding)
-        if self._noise is None or not base:
-            return self._noise
-        newest = await self.learner(self.probes, False, True)
-        return self._noise * max(1.0, size(newest.rounding) / base)
-
     async def _served(self) -> list[Sequence[float]]:
         """The logprobs of the probes from each replica of the policy. Empty if one is unknown."""
-        return list(await asyncio.gather(*map(self._told, self.policy.replicas())))
-
-    async def _told(self, policy: Policy) -> Sequence[float]:
-        told = await policy.score([(probe.prompt_ids, probe.token_ids) for probe in self.probes])
-        return [value for values in told for value in values] if all(told) else ()
+        asked = [(probe.prompt_ids, probe.token_ids) for probe in self.probes]
+        told = await asyncio.gather(*(policy.score(asked) for policy in self.policy.replicas()))
+        return [[*chain(*some)] if all(some) else () for some in told]

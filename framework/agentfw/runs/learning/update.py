@@ -197,7 +197,7 @@ class Learning:
                 self.learner.restore(state.learner)
             self.learner.rest()
 
-        await self._learner_does(opened)
+        await self.learner_does(opened)
 
     def weigh(self, groups: Sequence[Sequence[Scored]]) -> Lesson:
         """Turn the scores of a batch into advantages, and check them."""
@@ -216,13 +216,8 @@ class Learning:
                 fix="set samples to 2 or more, or use empirical_bayes, which compares with the user's own history",
             )
         metrics = finite(self.optimizer.metrics(), self.optimizer.guard.title)
-        note = self.optimizer.note()
         advantages = [each for group in learned for one in group for each in by_episode[one.episode.id]]
-        return Lesson(learned, advantages, metrics, note, taught)
-
-    async def learner_state(self) -> dict[str, Any]:
-        """What the learner needs to resume."""
-        return await self._learner_does(self.learner.state)
+        return Lesson(learned, advantages, metrics, self.optimizer.note(), taught)
 
     async def learn(
         self, number: int, lesson: Lesson, home: Path, before: str, tell: Callable[[int, int, float], object]
@@ -313,9 +308,9 @@ class Learning:
             self.learner.rest()
             return answer
 
-        return await self._learner_does(awake)
+        return await self.learner_does(awake)
 
-    async def _learner_does(self, work: Callable[[], Answer]) -> Answer:
+    async def learner_does(self, work: Callable[[], Answer]) -> Answer:
         """Let the learner work. While the policy answers, in a thread that waits for the learner's process."""
         return await asyncio.to_thread(work) if self.spec.staleness else work()
 

@@ -19,7 +19,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -66,10 +66,8 @@ class Journal:
             if is_new:
                 _sync_folder(path.parent)
         except OSError as error:
-            reason = error.strerror or error
-            raise StorageError(
-                f"can't open {path}: {reason}", fix="check that the disk is mounted, writable and not full"
-            ) from error
+            fix = "check that the disk is mounted, writable and not full"
+            raise StorageError(f"can't open {path}: {error.strerror or error}", fix=fix) from error
         return cls(path, handle, size)
 
     def append(self, record: Record) -> Record:
@@ -236,16 +234,13 @@ def drop_records(path: Path, drops: Callable[[Record], bool], then: Iterable[Rec
     dropped, unfinished = 0, path.with_name(f"{path.name}.part")
     with storing(f"write {path}"):
         if path.exists():
-            with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, PRIVATE), "wb") as file:
+            with _replacing(path, unfinished, PRIVATE) as file:
                 for record in read_journal(path):
                     if drops(record):
                         dropped += 1
                     else:
                         file.write(encoded(record))
                 file.writelines(map(encoded, then))
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
         _torn_file(path).unlink(missing_ok=True)
         _sync_folder(path.parent)
     return dropped
@@ -266,16 +261,23 @@ def write_whole(path: Path, data: bytes | str, *, mode: int | None = None) -> No
     # Two processes may write the same report at the same time, so each uses its own temporary name.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, mode), "wb") as handle:
-            handle.write(strike(data).encode() if isinstance(data, str) else data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
+        with storing(f"write {path}"), _replacing(path, temporary, mode) as file:
+            file.write(strike(data).encode() if isinstance(data, str) else data)
+    except StorageError:
         with suppress(OSError):
             temporary.unlink()
-        raise StorageError(f"can't write {path}: {error.strerror or error}", fix=disk_fix(error)) from error
+        raise
+
+
+@contextmanager
+def _replacing(path: Path, temporary: Path, mode: int) -> Iterator[IO[bytes]]:
+    """A file that takes the place of another one when it is written."""
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, mode), "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    _sync_folder(path.parent)
 
 
 def sealed(record: Record) -> str:

@@ -59,15 +59,9 @@ class Lock:
 
     def differences(self, now: Lock) -> list[str]:
         """What isn't as it was, in sentences: Python, the machine, distributions, plugins of one file."""
-        lines = [
-            f"{what} was {before}, and is {after} here"
-            for what, before, after in (
-                ("Python", self.python, now.python),
-                ("the system", self.system, now.system),
-                ("the processor", self.processor, now.processor),
-            )
-            if before != after
-        ]
+        before, after = ((lock.python, lock.system, lock.processor) for lock in (self, now))
+        machine = zip(("Python", "the system", "the processor"), before, after, strict=True)
+        lines = [f"{what} was {then}, and is {here} here" for what, then, here in machine if then != here]
         for name, locked in self.distributions.items():
             here = now.distributions.get(name)
             if here is None or not here.version:
