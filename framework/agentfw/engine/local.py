@@ -54,7 +54,6 @@ class Devices:
         return taken
 
     def give(self, share: float, taken: Sequence[str]) -> None:
-        """Give back what was taken."""
         with self._lock:
             for name in taken:
                 self._free[name] += min(share, 1.0)
@@ -152,7 +151,6 @@ class _Process(Remote):
         return self._send({"method": method, "arguments": list(arguments)})
 
     def end(self) -> None:
-        """Ask the process to end."""
         assert self._process.stdin is not None
         with suppress(OSError), self._lock:
             self._process.stdin.close()

@@ -35,7 +35,6 @@ Bundle = Mapping[str, float]
 
 
 def nodes_in_words(nodes: Sequence[Bundle]) -> str:
-    """The nodes of a cluster."""
     if not nodes:
         return "no nodes"
     kinds = Counter((node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes).items()
@@ -275,8 +274,6 @@ class RayEngine(Engine):
 
 
 class _Actor(Remote):
-    """One actor."""
-
     def __init__(self, ray: Any, actor: Any, name: str, made: Any, ended: Callable[[], None]) -> None:
         self.name = name
         self._ray, self._actor, self._ended = ray, actor, ended

@@ -76,7 +76,6 @@ class HookManager(PluginManager):
             raise PluginError(f"{owner.title} has hooks that can't be called: {text}", fix=owner.fix)
 
     def hooks_of(self, plugin: object) -> list[tuple[HookCaller, HookImpl]]:
-        """The hooks that a registered plugin implements."""
         callers = self.get_hookcallers(plugin) or []
         return [(caller, each) for caller in callers for each in caller.get_hookimpls() if each.plugin is plugin]
 
@@ -93,7 +92,6 @@ class HookManager(PluginManager):
         return [(owner.record, self._ask(owner, hook, each)) for owner, each in asked if owner.record in records]
 
     def tell(self, hook: str, **arguments: object) -> None:
-        """Call an observer hook of every plugin."""
         if hook not in LIFECYCLE_HOOKS:
             raise UnknownNameError("lifecycle hook", hook, LIFECYCLE_HOOKS)
         getattr(self.hook, hook)(**arguments)

@@ -59,7 +59,6 @@ def file_and_attribute(name: str) -> tuple[Path, str]:
 
 
 def component_name(name: str) -> str:
-    """What the component of a file is called."""
     file, attribute = file_and_attribute(name)
     return re.sub(r"[^a-z0-9._-]+", "-", (attribute or file.stem).lower()).strip("._-") or "file"
 

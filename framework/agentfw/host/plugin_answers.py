@@ -39,8 +39,6 @@ class Offered(NamedTuple, Generic[ItemOffered]):
 
 
 class Answers(NamedTuple):
-    """What all plugins offer."""
-
     components: list[Registered]
     withdrawn: list[Registered]
     """Offers of plugins that then failed, for an error that says why they are missing."""

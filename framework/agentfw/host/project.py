@@ -92,7 +92,6 @@ def find_project(start: Path | None = None) -> ProjectFile | None:
 
 
 def find_user_file() -> ProjectFile | None:
-    """The user's own agentfw.toml. None if there is none."""
     file = user_folder() / FILE_NAME
     return read_project(file) if file.is_file() else None
 

@@ -89,8 +89,6 @@ class _Placed:
 
 
 class _Entry(NamedTuple):
-    """A kind in the legend."""
-
     x: float
     row: int
     kind: str

@@ -45,8 +45,6 @@ class Question:
 
 
 class Questions:
-    """The questions of a run."""
-
     def __init__(self) -> None:
         self.open: dict[int, Question] = {}
         """By number."""

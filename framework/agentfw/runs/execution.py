@@ -60,8 +60,6 @@ Further = Callable[[Play], list[Task]]
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """The data that an update learns from."""
-
     groups: list[list[Scored]]
     figures: dict[str, float]
     speed: dict[str, float]
@@ -90,7 +88,6 @@ class Execution:
         self._played: asyncio.Queue[Rollouts] = asyncio.Queue()
 
     async def finish(self) -> None:
-        """Do everything that is missing."""
         learning = self.assembly.learning
         if learning is not None:
             await self._begin(learning)
@@ -131,7 +128,6 @@ class Execution:
             self._room.release()
 
     async def _begin(self, learning: Learning) -> None:
-        """Restore the state of an earlier execution of a training."""
         start = await learning.begin(self.folder.path / "learner", self.state, self._home(0))
         if not self.state.update and start is not None:
             self.state = replace(self.state, version=start.version, adapter=self._place(start))
@@ -219,7 +215,6 @@ class Execution:
             (self.folder.path / "states" / f"{number:05d}.json").unlink()
 
     async def _rollouts(self, number: int, learning: Learning) -> Rollouts:
-        """Play what an update learns from."""
         self.observer.phase("play", number)
         spec, tasks = self.spec, curriculum(self.assembly, self.planned)
         plan = Plan(
@@ -316,7 +311,6 @@ class Execution:
         return update.adapter.resolve().relative_to(self.folder.path.resolve()).as_posix()
 
     def _home(self, number: int) -> Path:
-        """Folder of an update's version."""
         return self.folder.path / "learner" / f"{number:05d}"
 
     @contextmanager

@@ -155,7 +155,6 @@ def _named(host: Host, kind: str, given: Any) -> Any:
 
 
 def execute(values: SpecValues, host: Host, runs: Path) -> RunResult:
-    """Run a spec to its end, and write the report."""
     with naming_layers(values):
         made = Run.create(checked_spec(values, host), host, runs)
 

@@ -115,6 +115,10 @@ class Hearing:
         """Try nothing again. What was not heard is left for the next start."""
         self._waiting.clear()
 
+    def forget_until(self, user: str, session: int) -> None:
+        """Learn nothing from what a user has said in sessions up to this one."""
+        self.forgotten[user] = max(session, self.forgotten.get(user, -1))
+
     async def forget(self, user: str, session: int, now: float) -> None:
         """Hear nothing of what a user has said up to now, and learn nothing from sessions up to this one."""
         self.forgotten[user], self._forgotten_at[user] = session, now

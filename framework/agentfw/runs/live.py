@@ -18,6 +18,7 @@ import asyncio
 import errno
 import json
 import logging
+import shutil
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -77,11 +78,7 @@ class Streams:
             yield episode, Unfinished(0, started, shown, told).cut_off("killed")
 
     def clear(self) -> None:
-        """Remove all files."""
-        for file in self.path.glob("*"):
-            file.unlink(missing_ok=True)
-        if self.path.exists():
-            self.path.rmdir()
+        shutil.rmtree(self.path, ignore_errors=True)
         self._written.clear()
 
     async def follow(self, sessions: Callable[[], Iterable[Session]]) -> None:
@@ -264,13 +261,17 @@ class LiveRun:
 
     def adopt(self, episode: Episode) -> Session:
         """Go on with a session that other processes have led so far. They let the memories hear what was said."""
+        session = self._restored(episode)
+        if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
+            # Of what another process was told, this session alone may know.
+            self.hearing.forget_until(episode.task.user, episode.task.index)
+        self.hearing.take(episode, len(episode.events))
+        return session
+
+    def _restored(self, episode: Episode) -> Session:
         session = self.sessions[episode.task.query] = self._session(episode.task)
         session.restore(episode)
         self._on_disk[session.name] = lengths(episode)
-        if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
-            user = episode.task.user  # of what another process was told, this session alone may know
-            self.hearing.forgotten[user] = max(episode.task.index, self.hearing.forgotten.get(user, -1))
-        self.hearing.take(episode, len(episode.events))
         return session
 
     def leave(self, session: Session) -> None:
@@ -398,10 +399,7 @@ class LiveRun:
             await self.hearing.forget(user, self._last, time.time())
             for memory in self.assembly.memories:
                 deleted.update(await memory.forget(user))
-            for session in self._sessions_of(user):
-                session.note("session", "forgotten")
-                session.forget_recalled()
-                await self.keep(session)
+            await self._forget_recalled(user, note=True)
         return dict(deleted)
 
     def _shown_memories(self) -> Sequence[Memory]:
@@ -409,9 +407,8 @@ class LiveRun:
         if not self.assembly.memories:
             raise UsageError("there is no memory", fix="serve with one, such as --memory skillgraph")
         # One that can't be asked says so itself.
-        return [
-            memory for memory in self.assembly.memories if memory.overrides("remembered")
-        ] or self.assembly.memories[:1]
+        shown = [memory for memory in self.assembly.memories if memory.overrides("remembered")]
+        return shown or self.assembly.memories[:1]
 
     async def _of_item(self, user: str, item: str, change: Callable[[Memory], Awaitable[Answer]]) -> Answer:
         for memory in self._shown_memories():
@@ -419,14 +416,16 @@ class LiveRun:
                 found = await change(memory)
             except UnknownNameError:
                 continue
-            for session in self._sessions_of(user):
-                session.forget_recalled()
-                await self.keep(session)
+            await self._forget_recalled(user)
             return found
         raise UnknownNameError("remembered item", item, [], fix="ask for the list of them again")
 
-    def _sessions_of(self, user: str) -> list[Session]:
-        return [session for session in self.sessions.values() if session.episode.task.user == user]
+    async def _forget_recalled(self, user: str, *, note: bool = False) -> None:
+        for session in [each for each in self.sessions.values() if each.episode.task.user == user]:
+            if note:
+                session.note("session", "forgotten")
+            session.forget_recalled()
+            await self.keep(session)
 
     def summarize(self) -> Summary:
         """Write the summary of what is concluded."""
@@ -456,13 +455,10 @@ class LiveRun:
     async def _learn(self, episode: Episode, reward: float) -> None:
         """Learn from a session whose user is known, and said what they think of it or what to remember."""
         task = episode.task
-        observed = [event for event in episode.events if event.kind == "observation"]
         # Feedback with a name is about one metric, which says nothing of whether the answer was liked.
-        told = any(
-            one.name == "remember" or (one.name == "feedback" and not one.data.get("metric")) for one in observed
-        )
+        told = {each.name for each in episode.events if each.kind == "observation" and not each.data.get("metric")}
         forgotten = task.index <= self.hearing.forgotten.get(task.user, -1)
-        if forgotten or not (self.assembly.spec.memories_learn and task.user and told):
+        if forgotten or not (self.assembly.spec.memories_learn and task.user and told.intersection(_TOLD)):
             return
         await self.hearing.finish(task.user)
         for memory in self.assembly.memories:
@@ -472,13 +468,10 @@ class LiveRun:
         return self.folder.journal(name) if self.keeps else NoJournal(self.folder.path / f"{name}.jsonl")
 
     async def _recover(self, records: Records) -> None:
-        """Restore the state of an earlier process."""
         left = await asyncio.to_thread(_Left, records, self.hearing, learns=bool(self.assembly.memories))
         self._play.concluded, self.ended = set(left.rewards), left.ended
         self._last = max(left.last, *self.hearing.forgotten.values(), -1)
         self.assembly.spending.count(*left.usage)
-        for user, session_number in left.forgotten.items():
-            self.hearing.forgotten[user] = max(session_number, self.hearing.forgotten.get(user, -1))
         for episode in sorted((*left.going_on.values(), *left.unheard), key=lambda one: one.task.index):
             self.hearing.take(episode)
         self.hearing.recovered(left.ended_episodes)
@@ -488,10 +481,8 @@ class LiveRun:
         for episode in left.waiting:
             await self._take(episode)
         for episode in left.going_on.values():
-            session = self._session(episode.task)
-            session.restore(episode)
             self.assembly.spending.count(episode.usage)
-            self.sessions[session.name], self._on_disk[session.name] = session, lengths(episode)
+            self._restored(episode)
         await self._take_up_streams()
         for session in [session for session in self.sessions.values() if session.over]:
             await self.conclude(session, session.episode.finish)
@@ -541,7 +532,7 @@ class _Left:
         """What the memories learned from, in their order. Those that keep nothing on disk get it back."""
         self.going_on: dict[str, Episode] = {}
         self.ended: dict[str, EndedSession] = {}
-        self.forgotten, self.last, unheard = dict[str, int](), -1, set[str]()
+        self.last, unheard = -1, set[str]()
         turns = records.path / f"{_TURNS}.jsonl"
         for number, line in enumerate(read_journal(turns), start=1):
             with naming_line(turns, number):
@@ -549,7 +540,7 @@ class _Left:
                 name = Task(**task).id
                 self.last = max(self.last, task["index"])
                 if any(event[1:3] == ["session", "forgotten"] for event in line["events"]):
-                    self.forgotten[task["user"]] = max(task["index"], self.forgotten.get(task["user"], -1))
+                    hearing.forget_until(task["user"], task["index"])
                 if name not in self.ended_episodes:
                     _add_line(self.going_on, line)
                     continue

@@ -148,7 +148,6 @@ def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
 
 
 async def learn_again(assembly: Assembly, records: Records) -> None:
-    """Pass the episodes of an earlier execution to the memories, in their original order."""
     for episode, line in records.replay():
         if line is not None:
             await _learn(assembly, episode, float(line["reward"]))
@@ -183,7 +182,6 @@ class Play:
         return len(tasks), sum(name in self.concluded or name in self.failures for name in tasks)
 
     def extend(self, tasks: Sequence[Task]) -> None:
-        """Play further groups."""
         self.groups += _grouped(tasks)
 
     async def recover(self) -> None:
@@ -202,7 +200,6 @@ class Play:
                 self._retain(episode, line)
 
     async def all(self) -> None:
-        """Play the missing episodes."""
         if not (self.plan.learns and self.assembly.memories):
 
             async def one(group: Sequence[Task]) -> None:
@@ -307,7 +304,6 @@ class Play:
             del self.played[name]
 
     async def _account(self, episode: Episode, scores: Sequence[Score]) -> None:
-        """Pass one scored episode to the memories, and write its metrics."""
         outcome = episode.outcome | {score.component: float(score.value) for score in scores if not score.counts}
         judged = Usage.total(score.usage for score in scores)
         scores = [score for score in scores if score.counts]

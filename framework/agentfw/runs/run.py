@@ -149,7 +149,6 @@ class Run:
 
 
 def describe_run(spec: RunSpec, assembly: Assembly) -> dict[str, Any]:
-    """The content of run.json."""
     tasks, (_, samples, _), environment = assembly.measured_tasks(), spec.measured, assembly.environment
     with environment.guard.calling("its attributes"):
         headline, lower_is_better = environment.headline, bool(environment.lower_is_better)

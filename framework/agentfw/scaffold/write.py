@@ -55,7 +55,6 @@ class Names(NamedTuple):
 
 
 def derive(name: str) -> Names:
-    """Derive the names from the one that the user chose."""
     distribution = normalise(name)
     return Names(distribution, distribution.replace("-", "_"), distribution.removeprefix(_PREFIX))
 

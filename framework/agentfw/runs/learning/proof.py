@@ -65,8 +65,6 @@ _PROVEN = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The tokens that policy and learner are asked about."""
-
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
 
@@ -139,7 +137,6 @@ def _telling(logprobs: numpy.ndarray) -> float:
 def _mistaken(
     away: float, limit: float, now: numpy.ndarray, old: numpy.ndarray, before: numpy.ndarray
 ) -> AgentfwError | None:
-    """The error for serving one version instead of another."""
     from_base, from_before = size(now - old), size(now - before)
     near, far = sorted((from_base, from_before))
     if away <= _SAME or near > limit:
@@ -236,7 +233,6 @@ class Proof:
             self._noise = max(arithmetic(served, base.logprobs, base.rounding, self.most) for served in found)
 
     async def prove(self) -> dict[str, float]:
-        """Compare the logprobs of policy and learner. Raises an error that names the fault."""
         if not self.probes:
             return {}
         before, self._trained = self._trained, await self.learner(self.probes, False, False)

@@ -35,8 +35,6 @@ _SHOWN = 3
 
 @dataclass(eq=False)
 class CallRow:
-    """The calls of one component."""
-
     record: CallRecord
     place: int
     kind: str
@@ -72,7 +70,6 @@ class CallRow:
         self.add(0, 0, 0.0, cost)
 
     def add(self, calls: int, failures: int, seconds: float, cost: float | None = 0.0) -> None:
-        """Add to the counts."""
         self.calls += calls
         self.failures += failures
         self.seconds += seconds
@@ -104,8 +101,6 @@ def _quoted(text: str) -> str:
 
 
 class CallRecord(CallCounts):
-    """The calls of one run."""
-
     def __init__(self) -> None:
         self.rows: dict[str, CallRow] = {}
         """By title."""
@@ -142,7 +137,6 @@ class CallRecord(CallCounts):
             self._map = self._file = None
 
     def write(self, place: int, line: str) -> None:
-        """Write one line over."""
         if self._map is None:
             return
         if len(self._map) <= place * _WIDTH:

@@ -23,7 +23,6 @@ _JOURNALS = ("episodes.jsonl", "metrics.jsonl", "failed.jsonl", "advantages.json
 
 
 def marks_of(folder: Path, files: Iterable[Path]) -> Marks:
-    """The marks of these files as they are now."""
     there = [file for file in sorted(files) if file.is_file()]
     return {file.relative_to(folder).as_posix(): [size := file.stat().st_size, _digest(file, size)] for file in there}
 

@@ -92,8 +92,6 @@ EPISODE_FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _EPIS
 
 @dataclass(frozen=True, slots=True)
 class UpdateFigure:
-    """A metric of an update of a training."""
-
     name: str
     """Its key in a line of updates.jsonl that was made flat, and what trackers call it."""
     title: str

@@ -390,8 +390,6 @@ _ROOM = 1_000_000_000
 
 
 class LongTexts:
-    """The long texts of one run."""
-
     def __init__(self, longest: int = 100_000, notes: list[str] | None = None) -> None:
         self.longest, self._notes = longest, [] if notes is None else notes
         self._folder: Path | None = None

@@ -209,7 +209,6 @@ def _rank(name: str) -> tuple[int, str]:
 
 
 def _storage(address: str) -> tuple[Any, str]:
-    """The file system of an address, and the path there."""
     try:
         import fsspec
     except ImportError as error:

@@ -110,7 +110,6 @@ def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]], modules: Set[st
 
 
 def read_lock(folder: Path) -> Lock:
-    """The lock of a run."""
     file = folder / "package" / "lock.json"
     try:
         values = json.loads(file.read_text("utf-8"))

@@ -63,7 +63,6 @@ def clipping_note(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def updates_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Cell]]]:
-    """The headings and rows of the table of updates."""
     rows = [flat(line) for line in lines]
     known = [one for name, one in UPDATE_FIGURES.items() if one.listed and any(name in row for row in rows)]
     return ["update", "version", *(one.title for one in known)], [

@@ -212,7 +212,6 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
 
 
 def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Records]) -> None:
-    """The last evaluation next to the first."""
     first, last = min(stages), max(stages)
     figures = {number: intervals(stages[number]) for number in (first, last)}
     intro = "The mean over held-out episodes with its bootstrapped 95% interval."
@@ -277,7 +276,6 @@ def _groups(records: _Records) -> Sequence[_Records]:
 
 
 def _spread(group: _Records) -> list[str]:
-    """The worst, the median and the best of a group."""
     order = sorted(group, key=lambda record: float(record["reward"]))
     return [str(order[place]["episode"]) for place in sorted({0, len(order) // 2, len(order) - 1})]
 

@@ -41,7 +41,6 @@ _TAG = "$toml"
 
 
 def to_json(value: object) -> Any:
-    """A value of settings as plain JSON."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -108,8 +107,8 @@ _MANY = 40
 
 
 def resolve(spec: RunSpec, host: Host) -> RunSpec:
-    """The spec with the settings of each component validated."""
     # Raise one error for all plugins that the spec requires and that aren't there.
+    """The spec with the settings of each component validated."""
     missing: list[PluginError] = []
     for requested in spec.requires:
         try:

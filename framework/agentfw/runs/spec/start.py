@@ -359,7 +359,6 @@ def _under(key: str, value: Any, default: Any) -> Any:
 
 
 def check_training(values: Mapping[str, Any]) -> None:
-    """Raise if the values are no training."""
     for name, example in (
         ("environment", "agentfw train calendar, or a file of questions: agentfw train tasks.jsonl"),
         ("optimizer", "--optimizer grpo"),
@@ -394,7 +393,6 @@ def with_skills(values: Mapping[str, Any], folders: Sequence[str]) -> dict[str, 
 
 
 def with_settings(choice: dict[str, Any], **settings: object) -> dict[str, Any]:
-    """A component of a spec with these settings, too."""
     return {**choice, "settings": {**choice.get("settings", {}), **settings}}
 
 
@@ -439,7 +437,6 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
 
 
 def _recorded(name: str, host: Host, runs: Path) -> list[Path]:
-    """The folders of runs that a name means."""
     scheme, mark, _ = name.partition("://")
     for entry in entry_points(_RECORDINGS) if mark else ():
         if entry.name == scheme:
