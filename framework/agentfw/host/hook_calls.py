@@ -88,8 +88,19 @@ class HookManager(PluginManager):
 
     def registered(self, hook: str, records: Sequence[Any]) -> list[tuple[Any, object]]:
         """What these plugins answer to a registration hook, or the errors that they raise."""
-        asked = [(self.owner_of(each), each) for each in self.implementations(hook)]
-        return [(owner.record, self._ask(owner, hook, each)) for owner, each in asked if owner.record in records]
+        found = []
+        for implementation in self.implementations(hook):
+            owner = self.owner_of(implementation)
+            if owner.record in records:
+                try:
+                    answer: object = implementation.function()
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
+                    answer = error
+                self._trace(owner, hook, {}, answer)
+                found.append((owner.record, answer))
+        return found
 
     def tell(self, hook: str, **arguments: object) -> None:
         if hook not in LIFECYCLE_HOOKS:
@@ -120,16 +131,6 @@ class HookManager(PluginManager):
         for implementation in order:
             self._tell(hook_name, implementation, kwargs)
         return None
-
-    def _ask(self, owner: HookOwner, hook: str, implementation: HookImpl) -> object:
-        try:
-            answer: object = implementation.function()
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            answer = error
-        self._trace(owner, hook, {}, answer)
-        return answer
 
     def _tell(self, hook: str, implementation: HookImpl, arguments: Mapping[str, object]) -> None:
         owner = self.owner_of(implementation)

@@ -200,7 +200,18 @@ class Host:
         if (kind, name) in self._files:
             return self._files[kind, name]
         if is_file(name):
-            return self._of_file(kind, name)
+            key = kind, os.path.abspath(name)
+            # The file is read once: whatever becomes of it, a run goes on as it began.
+            if key not in self._files:
+                selection = _selection(self.options, self.layers)
+                found = load_plugins([file_entry_point(kind, name)], self._manager, selection)
+                self.plugins += found
+                answers = ask(found, self._manager)
+                if found[0].state != "active":
+                    raise found[0].failure()
+                self._components += answers.components
+                self._files[key] = answers.components[0]
+            return self._files[key]
         offers = meant(self.components(kind), name)
         if len(offers) > 1:
             raise duplicate(KINDS[kind].title, name, [offer.record for offer in offers])
@@ -245,19 +256,6 @@ class Host:
         component = Component(record.name, f"{_GIVEN}:{attribute}", own)
         self._files[kind, name] = Registered(component, kind, record)
         return name
-
-    def _of_file(self, kind: str, name: str) -> Registered:
-        """The component of a file. The file is read once: whatever becomes of it, a run goes on as it began."""
-        key = kind, os.path.abspath(name)
-        if key not in self._files:
-            found = load_plugins([file_entry_point(kind, name)], self._manager, _selection(self.options, self.layers))
-            self.plugins += found
-            answers = ask(found, self._manager)
-            if found[0].state != "active":
-                raise found[0].failure()
-            self._components += answers.components
-            self._files[key] = answers.components[0]
-        return self._files[key]
 
     def settings_model(self, kind: str, name: str) -> type[BaseModel] | None:
         """The pydantic model of a component's settings. None if it has no settings."""

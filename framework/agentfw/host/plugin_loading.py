@@ -376,11 +376,9 @@ def _speaks_our_api(plugin: object, entry_point: EntryPoint, record: PluginRecor
         record.stop("incompatible", error, tell_authors(record))
     elif not oldest <= spoken <= ours:
         supported = f"{oldest} to {ours}" if oldest < ours else f"{ours}"
-        what = "agentfw: pip install --upgrade agentfw"
-        if spoken < oldest:
-            what = f"the plugin: pip install --upgrade {record.distribution}"
+        what = ("the plugin", record.distribution) if spoken < oldest else ("agentfw", "agentfw")
         error = f"is written for plugin API {spoken}, and this agentfw supports {supported}"
-        record.stop("incompatible", error, f"upgrade {what}")
+        record.stop("incompatible", error, f"upgrade {what[0]}: pip install --upgrade {what[1]}")
     elif spoken < ours:
         record.hints.append(f"is written for plugin API {spoken}, which goes with the next one; {tell_authors(record)}")
     return record.state == "active"

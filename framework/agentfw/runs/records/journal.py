@@ -405,7 +405,14 @@ class LongTexts:
         """The text, or its beginning and where the whole is."""
         if len(text) <= self.longest:
             return text
-        place = self._kept(text.encode(errors="replace"))
+        data, place = text.encode(errors="replace"), ""
+        if self._folder is not None:
+            path = self._folder / f"{hashlib.sha256(data).hexdigest()[:32]}.txt"
+            if not path.exists() and len(data) <= self._room:
+                make_folder(self._folder)
+                write_whole(path, data)
+                self._room -= len(data)
+            place = f"{self._folder.name}/{path.name}" if path.exists() else ""
         where = f"the whole is in {place}" if place else "the rest is not kept: there is no room left for long texts"
         if whose not in self._told:
             self._told.add(whose)
@@ -414,16 +421,3 @@ class LongTexts:
                 f"(max_answer), and {where}"
             )
         return f"{text[: self.longest]}\n[shortened: {len(text):,} characters; {where}]"
-
-    def _kept(self, data: bytes) -> str:
-        """The name of the file with this text. Empty if there is no room for it."""
-        if self._folder is None:
-            return ""
-        path = self._folder / f"{hashlib.sha256(data).hexdigest()[:32]}.txt"
-        if not path.exists():
-            if len(data) > self._room:
-                return ""
-            make_folder(self._folder)
-            write_whole(path, data)
-            self._room -= len(data)
-        return f"{self._folder.name}/{path.name}"

@@ -85,7 +85,8 @@ def compare_records(one: RunFolder, other: RunFolder) -> Comparison:
             return Comparison(compared, f"{name} isn't there", None)
         if record != theirs[name]:
             where = next((path for path, mine, its in _leaves(record, theirs[name]) if mine != its), "")
-            figures = [(mine, its) for _, mine, its in _leaves(record, theirs[name]) if _numbers(mine, its)]
+            pairs = [(mine, its) for _, mine, its in _leaves(record, theirs[name])]
+            figures = [pair for pair in pairs if {*map(type, pair)} <= {int, float}]
             near = [pair for pair in figures if math.isclose(*pair, rel_tol=1e-5, abs_tol=1e-8)]
             share = len(near) / len(figures) if figures and one.planned_updates else None
             return Comparison(compared, f"{name}: {where}", share)
@@ -102,10 +103,6 @@ def _leaves(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, An
             yield from _leaves(mine, its, f"{path}[{number}]")
     else:
         yield path, one, other
-
-
-def _numbers(*values: object) -> bool:
-    return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
 
 
 def play_again(folder: RunFolder, host: Host, root: Path, secrets: Mapping[str, Any]) -> Run:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 
 from ...boundary.settings_input import input_key, models_in
@@ -49,21 +48,18 @@ def setting_rows(model: type[BaseModel], prefix: str = "") -> list[SettingRow]:
     for name, field in model.model_fields.items():
         key = input_key(name, field)
         kind = value_type(schema["properties"].get(key, {}), schema.get("$defs", {}))
-        rows.append(SettingRow(prefix + key, kind, _default(field), field.description or ""))
+        default = "required"
+        if not field.is_required():
+            try:
+                default = to_json(field.get_default(call_default_factory=True, validated_data={}))
+            except Exception as error:  # a factory of the plugin's may raise anything
+                default = f"can't be shown: {in_words(error)}"
+        rows.append(SettingRow(prefix + key, kind, default, field.description or ""))
         for inner in models_in(field.annotation):
             if inner is not model:  # a tree of tables has no last key
                 several = "[]" if "list" in kind.split() else ""
                 rows += setting_rows(inner, f"{prefix}{key}{several}.")
     return rows
-
-
-def _default(field: FieldInfo) -> Any:
-    if field.is_required():
-        return "required"
-    try:
-        return to_json(field.get_default(call_default_factory=True, validated_data={}))
-    except Exception as error:  # a factory of the plugin's may raise anything
-        return f"can't be shown: {in_words(error)}"
 
 
 def value_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:

@@ -418,7 +418,19 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
     """
 
     def start(host: Host, name: str | None, spec: Path | None) -> SpecValues:
-        folders = [str(path.resolve()) for each in names for path in _recorded(each, host, runs)]
+        folders: list[str] = []
+        for each in names:
+            scheme, mark, _ = each.partition("://")
+            entry = next((one for one in entry_points(_RECORDINGS) if mark and one.name == scheme), None)
+            if entry is None:
+                folders.append(str(find_run(runs, each).path.resolve()))
+                continue
+            who = f'the recordings "{scheme}" of {entry.distribution} {entry.version}'
+            try:
+                copied: Any = let_in(who, entry.load)
+            except ImportFailed as failure:
+                raise failure.named(who, f"pip install --upgrade {entry.distribution}") from None
+            folders += [str(path.resolve()) for path in copied(each, host, runs)]
         if name is None and spec is None:
             own = f"{_FROM_RUNS}-{optimizer}"
             values = _shipped(host, own if own in host.specs() else _FROM_RUNS)
@@ -434,19 +446,6 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
         return values.then("--from", {**values, "environment": played, "rewards": scored})
 
     return start
-
-
-def _recorded(name: str, host: Host, runs: Path) -> list[Path]:
-    scheme, mark, _ = name.partition("://")
-    for entry in entry_points(_RECORDINGS) if mark else ():
-        if entry.name == scheme:
-            who = f'the recordings "{scheme}" of {entry.distribution} {entry.version}'
-            try:
-                copied: Any = let_in(who, entry.load)
-            except ImportFailed as failure:
-                raise failure.named(who, f"pip install --upgrade {entry.distribution}") from None
-            return list(copied(name, host, runs))
-    return [find_run(runs, name).path]
 
 
 def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
