@@ -28,10 +28,8 @@ from typing import NamedTuple
 from ..errors import SettingsError
 
 _ASKED = "--query-gpu=index,uuid,name,memory.total,memory.free,driver_version"
-_FREE = 0.5
-"""Share of a card's memory that must be free: less is another program's."""
-_LEARNING = 4
-"""One of so many cards learns."""
+_FREE = 0.5  # share of a card's memory that must be free: less is another program's
+_LEARNING = 4  # one of so many cards learns
 
 
 class Card(NamedTuple):

@@ -25,8 +25,7 @@ from .. import errors
 from ..errors import AgentfwError, PluginError, is_failure
 from .interface import Plain
 
-_HEAD = struct.Struct(">QI")
-"""Length of the JSON text, and number of the byte strings that follow."""
+_HEAD = struct.Struct(">QI")  # length of the JSON text, and number of the byte strings that follow
 _LENGTH = struct.Struct(">Q")
 _BYTES = "$bytes"
 

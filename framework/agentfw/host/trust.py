@@ -46,8 +46,7 @@ __all__ = [
 VARIABLE = "AGENTFW_TRUST"
 _MOST, _LARGEST = 10_000, 100_000_000
 """How many files a folder that is allowed may have, and bytes in all. Nobody reads more."""
-_SHOWN = 20
-"""How many files and statements an error shows."""
+_SHOWN = 20  # how many files and statements an error shows
 _KEY = re.compile(
     r"(?:.*_)?(?:command|cmd|shell|exec|executable|binary|program|script|python|check|args|arguments|function|reply"
     r"|factory|env|environ|url|uri|dsn|address|endpoint|host|proxy|headers?)s?",

@@ -22,7 +22,7 @@ from itertools import groupby, pairwise
 
 from agentfw.errors import UsageError
 from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, nice_axis, number_labels, text_width
-from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SURFACE, Canvas, series_colour
+from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SERIES, SURFACE, Canvas
 
 HOVERED = 150
 """Maximum number of points, in total, that show their value on hover."""
@@ -140,7 +140,7 @@ def _prepare(series: Sequence[Series]) -> list[_Drawn]:
         rows = sorted((row for row in zip(*columns, strict=True) if math.isfinite(row[0])), key=lambda row: row[0])
         known = [y for _, y, _, _ in rows if math.isfinite(y)]
         if known:
-            colour = FAINT if one.quiet else series_colour(coloured)
+            colour = FAINT if one.quiet else SERIES[coloured % len(SERIES)]
             coloured += not one.quiet
             drawn.append(_Drawn(one, rows[:: 1 + len(rows) // _DRAWN], colour, known[-1]))
     return drawn

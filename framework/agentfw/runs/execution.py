@@ -35,10 +35,8 @@ from .records.summary import intervals, means
 from .results.transcript import call_in_words
 from .spec.weights import Progress
 
-_ROUNDING = 1e-12
-"""Relative difference below which rewards count as equal."""
-_LONGEST = 600
-"""Maximum number of characters of an answer; the episode has the whole."""
+_ROUNDING = 1e-12  # relative difference below which rewards count as equal
+_LONGEST = 600  # maximum number of characters of an answer; the episode has the whole
 
 
 def sampled_answers(groups: Sequence[Sequence[Scored]]) -> list[dict[str, Any]]:

@@ -21,8 +21,7 @@ from .records.journal import Journal
 
 logger = logging.getLogger(__name__)
 
-_AGAIN = 2.0
-"""Seconds until a memory whose store failed is told again."""
+_AGAIN = 2.0  # seconds until a memory whose store failed is told again
 _AT_ONCE = 4
 """Number of users who are heard at the same time. Whoever waits for a recollection waits for no more than these."""
 
@@ -43,15 +42,13 @@ class Hearing:
                 self._heard.add(line["heard"])
             else:
                 self.forgotten[line["forgotten"]], self._forgotten_at[line["forgotten"]] = line["session"], line["at"]
-        self._taken = dict[str, int]()
-        """Number of events of each session that were looked at."""
+        self._taken = dict[str, int]()  # number of events of each session that were looked at
         self._waiting = dict[str, deque[Saying]]()
         self._workers = dict[str, asyncio.Task[None]]()
         self._places = asyncio.Semaphore(_AT_ONCE)
         self.failed = set[str]()
         """Users who said something that a memory couldn't hear."""
-        self._problem = ""
-        """What was told last, so that it is told once."""
+        self._problem = ""  # what was told last, so that it is told once
 
     @property
     def hears(self) -> bool:

@@ -53,8 +53,7 @@ from .spec.run_spec import RunSpec
 logger = logging.getLogger(__name__)
 
 _PAUSE = 0.25  # seconds between two looks: about what a kill loses of a streamed answer
-_AGAIN = 2.0
-"""Seconds between two attempts to record something on a disk that was full."""
+_AGAIN = 2.0  # seconds between two attempts to record something on a disk that was full
 
 
 class Streams:
@@ -62,8 +61,7 @@ class Streams:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "streams"
-        self._written: dict[Path, int] = {}
-        """Number of pieces in each file."""
+        self._written: dict[Path, int] = {}  # number of pieces in each file
 
     def left(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """What an earlier process left: the id of the episode, and what its record says of the answer."""
@@ -114,12 +112,9 @@ Answer = TypeVar("Answer")
 Again = Literal["", "newest", "free"]
 
 _TURNS, _HEARD = "turns", "heard"
-_WHOLE = "whole"
-"""Marks a line with all of a session, which replaces what the lines before it have."""
-_TOLD = ("feedback", "remember")
-"""Events that let the memories learn from a session."""
-_HEARS = 5.0
-"""Seconds at the end for what was said and not heard yet."""
+_WHOLE = "whole"  # marks a line with all of a session, which replaces what the lines before it have
+_TOLD = ("feedback", "remember")  # events that let the memories learn from a session
+_HEARS = 5.0  # seconds at the end for what was said and not heard yet
 
 
 class EndedSession(NamedTuple):
@@ -149,10 +144,8 @@ class LiveRun:
         """How much of each session in progress was acknowledged."""
         self._replaced = WeakSet[Session]()
         """Sessions of which something couldn't be recorded. Others go on in their place."""
-        self._waiting: list[Episode] = []
-        """Episodes that have ended and couldn't be scored yet."""
-        self._last = -1
-        """The highest number of a session."""
+        self._waiting: list[Episode] = []  # episodes that have ended and couldn't be scored yet
+        self._last = -1  # the highest number of a session
 
     @classmethod
     def create(cls, spec: RunSpec, host: Host, root: Path, *, again: Again = "") -> Self:

@@ -43,7 +43,7 @@ from .assembly import Assembly, shared_component
 from .observers import Observer
 from .records.journal import Journal
 from .records.play_records import Records, reasons
-from .spec.run_spec import RunSpec, SamplingSettings
+from .spec.run_spec import SamplingSettings
 from .spec.weights import Progress
 
 
@@ -70,75 +70,6 @@ _FATAL = (UsageError, StorageError, MissingExtraError, QuotaEndedError, BudgetSp
 """Errors that no other episode can be spared."""
 _PAUSE = 0.5
 """Seconds before the first repetition. Each further pause is twice as long."""
-
-
-class Failures:
-    """The episodes of one play that were left out."""
-
-    def __init__(self, records: Records, spec: RunSpec, *, planned: int, group: int = 0) -> None:
-        """`group` is the number of episodes that are scored together, where another group can take their place."""
-        self.records, self.spec, self.planned, self.group = records, spec, planned, group
-        self.lines: dict[str, Mapping[str, Any]] = {str(line["episode"]): line for line in records.failed()}
-        self._errors: list[AgentfwError] = []
-
-    def __contains__(self, episode: str) -> bool:
-        return episode in self.lines
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def recover(self, *, any_succeeded: bool) -> None:
-        """Forget the failures that an earlier execution has stopped at."""
-        if self._too_many(any_succeeded):
-            self._append({"retried": list(self.lines)})
-            self.lines = {}
-
-    async def retried(self, work: Callable[[], Awaitable[Found]]) -> Found:
-        """Do the work, and repeat it when a server fails."""
-        for attempt in range(self.spec.retries):
-            try:
-                return await work()
-            except (RequestRefusedError, QuotaEndedError):
-                raise
-            except EndpointError:
-                await asyncio.sleep(_PAUSE * 2**attempt)
-        return await work()
-
-    def leave_out(self, episodes: Sequence[str], stage: str, error: AgentfwError, *, any_succeeded: bool) -> None:
-        """Record failed episodes. Raises if the error concerns all episodes, or if too many have failed."""
-        if isinstance(error, _FATAL):
-            raise error
-        self._errors.append(error)
-        for episode in episodes:
-            line = {"episode": episode, "stage": stage, "error": type(error).__name__, "reason": error.message}
-            self.lines[episode] = self._append(line)
-        if not self._too_many(any_succeeded):
-            return
-        found = reasons(self.lines.values())
-        if len(found) == 1:
-            raise self._errors[0]
-        told = "; ".join(f"{count} x {reason}" for reason, count in found.items())
-        stopped = AgentfwError(
-            f"{len(self.lines)} of {self.planned} episodes failed, and max_failed is {self.spec.max_failed:g}: {told}",
-            fix=error.fix,
-        )
-        stopped.exit_code = error.exit_code
-        raise stopped
-
-    def _too_many(self, any_succeeded: bool) -> bool:
-        if not self.planned:  # sessions come from outside: there is nothing to stop
-            return False
-        # A fault that all episodes have must not wait for its share of a long run: the first ones are enough.
-        first = not any_succeeded and len(self.lines) >= max(2, self.spec.concurrency)
-        # One NaN leaves out a whole group. Of few groups that is a large share, and says little about the others.
-        scored = sum(line["stage"] == "score" for line in self.lines.values())
-        spared = min(self.group, scored) if len(self.lines) < self.planned else 0
-        return first or len(self.lines) - spared > self.spec.max_failed * self.planned
-
-    def _append(self, line: dict[str, Any]) -> dict[str, Any]:
-        # Opened for each line: most runs have none, and then there is no file.
-        with Journal.open(self.records.path / "failed.jsonl") as journal:
-            return journal.append(line)
 
 
 def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
@@ -169,8 +100,11 @@ class Play:
         """The reward model that each component came from."""
         self.scored: dict[str, Scored] = {}
         """The concluded episodes, if the plan retains them."""
-        group = max(map(len, self.groups), default=0) if plan.retains and self.spec.max_failed else 0
-        self.failures = Failures(records, self.spec, planned=len(plan.tasks), group=group)
+        self.failures: dict[str, Mapping[str, Any]] = {str(line["episode"]): line for line in records.failed()}
+        """The episodes that were left out, with their lines of failed.jsonl."""
+        self._errors: list[AgentfwError] = []
+        self._replaceable = max(map(len, self.groups), default=0) if plan.retains and self.spec.max_failed else 0
+        """Number of episodes that are scored together, where another group can take their place."""
         self.room = asyncio.Semaphore(self.spec.concurrency)
         self._complaint: Exception | None = None
         """What an observer or a hook has raised that concerns the run, and not the episode that it was raised in."""
@@ -187,7 +121,9 @@ class Play:
     async def recover(self) -> None:
         """Restore the state of an earlier execution. The memories learn its episodes again, in the original order."""
         self.concluded = {str(record["episode"]) for record in self.records.concluded()}
-        self.failures.recover(any_succeeded=bool(self.concluded))
+        if self._too_many_failed():  # an earlier execution has stopped at these
+            self._append_failed({"retried": list(self.failures)})
+            self.failures = {}
         finished = {task.id for group in self.groups if self._is_concluded(group) for task in group}
         for episode, line in self.records.replay():
             # Also those of further groups, which are asked for later.
@@ -237,7 +173,7 @@ class Play:
             sampling = self.plan.sampling.sampling(self.plan.seeds.integer(task.id))
             play = partial(self.assembly.play, task, self.plan.policy, sampling, self._turned)
             try:
-                record = await self._stored(await self.failures.retried(play))
+                record = await self._stored(await self._retried(play))
             except AgentfwError as error:
                 self.leave_out([task.id], "play", error)
                 return
@@ -268,13 +204,55 @@ class Play:
             raise
 
     def leave_out(self, episodes: Sequence[str], stage: str, error: AgentfwError) -> None:
-        """Leave failed episodes out, unless the run must stop."""
+        """Leave failed episodes out. Raises if the error concerns all episodes, or if too many have failed."""
         if self._complaint is not None:
             raise self._complaint
-        self.failures.leave_out(episodes, stage, error, any_succeeded=bool(self.concluded))
+        if isinstance(error, _FATAL):
+            raise error
+        self._errors.append(error)
+        for episode in episodes:
+            line = {"episode": episode, "stage": stage, "error": type(error).__name__, "reason": error.message}
+            self.failures[episode] = self._append_failed(line)
+        if self._too_many_failed():
+            found, planned = reasons(self.failures.values()), len(self.plan.tasks)
+            if len(found) == 1:
+                raise self._errors[0]
+            told = "; ".join(f"{count} x {reason}" for reason, count in found.items())
+            limit = f"max_failed is {self.spec.max_failed:g}"
+            text = f"{len(self.failures)} of {planned} episodes failed, and {limit}: {told}"
+            stopped = AgentfwError(text, fix=error.fix)
+            stopped.exit_code = error.exit_code
+            raise stopped
         for episode in episodes:
             self.played.pop(episode, None)
         self.observer.left_out(episodes, error, self.progress[1])
+
+    def _too_many_failed(self) -> bool:
+        failed, planned = len(self.failures), len(self.plan.tasks)
+        if not planned:  # sessions come from outside: there is nothing to stop
+            return False
+        # A fault that all episodes have must not wait for its share of a long run: the first ones are enough.
+        first = not self.concluded and failed >= max(2, self.spec.concurrency)
+        # One NaN leaves out a whole group. Of few groups that is a large share, and says little about the others.
+        scored = sum(line["stage"] == "score" for line in self.failures.values())
+        spared = min(self._replaceable, scored) if failed < planned else 0
+        return first or failed - spared > self.spec.max_failed * planned
+
+    def _append_failed(self, line: dict[str, Any]) -> dict[str, Any]:
+        # Opened for each line: most runs have none, and then there is no file.
+        with self.records.journal("failed") as journal:
+            return journal.append(line)
+
+    async def _retried(self, work: Callable[[], Awaitable[Found]]) -> Found:
+        """Do the work, and repeat it when a server fails."""
+        for attempt in range(self.spec.retries):
+            try:
+                return await work()
+            except (RequestRefusedError, QuotaEndedError):
+                raise
+            except EndpointError:
+                await asyncio.sleep(_PAUSE * 2**attempt)
+        return await work()
 
     def _is_concluded(self, group: Sequence[Task]) -> bool:
         return all(task.id in self.concluded or task.id in self.failures for task in group)
@@ -288,7 +266,7 @@ class Play:
         scores: list[Score] = []
         try:
             for reward in self.assembly.rewards:
-                for score in await self.failures.retried(partial(self.assembly.score, reward, episodes)):
+                for score in await self._retried(partial(self.assembly.score, reward, episodes)):
                     source = self.sources.setdefault(score.component, reward)
                     if source != reward:
                         raise shared_component(score.component, source, reward)

@@ -72,8 +72,7 @@ class QueryCurriculum(Curriculum):
     def __init__(self, tasks: Sequence[Task], size: int, seeds: Seeds, *, samples: int, updates: int) -> None:
         super().__init__(tasks, size, seeds, updates=updates)
         self.samples = samples
-        self._by_query: dict[str, dict[str, list[Task]]] = {}
-        """The tasks of each query by user."""
+        self._by_query: dict[str, dict[str, list[Task]]] = {}  # the tasks of each query by user
         for task in tasks:
             if task.query:
                 self._by_query.setdefault(task.query, {}).setdefault(task.user, []).append(task)

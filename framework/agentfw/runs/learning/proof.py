@@ -39,8 +39,7 @@ SLIGHT = 0.1
 tokens were sampled. 16 against 32 bits are below a third of it, 4 against 16 bits above."""
 ROUGH = 0.5
 """The same where it doesn't: only another model, or other tokens, are further away."""
-_FINE = 2.5e-5
-"""Numerical difference in nats that is always tolerated: both sides compute in 32 bits."""
+_FINE = 2.5e-5  # numerical difference in nats that is always tolerated: both sides compute in 32 bits
 _SAME = 1e-6
 """Difference in nats that tells nothing apart: a token that is all but certain hardly changes with the weights."""
 _ROUNDED = 0.1
@@ -176,17 +175,14 @@ def size(values: Sequence[float] | numpy.ndarray) -> float:
     return float(numpy.sqrt(numpy.mean(numpy.square(values)))) if len(values) else 0.0
 
 
-_LONGEST = 64
-"""Maximum number of tokens of an answer that are compared."""
+_LONGEST = 64  # maximum number of tokens of an answer that are compared
 _BEFORE = 16
 """Number of tokens before an answer that are computed with it. Weights show in any tokens, so neither side reads long
 prompts again after each update. Whether the two agree on these shows in what was sampled."""
-_MOST = 16
-"""Maximum number of answers that are compared."""
+_MOST = 16  # maximum number of answers that are compared
 _ENOUGH = 96
 """Number of compared tokens from which no further answer is added: half as many again as make one sure."""
-_COMPUTED = 256
-"""Maximum number of tokens that are computed, unless the first answer alone has more."""
+_COMPUTED = 256  # maximum number of tokens that are computed, unless the first answer alone has more
 
 
 Learner = Callable[[Sequence[Probe], bool, bool], Awaitable[Scores]]

@@ -47,26 +47,25 @@ class TurnChecks(Observer):
 
     def turned(self, episode: Episode, turn: Turn) -> None:
         self.tokens += turn.count
-        name = self.spec.policy.name
-        if self.needs_tokens and (turn.text or turn.calls) and not turn.token_ids:
-            raise UsageError(
-                f'the policy "{name}" returns no token ids (turn {turn.index} of episode {episode.id}), but '
-                "the optimizer learns from exact tokens",
-                fix="train one that does, such as transformers or vllm; or learn from its text: --optimizer imitation",
-            )
+        name, where = self.spec.policy.name, f"turn {turn.index} of episode {episode.id}"
         if self.needs_tokens and turn.token_ids:
-            check_sampling(turn.temperature, turn.top_p, f'turn {turn.index} of episode {episode.id} by "{name}"')
-        if self.needs_tokens and self.spec.staleness and turn.token_ids and not turn.logprobs:
+            check_sampling(turn.temperature, turn.top_p, f'{where} by "{name}"')
+            if self.spec.staleness and not turn.logprobs:
+                raise UsageError(
+                    f'the policy "{name}" returns no logprobs ({where}), and samples of older versions can\'t be '
+                    "corrected for without",
+                    fix="--set staleness=0, or train a policy that returns them",
+                )
+        elif self.needs_tokens and (turn.text or turn.calls):
             raise UsageError(
-                f'the policy "{name}" returns no logprobs (turn {turn.index} of episode {episode.id}), and samples of '
-                "older versions can't be corrected for without",
-                fix="--set staleness=0, or train a policy that returns them",
+                f'the policy "{name}" returns no token ids ({where}), but the optimizer learns from exact tokens',
+                fix="train one that does, such as transformers or vllm; or learn from its text: --optimizer imitation",
             )
         versions = self.versions()
         if turn.token_ids and all(versions) and turn.version not in versions:
             raise PluginError(
-                f'the policy "{name}" answered turn {turn.index} of episode {episode.id} with '
-                f"{turn.version or 'no version at all'} after {versions[0]} was published",
+                f'the policy "{name}" answered {where} with {turn.version or "no version at all"} after '
+                f"{versions[0]} was published",
                 fix="fix the policy, or restart its server: it must serve the newest version",
             )
 
@@ -387,19 +386,18 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
         learner = GuardedLearner(RemoteLearner(engine, host, spec), of_learner)
     else:
         learner = host.guarded(GuardedLearner, "learner", spec.learner, deadline, calls, "learner")
-    loss = optimizer.loss()
-    teacher: GuardedPolicy | None = None
+    loss, teacher = optimizer.loss(), None
     if loss.teacher and spec.teacher is None:
         raise UsageError(
             f'the optimizer "{spec.optimizer.name}" learns from what a teacher thinks of each token',
             fix="name a policy that knows the same tokens: --teacher transformers --set teacher.model=path/to/model",
         )
-    if spec.teacher is not None and loss.sampled and not loss.teacher:
-        raise UsageError(
-            f'the optimizer "{spec.optimizer.name}" learns from samples of the policy itself, not of a teacher',
-            fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
-        )
     if spec.teacher is not None:
+        if loss.sampled and not loss.teacher:
+            raise UsageError(
+                f'the optimizer "{spec.optimizer.name}" learns from samples of the policy itself, not of a teacher',
+                fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
+            )
         spending = policy.spending
         teacher = host.guarded(GuardedPolicy, "policy", spec.teacher, deadline, calls, "teacher", spending=spending)
         if loss.teacher and not teacher.overrides("logprobs"):

@@ -25,10 +25,8 @@ from ...errors import storing
 from .journal import make_private
 
 FILE = "calls.jsonl"
-_WIDTH = 1024
-"""Bytes of a line."""
-_ROWS = 32
-"""Number of lines to begin with."""
+_WIDTH = 1024  # bytes of a line
+_ROWS = 32  # number of lines to begin with
 _SHOWN = 3
 """Number of running calls of a component that are written, the newest of them: one is what a process dies of."""
 

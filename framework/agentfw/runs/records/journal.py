@@ -29,8 +29,7 @@ from ...errors import RunFolderError, StorageError, disk_fix, storing
 PRIVATE = 0o600
 Record = dict[str, Any]
 _SOON = 0.05  # seconds until a record that nobody waits for is flushed, unless another record's flush comes first
-_ROOM_TO_TRY = 65_536
-"""Number of bytes that a full disk must have again before anything is recorded."""
+_ROOM_TO_TRY = 65_536  # number of bytes that a full disk must have again before anything is recorded
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows changes line ends without it
 
 
@@ -39,18 +38,14 @@ class Journal:
 
     def __init__(self, path: Path, handle: IO[bytes], size: int) -> None:
         self.path, self._handle, self._size, self._torn = path, handle, size, False
-        self._flushed = size
-        """Size up to which everything is on disk."""
+        self._flushed = size  # size up to which everything is on disk
         self._failures: list[OSError] = []
         """Of shared flushes. Each took back all records that were not on disk."""
-        self._mended = 0
-        """Number of failures before the last successful `retry`."""
+        self._mended = 0  # number of failures before the last successful `retry`
         self._flushing = asyncio.Lock()
         self._next_flush: asyncio.Task[None] | None = None
-        self._waits: asyncio.TimerHandle | None = None
-        """What flushes the records that nobody waits for."""
-        self._in_use = threading.Lock()
-        """Held while another thread flushes the file."""
+        self._waits: asyncio.TimerHandle | None = None  # what flushes the records that nobody waits for
+        self._in_use = threading.Lock()  # held while another thread flushes the file
 
     @classmethod
     def open(cls, path: Path) -> Journal:

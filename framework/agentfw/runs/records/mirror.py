@@ -27,8 +27,7 @@ from .journal import make_folder, make_private, write_whole
 _OWNER = "mirror.json"
 _FETCHED = ".fetched.json"
 _OWN = {"lock", _OWNER, _FETCHED}
-_PASSING = "streams"
-"""The folder with files of answers in progress, which come and go."""
+_PASSING = "streams"  # the folder with files of answers in progress, which come and go
 _LEFT_OUT = (".new", ".torn", "-wal", "-shm", "-journal")
 _SQLITE = b"SQLite format 3\0"
 _CHANGED = ("ETag", "etag", "mtime", "created", "LastModified")

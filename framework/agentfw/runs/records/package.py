@@ -29,8 +29,7 @@ from ...host.origin import digest_of_files, files_from_folder, needs_of, place_o
 from ...host.trust import allow_folder
 from .journal import make_folder, write_whole
 
-_LARGEST = 50_000_000
-"""The largest package that is packed, in bytes of its files."""
+_LARGEST = 50_000_000  # the largest package that is packed, in bytes of its files
 
 
 @dataclass(frozen=True, slots=True)

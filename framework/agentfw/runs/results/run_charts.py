@@ -56,12 +56,6 @@ def phases_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
     ]
 
 
-def clipping_note(lines: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence where every update had a single step, in which no clipping setting has an effect."""
-    known = [line["learner"]["on_policy"] for line in lines if "on_policy" in line["learner"]]
-    return "On policy: no clipping took part." if known and all(known) else ""
-
-
 def updates_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Cell]]]:
     rows = [flat(line) for line in lines]
     known = [one for name, one in UPDATE_FIGURES.items() if one.listed and any(name in row for row in rows)]
@@ -73,8 +67,7 @@ def updates_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[l
 
 _BANDED = 300
 """Maximum number of rounds with an interval each. Resampling thousands would take longer than the run."""
-_LANES = 8
-"""Maximum number of kinds of work with their own lane: those that took longest."""
+_LANES = 8  # maximum number of kinds of work with their own lane: those that took longest
 
 
 def curve(folder: RunFolder) -> Canvas:

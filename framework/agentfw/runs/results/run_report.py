@@ -24,15 +24,14 @@ from ..records.play_records import reasons
 from ..records.summary import WHY_NO_LEARNING, Summary, beside, columns, intervals, leading, nothing_learned
 from ..spec.run_spec import label_of_name
 from .comparison import change
-from .run_charts import best_player, clipping_note, curve, phases_table, timeline_picture, update_charts, updates_table
+from .run_charts import best_player, curve, phases_table, timeline_picture, update_charts, updates_table
 from .transcript import transcript
 
 _GROUPS = 4
 """Maximum number of groups of which episodes are shown in full: the worst, the median and the best of each."""
 _LONGEST = 60_000
 """Maximum number of characters of a transcript. A command shows the rest."""
-_SAMPLED = 100
-"""Maximum number of updates whose answers are shown; updates.jsonl has those of all."""
+_SAMPLED = 100  # maximum number of updates whose answers are shown; updates.jsonl has those of all
 _ROWS = 1000
 """Maximum number of episodes in the table. More would make the page slow."""
 
@@ -77,8 +76,10 @@ def run_results(folder: RunFolder) -> Page:
         _figures(page, folder, records)
     _beside(page, folder, summary)
     if lines:
-        intro = f"Figures of the episodes that were learned from, and of the learner. {clipping_note(lines)}"
-        page.section("During training", intro.rstrip())
+        intro = "Figures of the episodes that were learned from, and of the learner."
+        # In a training whose updates have a single step each, no clipping setting has an effect.
+        known = [line["learner"]["on_policy"] for line in lines if "on_policy" in line["learner"]]
+        page.section("During training", f"{intro} On policy: no clipping took part." if known and all(known) else intro)
         for chart in update_charts(lines):
             page.figure(chart)
         page.table(*phases_table(lines))
@@ -373,8 +374,7 @@ def what_each_did(folder: RunFolder) -> dict[str, str]:
     return found
 
 
-_NOTABLE = 0.01
-"""Share of corrected tokens from which it is told."""
+_NOTABLE = 0.01  # share of corrected tokens from which it is told
 
 
 def training_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -102,8 +102,7 @@ def masked_keys(record: Any, path: str = "") -> Iterator[str]:
 
 Change = Callable[[str, Choice, str], Choice]
 
-_MANY = 40
-"""Components with mistakes after which no more are looked at."""
+_MANY = 40  # components with mistakes after which no more are looked at
 
 
 def resolve(spec: RunSpec, host: Host) -> RunSpec:

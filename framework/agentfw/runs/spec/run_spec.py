@@ -63,8 +63,7 @@ OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "groups",
 """Keys that only a run with an optimizer has."""
 TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "memories_learn": False, "max_failed": 0.25}
 """Defaults that are different with an optimizer."""
-_AT_ONCE = (32, 256)
-"""The fewest and the most episodes of a training that are played at once by default."""
+_AT_ONCE = (32, 256)  # the fewest and the most episodes of a training that are played at once by default
 
 
 def _known_split(split: str) -> str:

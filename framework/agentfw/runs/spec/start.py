@@ -120,8 +120,7 @@ _FROM_RUNS = "train-from-feedback"
 _RECORDINGS = "agentfw.recordings"
 _TRAINING = "train-"
 """What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
-_SKILLS = "skills"
-"""The tool that opens folders of skills, which are its setting `folders`."""
+_SKILLS = "skills"  # the tool that opens folders of skills, which are its setting `folders`
 _TASKS = ".jsonl"
 """How a file of tasks ends. It is played as the spec called `jsonl` says, whose environment has a setting `tasks`."""
 
