@@ -25,7 +25,7 @@ from typing import Any
 
 from ...boundary.metadata import installed_places, normalise
 from ...errors import RunFolderError, StorageError
-from ...host.origin import digest_of_files, files_from_folder, needs_of, place_of, record_line
+from ...host.origin import digest_of_files, files_from_folder, needs_of, record_line
 from ...host.trust import allow_folder
 from .journal import make_folder, write_whole
 
@@ -96,9 +96,10 @@ def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]], modules: Set[st
         return
     make_folder(place)
     packed = dict[str, Locked]() if before is None else dict(before.distributions)
+    places = installed_places()
     for name, locked in now.distributions.items():
         if name not in packed:
-            packed[name] = _with_wheel(name, locked, place)
+            packed[name] = _with_wheel(name, locked, places[name][0], place)
     for name, origin in _single_files(origins):
         if not (place / name).exists():
             shutil.copyfile(origin, place / name)
@@ -130,12 +131,13 @@ def lock_of(origins: Mapping[str, Mapping[str, Any]], modules: Set[str] = frozen
     loaded = modules | {name.partition(".")[0] for name in sys.modules}
     while waiting:
         name = normalise(waiting.pop())
-        if name in seen or not (place := places.get(name, "")):
+        if name in seen or name not in places:
             continue
+        place, version = places[name]
         if name in needed or loaded & _modules_of(name, place):
             seen.add(name)
             needs = needs_of(place)
-            found[name] = Locked(Distribution.at(place).version, digest_of_files(place))
+            found[name] = Locked(version or Distribution.at(place).version, digest_of_files(place))
             needed |= {need for need, always in needs.items() if always}
             waiting += needs
     copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _single_files(origins)}
@@ -149,9 +151,8 @@ def _modules_of(name: str, place: str) -> frozenset[str]:
     return frozenset({name.replace("-", "_"), *(Distribution.at(place).read_text("top_level.txt") or "").split()})
 
 
-def _with_wheel(name: str, locked: Locked, place: Path) -> Locked:
-    """The distribution, packed beside the lock if it was installed from a folder."""
-    source = place_of(name)
+def _with_wheel(name: str, locked: Locked, source: str, place: Path) -> Locked:
+    """The distribution whose metadata are in `source`, packed beside the lock if it was installed from a folder."""
     if not (files := files_from_folder(source)):
         return locked
     installed = Distribution.at(source)
