@@ -11,8 +11,10 @@ It also knows where a distribution was installed from, so that an error can say 
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -122,7 +124,7 @@ def scan(*groups: str) -> Scan:
     problems: list[MetadataProblem] = []
     for installed, folder, own, own_version in _installed():
         # Only the names of those that mention a group are read: parsing all METADATA files would take a second.
-        if not _mentions(installed, groups):
+        if not _mentions(installed, folder, groups):
             continue
         if own.startswith("~"):
             left = f"an interrupted pip left {folder} behind"
@@ -144,9 +146,13 @@ def scan(*groups: str) -> Scan:
     return Scan(found, sorted(problems))
 
 
-def installed_places() -> dict[str, str]:
-    """The folder with the metadata of each installed distribution, by its normalised name: one pass for all names."""
-    return {normalise(name): str(folder) for _, folder, name, _ in _installed()}
+def installed_places() -> dict[str, tuple[str, str]]:
+    """The folder with the metadata of each installed distribution, and its version, by its normalised name.
+
+    To look one name up means to go through all of `sys.path`; this goes through it once for all names. The version is
+    that in the folder's name: to parse all METADATA files would take longer than a small run.
+    """
+    return {normalise(name): (str(folder), version) for _, folder, name, version in _installed()}
 
 
 def _installed() -> Iterator[tuple[Distribution, Path | None, str, str]]:
@@ -164,14 +170,21 @@ def _installed() -> Iterator[tuple[Distribution, Path | None, str, str]]:
             yield installed, folder, name, version
 
 
-def _mentions(installed: Distribution, groups: Sequence[str]) -> bool:
+def _mentions(installed: Distribution, folder: Path | None, groups: Sequence[str]) -> bool:
     try:
-        text = installed.read_text(_FILE) or ""
-    except UnicodeDecodeError as error:
-        text = error.object.decode(errors="replace")
+        if isinstance(folder, Path):
+            text = _text_of(folder / _FILE, os.stat(folder / _FILE).st_mtime_ns)
+        else:  # in an archive
+            text = installed.read_text(_FILE) or ""
     except OSError:
         return False
     return any(f"[{group}]" in text for group in groups)
+
+
+@cache
+def _text_of(file: Path, changed: int) -> str:
+    """What a file says that was changed last at this time. What isn't UTF-8 is told by whoever parses it."""
+    return file.read_text("utf-8", errors="replace")
 
 
 def source_tree(name: str) -> Path | None:

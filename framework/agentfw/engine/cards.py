@@ -28,10 +28,8 @@ from typing import NamedTuple
 from ..errors import SettingsError
 
 _ASKED = "--query-gpu=index,uuid,name,memory.total,memory.free,driver_version"
-_FREE = 0.5
-"""Share of a card's memory that must be free: less is another program's."""
-_LEARNING = 4
-"""One of so many cards learns."""
+_FREE = 0.5  # share of a card's memory that must be free: less is another program's
+_LEARNING = 4  # one of so many cards learns
 
 
 class Card(NamedTuple):
@@ -77,17 +75,15 @@ def plan(wish: str, cards: Sequence[Card], *, learns: bool, examined: Path | Non
     `examined` is the file of `agentfw doctor gpu`, if there is one.
     """
     free = [card for card in cards if card.free >= _FREE * card.memory]
-    if wish == "auto":
-        if not free:
-            return Plan()
-        learners = max(1, len(free) // _LEARNING)
-        players = len(free) - learners
-    elif "+" in wish:
+    if wish == "auto" and not free:
+        return Plan()
+    if "+" in wish:
         players, learners = map(int, wish.split("+"))
+        wanted = players + learners
     else:
-        learners = max(1, int(wish) // _LEARNING)
-        players = int(wish) - learners
-    wanted = players + learners
+        wanted = len(free) if wish == "auto" else int(wish)
+        learners = max(1, wanted // _LEARNING)
+        players = wanted - learners
     if wanted > len(free) or not free:
         filled = [card for card in cards if card not in free]
         others = f"; {_named(filled)} is filled by another program" if filled else ""
@@ -120,9 +116,8 @@ def _no_trees(cards: Sequence[Card], examined: Path) -> str:
 def found_cards() -> list[Card]:
     """The GPUs that CUDA_VISIBLE_DEVICES allows, or all of this machine."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    allowed = (
-        None if visible is None else [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
-    )
+    names = [name.strip() for name in (visible or "").split(",")]
+    allowed = None if visible is None else [name for name in names if name not in ("", "-1")]
     known: dict[str, Card] = {}
     asked = shutil.which("nvidia-smi")
     if asked is not None and allowed != []:

@@ -54,7 +54,6 @@ class Devices:
         return taken
 
     def give(self, share: float, taken: Sequence[str]) -> None:
-        """Give back what was taken."""
         with self._lock:
             for name in taken:
                 self._free[name] += min(share, 1.0)
@@ -104,18 +103,13 @@ class LocalEngine(Engine):
         return plan(self._gpus, found_cards(), learns=self._learns, examined=runs_directory(None) / "gpu.json")
 
     @cached_property
-    def _playing(self) -> Devices:
-        return Devices(card.name for card in self.plan.playing)
-
-    @cached_property
-    def _learning(self) -> Devices:
-        """Those of workers. The first card that learns is the learner's own."""
-        return Devices(card.name for card in self.plan.learning[1:])
+    def _cards(self) -> tuple[Devices, Devices]:
+        """Those that play and those of workers that learn. The first card that learns is the learner's own."""
+        playing, learning = ([card.name for card in cards] for cards in (self.plan.playing, self.plan.learning[1:]))
+        return Devices(playing), Devices(learning)
 
     def _devices(self, resources: Resources) -> Devices:
-        if not resources.gpus:
-            return Devices(())
-        return self._learning if resources.learns else self._playing
+        return self._cards[resources.learns] if resources.gpus else Devices(())
 
     def close(self) -> None:
         for process in self._started:
@@ -157,7 +151,6 @@ class _Process(Remote):
         return self._send({"method": method, "arguments": list(arguments)})
 
     def end(self) -> None:
-        """Ask the process to end."""
         assert self._process.stdin is not None
         with suppress(OSError), self._lock:
             self._process.stdin.close()

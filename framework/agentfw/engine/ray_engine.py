@@ -1,7 +1,7 @@
 """The engine `ray`: actors on a Ray cluster, or on a new one of this machine.
 
-Ray places each actor on a node with enough free CPUs and GPUs. Every node needs the same versions of agentfw and its
-plugins, which each actor compares when it starts, and the models. It needs no disk that it shares with others.
+Every node needs the same versions of agentfw and its plugins, which each actor compares when it starts, and the models.
+It needs no disk that it shares with others.
 
 On a cluster, a placement group reserves the CPUs and GPUs of all processes that start together, or of none: so two
 trainings never wait for each other, and an autoscaler sees what is missing. A new Ray of this machine reserves no CPUs:
@@ -35,7 +35,6 @@ Bundle = Mapping[str, float]
 
 
 def nodes_in_words(nodes: Sequence[Bundle]) -> str:
-    """The nodes of a cluster."""
     if not nodes:
         return "no nodes"
     kinds = Counter((node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes).items()
@@ -70,13 +69,11 @@ class ServedOnNode(Served):
 
         async def check() -> None:
             found = versions_here()
-            other = [
-                f"{name} {found.get(name) or 'not at all'}" for name in versions if found.get(name) != versions[name]
-            ]
-            if other:
-                wanted = ", ".join(f"{name} {versions[name]}" for name in versions if found.get(name) != versions[name])
+            if differing := [name for name in versions if found.get(name) != versions[name]]:
+                other = ", ".join(f"{name} {found.get(name) or 'not at all'}" for name in differing)
+                wanted = ", ".join(f"{name} {versions[name]}" for name in differing)
                 raise UsageError(
-                    f"{self.name} has {', '.join(other)}, and this machine has {wanted}",
+                    f"{self.name} has {other}, and this machine has {wanted}",
                     fix="install the same versions of Python, agentfw and its plugins on every node of the cluster",
                 )
 
@@ -88,10 +85,8 @@ class ServedOnNode(Served):
         return answered
 
 
-_REACHING = 10.0
-"""Seconds to wait for an answer of the cluster's address."""
-_PLACING = 5
-"""Seconds that Ray may take to find room where there is some."""
+_REACHING = 10.0  # seconds to wait for an answer of the cluster's address
+_PLACING = 5  # seconds that Ray may take to find room where there is some
 _AT_ONCE = 10_000
 """Maximum number of calls of an actor in progress. Callers have tighter limits of their own."""
 
@@ -145,17 +140,14 @@ class RayEngine(Engine):
         resources = resources or Resources()
         while (place := self._taken(resources)) is None:
             self._reserve([resources], name, 0.0)
-        actor = (
-            self._ray.remote(ServedOnNode)
-            .options(
-                num_cpus=place.bundle.get("CPU", 0),
-                num_gpus=place.bundle.get("GPU", 0),
-                scheduling_strategy=place.strategy(),
-                max_concurrency=_AT_ONCE,
-                runtime_env={"env_vars": resources.variables(this_machine=not self.address)},
-            )
-            .remote(name)
+        options = self._ray.remote(ServedOnNode).options(
+            num_cpus=place.bundle.get("CPU", 0),
+            num_gpus=place.bundle.get("GPU", 0),
+            scheduling_strategy=place.strategy(),
+            max_concurrency=_AT_ONCE,
+            runtime_env={"env_vars": resources.variables(this_machine=not self.address)},
         )
+        actor = options.remote(name)
         made = actor.make_on_node.remote(factory, list(arguments), self._versions, self._keys)
         started = _Actor(self._ray, actor, name, made, lambda: self._give_back(place))
         self._started = [other for other in self._started if other.alive]
@@ -191,8 +183,7 @@ class RayEngine(Engine):
         with self._lock:
             free = [place for place in self._places if not place.taken]
         for needed in bundles:
-            place = next((place for place in free if (place.bundle, place.here) == needed), None)
-            if place is None:
+            if (place := next((place for place in free if (place.bundle, place.here) == needed), None)) is None:
                 missing.append(needed)
             else:
                 free.remove(place)
@@ -263,23 +254,24 @@ class RayEngine(Engine):
             if self._connected:
                 return
             if not self._ray.is_initialized():
-                _require_reachable(self.address)
                 try:
-                    self._ray.init(
-                        address=self.address or "local",
-                        include_dashboard=False,
-                        log_to_driver=True,
-                        logging_level="ERROR",
-                    )
-                except (ConnectionError, RuntimeError, ValueError) as error:
-                    raise _unreachable(self.address, str(error)) from error
+                    # Ray tries an address for a minute and longer before it gives up.
+                    host, _, port = self.address.removeprefix("ray://").rpartition(":")
+                    if host and port.isdigit():
+                        socket.create_connection((host, int(port)), timeout=_REACHING).close()
+                    options = {"include_dashboard": False, "log_to_driver": True, "logging_level": "ERROR"}
+                    self._ray.init(address=self.address or "local", **options)
+                except (OSError, RuntimeError, ValueError) as error:
+                    reason = getattr(error, "strerror", None) or str(error)
+                    raise EndpointError(
+                        f"the Ray cluster at {self.address or 'this machine'} can't be reached: {reason}",
+                        fix="start it with `ray start --head`, or leave engine.address out to start one here",
+                    ) from error
                 self._ours = True
             self._connected = True
 
 
 class _Actor(Remote):
-    """One actor."""
-
     def __init__(self, ray: Any, actor: Any, name: str, made: Any, ended: Callable[[], None]) -> None:
         self.name = name
         self._ray, self._actor, self._ended = ray, actor, ended
@@ -323,21 +315,3 @@ class _Actor(Remote):
 
         reference.future().add_done_callback(pass_on)
         return answer
-
-
-def _require_reachable(address: str) -> None:
-    """Ray tries an address for a minute and longer before it gives up."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=_REACHING).close()
-    except OSError as error:
-        raise _unreachable(address, error.strerror or str(error)) from error
-
-
-def _unreachable(address: str, reason: str) -> EndpointError:
-    return EndpointError(
-        f"the Ray cluster at {address or 'this machine'} can't be reached: {reason}",
-        fix="start it with `ray start --head`, or leave engine.address out to start one here",
-    )

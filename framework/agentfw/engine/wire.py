@@ -25,8 +25,7 @@ from .. import errors
 from ..errors import AgentfwError, PluginError, is_failure
 from .interface import Plain
 
-_HEAD = struct.Struct(">QI")
-"""Length of the JSON text, and number of the byte strings that follow."""
+_HEAD = struct.Struct(">QI")  # length of the JSON text, and number of the byte strings that follow
 _LENGTH = struct.Struct(">Q")
 _BYTES = "$bytes"
 
@@ -59,14 +58,10 @@ def read_frame(stream: IO[bytes]) -> Plain | None:
 
 
 def _exactly(stream: IO[bytes], size: int) -> bytes:
-    pieces = []
-    while size:
-        piece = stream.read(size)
-        if not piece:
-            raise EOFError
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+    data = stream.read(size)  # a buffered stream reads as often as it takes
+    if len(data) < size:
+        raise EOFError
+    return data
 
 
 class Served:

@@ -17,8 +17,7 @@ from ..boundary.output import struck_logs, struck_streams
 from .interface import Plain
 from .wire import Served, encode, read_frame
 
-_CLOSING = 10.0
-"""Seconds that an object may take to close."""
+_CLOSING = 10.0  # seconds that an object may take to close
 
 
 class _Worker:

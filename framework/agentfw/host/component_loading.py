@@ -2,15 +2,14 @@
 
 Whatever goes wrong here becomes an error that names the distribution of the component, with a command to fix it. Errors
 that the component raises on purpose (`AgentfwError`) pass unchanged.
-
-    memory = create(registered, {"limit": 10}, where="memory")
 """
 
 from __future__ import annotations
 
 import inspect
 from asyncio import CancelledError
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..boundary.gate import ImportFailed, let_in, object_at
@@ -94,15 +93,10 @@ def create(
     if not callable(factory):
         raise _broken(registered, f"names the factory {registered.component.factory}, which can't be called")
     arguments = () if checked is None else (checked,)
-    named = {name: services[name] for name in services.keys() & _parameters(factory)}
+    named = dict[str, object]()
+    with suppress(TypeError, ValueError):  # what is written in C may have no signature
+        named = {name: services[name] for name in services.keys() & inspect.signature(factory).parameters.keys()}
     return _guarded(registered, "can't be made", lambda: cast(Callable[..., object], factory)(*arguments, **named))
-
-
-def _parameters(factory: Callable[..., object]) -> Set[str]:
-    try:
-        return inspect.signature(factory).parameters.keys()
-    except (TypeError, ValueError):  # what is written in C may have no signature
-        return frozenset()
 
 
 def _resolve(registered: Registered, path: str) -> object:
@@ -128,25 +122,16 @@ def _guarded(registered: Registered, failing: str, work: Callable[[], Result]) -
 
 def _failed(registered: Registered, failing: str, error: BaseException) -> AgentfwError:
     """The error of a component whose code has raised this."""
-    if isinstance(error, ImportError) and registered.component.extra and not _own_module(registered, error):
-        return _missing_extra(registered, _missing_module(error))
+    if isinstance(error, ImportError) and registered.component.extra:
+        # No extra would bring what is missing of the plugin's own.
+        own = registered.component.factory.partition(":")[0].partition(".")[0]
+        if (error.name or "").partition(".")[0] != own:
+            # Lazy packages such as transformers raise an error without the name of what is missing from one with it.
+            cause: BaseException | None = error
+            while cause is not None and not (isinstance(cause, ImportError) and cause.name):
+                cause = cause.__cause__
+            return _missing_extra(registered, getattr(cause, "name", ""))
     return _broken(registered, f"{failing}: {in_words(error)}")
-
-
-def _own_module(registered: Registered, error: ImportError) -> bool:
-    """True where what is missing is the plugin's own: no extra would bring that."""
-    package = registered.component.factory.partition(":")[0].partition(".")[0]
-    return (error.name or "").partition(".")[0] == package
-
-
-def _missing_module(error: ImportError) -> str:
-    """The name of what is missing. Lazy packages such as transformers raise an error without it from one with it."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ImportError) and cause.name:
-            return cause.name
-        cause = cause.__cause__
-    return ""
 
 
 def _missing_extra(registered: Registered, module: str) -> MissingExtraError:

@@ -63,8 +63,6 @@ class FunctionPolicy(Policy):
 
 
 class _Tools(Toolbox):
-    """Several tools of one file."""
-
     def __init__(self, toolboxes: Sequence[Toolbox]) -> None:
         self._toolboxes = toolboxes
 

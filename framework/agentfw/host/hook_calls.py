@@ -1,10 +1,5 @@
 """Calls hooks through pluggy's manager, in its order, with each plugin to answer for itself.
 
-    manager.registered("agentfw_tools", records)    # [(plugin's record, its answer or its error), ...]
-    manager.hook.agentfw_turn(run=run, ...)         # observers get copies; one that raises isn't called again
-    found = await manager.decide("agentfw_request", run=run, request=request)
-    found = manager.decide_now("agentfw_record", run=run, record=record)
-
 The first answer of a deciding hook that isn't None counts. Pluggy's own loop can't wait for a coroutine, and ends with
 the first plugin that raises, so the loop is here, and pluggy says who is called in which order.
 """
@@ -16,7 +11,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from pluggy import HookCaller, HookImpl, PluginManager, PluginValidationError
@@ -81,7 +76,6 @@ class HookManager(PluginManager):
             raise PluginError(f"{owner.title} has hooks that can't be called: {text}", fix=owner.fix)
 
     def hooks_of(self, plugin: object) -> list[tuple[HookCaller, HookImpl]]:
-        """The hooks that a registered plugin implements."""
         callers = self.get_hookcallers(plugin) or []
         return [(caller, each) for caller in callers for each in caller.get_hookimpls() if each.plugin is plugin]
 
@@ -94,11 +88,21 @@ class HookManager(PluginManager):
 
     def registered(self, hook: str, records: Sequence[Any]) -> list[tuple[Any, object]]:
         """What these plugins answer to a registration hook, or the errors that they raise."""
-        asked = [(self.owner_of(each), each) for each in self.implementations(hook)]
-        return [(owner.record, self._ask(owner, hook, each)) for owner, each in asked if owner.record in records]
+        found = []
+        for implementation in self.implementations(hook):
+            owner = self.owner_of(implementation)
+            if owner.record in records:
+                try:
+                    answer: object = implementation.function()
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
+                    answer = error
+                self._trace(owner, hook, {}, answer)
+                found.append((owner.record, answer))
+        return found
 
     def tell(self, hook: str, **arguments: object) -> None:
-        """Call an observer hook of every plugin."""
         if hook not in LIFECYCLE_HOOKS:
             raise UnknownNameError("lifecycle hook", hook, LIFECYCLE_HOOKS)
         getattr(self.hook, hook)(**arguments)
@@ -127,16 +131,6 @@ class HookManager(PluginManager):
         for implementation in order:
             self._tell(hook_name, implementation, kwargs)
         return None
-
-    def _ask(self, owner: HookOwner, hook: str, implementation: HookImpl) -> object:
-        try:
-            answer: object = implementation.function()
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            answer = error
-        self._trace(owner, hook, {}, answer)
-        return answer
 
     def _tell(self, hook: str, implementation: HookImpl, arguments: Mapping[str, object]) -> None:
         owner = self.owner_of(implementation)
@@ -240,15 +234,11 @@ def _ended(around: Generator[None, Any, Any], inner: object) -> Any:
     raise RuntimeError("a wrapper must yield once")
 
 
-@cache
-def _kinds() -> dict[str, type]:
+def _checked(hook: str, answer: object, owner: HookOwner) -> Any:
     from ..request import Request
 
-    return {"agentfw_request": Request, "agentfw_before_call": hookspecs.Verdict, "agentfw_record": dict}
-
-
-def _checked(hook: str, answer: object, owner: HookOwner) -> Any:
-    wanted = _kinds()[hook]
+    kinds = {"agentfw_request": Request, "agentfw_before_call": hookspecs.Verdict, "agentfw_record": dict}
+    wanted: type = kinds[hook]
     if not isinstance(answer, wanted):
         text = f"{owner.title} answered {hook}() with a {type(answer).__name__}, not a {wanted.__name__}"
         raise PluginError(text, fix=owner.fix)

@@ -1,14 +1,8 @@
 """The plugin host: finds installed plugins and creates components by kind and name.
 
 A broken plugin only prints a line on stderr until somebody selects it. Then it is an error with a fix. Loading imports
-only the light modules of plugins. `create` imports the code of a component.
-
-    host = Host.load(HostOptions.from_environment(blocked=["noisy"]))
-    for line in host.notes:
-        print(line, file=sys.stderr)
-    memory = host.create("memory", "strategyhub", {"limit": 10})
-
-Each host has its own pluggy manager, so two hosts in one process are independent.
+only the light modules of plugins; `create` imports the code of a component. Each host has its own pluggy manager, so
+two hosts in one process are independent.
 """
 
 from __future__ import annotations
@@ -28,14 +22,7 @@ from ..boundary.metadata import EntryPoint, normalise
 from ..boundary.output import send_prints_to_stderr
 from ..boundary.secrets import Secrets
 from ..component import KINDS, Component
-from ..errors import (
-    DuplicateComponentError,
-    PluginError,
-    SettingsError,
-    UnknownNameError,
-    UsageError,
-    nearest,
-)
+from ..errors import DuplicateComponentError, PluginError, SettingsError, UnknownNameError, UsageError, nearest
 from ..hookspecs import DECIDING_HOOKS, HOOKS, Hook, KnownPlugin, NamedSpec
 from . import component_loading
 from .hook_calls import HookManager, HookOwner
@@ -74,10 +61,8 @@ if TYPE_CHECKING:
 GROUP = "agentfw"
 DISABLE_VARIABLE = "AGENTFW_DISABLE_PLUGINS"
 TRACE_VARIABLE = "AGENTFW_TRACE_HOOKS"
-_OF_PYTHON = "python:"
-"""How the name of an object begins that is in no file."""
-_GIVEN = "agentfw_given"
-"""The module that has the objects which a program has given in place of names."""
+_OF_PYTHON = "python:"  # how the name of an object begins that is in no file
+_GIVEN = "agentfw_given"  # the module that has the objects which a program has given in place of names
 
 
 Made = TypeVar("Made")
@@ -138,11 +123,7 @@ class Host:
     """All plugins of this process and their components. Create it with `Host.load`."""
 
     def __init__(
-        self,
-        options: HostOptions,
-        manager: HookManager,
-        plugins: list[PluginRecord],
-        answers: Answers,
+        self, options: HostOptions, manager: HookManager, plugins: list[PluginRecord], answers: Answers
     ) -> None:
         self.plugins = plugins
         """One record per entry point, sorted by distribution and name, including plugins that failed."""
@@ -153,12 +134,11 @@ class Host:
         self.secrets = Secrets()
         """The secrets of the settings that were checked here. They are struck out of everything that leaves a run."""
         self.options, self._manager = options, manager
+        order = list(KINDS)
         self._components = sorted(
-            answers.components,
-            key=lambda offer: (list(KINDS).index(offer.kind), offer.name, offer.record.distribution),
+            answers.components, key=lambda offer: (order.index(offer.kind), offer.name, offer.record.distribution)
         )
-        self._withdrawn, self._specs = answers.withdrawn, answers.specs
-        self._known = answers.known
+        self._withdrawn, self._specs, self._known = answers.withdrawn, answers.specs, answers.known
         self._services: dict[str, object] = {"host": self}
         self._files: dict[tuple[str, str], Registered] = {}
 
@@ -175,19 +155,25 @@ class Host:
         scan = metadata.scan(GROUP, DEFAULTS_GROUP) if entry_points is None else metadata.Scan(list(entry_points), [])
         layers = [file for file in (options.project, options.user) if file is not None]
         selection = _selection(options, layers)
-        shipped, wrong = _shipped([entry for entry in scan.entry_points if entry.group == DEFAULTS_GROUP], selection)
-        layers += shipped
+        offered, wrong = [], list[tuple[EntryPoint, SettingsError]]()
+        for entry in scan.entry_points:
+            if entry.group != DEFAULTS_GROUP:
+                offered.append(entry)
+            elif not is_left_out(PluginRecord(entry), selection):
+                try:
+                    layers.append(read_shipped(entry))
+                except SettingsError as error:
+                    wrong.append((entry, error))
         selection = _selection(options, layers)
         manager = HookManager([], traces=options.trace, strict=options.strict)
-        offered = [entry for entry in scan.entry_points if entry.group != DEFAULTS_GROUP]
         plugins = load_plugins(offered, manager, selection)
         plugins += [unreadable(problem, selection) for problem in scan.problems]
-        named = {record.distribution for record in plugins}
-        plugins += [PluginRecord(entry) for entry, _ in wrong if entry.distribution not in named]
+        for entry, reason in wrong:
+            record = next((record for record in plugins if record.distribution == entry.distribution), None)
+            if record is None:
+                plugins.append(record := PluginRecord(entry))
+            record.problems.append(Problem(f"ships defaults that can't be used: {reason.message}", reason.fix))
         plugins.sort(key=lambda record: (record.distribution, record.name))
-        for entry, error in wrong:
-            problem = Problem(f"ships defaults that can't be used: {error.message}", error.fix)
-            next(record for record in plugins if record.distribution == entry.distribution).problems.append(problem)
         answers = ask(plugins, manager)
         SHIPPED.update(os.path.realpath(offer.item.path) for offer in answers.specs)
         answers.specs.extend(offer for file in layers for offer in specs_of(file))
@@ -212,7 +198,18 @@ class Host:
         if (kind, name) in self._files:
             return self._files[kind, name]
         if is_file(name):
-            return self._of_file(kind, name)
+            key = kind, os.path.abspath(name)
+            # The file is read once: whatever becomes of it, a run goes on as it began.
+            if key not in self._files:
+                selection = _selection(self.options, self.layers)
+                found = load_plugins([file_entry_point(kind, name)], self._manager, selection)
+                self.plugins += found
+                answers = ask(found, self._manager)
+                if found[0].state != "active":
+                    raise found[0].failure()
+                self._components += answers.components
+                self._files[key] = answers.components[0]
+            return self._files[key]
         offers = meant(self.components(kind), name)
         if len(offers) > 1:
             raise duplicate(KINDS[kind].title, name, [offer.record for offer in offers])
@@ -257,19 +254,6 @@ class Host:
         component = Component(record.name, f"{_GIVEN}:{attribute}", own)
         self._files[kind, name] = Registered(component, kind, record)
         return name
-
-    def _of_file(self, kind: str, name: str) -> Registered:
-        """The component of a file. The file is read once: whatever becomes of it, a run goes on as it began."""
-        key = kind, os.path.abspath(name)
-        if key not in self._files:
-            found = load_plugins([file_entry_point(kind, name)], self._manager, _selection(self.options, self.layers))
-            self.plugins += found
-            answers = ask(found, self._manager)
-            if found[0].state != "active":
-                raise found[0].failure()
-            self._components += answers.components
-            self._files[key] = answers.components[0]
-        return self._files[key]
 
     def settings_model(self, kind: str, name: str) -> type[BaseModel] | None:
         """The pydantic model of a component's settings. None if it has no settings."""
@@ -419,17 +403,7 @@ class Host:
         Raises an error if one is missing, broken, or of another version.
         """
         requirement = parse_requirement(requested)
-        records = self._plugins_of(requirement.name, requested)
-        for record in records:
-            if not is_met(requirement, record.version):
-                raise PluginError(
-                    f"{record.title} is installed, and {requirement.specifier} is asked for",
-                    fix=pip_install(f'"{record.distribution}{requirement.specifier}"', self.package_index),
-                )
-        return records
-
-    def _plugins_of(self, name: str, requested: str) -> list[PluginRecord]:
-        wanted = normalise(name)
+        name, wanted = requirement.name, normalise(requirement.name)
         records = [record for record in self.plugins if record.distribution == wanted]
         if not records:
             records = [record for record in self.plugins if normalise(record.name) == wanted]
@@ -449,6 +423,12 @@ class Host:
                 raise record.failure()
             for problem in record.problems:
                 raise PluginError(f"{record.title} {problem.error}", fix=problem.fix)
+        for record in records:
+            if not is_met(requirement, record.version):
+                raise PluginError(
+                    f"{record.title} is installed, and {requirement.specifier} is asked for",
+                    fix=pip_install(f'"{record.distribution}{requirement.specifier}"', self.package_index),
+                )
         return records
 
     def call(self, hook_name: str, **arguments: object) -> None:
@@ -472,11 +452,20 @@ class Host:
         if self.options.strict and problems:
             what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
             text = "\n  ".join([f"{what} with plugins:", *problems])
-            raise PluginError(
-                text, fix="fix them, disable the plugins with --no-plugin, or run without --strict-plugins"
-            )
+            fix = "fix them, disable the plugins with --no-plugin, or run without --strict-plugins"
+            raise PluginError(text, fix=fix)
         hints = [f"{record.title} {hint}" for record in self.plugins for hint in record.hints]
-        self.notes[:] = [*problems, *hints, *self._idle_names()]
+        self.notes[:] = [*problems, *hints]
+        # Names to disable that no plugin has. Because of a typo, a plugin would be imported that should be blocked.
+        known = {name for record in self.plugins for name in (normalise(record.name), record.distribution)}
+        sources = [("--no-plugin", self.options.blocked), (DISABLE_VARIABLE, self.options.disabled)]
+        sources += [(f"{file.path}: plugins.disabled", file.disabled) for file in self.layers]
+        for source, names in sources:
+            for name in names:
+                if normalise(name) not in known and name != ALL:
+                    guess = nearest(normalise(name), known)
+                    meant = f'; did you mean "{guess}"?' if guess else ""
+                    self.notes.append(f"{source} {name}: no such plugin{meant}")
 
     def _duplicates(self) -> list[str]:
         """Every name that two plugins offer: which of them is meant, or the error raised when it is selected."""
@@ -492,21 +481,8 @@ class Host:
         for (what, name), records in offered.items():
             if len(records) > 1:
                 error = _same_plugin_name(name, records) if what == "plugin" else duplicate(what, name, records)
-                lines.append(overshadowed(what, name, records) if what != "plugin" else "")
-                lines[-1] = lines[-1] or f"{error.message}; {error.fix}"
-        return lines
-
-    def _idle_names(self) -> list[str]:
-        """Names to disable that no plugin has. Because of a typo, a plugin would be imported that should be blocked."""
-        known = {name for record in self.plugins for name in (normalise(record.name), record.distribution)}
-        lines = []
-        sources = [("--no-plugin", self.options.blocked), (DISABLE_VARIABLE, self.options.disabled)]
-        sources += [(f"{file.path}: plugins.disabled", file.disabled) for file in self.layers]
-        for source, names in sources:
-            for name in names:
-                if normalise(name) not in known and name != ALL:
-                    guess = nearest(normalise(name), known)
-                    lines.append(f"{source} {name}: no such plugin" + (f'; did you mean "{guess}"?' if guess else ""))
+                told = "" if what == "plugin" else overshadowed(what, name, records)
+                lines.append(told or f"{error.message}; {error.fix}")
         return lines
 
     def _unknown(self, title: str, name: str, known: Iterable[str]) -> UnknownNameError:
@@ -548,20 +524,6 @@ def _selection(options: HostOptions, files: Sequence[ProjectFile]) -> Selection:
         turned_off={normalise(name): str(file.path) for file in files for name in file.disabled},
         package_index=next((file.package_index for file in files if file.package_index), ""),
     )
-
-
-def _shipped(
-    entries: Iterable[EntryPoint], selection: Selection
-) -> tuple[list[ProjectFile], list[tuple[EntryPoint, SettingsError]]]:
-    """The defaults that distributions ship, and the files of theirs that can't be used."""
-    files, wrong = [], []
-    for entry in entries:
-        if not is_left_out(PluginRecord(entry), selection):
-            try:
-                files.append(read_shipped(entry))
-            except SettingsError as error:
-                wrong.append((entry, error))
-    return files, wrong
 
 
 def _check_kind(kind: str) -> None:

@@ -1,11 +1,7 @@
 """Names of plugins and components: which of several is meant, and whether a version is the wanted one.
 
 What agentfw itself offers wins, so that installing a plugin never changes what a command does. A qualified name such as
-`acme:scripted`, with the distribution before the colon, says whose is meant. A requirement names a distribution and
-its versions, as for pip.
-
-    requirement = parse_requirement("agentfw-tea>=1.2,<2")
-    is_met(requirement, "1.3.0")    # True
+`acme:scripted`, with the distribution before the colon, says whose is meant.
 """
 
 from __future__ import annotations
@@ -63,7 +59,6 @@ def file_and_attribute(name: str) -> tuple[Path, str]:
 
 
 def component_name(name: str) -> str:
-    """What the component of a file is called."""
     file, attribute = file_and_attribute(name)
     return re.sub(r"[^a-z0-9._-]+", "-", (attribute or file.stem).lower()).strip("._-") or "file"
 

@@ -1,10 +1,6 @@
 """What exactly a distribution is: its version, its commit, the content of its files, and the versions of what it needs.
 
 A version says little of a plugin that is being worked on: its files change, and the version stays.
-
-    origin_of("agentfw-notes", place_of("agentfw-notes"))
-    # {"version": "0.1.0", "source": "/home/ada/notes", "commit": "4f2c...", "changed": True, "files": "9d1e...",
-    #  "requires": {"httpx": "0.28.1"}}
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -146,7 +142,13 @@ def files_from_folder(place: str) -> Mapping[str, Path]:
         root = Path(place).parent
     else:
         return {}
-    places = [Path(module) for module in _top_modules(installed, root)]
+    places: list[Path] = []
+    for file in installed.files or ():
+        if file.suffix == ".pth" and Path(str(file.locate())).is_file():
+            # The packages below the folders that it adds to the path. The root of a project has other folders, too.
+            for folder in map(Path, file.read_text("utf-8").splitlines()):
+                if folder.is_dir() and folder != root:
+                    places += (below.parent for below in folder.glob("*/__init__.py"))
     for entry in {entry.module.partition(".")[0] for entry in installed.entry_points}:
         with suppress(ImportError, ValueError):
             spec = find_spec(entry)
@@ -156,20 +158,10 @@ def files_from_folder(place: str) -> Mapping[str, Path]:
     for top in sorted(set(places)):
         if top.is_file():
             found[top.name] = top
-        for folder, below, names in os.walk(top):
+        for home, below, names in os.walk(top):
             below[:] = set(below) - {"__pycache__"}
-            for file in names:
-                found[os.path.relpath(os.path.join(folder, file), top.parent)] = Path(folder, file)
+            found |= {os.path.relpath(os.path.join(home, name), top.parent): Path(home, name) for name in names}
     return found
-
-
-def _top_modules(installed: Distribution, root: Path) -> Iterator[Path]:
-    """The packages below the folders that it adds to the path. The root of a project has other folders, too."""
-    for file in installed.files or ():
-        if file.suffix == ".pth" and Path(str(file.locate())).is_file():
-            for folder in map(Path, file.read_text("utf-8").splitlines()):
-                if folder.is_dir() and folder != root:
-                    yield from (below.parent for below in folder.glob("*/__init__.py"))
 
 
 def _git(tree: Path) -> dict[str, Any]:

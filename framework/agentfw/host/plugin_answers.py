@@ -2,11 +2,6 @@
 
 A plugin that raises, or returns anything but a list of valid descriptions, has failed as a whole. Everything else that
 it offered is withdrawn, so that nobody uses half of a plugin unknowingly.
-
-    answers = ask(records, manager)
-    answers.components      # of all plugins that are still active
-
-Specs in the folders that agentfw.toml names are offered as if a plugin named `project` shipped them.
 """
 
 from __future__ import annotations
@@ -19,13 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from ..boundary.metadata import EntryPoint
 from ..component import KINDS, Component
 from ..errors import in_words, one_line
-from ..hookspecs import (
-    KNOWN_PLUGINS_HOOK,
-    REGISTRATION_HOOKS,
-    SPECS_HOOK,
-    KnownPlugin,
-    NamedSpec,
-)
+from ..hookspecs import KNOWN_PLUGINS_HOOK, REGISTRATION_HOOKS, SPECS_HOOK, KnownPlugin, NamedSpec
 from .plugin_loading import PluginRecord, Registered, manager_name, tell_authors
 
 if TYPE_CHECKING:
@@ -50,8 +39,6 @@ class Offered(NamedTuple, Generic[ItemOffered]):
 
 
 class Answers(NamedTuple):
-    """What all plugins offer."""
-
     components: list[Registered]
     withdrawn: list[Registered]
     """Offers of plugins that then failed, for an error that says why they are missing."""
@@ -79,7 +66,9 @@ def ask(records: list[PluginRecord], manager: HookManager) -> Answers:
                     offers.extend([Offered(check(item), record) for item in _listed(answer)])
                 else:
                     components = [_check_component(item) for item in _listed(answer)]
-                    _check_names(components)
+                    names = [component.name for component in components]
+                    if twice := [name for name in names if names.count(name) > 1]:
+                        raise BadAnswer(f'offers the name "{twice[0]}" twice')
                     kind = REGISTRATION_HOOKS[hook]
                     answers.components.extend(Registered(component, kind, record) for component in components)
             except Exception as error:  # an answer can be anything, and may raise when it is looked at
@@ -129,10 +118,8 @@ def _check_component(item: object) -> Component:
 
 def _check_name(what: str, name: object) -> None:
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        allowed = "small letters, digits, '-', '_' and '.'"
-        raise BadAnswer(
-            f"offers the {what} {_quote(name)}; a name is made of {allowed} and begins with a letter or digit"
-        )
+        form = "is made of small letters, digits, '-', '_' and '.' and begins with a letter or digit"
+        raise BadAnswer(f"offers the {what} {_quote(name)}; a name {form}")
 
 
 def _check_spec(item: object) -> NamedSpec:
@@ -157,14 +144,6 @@ def _check_known(item: object) -> KnownPlugin:
         known = ", ".join([*KINDS, "spec", "command"])
         raise BadAnswer(f"says that {name} offers {_quote(offers)}; give names by what they are: {known}")
     return KnownPlugin(name, kept, folder)
-
-
-def _check_names(components: list[Component]) -> None:
-    names = set[str]()
-    for component in components:
-        if component.name in names:
-            raise BadAnswer(f'offers the name "{component.name}" twice')
-        names.add(component.name)
 
 
 def _kind_of(item: object) -> str:

@@ -20,7 +20,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import MappingProxyType, ModuleType, SimpleNamespace
@@ -35,14 +35,7 @@ from ..component import KINDS, Component
 from ..errors import PluginError, SettingsError, UsageError, in_words, nearest, one_line
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS, hookimpl
 from .hook_calls import HookManager, HookOwner, misused
-from .names import (
-    OWN_DISTRIBUTION,
-    component_name,
-    file_and_attribute,
-    is_file,
-    mend_of,
-    pip_install,
-)
+from .names import OWN_DISTRIBUTION, component_name, file_and_attribute, is_file, mend_of, pip_install
 
 __all__ = [
     "ALL",
@@ -383,11 +376,9 @@ def _speaks_our_api(plugin: object, entry_point: EntryPoint, record: PluginRecor
         record.stop("incompatible", error, tell_authors(record))
     elif not oldest <= spoken <= ours:
         supported = f"{oldest} to {ours}" if oldest < ours else f"{ours}"
-        what = "agentfw: pip install --upgrade agentfw"
-        if spoken < oldest:
-            what = f"the plugin: pip install --upgrade {record.distribution}"
+        what = ("the plugin", record.distribution) if spoken < oldest else ("agentfw", "agentfw")
         error = f"is written for plugin API {spoken}, and this agentfw supports {supported}"
-        record.stop("incompatible", error, f"upgrade {what}")
+        record.stop("incompatible", error, f"upgrade {what[0]}: pip install --upgrade {what[1]}")
     elif spoken < ours:
         record.hints.append(f"is written for plugin API {spoken}, which goes with the next one; {tell_authors(record)}")
     return record.state == "active"
@@ -406,31 +397,19 @@ def _check_functions(plugin: object, record: PluginRecord, manager: HookManager)
             record.problems.append(Problem(text, tell_authors(record)))
         if not caller.has_spec() and not implementation.optionalhook:
             guess = _nearest_hook(caller.name)
-            meant = f'; did you mean "{guess}"?' if guess else ""
-            record.problems.append(
-                Problem(f'implements "{caller.name}", which is not a hook{meant}', tell_authors(record))
-            )
-    forgotten = list(_unmarked(plugin))
-    for name in forgotten:
-        guess = _nearest_hook(name)
-        error = f'has a function "{name}" without @hookimpl'
-        if guess != name:
-            error += f'; did you mean the hook "{guess}"?'
-        record.problems.append(Problem(error, tell_authors(record)))
-    if not marked and not forgotten:
-        record.problems.append(Problem("implements no hook at all", tell_authors(record)))
-
-
-def _unmarked(plugin: object) -> Iterable[str]:
-    """Functions of the plugin with a hook's name, or nearly, that are not marked with @hookimpl."""
+            text = f'implements "{caller.name}", which is not a hook' + (f'; did you mean "{guess}"?' if guess else "")
+            record.problems.append(Problem(text, tell_authors(record)))
     home = plugin.__name__ if inspect.ismodule(plugin) else getattr(plugin, "__module__", None)
-    for name in dir(plugin):
-        if not name.startswith(PREFIX):
-            continue
+    forgotten = []
+    for name in (name for name in dir(plugin) if name.startswith(PREFIX)):
         function = inspect.getattr_static(plugin, name)
         own = inspect.isfunction(function) and function.__module__ == home
-        if own and not hasattr(function, "agentfw_impl") and _nearest_hook(name):
-            yield name
+        if own and not hasattr(function, "agentfw_impl") and (guess := _nearest_hook(name)):
+            forgotten.append(name)
+            hint = "" if guess == name else f'; did you mean the hook "{guess}"?'
+            record.problems.append(Problem(f'has a function "{name}" without @hookimpl{hint}', tell_authors(record)))
+    if not marked and not forgotten:
+        record.problems.append(Problem("implements no hook at all", tell_authors(record)))
 
 
 def _nearest_hook(name: str) -> str | None:

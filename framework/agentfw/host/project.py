@@ -5,21 +5,6 @@ their system. A distribution names a package of its own in the entry-point group
 package holds for whoever has installed it, and nothing is imported. What a user says wins over a distribution, and a
 project over both. A mistake in a file is an error before anything is loaded, with its location and the nearest valid
 key. Paths are relative to the file, not to the current directory.
-
-    # agentfw.toml
-    default = "spec.toml"              # spec that `agentfw run` without arguments runs here: a file or a spec's name
-    runs = "runs"                      # folder of the runs
-    specs = ["specs"]                  # folders of specs: nightly.toml is the spec `nightly`, as if a plugin shipped it
-
-    [defaults]                         # of specs, where these don't say otherwise
-    trackers = ["mlflow"]
-
-    [plugins]
-    allow = ["agentfw-notes==1.2.0"]   # only these distributions, in these versions; agentfw's own are always allowed
-    disabled = ["agentfw-noisy"]       # plugins or distributions that are not imported
-    package_index = "https://packages.example.org/simple"      # where pip is told to install plugins from
-
-    project = find_project()
 """
 
 from __future__ import annotations
@@ -107,7 +92,6 @@ def find_project(start: Path | None = None) -> ProjectFile | None:
 
 
 def find_user_file() -> ProjectFile | None:
-    """The user's own agentfw.toml. None if there is none."""
     file = user_folder() / FILE_NAME
     return read_project(file) if file.is_file() else None
 
@@ -159,9 +143,7 @@ def read_project(path: Path, *, shipped_by: str = "") -> ProjectFile:
         problems.append("plugins: must be a table: [plugins]")
         plugins = {}
     problems += _unknown_keys(plugins, SHIPPED_PLUGINS_KEYS if shipped_by else PLUGINS_KEYS, "plugins.")
-    allow = None
-    if "allow" in plugins:
-        allow = _read_pins(plugins["allow"], problems)
+    allow = _read_pins(plugins["allow"], problems) if "allow" in plugins else None
     disabled = _read_words(plugins, "disabled", "plugins.", problems)
     package_index = _read_text(plugins, "plugins.package_index", "a URL", problems)
     is_url = package_index.startswith(("http://", "https://"))

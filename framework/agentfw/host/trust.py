@@ -46,8 +46,7 @@ __all__ = [
 VARIABLE = "AGENTFW_TRUST"
 _MOST, _LARGEST = 10_000, 100_000_000
 """How many files a folder that is allowed may have, and bytes in all. Nobody reads more."""
-_SHOWN = 20
-"""How many files and statements an error shows."""
+_SHOWN = 20  # how many files and statements an error shows
 _KEY = re.compile(
     r"(?:.*_)?(?:command|cmd|shell|exec|executable|binary|program|script|python|check|args|arguments|function|reply"
     r"|factory|env|environ|url|uri|dsn|address|endpoint|host|proxy|headers?)s?",
@@ -80,11 +79,8 @@ def wants(values: Any, path: str = "") -> Iterator[str]:
     elif isinstance(values, Mapping):
         for key, value in values.items():
             whole = path if key in ("settings", "spec") else f"{path}.{key}".removeprefix(".")
-            if (
-                value
-                and not isinstance(value, (bool, int, float))
-                and (_KEY.fullmatch(str(key)) or key == OF_ANOTHER_USER)
-            ):
+            is_said = value and not isinstance(value, (bool, int, float))
+            if is_said and (_KEY.fullmatch(str(key)) or key == OF_ANOTHER_USER):
                 yield f"{whole} = {json.dumps(value, default=str)}"
             else:
                 yield from wants(value, whole)

@@ -27,7 +27,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from ..boundary.output import data_stream, hand_over_stdout
@@ -114,7 +113,6 @@ class Out:
 
     def progress(self, doing: str) -> Progress:
         """Show on stderr that a long block is still running. Call the result with another text to replace this one."""
-
         return Progress(doing, quiet=self.quiet)
 
     def error(self, message: str, fix: str = "", *, label: str = "error") -> None:
@@ -178,16 +176,14 @@ def _finite(value: Any) -> Any:
 
 def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> list[str]:
     """The lines of a row."""
-    wrapped = [
-        _wrapped(cell, width) if width_of(cell) > width else [cell] for cell, width in zip(cells, widths, strict=True)
-    ]
+    columns = zip(cells, widths, strict=True)
+    wrapped = [_wrapped(cell, width) if width_of(cell) > width else [cell] for cell, width in columns]
     lines = []
     for parts in zip_longest(*wrapped, fillvalue=""):
-        spaces = [" " * (width - width_of(part)) for part, width in zip(parts, widths, strict=True)]
-        padded = [
-            space + part if at in right else part + space
-            for at, (part, space) in enumerate(zip(parts, spaces, strict=True))
-        ]
+        padded = []
+        for place, (part, width) in enumerate(zip(parts, widths, strict=True)):
+            space = " " * (width - width_of(part))
+            padded.append(space + part if place in right else part + space)
         lines.append("  ".join(padded).rstrip())
     return lines
 
@@ -243,9 +239,7 @@ class Progress:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._over.set()
         if not self.quiet:
             self._thread.join()

@@ -28,8 +28,6 @@ LARGEST = 1e300
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A range of values with its ticks and their labels."""
-
     low: float
     high: float
     ticks: tuple[float, ...]

@@ -69,11 +69,6 @@ def printable(text: str) -> str:
     return _FORBIDDEN.sub("\ufffd", text)
 
 
-def series_colour(index: int) -> str:
-    """The colour of series number `index`. After the last colour they repeat."""
-    return SERIES[index % len(SERIES)]
-
-
 class Canvas:
     """A picture of `width` by `height` pixels. `label` is its text for screen readers."""
 

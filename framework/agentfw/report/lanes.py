@@ -18,6 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, number_labels, text_width
 from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SERIES, SURFACE, Canvas
@@ -73,7 +74,7 @@ class _Cluster:
 class _Placed:
     """A lane with its rows computed: its contents and its height."""
 
-    lane: Lane
+    name: str
     clusters: list[_Cluster]
     rows: list[list[Span]]
     labelled: bool
@@ -85,6 +86,14 @@ class _Placed:
     @property
     def marks_height(self) -> float:
         return (MARK_ROW if self.clusters else 0) + (LABEL_ROW if self.labelled else 0)
+
+
+class _Entry(NamedTuple):
+    x: float
+    row: int
+    kind: str
+    spanning: bool
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +129,22 @@ def lanes_chart(lanes: Sequence[Lane], *, title: str, time_label: str = "", widt
     left = PADDING + gutter
     axis = exact_axis(low, high, target=max(2, int((width - left - PADDING) / 90)))
     clock = _Clock(axis, left, width - left - PADDING)
-    lanes = [_shown(lane, axis) for lane in lanes]
-    kinds = _kinds(lanes)
-    legend = _legend_rows(kinds, width)
     placed = [_place(lane, clock) for lane in lanes]
-    above = PADDING + 20 + (20 if time_label else 0) + (20 * len(legend) + 10 if legend else 0)
-    height = above + max(60.0, sum(lane.height for lane in placed)) + 28 + PADDING
-    canvas, _ = begin(title, time_label, width, height)
-    if not kinds:
-        canvas.text(width / 2, height / 2 + 12, "nothing happened", size=13, anchor="middle", colour=MUTED)
-        return canvas
-    _draw_legend(canvas, legend, above - 20 * len(legend) - 10)
+    legend = _legend(placed, width)
+    above = PADDING + 20 + (20 if time_label else 0) + (20 * legend[-1].row + 30 if legend else 0)
     bottom = above + sum(lane.height for lane in placed)
+    canvas, top = begin(title, time_label, width, max(above + 60.0, bottom) + 28 + PADDING)
+    if not legend:
+        middle = canvas.height / 2 + 12
+        canvas.text(width / 2, middle, "nothing happened", size=13, anchor="middle", colour=MUTED)
+        return canvas
+    for entry in legend:
+        y = top + 20 * entry.row + 10
+        if entry.spanning:
+            _draw_span(canvas, entry.kind, entry.x, entry.x + 15, y - 6, 12)
+        else:
+            _draw_mark(canvas, entry.kind, entry.x + 7, y)
+        canvas.text(entry.x + 20, y + 4, entry.label, size=12, colour=MUTED)
     for tick, label in zip(axis.ticks, axis.labels, strict=True):
         x = clock.x(tick)
         canvas.line([(x, above), (x, bottom)], colour=GRID)
@@ -147,37 +160,45 @@ def lanes_chart(lanes: Sequence[Lane], *, title: str, time_label: str = "", widt
     return canvas
 
 
-def _shown(lane: Lane, axis: Axis) -> Lane:
-    """The lane without what has no finite time, in order of time."""
-    known = [span for span in lane.spans if math.isfinite(span.start) and math.isfinite(span.end)]
-    spans = [Span(one.start, max(one.end, one.start), one.kind) for one in sorted(known, key=lambda one: one.start)]
-    marks = sorted(lane.marks, key=lambda mark: mark.time)
-    return Lane(lane.name, spans, [mark for mark in marks if axis.low <= mark.time <= axis.high])
-
-
 def _place(lane: Lane, clock: _Clock) -> _Placed:
-    buckets: dict[tuple[int, str], list[Mark]] = {}
-    for mark in lane.marks:
-        buckets.setdefault((round(clock.x(mark.time)), mark.kind), []).append(mark)
-    clusters = [_Cluster(clock.x(marks[0].time), kind, marks) for (_, kind), marks in buckets.items()]
-    # Interruptions are drawn above interventions, and both above everything else.
-    clusters.sort(key=lambda cluster: (-RANK.get(cluster.kind, 2), cluster.x))
-    return _Placed(lane, clusters, _stack(lane.spans), any(mark.label for mark in lane.marks))
-
-
-def _stack(spans: Sequence[Span]) -> list[list[Span]]:
-    """Rows in which no two spans overlap, as long as there are enough rows."""
+    """The lane without what has no finite time. No two spans of a row overlap, as long as there are enough rows."""
     rows: list[list[Span]] = []
-    for span in spans:
+    known = [span for span in lane.spans if math.isfinite(span.start) and math.isfinite(span.end)]
+    for span in sorted(known, key=lambda span: span.start):
         free = next((row for row in rows if row[-1].end <= span.start), None)
         if free is None and len(rows) < DEEPEST:
             rows.append([])
-        (free or rows[-1]).append(span)
-    return rows
+        (free or rows[-1]).append(Span(span.start, max(span.end, span.start), span.kind))
+    marks = [mark for mark in lane.marks if clock.axis.low <= mark.time <= clock.axis.high]
+    buckets: dict[tuple[int, str], list[Mark]] = {}
+    for mark in sorted(marks, key=lambda mark: mark.time):
+        buckets.setdefault((round(clock.x(mark.time)), mark.kind), []).append(mark)
+    clusters = [_Cluster(clock.x(some[0].time), kind, some) for (_, kind), some in buckets.items()]
+    # Interruptions are drawn above interventions, and both above everything else.
+    clusters.sort(key=lambda cluster: (-RANK.get(cluster.kind, 2), cluster.x))
+    return _Placed(lane.name, clusters, rows, any(mark.label for mark in marks))
+
+
+def _legend(lanes: Sequence[_Placed], width: float) -> list[_Entry]:
+    """The kinds that occur, each with its number and its place."""
+    counts: Counter[tuple[str, bool]] = Counter()
+    for lane in lanes:
+        counts.update((span.kind, True) for row in lane.rows for span in row)
+        counts.update((mark.kind, False) for cluster in lane.clusters for mark in cluster.marks)
+    entries: list[_Entry] = []
+    x, row = PADDING, 0
+    for (kind, spanning), count in sorted(counts.items(), key=lambda item: [*COLOURS].index(item[0][0])):
+        label = f"{ellipsis(kind, width=140, size=12)} {count:,}"
+        needed = 40 + text_width(label, 12)
+        if entries and x + needed > width - PADDING:
+            x, row = PADDING, row + 1
+        entries.append(_Entry(x, row, kind, spanning, label))
+        x += needed
+    return entries
 
 
 def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutter: float) -> None:
-    name = ellipsis(placed.lane.name, width=gutter - 14, size=13, weight=600)
+    name = ellipsis(placed.name, width=gutter - 14, size=13, weight=600)
     canvas.text(PADDING, top + placed.height / 2 + 4.5, name, size=13, weight=600)
     y = top + LANE_GAP / 2
     for index, row in enumerate(placed.rows):
@@ -189,8 +210,12 @@ def _draw_lane(canvas: Canvas, placed: _Placed, clock: _Clock, top: float, gutte
         _draw_labels(canvas, placed, clock, y + 12)
         y += LABEL_ROW
     for cluster in placed.clusters:
-        with canvas.group(title=_tooltip(cluster, clock)):
-            busy = any(span.start <= cluster.marks[0].time <= span.end for span in placed.lane.spans)
+        first, last = cluster.marks[0], cluster.marks[-1]
+        title = f"{first.kind}{f' “{first.label}”' if first.label else ''}, {clock.say(first.time)}"
+        if len(cluster.marks) > 1:
+            title = f"{len(cluster.marks)} × {cluster.kind}, {clock.say(first.time)} to {clock.say(last.time)}"
+        with canvas.group(title=title):
+            busy = any(span.start <= first.time <= span.end for row in placed.rows for span in row)
             if cluster.kind == "interruption" and busy:
                 # An interruption crosses the spans in progress.
                 foot = y + MARK_ROW + SPAN_ROW * len(placed.rows) - 1
@@ -218,10 +243,8 @@ def _draw_labels(canvas: Canvas, placed: _Placed, clock: _Clock, baseline: float
         more = f", {len(cluster.marks) - 1} more" if len(cluster.marks) > 1 else ""
         label = ellipsis(first, width=170, size=SMALL) + more
         needed = text_width(label, SMALL)
-        if not first:
-            continue
         start = max(clock.left - 4, min(cluster.x - 5, right - needed))
-        if any(start < end + 12 and begin < start + needed + 12 for begin, end in taken):
+        if not first or any(start < end + 12 and begin < start + needed + 12 for begin, end in taken):
             continue
         taken.append((start, start + needed))
         colour = COLOURS[cluster.kind] if cluster.kind in RANK else MUTED
@@ -239,44 +262,3 @@ def _draw_mark(canvas: Canvas, kind: str, x: float, y: float) -> None:
                 canvas.line([(x - 4, y - 4 * lean), (x + 4, y + 4 * lean)], colour=stroke, width=width)
     else:
         canvas.draw("circle", cx=x, cy=y, r=4, fill=SURFACE, stroke=colour, stroke_width=1.75)
-
-
-def _tooltip(cluster: _Cluster, clock: _Clock) -> str:
-    first, last = cluster.marks[0], cluster.marks[-1]
-    if len(cluster.marks) == 1:
-        return f"{first.kind}{f' “{first.label}”' if first.label else ''}, {clock.say(first.time)}"
-    return f"{len(cluster.marks)} × {cluster.kind}, {clock.say(first.time)} to {clock.say(last.time)}"
-
-
-def _kinds(lanes: Sequence[Lane]) -> dict[tuple[str, bool], int]:
-    """The number of occurrences of each kind, as (kind, is it a span), for the legend."""
-    counts: Counter[tuple[str, bool]] = Counter()
-    for lane in lanes:
-        counts.update([(s.kind, True) for s in lane.spans] + [(m.kind, False) for m in lane.marks])
-    return dict(sorted(counts.items(), key=lambda item: [*COLOURS].index(item[0][0])))
-
-
-def _legend_rows(kinds: dict[tuple[str, bool], int], width: float) -> list[list[tuple[str, bool, str]]]:
-    rows: list[list[tuple[str, bool, str]]] = []
-    x = math.inf
-    for (kind, spanning), count in kinds.items():
-        label = f"{ellipsis(kind, width=140, size=12)} {count:,}"
-        needed = 40 + text_width(label, 12)
-        if x + needed > width - PADDING:
-            rows.append([])
-            x = PADDING
-        rows[-1].append((kind, spanning, label))
-        x += needed
-    return rows
-
-
-def _draw_legend(canvas: Canvas, rows: Sequence[Sequence[tuple[str, bool, str]]], top: float) -> None:
-    for index, row in enumerate(rows):
-        x, y = PADDING, top + 20 * index + 10
-        for kind, spanning, label in row:
-            if spanning:
-                _draw_span(canvas, kind, x, x + 15, y - 6, 12)
-            else:
-                _draw_mark(canvas, kind, x + 7, y)
-            canvas.text(x + 20, y + 4, label, size=12, colour=MUTED)
-            x += 40 + text_width(label, 12)

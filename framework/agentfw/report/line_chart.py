@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from agentfw.errors import UsageError
 from agentfw.report.axis import PADDING, SMALL, Axis, begin, ellipsis, exact_axis, nice_axis, number_labels, text_width
-from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SURFACE, Canvas, Point, series_colour
+from agentfw.report.canvas import AXIS, FAINT, GRID, MUTED, SERIES, SURFACE, Canvas
 
 HOVERED = 150
 """Maximum number of points, in total, that show their value on hover."""
@@ -73,12 +73,16 @@ class _Plot:
         return self.top + (1 - max(-9.0, min(10.0, self.up.share(value)))) * self.height
 
 
+_Row = tuple[float, float, float, float]
+"""x, y, low and high. All but x can be NaN."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """A series ready for drawing: rows of (x, y, low, high) by x, where y can be NaN. `last` is its last value."""
+    """A series ready for drawing: its rows by x, and its last value."""
 
     series: Series
-    rows: list[tuple[float, float, float, float]]
+    rows: list[_Row]
     colour: str
     last: float
 
@@ -107,12 +111,12 @@ def line_chart(
     ]
     top = _legend(canvas, drawn, labels, top)
     bottom = height - PADDING - 18 - (18 if x_label else 0)
-    up = _vertical(drawn, points, y_range, bottom - top)
+    target = max(2, int((bottom - top) / 40))
+    up = exact_axis(*y_range, target=target) if y_range is not None else _vertical(drawn, target)
     left = PADDING + max(text_width(label, SMALL) for label in up.labels) + 8
-    whole = all(x == int(x) for x, _ in points)
-    across = exact_axis(
-        min(x for x, _ in points), max(x for x, _ in points), target=int((width - left - PADDING) / 80), integral=whole
-    )
+    xs = [x for x, _ in points]
+    whole = all(x == int(x) for x in xs)
+    across = exact_axis(min(xs), max(xs), target=int((width - left - PADDING) / 80), integral=whole)
     if len(across.ticks) < 2:
         across = nice_axis(across.low, across.high, target=2, integral=whole)
     plot = _Plot(left, top + 10, width - left - PADDING, bottom - top - 10, across, up)
@@ -131,29 +135,20 @@ def _prepare(series: Sequence[Series]) -> list[_Drawn]:
     for one in series:
         missing = [math.nan] * len(one.y)
         across = one.x if one.x is not None else range(1, len(one.y) + 1)
-        low = missing if one.low is None else one.low
-        high = missing if one.high is None else one.high
-        columns = zip(across, one.y, low, high, strict=True)
-        rows = [(float(x), float(y), float(a), float(b)) for x, y, a, b in columns if math.isfinite(x)]
-        rows.sort(key=lambda row: row[0])
-        known = [(x, y) for x, y, _, _ in rows if math.isfinite(y)]
-        if not known:
-            continue
-        colour = FAINT if one.quiet else series_colour(coloured)
-        coloured += not one.quiet
-        thinned = rows[:: 1 + len(rows) // _DRAWN]
-        drawn.append(_Drawn(one, thinned, colour, known[-1][1]))
+        low, high = (missing if bound is None else bound for bound in (one.low, one.high))
+        columns = (map(float, column) for column in (across, one.y, low, high))
+        rows = sorted((row for row in zip(*columns, strict=True) if math.isfinite(row[0])), key=lambda row: row[0])
+        known = [y for _, y, _, _ in rows if math.isfinite(y)]
+        if known:
+            colour = FAINT if one.quiet else SERIES[coloured % len(SERIES)]
+            coloured += not one.quiet
+            drawn.append(_Drawn(one, rows[:: 1 + len(rows) // _DRAWN], colour, known[-1]))
     return drawn
 
 
-def _vertical(
-    drawn: Sequence[_Drawn], points: Sequence[Point], y_range: tuple[float, float] | None, height: float
-) -> Axis:
-    target = max(2, int(height / 40))
-    if y_range is not None:
-        return exact_axis(*y_range, target=target)
-    values = [y for _, y in points]
-    values += [bound for line in drawn for row in line.rows for bound in row[2:] if math.isfinite(bound)]
+def _vertical(drawn: Sequence[_Drawn], target: int) -> Axis:
+    """The axis of all values and bands, from zero if that is close."""
+    values = [value for line in drawn for row in line.rows for value in row[1:] if math.isfinite(value)]
     low, high = min(values), max(values)
     if 0 < low < high * 0.5:
         low = 0.0
@@ -206,17 +201,10 @@ def _curve(canvas: Canvas, plot: _Plot, line: _Drawn, *, hovered: bool) -> None:
                 canvas.draw("circle", cx=plot.x(row[0]), cy=plot.y(row[1]), r=7, fill=line.colour, fill_opacity=0)
 
 
-def _runs(
-    rows: Sequence[tuple[float, float, float, float]], columns: Sequence[int]
-) -> list[list[tuple[float, float, float, float]]]:
+def _runs(rows: Sequence[_Row], columns: Sequence[int]) -> list[list[_Row]]:
     """The segments between gaps: rows in which all of the columns are known."""
-    runs: list[list[tuple[float, float, float, float]]] = [[]]
-    for row in rows:
-        if all(math.isfinite(row[column]) for column in columns):
-            runs[-1].append(row)
-        elif runs[-1]:
-            runs.append([])
-    return [run for run in runs if run]
+    by_known = groupby(rows, key=lambda row: all(math.isfinite(row[column]) for column in columns))
+    return [list(run) for known, run in by_known if known]
 
 
 def _legend(canvas: Canvas, drawn: Sequence[_Drawn], labels: Sequence[str], top: float) -> float:

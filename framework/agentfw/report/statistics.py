@@ -203,29 +203,24 @@ def paired_difference(a: Mapping[str, float] | Numbers, b: Mapping[str, float] |
     """
     import numpy as np
 
-    first, second, unpaired = _pair(a, b)
-    differences = first - second
-    return PairedDifference(bootstrap(differences), _sign_flip(differences[~np.isnan(differences)]), unpaired)
-
-
-def _pair(a: Mapping[str, float] | Numbers, b: Mapping[str, float] | Numbers) -> tuple[Floats, Floats, int]:
+    unpaired = 0
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        shared = sorted(a.keys() & b.keys())
+        shared, unpaired = sorted(a.keys() & b.keys()), len(a.keys() ^ b.keys())
         if not shared:
             raise UsageError(
                 "the two sides have no episode in common, so there is nothing to pair",
                 fix="compare runs of the same environment, split and seed",
             )
-        sides = [a[key] for key in shared], [b[key] for key in shared]
-        return _vector(sides[0], "a"), _vector(sides[1], "b"), len(a.keys() ^ b.keys())
-    if isinstance(a, Mapping) or isinstance(b, Mapping):
+        a, b = [a[key] for key in shared], [b[key] for key in shared]
+    elif isinstance(a, Mapping) or isinstance(b, Mapping):
         raise UsageError("one side has ids and the other has none", fix="give both as mappings from id to value")
     if len(a) != len(b):
         raise UsageError(
             f"values paired by position need equal lengths, not {len(a)} and {len(b)}",
             fix="give mappings from id to value: ids that only one side has are then skipped",
         )
-    return _vector(a, "a"), _vector(b, "b"), 0
+    differences = _vector(a, "a") - _vector(b, "b")
+    return PairedDifference(bootstrap(differences), _sign_flip(differences[~np.isnan(differences)]), unpaired)
 
 
 def _sign_flip(differences: Floats) -> float:

@@ -98,45 +98,28 @@ __all__ = [
     "write_whole",
 ]
 
-_MODULES: dict[str, tuple[str, ...]] = {
-    "assembly": ("Assembly", "assemble"),
-    "records.folder": ("RunFolder", "find_run", "list_runs"),
-    "records.figure_table": ("EPISODE_FIGURES", "Figure", "figure_text", "figure_title", "figures_of"),
-    "records.summary": ("Summary",),
-    "records.journal": (
-        "Journal",
-        "drop_records",
-        "encoded",
-        "make_folder",
-        "make_private",
-        "read_journal",
-        "sealed",
-        "unsealed",
-        "write_whole",
-    ),
-    "records.mirror": ("Mirror", "check_address"),
-    "from_python": ("RunResult", "in_processes"),
-    "live": ("Again", "EndedSession", "LiveRun", "read_sessions"),
-    "records.play_records": ("Records",),
-    "results.comparison": ("ComparedFigure", "compare_runs"),
-    "results.run_charts": ("timeline_picture",),
-    "results.run_report": ("run_results", "write_report"),
-    "deciding": ("Question",),
-    "results.transcript": ("decisions", "transcript"),
-    "spec.resolution": ("resolve",),
-    "spec.start": (
-        "SpecValues",
-        "chosen_values",
-        "find_training",
-        "newest_version",
-        "policy_of_run",
-        "start_from_runs",
-    ),
-    "observers": ("Observer", "RunInfo"),
-    "spec.run_spec": ("Choice", "RewardChoice", "SamplingSettings", "parse_spec"),
-    "spec.values": ("apply_assignments", "read_spec"),
+_MODULES = {
+    "assembly": "Assembly assemble",
+    "deciding": "Question",
+    "from_python": "RunResult in_processes",
+    "live": "Again EndedSession LiveRun read_sessions",
+    "observers": "Observer RunInfo",
+    "records.figure_table": "EPISODE_FIGURES Figure figure_text figure_title figures_of",
+    "records.folder": "RunFolder find_run list_runs",
+    "records.journal": "Journal drop_records encoded make_folder make_private read_journal sealed unsealed write_whole",
+    "records.mirror": "Mirror check_address",
+    "records.play_records": "Records",
+    "records.summary": "Summary",
+    "results.comparison": "ComparedFigure compare_runs",
+    "results.run_charts": "timeline_picture",
+    "results.run_report": "run_results write_report",
+    "results.transcript": "decisions transcript",
+    "spec.resolution": "resolve",
+    "spec.run_spec": "Choice RewardChoice SamplingSettings parse_spec",
+    "spec.start": "SpecValues chosen_values find_training newest_version policy_of_run start_from_runs",
+    "spec.values": "apply_assignments read_spec",
 }
-_HOME: dict[str, str] = {name: module for module, names in _MODULES.items() for name in names}
+_HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:

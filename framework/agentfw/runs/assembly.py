@@ -1,8 +1,5 @@
 """Creates the components of a run from a resolved spec. They are created together, and opened and closed together.
 
-    resolved = resolve(spec, host)
-    assembly = assemble(resolved, host)
-
 The run asks one instance of its environment for tasks and references. Episodes are played in new ones.
 """
 
@@ -88,7 +85,7 @@ class Assembly:
     async def play(self, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None) -> Episode:
         """Play one episode with an agent of its own in a fresh world, and check its figures."""
         environment, clock = self.host.make("environment", self.spec.environment, Environment, "environment"), Clock()
-        finish, outcome = "", dict[str, float]()
+        policy, finish, outcome = self.surrounded(policy), "", dict[str, float]()
         try:
             # Everybody else who takes part has a guard of their own.
             guard, is_led = self.environment.guard, isinstance(environment, SessionEnvironment)
@@ -96,16 +93,14 @@ class Assembly:
                 if isinstance(environment, SessionEnvironment):
                     # What the run says of sampling holds, whatever the program asks for: a training depends on it.
                     tools = self.tools if environment.calls_tools else ()
-                    session = self.session(
-                        task, self.surrounded(policy), sampling, watch, leads_alone=True, tools=tools
-                    )
+                    session = self.session(task, policy, sampling, watch, leads_alone=True, tools=tools)
                     await environment.play(session)
                     if session.failure is not None:
                         raise session.failure
                     episode = session.end("finished")
                 else:
                     guarded = GuardedEnvironment(environment, guard, episode=task.id)
-                    episode = await self._engaged(guarded, task, self.surrounded(policy), sampling, watch)
+                    episode = await self._engaged(guarded, task, policy, sampling, watch)
             finish, outcome = episode.finish, dict(episode.outcome)
         finally:
             if self.trace is not None:
@@ -127,7 +122,6 @@ class Assembly:
         )
 
     async def score(self, name: str, group: Sequence[Episode]) -> Sequence[Score]:
-        """Score a group with one reward model."""
         clock, scores = Clock(), tuple[Score, ...]()
         try:
             with clock:
@@ -143,10 +137,9 @@ class Assembly:
         self, environment: Environment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
     ) -> Episode:
         spec = self.spec
-        tools = self._traced_tools(self.tools, task)
         agent = PolicyAgent(
             policy,
-            tools,
+            self._traced_tools(self.tools, task),
             self._traced_memories(),
             sampling=sampling,
             window=spec.window,
@@ -306,7 +299,6 @@ class Assembly:
 
 
 def assemble(spec: RunSpec, host: Host) -> Assembly:
-    """Create the components of a resolved spec."""
     engine = make_engine(spec.engine, learns=spec.learner is not None)
     host.provide(engine=engine)
     calls, spending, texts = CallRecord(), Spending(spec.budget), LongTexts(spec.max_answer, host.notes)

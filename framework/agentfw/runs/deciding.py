@@ -1,16 +1,9 @@
 """What hooks decide in a run: what a policy is asked, which tool calls are made, and what is recorded.
 
 Each decision is an event of the kind `hook` in the record of its episode. A run without such hooks has none of this in
-its way.
-
-    decisions = Decisions(host.hooks_of_run(spec.hooks, spec.deadline), spending)
-    policy = decisions.around(policy, "gpt-5")
-
-A hook may ask a person before a tool is called. Whoever can ask one listens: the terminal that a run was started in, a
-chat, the pages of a gateway. The first answer counts. Where nobody listens, or nobody answers in time, it is no.
-
-    allowed, how = await decisions.questions.ask("Send this mail?", "ana", seconds=300)
-    decisions.questions.answer(number, allow=True)
+its way. A hook may ask a person before a tool is called. Whoever can ask one listens: the terminal that a run was
+started in, a chat, the pages of a gateway. The first answer counts. Where nobody listens, or nobody answers in time, it
+is no.
 """
 
 from __future__ import annotations
@@ -19,7 +12,7 @@ import asyncio
 import copy
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +45,6 @@ class Question:
 
 
 class Questions:
-    """The questions of a run."""
-
     def __init__(self) -> None:
         self.open: dict[int, Question] = {}
         """By number."""
@@ -120,27 +111,23 @@ class Decisions:
         self.hooks, self.questions, self._spending = hooks, Questions(), spending
         self.run: RunInfo | None = None
         """The run, once it has begun."""
-        asking, counting = (hooks.implementations(f"agentfw_{name}") for name in ("request", "answered"))
-        self._asks, self._calls = bool(asking or counting), bool(hooks.implementations("agentfw_before_call"))
+        asking, counting, calls = (
+            hooks.implementations(f"agentfw_{name}") for name in ("request", "answered", "before_call")
+        )
+        self._asks = bool(asking or counting)
+        self.before_call = self._before_call if calls else None
+        """What decides on tool calls. None if no hook does."""
         self.records = bool(hooks.implementations("agentfw_record"))
         """Whether a hook changes what is recorded. Then nothing else keeps what was said."""
-        self.reads = self._calls or any(getattr(each.plugin, "changes_requests", True) for each in asking)
+        self.record = self._record if self.records else None
+        """What makes the record of an episode, or of the news of a session. None if no hook does."""
+        self.reads = bool(calls) or any(getattr(each.plugin, "changes_requests", True) for each in asking)
         """Whether requests have to be read, and can't be passed on as they are."""
 
     def around(self, policy: Policy, name: str) -> Policy:
         """The policy, whose requests are decided on. `name` is what its model is called where no answer says it."""
         made: Policy = layered(_Asked, "policy")(policy, self, name) if self._asks else policy
         return made
-
-    @property
-    def before_call(self) -> Callable[[Task, Call, Note], Awaitable[tuple[bool, str] | None]] | None:
-        """What decides on tool calls. None if no hook does."""
-        return self._before_call if self._calls else None
-
-    @property
-    def record(self) -> Callable[[Episode], Episode] | None:
-        """What makes the record of an episode, or of the news of a session. None if no hook does."""
-        return self._record if self.records else None
 
     async def request(
         self, request: Request, model: str, most: Callable[[], Usage], *, passed_on: bool
@@ -158,10 +145,6 @@ class Decisions:
             text = f"{owner.title} has changed a request, but its `changes_requests` says that it doesn't"
             raise PluginError(text, fix=owner.fix)
         return decided.answer, ({"hook": owner.name, "did": "changed the request"},)
-
-    def answered(self, request: Request, model: str, usage: Usage, *, counted: bool) -> None:
-        """Tell what a request took."""
-        self.hooks.tell("agentfw_answered", run=self.run, request=request, model=model, usage=usage, counted=counted)
 
     async def _before_call(self, task: Task, call: Call, note: Note) -> tuple[bool, str] | None:
         """What the agent is told in the place of the tool. None: the call is made."""
@@ -187,17 +170,12 @@ class Decisions:
         try:
             made = Episode.from_record(decided.answer)
         except AgentfwError as error:
-            raise PluginError(
-                f"{owner.title} made a record that can't be read: {error.message}", fix=owner.fix
-            ) from error
-        if (len(made.turns), len(made.messages), made.task) != (
-            len(episode.turns),
-            len(episode.messages),
-            episode.task,
-        ):
-            raise PluginError(
-                f"{owner.title} has taken turns or messages out of a record, or added some", fix=owner.fix
-            )
+            text = f"{owner.title} made a record that can't be read: {error.message}"
+            raise PluginError(text, fix=owner.fix) from error
+        lengths = [(len(each.turns), len(each.messages)) for each in (made, episode)]
+        if lengths[0] != lengths[1] or made.task != episode.task:
+            text = f"{owner.title} has taken turns or messages out of a record, or added some"
+            raise PluginError(text, fix=owner.fix)
         if made != episode:
             made.events.append(Event(made.ended, "hook", owner.name, {"did": "changed the record"}))
         return made
@@ -267,8 +245,10 @@ class _Asked(Layer):
         elif not counted:
             sampled = sum(one.length for one in generations) or _tokens("".join(said))
             usage = policy.priced(Usage(_tokens_in(request), 0, sampled), *models)
-        answered = [one.version for one in generations[:1] if policy.forwards]
-        self._decisions.answered(request, next(filter(None, (*answered, *models)), self._name), usage, counted=counted)
+        version = next((one.version for one in generations if policy.forwards), "")
+        model = next(filter(None, (version, *models)), self._name)
+        told = {"request": request, "model": model, "usage": usage, "counted": counted}
+        self._decisions.hooks.tell("agentfw_answered", run=self._decisions.run, **told)
 
 
 def _tokens_in(request: Request) -> int:

@@ -1,14 +1,8 @@
 """Executes a run: play a plan, learn from it if there is an optimizer, repeat.
 
-A run without an optimizer plays its tasks once. A training plays an evaluation, then alternates between updates and
-evaluations until the last evaluation. Each step can be repeated: episodes that are on disk are not played again, and an
-update is not complete until the state file says so.
-
-Two tasks share the work of a training: one plays rollouts, the other learns from them, publishes and evaluates. With
-`staleness` 0 they take turns. With S, the first is up to S updates ahead of the second.
-
-    execution = Execution(folder, assembly, observer)
-    await execution.finish()
+Each step can be repeated: episodes that are on disk are not played again, and an update is not complete until the state
+file says so. Two tasks share the work of a training: one plays rollouts, the other learns from them, publishes and
+evaluates. With `staleness` 0 they take turns. With S, the first is up to S updates ahead of the second.
 """
 
 from __future__ import annotations
@@ -41,10 +35,8 @@ from .records.summary import intervals, means
 from .results.transcript import call_in_words
 from .spec.weights import Progress
 
-_ROUNDING = 1e-12
-"""Relative difference below which rewards count as equal."""
-_LONGEST = 600
-"""Maximum number of characters of an answer; the episode has the whole."""
+_ROUNDING = 1e-12  # relative difference below which rewards count as equal
+_LONGEST = 600  # maximum number of characters of an answer; the episode has the whole
 
 
 def sampled_answers(groups: Sequence[Sequence[Scored]]) -> list[dict[str, Any]]:
@@ -66,8 +58,6 @@ Further = Callable[[Play], list[Task]]
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """The data that an update learns from."""
-
     groups: list[list[Scored]]
     figures: dict[str, float]
     speed: dict[str, float]
@@ -96,7 +86,6 @@ class Execution:
         self._played: asyncio.Queue[Rollouts] = asyncio.Queue()
 
     async def finish(self) -> None:
-        """Do everything that is missing."""
         learning = self.assembly.learning
         if learning is not None:
             await self._begin(learning)
@@ -137,7 +126,6 @@ class Execution:
             self._room.release()
 
     async def _begin(self, learning: Learning) -> None:
-        """Restore the state of an earlier execution of a training."""
         start = await learning.begin(self.folder.path / "learner", self.state, self._home(0))
         if not self.state.update and start is not None:
             self.state = replace(self.state, version=start.version, adapter=self._place(start))
@@ -198,7 +186,7 @@ class Execution:
         }
         # Record the update. From here on, it is complete.
         where, files = {"version": self.state.version, "adapter": self.state.adapter}, self.state.files
-        learner, optimizer = await learning.learner_state(), learning.optimizer.state()
+        learner, optimizer = await learning.learner_does(learning.learner.state), learning.optimizer.state()
         if update is not None:
             sync(home := self._home(number))
             where = {"version": update.version, "adapter": self._place(update)}
@@ -225,7 +213,6 @@ class Execution:
             (self.folder.path / "states" / f"{number:05d}.json").unlink()
 
     async def _rollouts(self, number: int, learning: Learning) -> Rollouts:
-        """Play what an update learns from."""
         self.observer.phase("play", number)
         spec, tasks = self.spec, curriculum(self.assembly, self.planned)
         plan = Plan(
@@ -322,7 +309,6 @@ class Execution:
         return update.adapter.resolve().relative_to(self.folder.path.resolve()).as_posix()
 
     def _home(self, number: int) -> Path:
-        """Folder of an update's version."""
         return self.folder.path / "learner" / f"{number:05d}"
 
     @contextmanager

@@ -155,28 +155,22 @@ def _named(host: Host, kind: str, given: Any) -> Any:
 
 
 def execute(values: SpecValues, host: Host, runs: Path) -> RunResult:
-    """Run a spec to its end, and write the report."""
     with naming_layers(values):
         made = Run.create(checked_spec(values, host), host, runs)
-    _wait_for(made.execute)
-    write_report(made.folder)
-    return RunResult(made.folder)
-
-
-def _wait_for(execute: Callable[[], Any]) -> None:
-    """Wait until a run has ended, also in a notebook, whose thread has an event loop already."""
 
     async def main() -> None:
         use_daemon_threads()
-        await execute()
+        await made.execute()
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         asyncio.run(main())
-        return
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(main())).result()
+    else:  # a notebook, whose thread has an event loop already
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(lambda: asyncio.run(main())).result()
+    write_report(made.folder)
+    return RunResult(made.folder)
 
 
 def run(
@@ -247,11 +241,9 @@ def train(
     """
     end_reading()
     sources, root = _listed(learn_from), runs_directory(runs)
-    start = (
-        start_from_runs(sources, root, optimizer if isinstance(optimizer, str) else None, metric)
-        if sources
-        else start_of_training
-    )
+    start: Start = start_of_training
+    if sources:
+        start = start_from_runs(sources, root, optimizer if isinstance(optimizer, str) else None, metric)
     chosen = {"model": model, "policy": policy, "optimizer": optimizer, "learner": learner, "teacher": teacher}
     figures = {"interface": interface, "updates": updates, "seed": seed, **_lists(memory, tool, reward, tracker)}
     environment = _environment(environment, tasks, root)

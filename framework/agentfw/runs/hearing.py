@@ -3,10 +3,6 @@
 A session records what its user has said before the policy is asked. When the answer is recorded too, the memories hear
 it: in order for each user, of several users side by side. What an earlier process didn't come to is heard at the next
 start, because `heard.jsonl` has what was heard, what that took, and of whom everything was forgotten.
-
-    hearing = Hearing(memories, journal)
-    hearing.take(session.episode)
-    await hearing.finish()
 """
 
 from __future__ import annotations
@@ -25,8 +21,7 @@ from .records.journal import Journal
 
 logger = logging.getLogger(__name__)
 
-_AGAIN = 2.0
-"""Seconds until a memory whose store failed is told again."""
+_AGAIN = 2.0  # seconds until a memory whose store failed is told again
 _AT_ONCE = 4
 """Number of users who are heard at the same time. Whoever waits for a recollection waits for no more than these."""
 
@@ -47,15 +42,13 @@ class Hearing:
                 self._heard.add(line["heard"])
             else:
                 self.forgotten[line["forgotten"]], self._forgotten_at[line["forgotten"]] = line["session"], line["at"]
-        self._taken = dict[str, int]()
-        """Number of events of each session that were looked at."""
+        self._taken = dict[str, int]()  # number of events of each session that were looked at
         self._waiting = dict[str, deque[Saying]]()
         self._workers = dict[str, asyncio.Task[None]]()
         self._places = asyncio.Semaphore(_AT_ONCE)
         self.failed = set[str]()
         """Users who said something that a memory couldn't hear."""
-        self._problem = ""
-        """What was told last, so that it is told once."""
+        self._problem = ""  # what was told last, so that it is told once
 
     @property
     def hears(self) -> bool:
@@ -119,6 +112,10 @@ class Hearing:
         """Try nothing again. What was not heard is left for the next start."""
         self._waiting.clear()
 
+    def forget_until(self, user: str, session: int) -> None:
+        """Learn nothing from what a user has said in sessions up to this one."""
+        self.forgotten[user] = max(session, self.forgotten.get(user, -1))
+
     async def forget(self, user: str, session: int, now: float) -> None:
         """Hear nothing of what a user has said up to now, and learn nothing from sessions up to this one."""
         self.forgotten[user], self._forgotten_at[user] = session, now
@@ -132,8 +129,11 @@ class Hearing:
             while waiting := self._waiting.get(user):
                 saying = waiting[0]
                 try:
-                    took = await self._took(saying)
-                    self._journal.write({"heard": saying.id, **({"took": took} if took else {})})
+                    took = Counter[str]()
+                    async with self._places:
+                        for memory in self._memories:
+                            took.update(await memory.hear(saying) or {})
+                    self._journal.write({"heard": saying.id, **({"took": dict(took)} if took else {})})
                 except StorageError as error:  # such as a full disk: a memory hears nothing twice
                     self._tell(error, f"trying every {_AGAIN:g} s")
                     asyncio.get_running_loop().call_later(_AGAIN, self._begin, user)
@@ -152,14 +152,6 @@ class Hearing:
         if error.message != self._problem:
             self._problem = error.message
             logger.warning("what a user said was not learned: %s; %s", error, then)
-
-    async def _took(self, saying: Saying) -> dict[str, int]:
-        """Let all memories hear. Returns what that took them together."""
-        took = Counter[str]()
-        async with self._places:
-            for memory in self._memories:
-                took.update(await memory.hear(saying) or {})
-        return dict(took)
 
 
 def _ids(first: str, texts: int) -> list[str]:

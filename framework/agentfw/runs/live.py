@@ -5,19 +5,11 @@ answer is given away: `turns.jsonl` gets a line for each question and each turn,
 `episodes.jsonl` when its session ends. It is then scored, and the memories learn from it if its user is known and gave
 feedback or asked to remember something.
 
-    async with LiveRun.create(spec, host, Path("runs")) as live:
-        session = live.begin("tea", user="ada")
-        reply = await session.answer(messages)
-        await live.keep(session)
-        await live.conclude(session)
+Each answer in progress has a file below `streams/`, so that the next process knows after a kill what was streamed.
+These files are not flushed: they survive the end of the process, not a power cut.
 
-Each answer in progress has a file below `streams/`, which grows as the answer does, so that the next process knows
-after a kill what was streamed. These files are not flushed: they survive the end of the process, not a power cut.
-
-On a full disk nothing more is answered. The run tries every few seconds whether there is room again. Then its sessions
-go on from what is on disk: an answer that couldn't be recorded was refused, so it isn't kept either.
-
-A run that `keeps` nothing leaves the record to whoever leads its sessions: its folder has no journals.
+On a full disk nothing more is answered, until there is room again. Then the sessions go on from what is on disk: an
+answer that couldn't be recorded was refused, so it isn't kept either.
 """
 
 from __future__ import annotations
@@ -26,7 +18,9 @@ import asyncio
 import errno
 import json
 import logging
+import shutil
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -59,8 +53,7 @@ from .spec.run_spec import RunSpec
 logger = logging.getLogger(__name__)
 
 _PAUSE = 0.25  # seconds between two looks: about what a kill loses of a streamed answer
-_AGAIN = 2.0
-"""Seconds between two attempts to record something on a disk that was full."""
+_AGAIN = 2.0  # seconds between two attempts to record something on a disk that was full
 
 
 class Streams:
@@ -68,8 +61,7 @@ class Streams:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "streams"
-        self._written: dict[Path, int] = {}
-        """Number of pieces in each file."""
+        self._written: dict[Path, int] = {}  # number of pieces in each file
 
     def left(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """What an earlier process left: the id of the episode, and what its record says of the answer."""
@@ -84,11 +76,7 @@ class Streams:
             yield episode, Unfinished(0, started, shown, told).cut_off("killed")
 
     def clear(self) -> None:
-        """Remove all files."""
-        for file in self.path.glob("*"):
-            file.unlink(missing_ok=True)
-        if self.path.exists():
-            self.path.rmdir()
+        shutil.rmtree(self.path, ignore_errors=True)
         self._written.clear()
 
     async def follow(self, sessions: Callable[[], Iterable[Session]]) -> None:
@@ -124,12 +112,9 @@ Answer = TypeVar("Answer")
 Again = Literal["", "newest", "free"]
 
 _TURNS, _HEARD = "turns", "heard"
-_WHOLE = "whole"
-"""Marks a line with all of a session, which replaces what the lines before it have."""
-_TOLD = ("feedback", "remember")
-"""Events that let the memories learn from a session."""
-_HEARS = 5.0
-"""Seconds at the end for what was said and not heard yet."""
+_WHOLE = "whole"  # marks a line with all of a session, which replaces what the lines before it have
+_TOLD = ("feedback", "remember")  # events that let the memories learn from a session
+_HEARS = 5.0  # seconds at the end for what was said and not heard yet
 
 
 class EndedSession(NamedTuple):
@@ -159,10 +144,8 @@ class LiveRun:
         """How much of each session in progress was acknowledged."""
         self._replaced = WeakSet[Session]()
         """Sessions of which something couldn't be recorded. Others go on in their place."""
-        self._waiting: list[Episode] = []
-        """Episodes that have ended and couldn't be scored yet."""
-        self._last = -1
-        """The highest number of a session."""
+        self._waiting: list[Episode] = []  # episodes that have ended and couldn't be scored yet
+        self._last = -1  # the highest number of a session
 
     @classmethod
     def create(cls, spec: RunSpec, host: Host, root: Path, *, again: Again = "") -> Self:
@@ -271,13 +254,17 @@ class LiveRun:
 
     def adopt(self, episode: Episode) -> Session:
         """Go on with a session that other processes have led so far. They let the memories hear what was said."""
+        session = self._restored(episode)
+        if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
+            # Of what another process was told, this session alone may know.
+            self.hearing.forget_until(episode.task.user, episode.task.index)
+        self.hearing.take(episode, len(episode.events))
+        return session
+
+    def _restored(self, episode: Episode) -> Session:
         session = self.sessions[episode.task.query] = self._session(episode.task)
         session.restore(episode)
         self._on_disk[session.name] = lengths(episode)
-        if any((event.kind, event.name) == ("session", "forgotten") for event in episode.events):
-            user = episode.task.user  # of what another process was told, this session alone may know
-            self.hearing.forgotten[user] = max(episode.task.index, self.hearing.forgotten.get(user, -1))
-        self.hearing.take(episode, len(episode.events))
         return session
 
     def leave(self, session: Session) -> None:
@@ -307,7 +294,7 @@ class LiveRun:
         return self._failure or self._turns.failure
 
     @contextmanager
-    def _journalled(self, session: Session | None = None) -> Iterator[None]:
+    def _journalled(self, session: Session) -> Iterator[None]:
         """Refuse further records once one couldn't be written, until there is room again."""
         if self.failure is not None:
             self._failed(self.failure)
@@ -400,26 +387,21 @@ class LiveRun:
 
         Nothing that was said so far is learned again.
         """
-        deleted: dict[str, int] = {}
+        deleted = Counter[str]()
         async with self._learning:
             await self.hearing.forget(user, self._last, time.time())
             for memory in self.assembly.memories:
-                for name, count in (await memory.forget(user)).items():
-                    deleted[name] = deleted.get(name, 0) + count
-            for session in self._sessions_of(user):
-                session.note("session", "forgotten")
-                session.forget_recalled()
-                await self.keep(session)
-        return deleted
+                deleted.update(await memory.forget(user))
+            await self._forget_recalled(user, note=True)
+        return dict(deleted)
 
     def _shown_memories(self) -> Sequence[Memory]:
         """The memories whose users can see what they keep. Raises UsageError if there is none."""
         if not self.assembly.memories:
             raise UsageError("there is no memory", fix="serve with one, such as --memory skillgraph")
         # One that can't be asked says so itself.
-        return [
-            memory for memory in self.assembly.memories if memory.overrides("remembered")
-        ] or self.assembly.memories[:1]
+        shown = [memory for memory in self.assembly.memories if memory.overrides("remembered")]
+        return shown or self.assembly.memories[:1]
 
     async def _of_item(self, user: str, item: str, change: Callable[[Memory], Awaitable[Answer]]) -> Answer:
         for memory in self._shown_memories():
@@ -427,14 +409,16 @@ class LiveRun:
                 found = await change(memory)
             except UnknownNameError:
                 continue
-            for session in self._sessions_of(user):
-                session.forget_recalled()
-                await self.keep(session)
+            await self._forget_recalled(user)
             return found
         raise UnknownNameError("remembered item", item, [], fix="ask for the list of them again")
 
-    def _sessions_of(self, user: str) -> list[Session]:
-        return [session for session in self.sessions.values() if session.episode.task.user == user]
+    async def _forget_recalled(self, user: str, *, note: bool = False) -> None:
+        for session in [each for each in self.sessions.values() if each.episode.task.user == user]:
+            if note:
+                session.note("session", "forgotten")
+            session.forget_recalled()
+            await self.keep(session)
 
     def summarize(self) -> Summary:
         """Write the summary of what is concluded."""
@@ -464,13 +448,10 @@ class LiveRun:
     async def _learn(self, episode: Episode, reward: float) -> None:
         """Learn from a session whose user is known, and said what they think of it or what to remember."""
         task = episode.task
-        observed = [event for event in episode.events if event.kind == "observation"]
         # Feedback with a name is about one metric, which says nothing of whether the answer was liked.
-        told = any(
-            one.name == "remember" or (one.name == "feedback" and not one.data.get("metric")) for one in observed
-        )
+        told = {each.name for each in episode.events if each.kind == "observation" and not each.data.get("metric")}
         forgotten = task.index <= self.hearing.forgotten.get(task.user, -1)
-        if forgotten or not (self.assembly.spec.memories_learn and task.user and told):
+        if forgotten or not (self.assembly.spec.memories_learn and task.user and told.intersection(_TOLD)):
             return
         await self.hearing.finish(task.user)
         for memory in self.assembly.memories:
@@ -480,13 +461,10 @@ class LiveRun:
         return self.folder.journal(name) if self.keeps else NoJournal(self.folder.path / f"{name}.jsonl")
 
     async def _recover(self, records: Records) -> None:
-        """Restore the state of an earlier process."""
         left = await asyncio.to_thread(_Left, records, self.hearing, learns=bool(self.assembly.memories))
         self._play.concluded, self.ended = set(left.rewards), left.ended
         self._last = max(left.last, *self.hearing.forgotten.values(), -1)
         self.assembly.spending.count(*left.usage)
-        for user, session_number in left.forgotten.items():
-            self.hearing.forgotten[user] = max(session_number, self.hearing.forgotten.get(user, -1))
         for episode in sorted((*left.going_on.values(), *left.unheard), key=lambda one: one.task.index):
             self.hearing.take(episode)
         self.hearing.recovered(left.ended_episodes)
@@ -496,10 +474,8 @@ class LiveRun:
         for episode in left.waiting:
             await self._take(episode)
         for episode in left.going_on.values():
-            session = self._session(episode.task)
-            session.restore(episode)
             self.assembly.spending.count(episode.usage)
-            self.sessions[session.name], self._on_disk[session.name] = session, lengths(episode)
+            self._restored(episode)
         await self._take_up_streams()
         for session in [session for session in self.sessions.values() if session.over]:
             await self.conclude(session, session.episode.finish)
@@ -549,7 +525,7 @@ class _Left:
         """What the memories learned from, in their order. Those that keep nothing on disk get it back."""
         self.going_on: dict[str, Episode] = {}
         self.ended: dict[str, EndedSession] = {}
-        self.forgotten, self.last, unheard = dict[str, int](), -1, set[str]()
+        self.last, unheard = -1, set[str]()
         turns = records.path / f"{_TURNS}.jsonl"
         for number, line in enumerate(read_journal(turns), start=1):
             with naming_line(turns, number):
@@ -557,7 +533,7 @@ class _Left:
                 name = Task(**task).id
                 self.last = max(self.last, task["index"])
                 if any(event[1:3] == ["session", "forgotten"] for event in line["events"]):
-                    self.forgotten[task["user"]] = max(task["index"], self.forgotten.get(task["user"], -1))
+                    hearing.forget_until(task["user"], task["index"])
                 if name not in self.ended_episodes:
                     _add_line(self.going_on, line)
                     continue

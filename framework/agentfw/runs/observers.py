@@ -1,16 +1,7 @@
-"""Observers receive the events of a run while it goes on.
+"""Observers receive the events of a run while it goes on: trackers, plugin hooks, the live display and checks.
 
-Trackers, plugin hooks, the live display and the checks of a training are all observers. They are notified after the
-fact: when an observer receives an episode, it is already on disk.
-
-    class Printer(Observer):
-        def concluded(self, episode: Episode, record: Mapping[str, Any], done: int) -> None:
-            print(episode.id, record["reward"])
-
-    asyncio.run(run.execute(Printer()))
-
-A tracker that fails is not called again. The run continues, because its folder has all metrics, and notes it at its
-end.
+They are notified after the fact: when an observer receives an episode, it is already on disk. A tracker that fails is
+not called again. The run continues, because its folder has all metrics, and notes it at its end.
 """
 
 from __future__ import annotations

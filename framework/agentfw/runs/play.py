@@ -3,20 +3,14 @@
 A reported episode is on disk, and an episode on disk is not played again. Scoring and learning use what was written, so
 a resumed run has the same result as an uninterrupted one.
 
-    play = Play(assembly, plan, records, episodes, metrics, observer)
-    await play.recover()
-    await play.all()
-
 If a memory learns, episodes are played in batches of `concurrency`. All episodes of a batch see the memory as it was
 before the batch, and it then learns from them in the order of the tasks, so the order in which they end doesn't matter.
-After resuming, the memory receives all concluded episodes again in the same order. A memory that stores its notes on
-disk already has them; one that keeps them in the process gets them back.
+After resuming, the memory receives all concluded episodes again in the same order.
 
 A failure that another try may mend (a server that is down) is retried. Every other failure of an episode or of its
-scoring leaves the episode out at once, and the rest of its group is scored without it. Wrong settings and a full disk
-are no failures of an episode: they end the run. The episodes that were left out are in failed.jsonl, one line each, so
-that a resumed run leaves the same ones out. If a run has stopped because too many failed, the resumed run plays these
-again: the cause may be gone.
+scoring leaves the episode out at once, in failed.jsonl, and the rest of its group is scored without it. Wrong settings
+and a full disk are no failures of an episode: they end the run. If a run has stopped because too many failed, the
+resumed run plays these again: the cause may be gone.
 """
 
 from __future__ import annotations
@@ -49,7 +43,7 @@ from .assembly import Assembly, shared_component
 from .observers import Observer
 from .records.journal import Journal
 from .records.play_records import Records, reasons
-from .spec.run_spec import RunSpec, SamplingSettings
+from .spec.run_spec import SamplingSettings
 from .spec.weights import Progress
 
 
@@ -78,88 +72,13 @@ _PAUSE = 0.5
 """Seconds before the first repetition. Each further pause is twice as long."""
 
 
-class Failures:
-    """The episodes of one play that were left out."""
-
-    def __init__(self, records: Records, spec: RunSpec, *, planned: int, group: int = 0) -> None:
-        """`group` is the number of episodes that are scored together, where another group can take their place."""
-        self.records, self.spec, self.planned, self.group = records, spec, planned, group
-        self.lines: dict[str, Mapping[str, Any]] = {str(line["episode"]): line for line in records.failed()}
-        self._errors: list[AgentfwError] = []
-
-    def __contains__(self, episode: str) -> bool:
-        return episode in self.lines
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def recover(self, *, any_succeeded: bool) -> None:
-        """Forget the failures that an earlier execution has stopped at."""
-        if self._too_many(any_succeeded):
-            self._append({"retried": list(self.lines)})
-            self.lines = {}
-
-    async def retried(self, work: Callable[[], Awaitable[Found]]) -> Found:
-        """Do the work, and repeat it when a server fails."""
-        for attempt in range(self.spec.retries):
-            try:
-                return await work()
-            except (RequestRefusedError, QuotaEndedError):
-                raise
-            except EndpointError:
-                await asyncio.sleep(_PAUSE * 2**attempt)
-        return await work()
-
-    def leave_out(self, episodes: Sequence[str], stage: str, error: AgentfwError, *, any_succeeded: bool) -> None:
-        """Record failed episodes. Raises if the error concerns all episodes, or if too many have failed."""
-        if isinstance(error, _FATAL):
-            raise error
-        self._errors.append(error)
-        for episode in episodes:
-            line = {"episode": episode, "stage": stage, "error": type(error).__name__, "reason": error.message}
-            self.lines[episode] = self._append(line)
-        if self._too_many(any_succeeded):
-            raise self._stopped()
-
-    def _too_many(self, any_succeeded: bool) -> bool:
-        if not self.planned:  # sessions come from outside: there is nothing to stop
-            return False
-        # A fault that all episodes have must not wait for its share of a long run: the first ones are enough.
-        first = not any_succeeded and len(self.lines) >= max(2, self.spec.concurrency)
-        # One NaN leaves out a whole group. Of few groups that is a large share, and says little about the others.
-        scored = sum(line["stage"] == "score" for line in self.lines.values())
-        spared = min(self.group, scored) if len(self.lines) < self.planned else 0
-        return first or len(self.lines) - spared > self.spec.max_failed * self.planned
-
-    def _stopped(self) -> AgentfwError:
-        """The error of a run that stops: the first one, or if the reasons differ, all of them."""
-        found = reasons(self.lines.values())
-        if len(found) == 1:
-            return self._errors[0]
-        told = "; ".join(f"{count} x {reason}" for reason, count in found.items())
-        stopped = AgentfwError(
-            f"{len(self.lines)} of {self.planned} episodes failed, and max_failed is {self.spec.max_failed:g}: {told}",
-            fix=self._errors[-1].fix,
-        )
-        stopped.exit_code = self._errors[-1].exit_code
-        return stopped
-
-    def _append(self, line: dict[str, Any]) -> dict[str, Any]:
-        # Opened for each line: most runs have none, and then there is no file.
-        with Journal.open(self.records.path / "failed.jsonl") as journal:
-            return journal.append(line)
-
-
 def _grouped(tasks: Sequence[Task]) -> list[list[Task]]:
     """The tasks in groups: those that carry the number of their group, else the samples of one task."""
-    return [
-        list(group)
-        for _, group in groupby(tasks, key=lambda task: (task.group, task.index if task.group is None else 0))
-    ]
+    by_group = groupby(tasks, key=lambda task: (task.group, task.index if task.group is None else 0))
+    return [list(group) for _, group in by_group]
 
 
 async def learn_again(assembly: Assembly, records: Records) -> None:
-    """Pass the episodes of an earlier execution to the memories, in their original order."""
     for episode, line in records.replay():
         if line is not None:
             await _learn(assembly, episode, float(line["reward"]))
@@ -169,13 +88,7 @@ class Play:
     """The progress of one plan."""
 
     def __init__(
-        self,
-        assembly: Assembly,
-        plan: Plan,
-        records: Records,
-        episodes: Journal,
-        metrics: Journal,
-        observer: Observer,
+        self, assembly: Assembly, plan: Plan, records: Records, episodes: Journal, metrics: Journal, observer: Observer
     ) -> None:
         self.assembly, self.spec, self.plan = assembly, assembly.spec, plan
         self.records, self.episodes, self.metrics, self.observer = records, episodes, metrics, observer
@@ -187,8 +100,11 @@ class Play:
         """The reward model that each component came from."""
         self.scored: dict[str, Scored] = {}
         """The concluded episodes, if the plan retains them."""
-        group = max(map(len, self.groups), default=0) if plan.retains and self.spec.max_failed else 0
-        self.failures = Failures(records, self.spec, planned=len(plan.tasks), group=group)
+        self.failures: dict[str, Mapping[str, Any]] = {str(line["episode"]): line for line in records.failed()}
+        """The episodes that were left out, with their lines of failed.jsonl."""
+        self._errors: list[AgentfwError] = []
+        self._replaceable = max(map(len, self.groups), default=0) if plan.retains and self.spec.max_failed else 0
+        """Number of episodes that are scored together, where another group can take their place."""
         self.room = asyncio.Semaphore(self.spec.concurrency)
         self._complaint: Exception | None = None
         """What an observer or a hook has raised that concerns the run, and not the episode that it was raised in."""
@@ -200,13 +116,14 @@ class Play:
         return len(tasks), sum(name in self.concluded or name in self.failures for name in tasks)
 
     def extend(self, tasks: Sequence[Task]) -> None:
-        """Play further groups."""
         self.groups += _grouped(tasks)
 
     async def recover(self) -> None:
         """Restore the state of an earlier execution. The memories learn its episodes again, in the original order."""
         self.concluded = {str(record["episode"]) for record in self.records.concluded()}
-        self.failures.recover(any_succeeded=bool(self.concluded))
+        if self._too_many_failed():  # an earlier execution has stopped at these
+            self._append_failed({"retried": list(self.failures)})
+            self.failures = {}
         finished = {task.id for group in self.groups if self._is_concluded(group) for task in group}
         for episode, line in self.records.replay():
             # Also those of further groups, which are asked for later.
@@ -219,7 +136,6 @@ class Play:
                 self._retain(episode, line)
 
     async def all(self) -> None:
-        """Play the missing episodes."""
         if not (self.plan.learns and self.assembly.memories):
 
             async def one(group: Sequence[Task]) -> None:
@@ -254,8 +170,10 @@ class Play:
         async with self.room:
             # A policy that is a program never waits. Without this, the run could not be interrupted.
             await asyncio.sleep(0)
+            sampling = self.plan.sampling.sampling(self.plan.seeds.integer(task.id))
+            play = partial(self.assembly.play, task, self.plan.policy, sampling, self._turned)
             try:
-                record = await self._stored(await self.failures.retried(lambda: self._engage(task)))
+                record = await self._stored(await self._retried(play))
             except AgentfwError as error:
                 self.leave_out([task.id], "play", error)
                 return
@@ -278,11 +196,6 @@ class Play:
                 fix="fix the environment: observations and calls must consist of text, numbers, lists and dicts",
             ) from error
 
-    async def _engage(self, task: Task) -> Episode:
-        plan = self.plan
-        sampling = plan.sampling.sampling(plan.seeds.integer(task.id))
-        return await self.assembly.play(task, plan.policy, sampling, self._turned)
-
     def _turned(self, episode: Episode, turn: Turn) -> None:
         try:
             self.observer.turned(episode, turn)
@@ -291,13 +204,55 @@ class Play:
             raise
 
     def leave_out(self, episodes: Sequence[str], stage: str, error: AgentfwError) -> None:
-        """Leave failed episodes out, unless the run must stop."""
+        """Leave failed episodes out. Raises if the error concerns all episodes, or if too many have failed."""
         if self._complaint is not None:
             raise self._complaint
-        self.failures.leave_out(episodes, stage, error, any_succeeded=bool(self.concluded))
+        if isinstance(error, _FATAL):
+            raise error
+        self._errors.append(error)
+        for episode in episodes:
+            line = {"episode": episode, "stage": stage, "error": type(error).__name__, "reason": error.message}
+            self.failures[episode] = self._append_failed(line)
+        if self._too_many_failed():
+            found, planned = reasons(self.failures.values()), len(self.plan.tasks)
+            if len(found) == 1:
+                raise self._errors[0]
+            told = "; ".join(f"{count} x {reason}" for reason, count in found.items())
+            limit = f"max_failed is {self.spec.max_failed:g}"
+            text = f"{len(self.failures)} of {planned} episodes failed, and {limit}: {told}"
+            stopped = AgentfwError(text, fix=error.fix)
+            stopped.exit_code = error.exit_code
+            raise stopped
         for episode in episodes:
             self.played.pop(episode, None)
         self.observer.left_out(episodes, error, self.progress[1])
+
+    def _too_many_failed(self) -> bool:
+        failed, planned = len(self.failures), len(self.plan.tasks)
+        if not planned:  # sessions come from outside: there is nothing to stop
+            return False
+        # A fault that all episodes have must not wait for its share of a long run: the first ones are enough.
+        first = not self.concluded and failed >= max(2, self.spec.concurrency)
+        # One NaN leaves out a whole group. Of few groups that is a large share, and says little about the others.
+        scored = sum(line["stage"] == "score" for line in self.failures.values())
+        spared = min(self._replaceable, scored) if failed < planned else 0
+        return first or failed - spared > self.spec.max_failed * planned
+
+    def _append_failed(self, line: dict[str, Any]) -> dict[str, Any]:
+        # Opened for each line: most runs have none, and then there is no file.
+        with self.records.journal("failed") as journal:
+            return journal.append(line)
+
+    async def _retried(self, work: Callable[[], Awaitable[Found]]) -> Found:
+        """Do the work, and repeat it when a server fails."""
+        for attempt in range(self.spec.retries):
+            try:
+                return await work()
+            except (RequestRefusedError, QuotaEndedError):
+                raise
+            except EndpointError:
+                await asyncio.sleep(_PAUSE * 2**attempt)
+        return await work()
 
     def _is_concluded(self, group: Sequence[Task]) -> bool:
         return all(task.id in self.concluded or task.id in self.failures for task in group)
@@ -308,8 +263,14 @@ class Play:
             return
         there = [task.id for task in group if task.id not in self.failures]
         episodes = [self.played[name] for name in there]
+        scores: list[Score] = []
         try:
-            scores = await self._scores(episodes)
+            for reward in self.assembly.rewards:
+                for score in await self._retried(partial(self.assembly.score, reward, episodes)):
+                    source = self.sources.setdefault(score.component, reward)
+                    if source != reward:
+                        raise shared_component(score.component, source, reward)
+                    scores.append(score)
         except AgentfwError as error:
             self.leave_out([name for name in there if name not in self.concluded], "score", error)
             return
@@ -321,7 +282,6 @@ class Play:
             del self.played[name]
 
     async def _account(self, episode: Episode, scores: Sequence[Score]) -> None:
-        """Pass one scored episode to the memories, and write its metrics."""
         outcome = episode.outcome | {score.component: float(score.value) for score in scores if not score.counts}
         judged = Usage.total(score.usage for score in scores)
         scores = [score for score in scores if score.counts]
@@ -380,17 +340,6 @@ class Play:
         if self.plan.learns:
             await _learn(self.assembly, episode, reward)
 
-    async def _scores(self, episodes: Sequence[Episode]) -> list[Score]:
-        """Score a group with all reward models."""
-        scores: list[Score] = []
-        for name in self.assembly.rewards:
-            for score in await self.failures.retried(partial(self.assembly.score, name, episodes)):
-                source = self.sources.setdefault(score.component, name)
-                if source != name:
-                    raise shared_component(score.component, source, name)
-                scores.append(score)
-        return scores
-
 
 async def _learn(assembly: Assembly, episode: Episode, reward: float) -> None:
     for memory in assembly.memories:
@@ -407,15 +356,11 @@ async def side_by_side(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
             for job in jobs:
                 group.create_task(job)
     except BaseExceptionGroup as errors:
-        failed = _first(errors)
+        failed = errors
+        while isinstance(failed, BaseExceptionGroup):
+            failed = failed.exceptions[0]
     if failed is not None:  # raised here, so that neither the group nor `from None` hides its cause
         raise failed
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error to report of several that were raised together."""
-    error = errors.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _turns_with_recollections(episode: Episode) -> int:

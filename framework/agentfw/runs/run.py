@@ -2,9 +2,6 @@
 
 A reported episode is on disk. A run that was killed at any moment can be resumed, and ends with the same episodes and
 the same policy as an uninterrupted run.
-
-    run = Run.create(spec, host, Path("runs"))
-    summary = asyncio.run(run.execute())
 """
 
 from __future__ import annotations
@@ -46,13 +43,7 @@ class Run:
     """One run and its folder."""
 
     def __init__(
-        self,
-        folder: RunFolder,
-        spec: RunSpec,
-        host: Host,
-        assembly: Assembly | None = None,
-        *,
-        changed: bool = False,
+        self, folder: RunFolder, spec: RunSpec, host: Host, assembly: Assembly | None = None, *, changed: bool = False
     ) -> None:
         self.folder, self.spec, self.host = folder, spec, host
         self._assembly, self._changed = assembly, changed
@@ -158,7 +149,6 @@ class Run:
 
 
 def describe_run(spec: RunSpec, assembly: Assembly) -> dict[str, Any]:
-    """The content of run.json."""
     tasks, (_, samples, _), environment = assembly.measured_tasks(), spec.measured, assembly.environment
     with environment.guard.calling("its attributes"):
         headline, lower_is_better = environment.headline, bool(environment.lower_is_better)

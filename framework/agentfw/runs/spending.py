@@ -3,10 +3,6 @@
 A run that stops must not lose answers that were paid for. So whatever stops it here, a limit of the run or the end of
 an account's quota, is raised only when every request that is on its way has been answered. What is on its way may
 exceed a limit. Episodes that are complete are still scored.
-
-    spending = Spending(spec.budget)
-    found = await spending.ask(lambda: policy.generate(request))
-    spending.count(found.usage)
 """
 
 from __future__ import annotations
@@ -97,29 +93,23 @@ class Spending:
 
     def _over(self) -> BudgetSpentError | None:
         """Why nothing else may be asked, if a limit is reached or can't be kept."""
-        tokens, money, spent = self.budget.tokens, self.budget.money, self.policy + self.judges
-        if tokens is not None:
-            if spent.tokens is None:
-                return _unknown("tokens")
-            if spent.tokens >= tokens:
-                return _spent("tokens", f"{spent.tokens:,} of {tokens:,}", 2 * tokens)
-        if money is not None:
-            if spent.cost is None:
-                return _unknown("money")
-            if spent.cost >= money:
-                return _spent("money", f"{spent.cost:.4g} of {money:g}", 2 * money)
+        spent = self.policy + self.judges
+        for name, limit, amount, form in (
+            ("tokens", self.budget.tokens, spent.tokens, "{:,} of {:,}"),
+            ("money", self.budget.money, spent.cost, "{:.4g} of {:g}"),
+        ):
+            if limit is None:
+                continue
+            if amount is None:
+                return BudgetSpentError(
+                    f"budget.{name} can't be kept: a server doesn't report how many tokens its answers take",
+                    fix="remove the limit",
+                    change=f"budget.{name}=null",
+                )
+            if amount >= limit:
+                return BudgetSpentError(
+                    f"budget.{name} is spent: {form.format(amount, limit)}",
+                    fix="raise the limit",
+                    change=f"budget.{name}={2 * limit:.12g}",
+                )
         return None
-
-
-def _unknown(limit: str) -> BudgetSpentError:
-    return BudgetSpentError(
-        f"budget.{limit} can't be kept: a server doesn't report how many tokens its answers take",
-        fix="remove the limit",
-        change=f"budget.{limit}=null",
-    )
-
-
-def _spent(limit: str, amount: str, more: float) -> BudgetSpentError:
-    return BudgetSpentError(
-        f"budget.{limit} is spent: {amount}", fix="raise the limit", change=f"budget.{limit}={more:.12g}"
-    )

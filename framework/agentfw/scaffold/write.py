@@ -36,16 +36,7 @@ from ..host.plugin_loading import module_of
 if TYPE_CHECKING:
     from ..host import Host
 
-__all__ = [
-    "SUFFIX",
-    "Names",
-    "check_name",
-    "derive",
-    "scaffold",
-    "scaffold_file",
-    "values_for",
-    "write",
-]
+__all__ = ["SUFFIX", "Names", "check_name", "derive", "scaffold", "scaffold_file", "values_for", "write"]
 
 _VALID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")  # as the packaging standards define it
 _PREFIX = "agentfw-"
@@ -64,7 +55,6 @@ class Names(NamedTuple):
 
 
 def derive(name: str) -> Names:
-    """Derive the names from the one that the user chose."""
     distribution = normalise(name)
     return Names(distribution, distribution.replace("-", "_"), distribution.removeprefix(_PREFIX))
 
@@ -88,10 +78,13 @@ def check_name(name: str, kind: str, host: Host) -> Names:
     version = metadata.version_of(names.distribution)
     if version:
         raise UsageError(f"{names.distribution} {version} is already installed", fix="take another name")
-    if names.package in sys.stdlib_module_names or _importable(names.package):
-        raise UsageError(
-            f"Python already has a module called {names.package}", fix=f"choose another name: agentfw-{names.component}"
-        )
+    try:
+        exists = names.package in sys.stdlib_module_names or find_spec(names.package) is not None
+    except (ImportError, ValueError):  # a module without a spec, inserted by hand
+        exists = True
+    if exists:
+        fix = f"choose another name: agentfw-{names.component}"
+        raise UsageError(f"Python already has a module called {names.package}", fix=fix)
     for offer in host.components(kind) if kind else ():
         if offer.component.name == names.component:
             raise UsageError(
@@ -99,13 +92,6 @@ def check_name(name: str, kind: str, host: Host) -> Names:
                 fix="choose another name: two plugins with the same component name can't be used together",
             )
     return names
-
-
-def _importable(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except (ImportError, ValueError):  # a module without a spec, inserted by hand
-        return True
 
 
 SUFFIX = ".tmpl"  # not .py: a template isn't valid Python yet, and installers compile every .py
@@ -242,22 +228,13 @@ def _files(names: Names, kind: str, part: _Part) -> dict[str, str]:
         "own_tests": "" if part.templates else f", and\nwhat this one does besides is in `tests/test_{part.module}.py`",
         "with_settings": "" if part.templates else " and its settings",
     }
-    written: dict[str, str] = {}
-    for folder in part.templates or (*_OF_COMPONENTS, kind):
-        written |= _filled(_TEMPLATES / folder, values)
-    return written
-
-
-def _filled(folder: Path, values: Mapping[str, str]) -> dict[str, str]:
-    """What a folder of templates makes, by path."""
     texts: dict[str, str] = {}
-    for file in sorted(folder.rglob("*")):
-        if not file.is_file() or "__pycache__" in file.parts:
-            continue
-        place, text = file.relative_to(folder).as_posix(), file.read_text("utf-8")
-        if place.endswith(SUFFIX):
-            text = Template(text).substitute(values)
-        for key in ("package", "component"):
-            place = place.replace(f"{{{key}}}", values[key])
-        texts[place.removesuffix(SUFFIX)] = text
+    for folder in (_TEMPLATES / name for name in part.templates or (*_OF_COMPONENTS, kind)):
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                place, text = file.relative_to(folder).as_posix(), file.read_text("utf-8")
+                if place.endswith(SUFFIX):
+                    text = Template(text).substitute(values)
+                place = place.replace("{package}", names.package).replace("{component}", names.component)
+                texts[place.removesuffix(SUFFIX)] = text
     return texts

@@ -2,16 +2,6 @@
 
 The choice depends only on the seed and the number of the update, so a resumed training doesn't need to store a position
 in the data.
-
-    curriculum = Curriculum(tasks, size=8, seeds=Seeds(7), updates=20)
-    curriculum.of(3)
-
-In a `QueryCurriculum`, a group has a query in common and not a user: each query of an update is played once by each of
-several users. An optimizer that compares them sees how good an answer is for the one user beside others, which is what
-the value of a query means in the parpo-psgm paper.
-
-    curriculum = QueryCurriculum(tasks, size=16, samples=8, seeds=Seeds(7), updates=20)
-    curriculum.planned(3, 8)     # two queries, each with eight users
 """
 
 from __future__ import annotations
@@ -39,6 +29,7 @@ class Curriculum:
                 fix=f"write {size - len(tasks)} more, or make an update smaller: --set tasks={len(tasks)}",
             )
         self.tasks, self.size, self.seeds, self.updates = tasks, size, seeds, updates
+        self._updates_of_a_pass = len(tasks) // size
 
     def of(self, update: int) -> list[Task]:
         """The tasks of an update. Updates count from 1."""
@@ -74,10 +65,6 @@ class Curriculum:
             found += in_groups([order[place % len(order)]], samples, first=block * samples)
         return found
 
-    @property
-    def _updates_of_a_pass(self) -> int:
-        return len(self.tasks) // self.size
-
 
 class QueryCurriculum(Curriculum):
     """Passes over the queries, each in its own random order and with users of its own."""
@@ -85,8 +72,7 @@ class QueryCurriculum(Curriculum):
     def __init__(self, tasks: Sequence[Task], size: int, seeds: Seeds, *, samples: int, updates: int) -> None:
         super().__init__(tasks, size, seeds, updates=updates)
         self.samples = samples
-        self._by_query: dict[str, dict[str, list[Task]]] = {}
-        """The tasks of each query by user."""
+        self._by_query: dict[str, dict[str, list[Task]]] = {}  # the tasks of each query by user
         for task in tasks:
             if task.query:
                 self._by_query.setdefault(task.query, {}).setdefault(task.user, []).append(task)

@@ -1,14 +1,8 @@
 """Verifies which weights a policy serves, by comparing its logprobs of a few fixed tokens with the learner's.
 
 An update is not complete until the policy serves the version that was learned. A policy that keeps serving its base
-model, or an old adapter, would otherwise train for days without an error.
-
-    proof = Proof(policy, learner_answers)
-    await proof.begin(folder.evaluation(0))
-    figures = await proof.prove()          # after each publication
-
-A fault is named only where the data supports it. The served version is compared with the newest version, which it
-should be, and with typical faults: the base model, or the version before. If these can't be told apart, nothing is
+model, or an old adapter, would otherwise train for days without an error. A fault is named only where the data supports
+it: if the newest version and typical faults (the base model, the version before) can't be told apart, nothing is
 claimed.
 
     >>> base, trained = [-2.0, -1.0, -3.0], [-1.5, -1.2, -2.0]
@@ -20,13 +14,9 @@ claimed.
     ...
     agentfw.errors.AgentfwError: the policy still serves its base model: the newest version is not in use
 
-All values are logprobs of the same tokens after the same prompts. Numerical differences between sampler and learner
-(`arithmetic`) are measured before anything is learned. Together with the distance between versions, they make the check
-work for a small first step in fp32 as well as for a 4-bit model after a week of training.
-
-In 16 bits, one measurement isn't enough: two programs often agree to the last bit on dozens of tokens, until one sum is
-rounded differently, and everything that follows differs. So the noise has a lower limit: what rounding errors change in
-the learner's own logprobs.
+In 16 bits, measuring the noise between sampler and learner once isn't enough: two programs often agree to the last bit
+on dozens of tokens, until one sum is rounded differently, and everything that follows differs. So the noise has a lower
+limit: what rounding errors change in the learner's own logprobs.
 """
 
 from __future__ import annotations
@@ -35,6 +25,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy
 
@@ -48,8 +39,7 @@ SLIGHT = 0.1
 tokens were sampled. 16 against 32 bits are below a third of it, 4 against 16 bits above."""
 ROUGH = 0.5
 """The same where it doesn't: only another model, or other tokens, are further away."""
-_FINE = 2.5e-5
-"""Numerical difference in nats that is always tolerated: both sides compute in 32 bits."""
+_FINE = 2.5e-5  # numerical difference in nats that is always tolerated: both sides compute in 32 bits
 _SAME = 1e-6
 """Difference in nats that tells nothing apart: a token that is all but certain hardly changes with the weights."""
 _ROUNDED = 0.1
@@ -74,8 +64,6 @@ _PROVEN = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The tokens that policy and learner are asked about."""
-
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
 
@@ -88,7 +76,7 @@ def arithmetic(
     `rounding` is what rounding errors change in the learner's logprobs, if known. More than `most` is an error, unless
     rounding explains it.
     """
-    noise = _far(_checked(sampled, base), numpy.asarray(base, dtype=float))
+    noise = size(_checked(sampled, base) - numpy.asarray(base, dtype=float))
     if noise > tolerance(rounding, most):
         raise AgentfwError(
             f"policy and learner differ by {noise:.2g} nats per token before anything was learned: "
@@ -121,7 +109,7 @@ def check(
     """
     now = _checked(served, trained)
     new, old, before = (_checked(values, trained) for values in (trained, base, previous))
-    away, count = _far(now, new), _telling(new)
+    away, count = size(now - new), _telling(new)
     limit = ROUGH if noise is None else _SPREAD * (1 + _FEW / math.sqrt(count)) * max(noise, _FINE)
     clearly = _CLEARLY if count < _MANY else _RATHER
     lucky = away * count <= _LUCKY * (noise or 0.0)
@@ -135,7 +123,7 @@ def check(
         )
     if fault is not None:
         raise fault
-    apart = [distance for distance in (_far(new, old), _far(new, before)) if distance > 0]
+    apart = [distance for distance in (size(new - old), size(new - before)) if distance > 0]
     return bool(apart) and away <= _PROVEN * min(apart)
 
 
@@ -148,12 +136,11 @@ def _telling(logprobs: numpy.ndarray) -> float:
 def _mistaken(
     away: float, limit: float, now: numpy.ndarray, old: numpy.ndarray, before: numpy.ndarray
 ) -> AgentfwError | None:
-    """The error for serving one version instead of another."""
-    from_base, from_before = _far(now, old), _far(now, before)
+    from_base, from_before = size(now - old), size(now - before)
     near, far = sorted((from_base, from_before))
     if away <= _SAME or near > limit:
         return None
-    if near > _CLEARLY * far and _far(old, before) > 0:
+    if near > _CLEARLY * far and size(old - before) > 0:
         return AgentfwError(
             "the policy serves its base model or the previous version, not the newest one; "
             "on this probe the two can't be told apart",
@@ -183,27 +170,19 @@ def _checked(values: Sequence[float], others: Sequence[float]) -> numpy.ndarray:
     return array
 
 
-def _far(one: numpy.ndarray, other: numpy.ndarray) -> float:
-    """The typical difference per token, in nats."""
-    return size(one - other)
-
-
 def size(values: Sequence[float] | numpy.ndarray) -> float:
     """The typical size of values: their root mean square."""
     return float(numpy.sqrt(numpy.mean(numpy.square(values)))) if len(values) else 0.0
 
 
-_LONGEST = 64
-"""Maximum number of tokens of an answer that are compared."""
+_LONGEST = 64  # maximum number of tokens of an answer that are compared
 _BEFORE = 16
 """Number of tokens before an answer that are computed with it. Weights show in any tokens, so neither side reads long
 prompts again after each update. Whether the two agree on these shows in what was sampled."""
-_MOST = 16
-"""Maximum number of answers that are compared."""
+_MOST = 16  # maximum number of answers that are compared
 _ENOUGH = 96
 """Number of compared tokens from which no further answer is added: half as many again as make one sure."""
-_COMPUTED = 256
-"""Maximum number of tokens that are computed, unless the first answer alone has more."""
+_COMPUTED = 256  # maximum number of tokens that are computed, unless the first answer alone has more
 
 
 Learner = Callable[[Sequence[Probe], bool, bool], Awaitable[Scores]]
@@ -250,7 +229,6 @@ class Proof:
             self._noise = max(arithmetic(served, base.logprobs, base.rounding, self.most) for served in found)
 
     async def prove(self) -> dict[str, float]:
-        """Compare the logprobs of policy and learner. Raises an error that names the fault."""
         if not self.probes:
             return {}
         before, self._trained = self._trained, await self.learner(self.probes, False, False)
@@ -260,7 +238,11 @@ class Proof:
         try:
             proven = [check(served, trained, self._base.logprobs, before.logprobs, self._noise) for served in found]
         except AgentfwError:
-            noise = await self._noise_by_now()
+            # Rounding may do more in the newest version than in the base. To know that takes several more passes of
+            # the learner, so it is measured only where the base's noise is too small to explain a difference.
+            noise, rounding = self._noise, size(self._base.rounding)
+            if noise is not None and rounding:
+                noise *= max(1.0, size((await self.learner(self.probes, False, True)).rounding) / rounding)
             proven = [check(served, trained, self._base.logprobs, before.logprobs, noise) for served in found]
         gaps = [[abs(one - other) for one, other in zip(served, trained, strict=True)] for served in found]
         return {
@@ -274,22 +256,8 @@ class Proof:
         """How far sampler and trainer may be apart, in nats per token."""
         return tolerance(self._base.rounding, self.most)
 
-    async def _noise_by_now(self) -> float | None:
-        """The noise to expect of the newest version, in which rounding may do more than in the base.
-
-        It takes several more passes of the learner, so it is measured only where the base's noise is too small to
-        explain a difference.
-        """
-        base = size(self._base.rounding)
-        if self._noise is None or not base:
-            return self._noise
-        newest = await self.learner(self.probes, False, True)
-        return self._noise * max(1.0, size(newest.rounding) / base)
-
     async def _served(self) -> list[Sequence[float]]:
         """The logprobs of the probes from each replica of the policy. Empty if one is unknown."""
-        return list(await asyncio.gather(*map(self._told, self.policy.replicas())))
-
-    async def _told(self, policy: Policy) -> Sequence[float]:
-        told = await policy.score([(probe.prompt_ids, probe.token_ids) for probe in self.probes])
-        return [value for values in told for value in values] if all(told) else ()
+        asked = [(probe.prompt_ids, probe.token_ids) for probe in self.probes]
+        told = await asyncio.gather(*(policy.score(asked) for policy in self.policy.replicas()))
+        return [[*chain(*some)] if all(some) else () for some in told]

@@ -1,17 +1,8 @@
 """The learning part of an update: advantages, a new version, its publication, and its verification.
 
 Each step can be repeated. A version that was made but not recorded is made again from the same state and the same
-episodes, with the same result.
-
-    learning = make_learning(spec, host, policy)
-    lesson = learning.weigh(groups)
-    update = await learning.learn(3, lesson, folder, before, observer.learns)
-    served = await learning.publish(update)
-
-`TurnChecks` reports an unusable turn when it is played, and not after all rollouts of an update.
-
-With `staleness`, the learner works in a process of its own while the policy answers. If that dies, the training stops
-with an error: an update is all or nothing, so it is made again when resumed.
+episodes, with the same result. With `staleness`, the learner works in a process of its own while the policy answers. If
+that dies, the training stops with an error: an update is all or nothing, so it is made again when resumed.
 """
 
 from __future__ import annotations
@@ -56,26 +47,25 @@ class TurnChecks(Observer):
 
     def turned(self, episode: Episode, turn: Turn) -> None:
         self.tokens += turn.count
-        name = self.spec.policy.name
-        if self.needs_tokens and (turn.text or turn.calls) and not turn.token_ids:
-            raise UsageError(
-                f'the policy "{name}" returns no token ids (turn {turn.index} of episode {episode.id}), but '
-                "the optimizer learns from exact tokens",
-                fix="train one that does, such as transformers or vllm; or learn from its text: --optimizer imitation",
-            )
+        name, where = self.spec.policy.name, f"turn {turn.index} of episode {episode.id}"
         if self.needs_tokens and turn.token_ids:
-            check_sampling(turn.temperature, turn.top_p, f'turn {turn.index} of episode {episode.id} by "{name}"')
-        if self.needs_tokens and self.spec.staleness and turn.token_ids and not turn.logprobs:
+            check_sampling(turn.temperature, turn.top_p, f'{where} by "{name}"')
+            if self.spec.staleness and not turn.logprobs:
+                raise UsageError(
+                    f'the policy "{name}" returns no logprobs ({where}), and samples of older versions can\'t be '
+                    "corrected for without",
+                    fix="--set staleness=0, or train a policy that returns them",
+                )
+        elif self.needs_tokens and (turn.text or turn.calls):
             raise UsageError(
-                f'the policy "{name}" returns no logprobs (turn {turn.index} of episode {episode.id}), and samples of '
-                "older versions can't be corrected for without",
-                fix="--set staleness=0, or train a policy that returns them",
+                f'the policy "{name}" returns no token ids ({where}), but the optimizer learns from exact tokens',
+                fix="train one that does, such as transformers or vllm; or learn from its text: --optimizer imitation",
             )
         versions = self.versions()
         if turn.token_ids and all(versions) and turn.version not in versions:
             raise PluginError(
-                f'the policy "{name}" answered turn {turn.index} of episode {episode.id} with '
-                f"{turn.version or 'no version at all'} after {versions[0]} was published",
+                f'the policy "{name}" answered {where} with {turn.version or "no version at all"} after '
+                f"{versions[0]} was published",
                 fix="fix the policy, or restart its server: it must serve the newest version",
             )
 
@@ -206,7 +196,7 @@ class Learning:
                 self.learner.restore(state.learner)
             self.learner.rest()
 
-        await self._learner_does(opened)
+        await self.learner_does(opened)
 
     def weigh(self, groups: Sequence[Sequence[Scored]]) -> Lesson:
         """Turn the scores of a batch into advantages, and check them."""
@@ -225,13 +215,8 @@ class Learning:
                 fix="set samples to 2 or more, or use empirical_bayes, which compares with the user's own history",
             )
         metrics = finite(self.optimizer.metrics(), self.optimizer.guard.title)
-        note = self.optimizer.note()
         advantages = [each for group in learned for one in group for each in by_episode[one.episode.id]]
-        return Lesson(learned, advantages, metrics, note, taught)
-
-    async def learner_state(self) -> dict[str, Any]:
-        """What the learner needs to resume."""
-        return await self._learner_does(self.learner.state)
+        return Lesson(learned, advantages, metrics, self.optimizer.note(), taught)
 
     async def learn(
         self, number: int, lesson: Lesson, home: Path, before: str, tell: Callable[[int, int, float], object]
@@ -322,9 +307,9 @@ class Learning:
             self.learner.rest()
             return answer
 
-        return await self._learner_does(awake)
+        return await self.learner_does(awake)
 
-    async def _learner_does(self, work: Callable[[], Answer]) -> Answer:
+    async def learner_does(self, work: Callable[[], Answer]) -> Answer:
         """Let the learner work. While the policy answers, in a thread that waits for the learner's process."""
         return await asyncio.to_thread(work) if self.spec.staleness else work()
 
@@ -401,19 +386,18 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
         learner = GuardedLearner(RemoteLearner(engine, host, spec), of_learner)
     else:
         learner = host.guarded(GuardedLearner, "learner", spec.learner, deadline, calls, "learner")
-    loss = optimizer.loss()
-    teacher: GuardedPolicy | None = None
+    loss, teacher = optimizer.loss(), None
     if loss.teacher and spec.teacher is None:
         raise UsageError(
             f'the optimizer "{spec.optimizer.name}" learns from what a teacher thinks of each token',
             fix="name a policy that knows the same tokens: --teacher transformers --set teacher.model=path/to/model",
         )
-    if spec.teacher is not None and loss.sampled and not loss.teacher:
-        raise UsageError(
-            f'the optimizer "{spec.optimizer.name}" learns from samples of the policy itself, not of a teacher',
-            fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
-        )
     if spec.teacher is not None:
+        if loss.sampled and not loss.teacher:
+            raise UsageError(
+                f'the optimizer "{spec.optimizer.name}" learns from samples of the policy itself, not of a teacher',
+                fix="learn from demonstrations: --optimizer imitation --learner sft; or remove the teacher",
+            )
         spending = policy.spending
         teacher = host.guarded(GuardedPolicy, "policy", spec.teacher, deadline, calls, "teacher", spending=spending)
         if loss.teacher and not teacher.overrides("logprobs"):

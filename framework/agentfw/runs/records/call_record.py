@@ -1,14 +1,7 @@
 """What the components of a run were asked, and what they are being asked now: a small file that is always up to date.
 
 `os._exit`, a crash in C or `kill -9` leaves no traceback. The file then still has the call that was running, because it
-is written when the call begins, and a dead process takes nothing back that the system has. It is not flushed to the
-disk, so it says nothing after a power cut.
-
-    record = CallRecord()
-    row = record.row("tool", "search", 'tool "search" of agentfw-web 1.0.0')
-    record.open(folder)
-    number = row.begin("the tool search", "00001-0")
-    row.end(number, seconds=0.2, failed=True)
+is written when the call begins, and a dead process takes nothing back that the system has.
 
 calls.jsonl has one line for each component, of a fixed width, so that each can be written over where it stands. The
 file is mapped into memory: writing to it takes a fiftieth of the time of a system call.
@@ -20,6 +13,7 @@ import json
 import mmap
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
@@ -31,18 +25,14 @@ from ...errors import storing
 from .journal import make_private
 
 FILE = "calls.jsonl"
-_WIDTH = 1024
-"""Bytes of a line."""
-_ROWS = 32
-"""Number of lines to begin with."""
+_WIDTH = 1024  # bytes of a line
+_ROWS = 32  # number of lines to begin with
 _SHOWN = 3
 """Number of running calls of a component that are written, the newest of them: one is what a process dies of."""
 
 
 @dataclass(eq=False)
 class CallRow:
-    """The calls of one component."""
-
     record: CallRecord
     place: int
     kind: str
@@ -71,16 +61,13 @@ class CallRow:
         self.write()
 
     def count(self, seconds: float, *, failed: bool) -> None:
-        """Count a call that took so long."""
         self.add(1, failed, seconds)
         self.write()
 
     def spend(self, cost: float | None) -> None:
-        """Add what an answer has cost."""
         self.add(0, 0, 0.0, cost)
 
     def add(self, calls: int, failures: int, seconds: float, cost: float | None = 0.0) -> None:
-        """Add to the counts."""
         self.calls += calls
         self.failures += failures
         self.seconds += seconds
@@ -112,8 +99,6 @@ def _quoted(text: str) -> str:
 
 
 class CallRecord(CallCounts):
-    """The calls of one run."""
-
     def __init__(self) -> None:
         self.rows: dict[str, CallRow] = {}
         """By title."""
@@ -150,7 +135,6 @@ class CallRecord(CallCounts):
             self._map = self._file = None
 
     def write(self, place: int, line: str) -> None:
-        """Write one line over."""
         if self._map is None:
             return
         if len(self._map) <= place * _WIDTH:
@@ -172,21 +156,20 @@ def read_calls(folder: Path) -> list[dict[str, Any]]:
 
     A damaged line is left out: what helps to explain a run must not keep anybody from reading it.
     """
-    try:
-        lines = (folder / FILE).read_bytes().splitlines()
-    except OSError:
-        return []
-    return [row for line in lines if (row := _parsed(line))]
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-        row["calls"] + row["failures"] + row["seconds"] + (row["cost"] or 0) + row["more"]
-        row["kind"] + row["name"] + row["title"] + "".join(f"{call} {where}" for _, call, where in row["running"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return dict(row)
+    found = []
+    with suppress(OSError):
+        for line in (folder / FILE).read_bytes().splitlines():
+            with suppress(ValueError, KeyError, TypeError, RecursionError):
+                row = json.loads(line)
+                row["calls"] + row["failures"] + row["seconds"] + (row["cost"] or 0) + row["more"]
+                (
+                    row["kind"]
+                    + row["name"]
+                    + row["title"]
+                    + "".join(f"{call} {where}" for _, call, where in row["running"])
+                )
+                found.append(row)
+    return found
 
 
 def call_table(calls: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:

@@ -3,19 +3,14 @@
 The summary of a finished run has the size and the digest of every journal, and the state of a training those of its
 newest version. A run whose files differ in size is damaged and not done. Digests are compared where a run is shown,
 resumed or served, because reading all of a large run takes seconds.
-
-    damage(run, 0)                # ["episodes.jsonl has 4,096 bytes, and had 8,210"]
-    require_whole(run, state)     # before an adapter is trained on, or served
-    rewind(run, 2)                # the training as it was after its second update
-
-Nothing is deleted when a training is rewound: what came later is moved to the folder `set_aside`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ...errors import RunFolderError, UsageError, storing
@@ -28,7 +23,6 @@ _JOURNALS = ("episodes.jsonl", "metrics.jsonl", "failed.jsonl", "advantages.json
 
 
 def marks_of(folder: Path, files: Iterable[Path]) -> Marks:
-    """The marks of these files as they are now."""
     there = [file for file in sorted(files) if file.is_file()]
     return {file.relative_to(folder).as_posix(): [size := file.stat().st_size, _digest(file, size)] for file in there}
 
@@ -103,13 +97,6 @@ def require_whole(run: Path, state: State) -> None:
         )
 
 
-def _or_whole(run: Path, before: int) -> str:
-    for number in kept_updates(run):
-        if number < before and _is_whole(run, number):
-            return f", or go on from the whole one before: agentfw runs resume {run.name} --from-update {number}"
-    return ""
-
-
 def read_state(run: Path) -> State:
     """The state of a training. If it can't be read, the error names the last update that is whole."""
     try:
@@ -119,16 +106,24 @@ def read_state(run: Path) -> State:
         raise
 
 
-def _is_whole(run: Path, number: int) -> bool:
-    try:
-        return not differing(run, State.read_kept(run, number).files, deep=True)
-    except RunFolderError:
-        return False
+def _or_whole(run: Path, before: int) -> str:
+    for number in _whole_updates(run):
+        if number < before:
+            return f", or go on from the whole one before: agentfw runs resume {run.name} --from-update {number}"
+    return ""
+
+
+def _whole_updates(run: Path) -> Iterator[int]:
+    """The kept updates whose version is as it was written, newest first."""
+    for number in kept_updates(run):
+        with suppress(RunFolderError):
+            if not differing(run, State.read_kept(run, number).files, deep=True):
+                yield number
 
 
 def rewind(run: Path, number: int) -> None:
     """Make a training what it was after one of its updates. What came later is set aside."""
-    known = [each for each in kept_updates(run) if _is_whole(run, each)]
+    known = list(_whole_updates(run))
     if number not in known:
         raise UsageError(
             f"{run.name} can't go on from update {number}",

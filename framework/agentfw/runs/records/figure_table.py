@@ -1,10 +1,7 @@
 """The figures of episodes and of updates. Each is declared here, and nowhere else.
 
-A declaration says what a figure is called, how it is computed from a record, how it is written, and whether more of it
-is better. The table in a terminal, a notebook's table, the report, `agentfw view`, `agentfw compare`, DataFrames and
-JSON are all made from these declarations. So a new figure is one more declaration, and a test.
-
-What an environment measures itself, the outcome of its episodes, comes beside them under the names that it gives.
+All tables, reports, DataFrames and JSON are made from these declarations, so a new figure is one more declaration, and
+a test. What an environment measures itself, the outcome of its episodes, comes beside them.
 
     >>> figures_of({"reward": 0.5, "utility": 1, "outcome": {"error": 0.25}})
     {'reward': 0.5, 'utility': 1.0, 'error': 0.25}
@@ -17,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from ...report.axis import rounded
@@ -49,17 +47,8 @@ class Figure:
     def heading(self) -> str:
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
-    def text(self, value: float) -> str:
-        return format(value, self.digits) if self.digits else rounded(value)
 
-
-def _share(record: Record, of: str, each: str) -> float | None:
-    """One number by another. None where either is none, as the tokens of a program are."""
-    return record[of] / record[each] if record.get(of) and record.get(each) else None
-
-
-def _reward(record: Record) -> float | None:
-    return None if record.get("unrated") else float(record["reward"])
+_counted = partial(Figure, digits=",.0f", averaged=False)
 
 
 def _utility(record: Record) -> float | None:
@@ -67,55 +56,42 @@ def _utility(record: Record) -> float | None:
     return record["utility"] or (None if record.get("unrated") and not record["outcome"] else 0.0)
 
 
+def _answer_tokens(record: Record) -> float | None:
+    """None where either is none, as the tokens of a program are."""
+    return record["tokens"] / record["turns"] if record.get("tokens") and record.get("turns") else None
+
+
 _EPISODE = (
-    Figure("reward", "reward", _reward, better="higher", meaning="sum of the weighted scores"),
-    Figure("utility", "utility", _utility, better="higher", listed=False, meaning="what the episode was worth"),
-    Figure("turns", "turns", lambda record: record.get("turns"), digits=",.0f", averaged=False),
-    Figure("calls", "calls", lambda record: record.get("tool_calls"), digits=",.0f", averaged=False),
     Figure(
-        "prompt_tokens",
-        "tokens in",
-        lambda record: record.get("usage", {}).get("prompt"),
-        digits=",.0f",
-        averaged=False,
-        listed=False,
+        "reward",
+        "reward",
+        lambda record: None if record.get("unrated") else float(record["reward"]),
+        better="higher",
+        meaning="sum of the weighted scores",
     ),
-    Figure("tokens", "tokens", lambda record: record.get("tokens"), digits=",.0f", averaged=False),
+    Figure("utility", "utility", _utility, better="higher", listed=False, meaning="what the episode was worth"),
+    _counted("turns", "turns", lambda record: record.get("turns")),
+    _counted("calls", "calls", lambda record: record.get("tool_calls")),
+    _counted("prompt_tokens", "tokens in", lambda record: record.get("usage", {}).get("prompt"), listed=False),
+    _counted("tokens", "tokens", lambda record: record.get("tokens")),
     Figure(
         "answer_tokens",
         "answer length",
-        lambda record: _share(record, "tokens", "turns"),
+        _answer_tokens,
         unit="tokens",
         digits=",.1f",
         meaning="tokens that the policy sampled for an answer, on average",
     ),
     Figure("cost", "cost", lambda record: record.get("usage", {}).get("cost") or None, digits=".4g", averaged=False),
-    Figure(
-        "failures", "not understood", lambda record: record.get("failures"), digits=",.0f", averaged=False, listed=False
-    ),
-    Figure(
-        "failed_calls",
-        "failed calls",
-        lambda record: record.get("tool_failures"),
-        digits=",.0f",
-        averaged=False,
-        listed=False,
-    ),
-    Figure(
-        "failed_requests",
-        "failed requests",
-        lambda record: record.get("failed_requests") or None,
-        digits=",.0f",
-        averaged=False,
-    ),
+    _counted("failures", "not understood", lambda record: record.get("failures"), listed=False),
+    _counted("failed_calls", "failed calls", lambda record: record.get("tool_failures"), listed=False),
+    _counted("failed_requests", "failed requests", lambda record: record.get("failed_requests") or None),
 )
 EPISODE_FIGURES: Mapping[str, Figure] = {figure.name: figure for figure in _EPISODE}
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateFigure:
-    """A metric of an update of a training."""
-
     name: str
     """Its key in a line of updates.jsonl that was made flat, and what trackers call it."""
     title: str
@@ -200,8 +176,8 @@ def figure_text(name: str, value: float) -> str:
     """A value as every table has it."""
     if math.isnan(value):
         return "–"
-    declared = EPISODE_FIGURES.get(name)
-    return declared.text(value) if declared else rounded(value)
+    digits = EPISODE_FIGURES[name].digits if name in EPISODE_FIGURES else ""
+    return format(value, digits) if digits else rounded(value)
 
 
 def better(name: str, folder: RunFolder) -> Literal["higher", "lower", ""]:

@@ -246,14 +246,9 @@ class RunFolder:
         whole = {"format": FORMAT, "created": now.isoformat(), "python": platform.python_version(), **about}
         with storing(f"make a run folder below {root}", "; another folder: --runs FOLDER"):
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            while True:
-                # Long enough for the trackers of many machines, where a run goes by its name.
-                path = root / f"{stem}-{secrets.token_hex(4)}"
-                try:
-                    path.mkdir(mode=0o700)
-                    break
-                except FileExistsError:
-                    continue
+            # Long enough for the trackers of many machines, where a run goes by its name.
+            path = root / f"{stem}-{secrets.token_hex(4)}"
+            path.mkdir(mode=0o700)
         folder = cls(path, whole)
         try:
             if fill is not None:
@@ -275,28 +270,33 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open an existing folder. Raises with a reason if it isn't a run of this format."""
-        file = path / "run.json"
+        file, fix = path / "run.json", "check that it is an agentfw run"
         try:
             about = json.loads(file.read_text("utf-8"))
-            found = about["format"]
+            if (found := about["format"]) != FORMAT:
+                newer = isinstance(found, int) and found > FORMAT
+                raise RunFolderError(
+                    f"{path} is in format {found}; this version of agentfw reads and writes format {FORMAT}",
+                    fix="pip install --upgrade agentfw"
+                    if newer
+                    else "open it with the version that made it, or run its spec again",
+                )
+            fix = "restore it from a copy"
+            # What `agentfw runs list` shows.
+            spec = about["spec"]
+            int(about["episodes"]), int(about["updates"]), str(about["headline"]), str(spec["interface"])
+            for choice in (spec["environment"], spec["policy"], *spec["memories"]):
+                str(choice["name"])
         except FileNotFoundError:
-            raise RunFolderError(f"{path} is not a run folder: it has no run.json", fix=_why_no_run(path)) from None
+            why = "pass the folder of a run; see: agentfw runs list"
+            if not path.is_dir():
+                why = "see: agentfw runs list"
+            elif all(entry.name.startswith("run.json.") for entry in path.iterdir()):
+                why = "its creation was interrupted; remove it, nothing is lost"
+            raise RunFolderError(f"{path} is not a run folder: it has no run.json", fix=why) from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise RunFolderError(
-                f"{file} can't be read: {_words(error)}", fix="check that it is an agentfw run"
-            ) from None
-        if found != FORMAT:
-            newer = isinstance(found, int) and found > FORMAT
-            raise RunFolderError(
-                f"{path} is in format {found}; this version of agentfw reads and writes format {FORMAT}",
-                fix="pip install --upgrade agentfw"
-                if newer
-                else "open it with the version that made it, or run its spec again",
-            )
-        try:
-            _check(about)
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunFolderError(f"{file} can't be read: {_words(error)}", fix="restore it from a copy") from None
+            words = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise RunFolderError(f"{file} can't be read: {words}", fix=fix) from None
         return cls(path, about)
 
     def lock(self) -> None:
@@ -320,8 +320,7 @@ class RunFolder:
                 if wait is None:
                     os.close(handle)
                     raise RunInUseError(
-                        f"{self.path} is in use by process {self.owner}",
-                        fix="wait for it to end, or stop it",
+                        f"{self.path} is in use by process {self.owner}", fix="wait for it to end, or stop it"
                     ) from None
                 time.sleep(wait)
         self._lock = handle
@@ -435,27 +434,6 @@ def find_run(root: Path, name: str) -> RunFolder:
     # Users type the end of a name, so the nearest is searched among endings of the same length.
     known = {*names, *(each[-len(name) :] for each in names if name), *(["last"] if names else ())}
     raise UnknownNameError("run", name, known, fix=f"see: agentfw runs list (below {root})")
-
-
-def _check(about: Mapping[str, Any]) -> None:
-    """Raise if something is missing that `agentfw runs list` shows."""
-    spec = about["spec"]
-    int(about["episodes"]), int(about["updates"]), str(about["headline"]), str(spec["interface"])
-    for choice in (spec["environment"], spec["policy"], *spec["memories"]):
-        str(choice["name"])
-
-
-def _why_no_run(path: Path) -> str:
-    if not path.is_dir():
-        return "see: agentfw runs list"
-    if all(entry.name.startswith("run.json.") for entry in path.iterdir()):
-        return "its creation was interrupted; remove it, nothing is lost"
-    return "pass the folder of a run; see: agentfw runs list"
-
-
-def _words(error: Exception) -> str:
-    """The error as a sentence. The text of a KeyError is only the key."""
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def _lock(handle: int) -> None:

@@ -2,21 +2,12 @@
 
 A journal has one JSON value per line, on disk before `append` returns. An acknowledged record is never lost and never
 changed. A line that was cut short by a crash or a full disk was not acknowledged. It is removed when the journal is
-opened again, and kept in a `.torn` file next to it. Secrets are struck out of records and files before they are
-written.
+opened again, and kept in a `.torn` file next to it. Damage anywhere but at the end doesn't come from a crash: the
+journal is then refused with the line's number and not modified. Secrets are struck out of all that is written.
 
-    with Journal.open(folder / "episodes.jsonl") as journal:
-        record = journal.append({"id": "00000-0", "times": (1, 2)})    # as it is read back: {"times": [1, 2], ...}
-
-Many small records are slow if each waits for the disk by itself. `await journal.commit(record)` promises the same, and
-shares a flush with all records that arrive while the disk is busy. `journal.write(record)` doesn't wait: the record
-survives the end of this process at once, and a power cut a moment later.
-
-Damage anywhere but at the end doesn't come from a crash. The journal is then refused with the line's number and not
-modified.
-
-An agent is shown the beginning of a long text, and the whole is a file of the run's folder. A file is named after its
-content, so what a tool answers a hundred times is kept once.
+`await journal.commit(record)` promises the same as `append`, and shares a flush with all records that arrive while the
+disk is busy. `journal.write(record)` doesn't wait: the record survives the end of this process at once, and a power cut
+a moment later.
 """
 
 from __future__ import annotations
@@ -28,9 +19,8 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from ...boundary.secrets import strike, struck
@@ -39,8 +29,7 @@ from ...errors import RunFolderError, StorageError, disk_fix, storing
 PRIVATE = 0o600
 Record = dict[str, Any]
 _SOON = 0.05  # seconds until a record that nobody waits for is flushed, unless another record's flush comes first
-_ROOM_TO_TRY = 65_536
-"""Number of bytes that a full disk must have again before anything is recorded."""
+_ROOM_TO_TRY = 65_536  # number of bytes that a full disk must have again before anything is recorded
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows changes line ends without it
 
 
@@ -48,22 +37,15 @@ class Journal:
     """One file of records, open for appending."""
 
     def __init__(self, path: Path, handle: IO[bytes], size: int) -> None:
-        self.path = path
-        self._handle = handle
-        self._size = size
-        self._torn = False
-        self._flushed = size
-        """Size up to which everything is on disk."""
+        self.path, self._handle, self._size, self._torn = path, handle, size, False
+        self._flushed = size  # size up to which everything is on disk
         self._failures: list[OSError] = []
         """Of shared flushes. Each took back all records that were not on disk."""
-        self._mended = 0
-        """Number of failures before the last successful `retry`."""
+        self._mended = 0  # number of failures before the last successful `retry`
         self._flushing = asyncio.Lock()
         self._next_flush: asyncio.Task[None] | None = None
-        self._waits: asyncio.TimerHandle | None = None
-        """What flushes the records that nobody waits for."""
-        self._in_use = threading.Lock()
-        """Held while another thread flushes the file."""
+        self._waits: asyncio.TimerHandle | None = None  # what flushes the records that nobody waits for
+        self._in_use = threading.Lock()  # held while another thread flushes the file
 
     @classmethod
     def open(cls, path: Path) -> Journal:
@@ -79,10 +61,8 @@ class Journal:
             if is_new:
                 _sync_folder(path.parent)
         except OSError as error:
-            reason = error.strerror or error
-            raise StorageError(
-                f"can't open {path}: {reason}", fix="check that the disk is mounted, writable and not full"
-            ) from error
+            fix = "check that the disk is mounted, writable and not full"
+            raise StorageError(f"can't open {path}: {error.strerror or error}", fix=fix) from error
         return cls(path, handle, size)
 
     def append(self, record: Record) -> Record:
@@ -93,8 +73,7 @@ class Journal:
         """
         line = self._write(record)
         self._flushed = self._size
-        loaded: Record = json.loads(line)
-        return loaded
+        return dict(json.loads(line))
 
     async def commit(self, record: Record) -> Record:
         """Write one record like `append`, but share its flush with others. It is on disk when this returns."""
@@ -104,8 +83,7 @@ class Journal:
         await asyncio.shield(self._next_flush)
         if len(self._failures) > failures:
             raise self._cannot_write(self._failures[failures]) from self._failures[failures]
-        loaded: Record = json.loads(line)
-        return loaded
+        return dict(json.loads(line))
 
     def write(self, record: Record) -> None:
         """Write one record without waiting for the disk. If it can't be flushed later, `failure` says so."""
@@ -202,9 +180,7 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -215,8 +191,7 @@ class NoJournal(Journal):
         self.path, self._failures, self._mended = path, [], 0
 
     async def commit(self, record: Record) -> Record:
-        loaded: Record = json.loads(encoded(record))
-        return loaded
+        return dict(json.loads(encoded(record)))
 
     def write(self, record: Record) -> None:
         """Write nothing."""
@@ -254,16 +229,13 @@ def drop_records(path: Path, drops: Callable[[Record], bool], then: Iterable[Rec
     dropped, unfinished = 0, path.with_name(f"{path.name}.part")
     with storing(f"write {path}"):
         if path.exists():
-            with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, PRIVATE), "wb") as file:
+            with _replacing(path, unfinished, PRIVATE) as file:
                 for record in read_journal(path):
                     if drops(record):
                         dropped += 1
                     else:
                         file.write(encoded(record))
                 file.writelines(map(encoded, then))
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
         _torn_file(path).unlink(missing_ok=True)
         _sync_folder(path.parent)
     return dropped
@@ -284,16 +256,23 @@ def write_whole(path: Path, data: bytes | str, *, mode: int | None = None) -> No
     # Two processes may write the same report at the same time, so each uses its own temporary name.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, mode), "wb") as handle:
-            handle.write(strike(data).encode() if isinstance(data, str) else data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
+        with storing(f"write {path}"), _replacing(path, temporary, mode) as file:
+            file.write(strike(data).encode() if isinstance(data, str) else data)
+    except StorageError:
         with suppress(OSError):
             temporary.unlink()
-        raise StorageError(f"can't write {path}: {error.strerror or error}", fix=disk_fix(error)) from error
+        raise
+
+
+@contextmanager
+def _replacing(path: Path, temporary: Path, mode: int) -> Iterator[IO[bytes]]:
+    """A file that takes the place of another one when it is written."""
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, mode), "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    _sync_folder(path.parent)
 
 
 def sealed(record: Record) -> str:
@@ -406,8 +385,6 @@ _ROOM = 1_000_000_000
 
 
 class LongTexts:
-    """The long texts of one run."""
-
     def __init__(self, longest: int = 100_000, notes: list[str] | None = None) -> None:
         self.longest, self._notes = longest, [] if notes is None else notes
         self._folder: Path | None = None
@@ -423,7 +400,14 @@ class LongTexts:
         """The text, or its beginning and where the whole is."""
         if len(text) <= self.longest:
             return text
-        place = self._kept(text.encode(errors="replace"))
+        data, place = text.encode(errors="replace"), ""
+        if self._folder is not None:
+            path = self._folder / f"{hashlib.sha256(data).hexdigest()[:32]}.txt"
+            if not path.exists() and len(data) <= self._room:
+                make_folder(self._folder)
+                write_whole(path, data)
+                self._room -= len(data)
+            place = f"{self._folder.name}/{path.name}" if path.exists() else ""
         where = f"the whole is in {place}" if place else "the rest is not kept: there is no room left for long texts"
         if whose not in self._told:
             self._told.add(whose)
@@ -432,16 +416,3 @@ class LongTexts:
                 f"(max_answer), and {where}"
             )
         return f"{text[: self.longest]}\n[shortened: {len(text):,} characters; {where}]"
-
-    def _kept(self, data: bytes) -> str:
-        """The name of the file with this text. Empty if there is no room for it."""
-        if self._folder is None:
-            return ""
-        path = self._folder / f"{hashlib.sha256(data).hexdigest()[:32]}.txt"
-        if not path.exists():
-            if len(data) > self._room:
-                return ""
-            make_folder(self._folder)
-            write_whole(path, data)
-            self._room -= len(data)
-        return f"{self._folder.name}/{path.name}"

@@ -1,16 +1,9 @@
 """A copy of a run's folder in object storage, such as s3://bucket/runs: written while the run works, read anywhere.
 
-The run itself works in its local folder. A mirror follows it, and is at each moment a folder that the run could have
-left if it had been killed a while ago. So what holds for a folder after `kill -9` holds for a mirror as well.
-
-For that, files are looked at in the reverse of the order in which a run writes them: what the last file says of the
-others is then true of those that were looked at later. They are sent in the order in which a run writes them. Journals
-only grow, so they are sent up to the length that they had.
-
-    Mirror(folder, "s3://bucket/runs").send()
-    fetched("s3://bucket/runs/2026-11-21-inbox-7f3a19c4", Path("runs"))     # the local folder
-
-`fsspec` reaches the storage, and takes its keys from the environment.
+A mirror is at each moment a folder that the run could have left if it had been killed a while ago, so what holds for a
+folder after `kill -9` holds for it as well. For that, files are looked at in the reverse of the order in which a run
+writes them: what the last file says of the others is then true of those that were looked at later. They are sent in the
+order of writing. Journals only grow, so they are sent up to the length that they had.
 """
 
 from __future__ import annotations
@@ -34,9 +27,11 @@ from .journal import make_folder, make_private, write_whole
 _OWNER = "mirror.json"
 _FETCHED = ".fetched.json"
 _OWN = {"lock", _OWNER, _FETCHED}
-_PASSING = "streams"
-"""The folder with files of answers in progress, which come and go."""
+_PASSING = "streams"  # the folder with files of answers in progress, which come and go
+_LEFT_OUT = (".new", ".torn", "-wal", "-shm", "-journal")
 _SQLITE = b"SQLite format 3\0"
+_CHANGED = ("ETag", "etag", "mtime", "created", "LastModified")
+"""What storages say of an object that changes when it does."""
 _LATE = ("metrics.jsonl", "heard.jsonl", "updates.jsonl", "state.json", "summary.json", "run.json")
 """Files that say something of others, in the order in which they are written. `run.json` makes it a run."""
 
@@ -105,7 +100,7 @@ class Mirror:
         """The file, if it has changed since it was sent."""
         name = path.relative_to(self.folder).as_posix()
         try:
-            about = path.stat()
+            about, source = path.stat(), path
             mark = about.st_mtime_ns, about.st_size
             is_database = path.suffix != ".jsonl" and path.name not in _LATE and self._is_database(path)
             if is_database:
@@ -113,9 +108,16 @@ class Mirror:
                 mark = max(mark[0], log.stat().st_mtime_ns if log.exists() else 0), mark[1]
             if mark == self._sent.get(name):
                 return None
+            if is_database:  # as it is between two transactions
+                address, source = f"{path.absolute().as_uri()}?mode=ro", room / secrets.token_hex(8)
+                with (
+                    closing(sqlite3.connect(address, uri=True, timeout=30)) as database,
+                    closing(sqlite3.connect(source)) as copy,
+                ):
+                    database.backup(copy)
             size = about.st_size if path.suffix == ".jsonl" else None
             content = path.read_bytes() if path.name in _LATE else None
-            return _Seen(_database(path, room) if is_database else path, name, mark, size, content)
+            return _Seen(source, name, mark, size, content)
         except FileNotFoundError:  # removed meanwhile
             return None
 
@@ -156,7 +158,10 @@ def fetched(address: str, root: Path) -> Path:
             raise RunFolderError(f"there is no run at {address}", fix="give the address of its folder")
         if outside := next((name for name in names if ".." in re.split(r"[/\\]", name)), ""):
             raise RunFolderError(f"the run at {address} has a file outside its folder: {outside}", fix="don't use it")
-        tokens = {name: _token(found[path]) for name, path in names.items() if name not in _OWN}
+        tokens = {}
+        for name, about in ((name, found[path]) for name, path in names.items() if name not in _OWN):
+            when = next((about[key] for key in _CHANGED if about.get(key)), "")
+            tokens[name] = f"{when} {about.get('size')}"
         if known is not None and {name: one["token"] for name, one in known.items()} == tokens:
             return folder
         make_folder(root)
@@ -180,12 +185,6 @@ def fetched(address: str, root: Path) -> Path:
     return folder
 
 
-def _token(about: dict[str, Any]) -> str:
-    """What changes when an object does."""
-    when = next((about[key] for key in ("ETag", "etag", "mtime", "created", "LastModified") if about.get(key)), "")
-    return f"{when} {about.get('size')}"
-
-
 def _mark(file: Path) -> list[int]:
     about = file.stat()
     return [about.st_mtime_ns, about.st_size]
@@ -193,18 +192,11 @@ def _mark(file: Path) -> list[int]:
 
 def _files(folder: Path) -> list[Path]:
     """The files to mirror, in the order in which a run writes them. A link could lead to any file of this user."""
-    found = []
-    for path in folder.rglob("*"):
-        inner = path.relative_to(folder)
-        is_left_out = inner.parts[0] == _PASSING or path.name in _OWN or path.suffix in (".new", ".torn")
-        if (
-            not is_left_out
-            and path.is_file()
-            and not path.is_symlink()
-            and not path.name.endswith(("-wal", "-shm", "-journal"))
-        ):
-            found.append(path)
-    return sorted(found, key=lambda path: _rank(path.relative_to(folder).as_posix()))
+    found = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    kept = [path for path in found if path.name not in _OWN and not path.name.endswith(_LEFT_OUT)]
+    names = {path: path.relative_to(folder) for path in kept}
+    mirrored = [path for path, name in names.items() if name.parts[0] != _PASSING]
+    return sorted(mirrored, key=lambda path: _rank(names[path].as_posix()))
 
 
 def _rank(name: str) -> tuple[int, str]:
@@ -215,19 +207,7 @@ def _rank(name: str) -> tuple[int, str]:
     return int(not last.endswith((".jsonl", ".safetensors", ".json"))), name
 
 
-def _database(path: Path, room: Path) -> Path:
-    """A copy of a SQLite database as it is between two transactions."""
-    copy = room / secrets.token_hex(8)
-    with (
-        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as source,
-        closing(sqlite3.connect(copy)) as target,
-    ):
-        source.backup(target)
-    return copy
-
-
 def _storage(address: str) -> tuple[Any, str]:
-    """The file system of an address, and the path there."""
     try:
         import fsspec
     except ImportError as error:

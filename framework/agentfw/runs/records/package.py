@@ -1,17 +1,9 @@
 """What a run folder holds so that the run can be played elsewhere: a lock, and the code that no index has.
 
-    RUNS/2026-11-21-inbox-7f3a19c4/package/
-        lock.json                                   the machine, and each distribution that took part
-        agentfw_notes-0.1.0-py3-none-any.whl        one that was installed from a folder, as it was then
-        our_tools.py                                a plugin that is a single file
-
 A distribution takes part if the run has a component of it, or if one of those needs it and its code was imported. An
 index can give an installed version again, so the lock has its version and a digest of its files. What was installed
 from a folder (`pip install -e .`), or put there by hand, has no version that says what it is, so it is packed as a
-wheel. A package of more than 50 MB, or for which there is no room, is left out, and the lock says so.
-
-    pack(folder.path, folder.about["distributions"], {"networkx"})
-    read_lock(folder.path).differences(lock_of(names))
+wheel, and a plugin of a single file is copied.
 """
 
 from __future__ import annotations
@@ -33,12 +25,11 @@ from typing import Any
 
 from ...boundary.metadata import installed_places, normalise
 from ...errors import RunFolderError, StorageError
-from ...host.origin import digest_of_files, files_from_folder, needs_of, place_of, record_line
+from ...host.origin import digest_of_files, files_from_folder, needs_of, record_line
 from ...host.trust import allow_folder
 from .journal import make_folder, write_whole
 
-_LARGEST = 50_000_000
-"""The largest package that is packed, in bytes of its files."""
+_LARGEST = 50_000_000  # the largest package that is packed, in bytes of its files
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +58,9 @@ class Lock:
 
     def differences(self, now: Lock) -> list[str]:
         """What isn't as it was, in sentences: Python, the machine, distributions, plugins of one file."""
-        lines = [
-            f"{what} was {before}, and is {after} here"
-            for what, before, after in (
-                ("Python", self.python, now.python),
-                ("the system", self.system, now.system),
-                ("the processor", self.processor, now.processor),
-            )
-            if before != after
-        ]
+        before, after = ((lock.python, lock.system, lock.processor) for lock in (self, now))
+        machine = zip(("Python", "the system", "the processor"), before, after, strict=True)
+        lines = [f"{what} was {then}, and is {here} here" for what, then, here in machine if then != here]
         for name, locked in self.distributions.items():
             here = now.distributions.get(name)
             if here is None or not here.version:
@@ -111,9 +96,10 @@ def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]], modules: Set[st
         return
     make_folder(place)
     packed = dict[str, Locked]() if before is None else dict(before.distributions)
+    places = installed_places()
     for name, locked in now.distributions.items():
         if name not in packed:
-            packed[name] = _with_wheel(name, locked, place)
+            packed[name] = _with_wheel(name, locked, places[name][0], place)
     for name, origin in _single_files(origins):
         if not (place / name).exists():
             shutil.copyfile(origin, place / name)
@@ -124,7 +110,6 @@ def pack(folder: Path, origins: Mapping[str, Mapping[str, Any]], modules: Set[st
 
 
 def read_lock(folder: Path) -> Lock:
-    """The lock of a run."""
     file = folder / "package" / "lock.json"
     try:
         values = json.loads(file.read_text("utf-8"))
@@ -146,12 +131,13 @@ def lock_of(origins: Mapping[str, Mapping[str, Any]], modules: Set[str] = frozen
     loaded = modules | {name.partition(".")[0] for name in sys.modules}
     while waiting:
         name = normalise(waiting.pop())
-        if name in seen or not (place := places.get(name, "")):
+        if name in seen or name not in places:
             continue
+        place, version = places[name]
         if name in needed or loaded & _modules_of(name, place):
             seen.add(name)
             needs = needs_of(place)
-            found[name] = Locked(Distribution.at(place).version, digest_of_files(place))
+            found[name] = Locked(version or Distribution.at(place).version, digest_of_files(place))
             needed |= {need for need, always in needs.items() if always}
             waiting += needs
     copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _single_files(origins)}
@@ -165,9 +151,8 @@ def _modules_of(name: str, place: str) -> frozenset[str]:
     return frozenset({name.replace("-", "_"), *(Distribution.at(place).read_text("top_level.txt") or "").split()})
 
 
-def _with_wheel(name: str, locked: Locked, place: Path) -> Locked:
-    """The distribution, packed beside the lock if it was installed from a folder."""
-    source = place_of(name)
+def _with_wheel(name: str, locked: Locked, source: str, place: Path) -> Locked:
+    """The distribution whose metadata are in `source`, packed beside the lock if it was installed from a folder."""
     if not (files := files_from_folder(source)):
         return locked
     installed = Distribution.at(source)

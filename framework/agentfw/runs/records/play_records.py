@@ -1,16 +1,10 @@
 """The records of a run's plays: episodes with their metrics, and the state of a training.
 
 A training has one play per update and per evaluation. An episode has at most one line in each of episodes.jsonl and
-metrics.jsonl. It has a line in metrics.jsonl only if it has one in episodes.jsonl. Episodes that failed and were left
-out have a line in failed.jsonl, and none in metrics.jsonl.
-
-    records = Records(folder)
-    [episode.utility for episode in records.episodes()]
+metrics.jsonl, and one in metrics.jsonl only if it has one in episodes.jsonl. Episodes that failed and were left out
+have a line in failed.jsonl, and none in metrics.jsonl.
 
 The state is one file that is replaced atomically. An update is not complete until the file says so.
-
-    State(update=3, version="lora@3", adapter="learner/00003").write(folder)
-    State.read(folder).update    # 3
 """
 
 from __future__ import annotations
@@ -108,12 +102,10 @@ def naming_line(path: Path, number: int) -> Iterator[None]:
     try:
         yield
     except (StorageError, LookupError, TypeError) as error:
-        found = (
-            error
-            if isinstance(error, StorageError)
-            else StorageError(f"it is damaged: {error!r}", fix="restore it from a backup")
-        )
-        raise RunFolderError(f"{path}, line {number}: {found.message}", fix=found.fix) from error
+        what, fix = f"it is damaged: {error!r}", "restore it from a backup"
+        if isinstance(error, StorageError):
+            what, fix = error.message, error.fix
+        raise RunFolderError(f"{path}, line {number}: {what}", fix=fix) from error
 
 
 class Records:

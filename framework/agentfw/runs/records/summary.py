@@ -1,13 +1,9 @@
 """The summary of a run: the mean of every metric with its 95% interval, and what the run cost.
 
-The intervals are bootstrapped over episodes with a fixed seed, so the same run gives the same summary.
-
-The metrics of updates have the same names everywhere: in updates.jsonl, in trackers, in charts.
-
-    >>> flat({"update": 3, "rollouts": {"reward": 0.5}, "learner": {"kl": 0.1}, "seconds": {"play": 2.0}})
-    {'reward': 0.5, 'learner/kl': 0.1, 'seconds/play': 2.0}
-    >>> nothing_learned({"rollouts": {"groups": 8, "groups_alike": 8, "groups_learned": 0}, "served": {}})
-    'nothing learned: all rewards of 8 groups are equal'
+>>> flat({"update": 3, "rollouts": {"reward": 0.5}, "learner": {"kl": 0.1}, "seconds": {"play": 2.0}})
+{'reward': 0.5, 'learner/kl': 0.1, 'seconds/play': 2.0}
+>>> nothing_learned({"rollouts": {"groups": 8, "groups_alike": 8, "groups_learned": 0}, "served": {}})
+'nothing learned: all rewards of 8 groups are equal'
 """
 
 from __future__ import annotations

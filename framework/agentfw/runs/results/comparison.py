@@ -2,8 +2,6 @@
 
 Where two runs played the same tasks, differences are taken task by task, because most of the variance is between tasks.
 Tasks are the same if their environment, user, seed, index and sample are.
-
-    compare_runs([find_run(root, "7f3a19c4"), find_run(root, "last")])
 """
 
 from __future__ import annotations
@@ -64,7 +62,13 @@ def compare_runs(
         folder.id if update is None else f"{folder.id}, evaluation {update}"
         for folder, update in zip(folders, of_each, strict=True)
     )
-    return [_side_by_side(name, names, [table[name] for table in tables], better(name, folders[0])) for name in chosen]
+    compared = []
+    for name in chosen:
+        first, *others = [table[name] for table in tables]
+        differences = [paired_difference(other, first) if first.keys() & other.keys() else None for other in others]
+        intervals = tuple(bootstrap(list(some.values())) for some in (first, *others))
+        compared.append(ComparedFigure(name, names, intervals, (None, *differences), better(name, folders[0])))
+    return compared
 
 
 def change(folder: RunFolder) -> PairedDifference | None:
@@ -75,23 +79,6 @@ def change(folder: RunFolder) -> PairedDifference | None:
     first, last = (_tables(folder, stages[number]) for number in (min(stages), max(stages)))
     name = leading(first.keys() & last.keys(), folder.headline)
     return paired_difference(last[name], first[name])
-
-
-def _side_by_side(
-    figure: str, names: tuple[str, ...], values: Sequence[Mapping[str, float]], better: str
-) -> ComparedFigure:
-    """Compare one metric of several runs, each given by task."""
-    differences: list[PairedDifference | None] = [None]
-    for other in values[1:]:
-        shared = values[0].keys() & other.keys()
-        differences.append(paired_difference(other, values[0]) if shared else None)
-    return ComparedFigure(
-        figure,
-        names,
-        tuple(bootstrap(list(some.values())) for some in values),
-        tuple(differences),
-        better,
-    )
 
 
 def _by_task(folder: RunFolder, update: int | None) -> dict[str, dict[str, float]]:

@@ -1,15 +1,7 @@
 """Playing a run again: whether the records are equal, and what differs first.
 
-A run folder says what was played (`run.json`) and with what (`package/`). Two runs of one spec are equal if every
-episode, figure and version of the one is in the other, to the last digit. Durations, speeds and sizes of processes
-aren't compared.
-
-    again = play_again(folder, host, Path("runs"))
-    asyncio.run(again.execute())
-    found = compare_records(folder, again.folder)
-    found.equal, found.first      # False, "episode 00003-0: turns"
-
-In a training the records are compared up to the first difference, in the order in which they came to be, since all
+Two runs of one spec are equal if every episode, figure and version of the one is in the other, to the last digit.
+Durations, speeds and sizes of processes aren't compared. Of a training, only the first difference is told, since all
 that follows from it differs, too.
 """
 
@@ -63,35 +55,22 @@ def content_of(folder: RunFolder) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from _played(folder.path / "rollouts" / f"{number:05d}", f"update {number}, ")
         figures = {part: some for part, some in line.items() if part not in ("seconds", "speed")}
         for part in ("learner", "served"):
-            figures[part] = {
-                name: value
-                for name, value in line[part].items()
-                if not any(word in name for word in ("second", "memory", "workers"))
-            }
+            kept = [name for name in line[part] if not any(word in name for word in ("second", "memory", "workers"))]
+            figures[part] = {name: line[part][name] for name in kept}
         yield f"update {number}: figures", figures
         home = folder.path / "learner" / f"{number:05d}"
-        yield (
-            f"update {number}: version",
-            {
-                str(file.relative_to(home)): hashlib.sha256(file.read_bytes()).hexdigest()
-                for file in sorted(home.rglob("*"))
-                if file.is_file()
-            },
-        )
+        files = [file for file in sorted(home.rglob("*")) if file.is_file()]
+        digests = {str(file.relative_to(home)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+        yield f"update {number}: version", digests
         yield from _played(folder.path / "evaluations" / f"{number:05d}", f"evaluation {number}, ")
 
 
 def _played(place: Path, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, key in (("episodes", _episode), ("metrics", lambda line: str(line["episode"]))):
-        if (file := place / f"{name}.jsonl").exists():
-            lines = sorted(((key(line), line) for line in read_journal(file)), key=lambda pair: pair[0])
-            yield from (
-                (f"{where}{'episode' if name == 'episodes' else 'figures of'} {each}", line) for each, line in lines
-            )
-
-
-def _episode(line: Mapping[str, Any]) -> str:
-    return f"{line['task']['index']:05d}-{line['task']['sample']}"
+    tasks = ((line["task"], line) for line in read_journal(place / "episodes.jsonl"))
+    episodes = {f"episode {task['index']:05d}-{task['sample']}": line for task, line in tasks}
+    figures = {f"figures of {line['episode']}": line for line in read_journal(place / "metrics.jsonl")}
+    for found in (episodes, figures):
+        yield from ((f"{where}{name}", found[name]) for name in sorted(found))
 
 
 def compare_records(one: RunFolder, other: RunFolder) -> Comparison:
@@ -106,7 +85,8 @@ def compare_records(one: RunFolder, other: RunFolder) -> Comparison:
             return Comparison(compared, f"{name} isn't there", None)
         if record != theirs[name]:
             where = next((path for path, mine, its in _leaves(record, theirs[name]) if mine != its), "")
-            figures = [(mine, its) for _, mine, its in _leaves(record, theirs[name]) if _numbers(mine, its)]
+            pairs = [(mine, its) for _, mine, its in _leaves(record, theirs[name])]
+            figures = [pair for pair in pairs if {*map(type, pair)} <= {int, float}]
             near = [pair for pair in figures if math.isclose(*pair, rel_tol=1e-5, abs_tol=1e-8)]
             share = len(near) / len(figures) if figures and one.planned_updates else None
             return Comparison(compared, f"{name}: {where}", share)
@@ -123,10 +103,6 @@ def _leaves(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, An
             yield from _leaves(mine, its, f"{path}[{number}]")
     else:
         yield path, one, other
-
-
-def _numbers(*values: object) -> bool:
-    return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
 
 
 def play_again(folder: RunFolder, host: Host, root: Path, secrets: Mapping[str, Any]) -> Run:
@@ -154,11 +130,8 @@ def _with_copies(value: Any, folder: RunFolder) -> Any:
     file, colon, name = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     path = Path(file) if colon else Path(str(value))
     copy = folder.path / "package" / path.name
-    return (
-        f"{copy}{colon}{name if colon else ''}"
-        if path.suffix == ".py" and not path.exists() and copy.exists()
-        else value
-    )
+    is_replaced = path.suffix == ".py" and not path.exists() and copy.exists()
+    return f"{copy}{colon}{name if colon else ''}" if is_replaced else value
 
 
 def installation_differences(folder: RunFolder) -> list[str]:
@@ -166,15 +139,10 @@ def installation_differences(folder: RunFolder) -> list[str]:
     lock = read_lock(folder.path)
     origins = dict(folder.about.get("distributions", {}))
     here = lock_of({**{name: {} for name in lock.distributions}, **origins})
-    copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in _copies(folder, lock)}
+    here_too = {name: folder.path / "package" / name for name in lock.files}
+    copies = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in here_too.items() if file.is_file()}
     now = Lock(here.python, here.system, here.processor, here.distributions, {**copies, **here.files})
     return lock.differences(now) + [f"the run was resumed with something else, {line}" for line in folder.segments]
-
-
-def _copies(folder: RunFolder, lock: Lock) -> Iterator[tuple[str, Path]]:
-    for name in lock.files:
-        if (file := folder.path / "package" / name).is_file():
-            yield name, file
 
 
 def environment_of(folder: RunFolder, root: Path) -> Path:

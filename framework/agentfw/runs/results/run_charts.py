@@ -1,14 +1,12 @@
 """Charts of a run: the curve of its headline metric, the timeline of an episode, and the updates of a training.
 
-    curve(folder).to_svg()
-    timeline_picture(episode).to_svg()
-
 The metrics of updates come from rollouts, while the policy changes. Evaluations show how good the policy is.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -58,14 +56,7 @@ def phases_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
     ]
 
 
-def clipping_note(lines: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence where every update had a single step, in which no clipping setting has an effect."""
-    known = [line["learner"]["on_policy"] for line in lines if "on_policy" in line["learner"]]
-    return "On policy: no clipping took part." if known and all(known) else ""
-
-
 def updates_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Cell]]]:
-    """The headings and rows of the table of updates."""
     rows = [flat(line) for line in lines]
     known = [one for name, one in UPDATE_FIGURES.items() if one.listed and any(name in row for row in rows)]
     return ["update", "version", *(one.title for one in known)], [
@@ -76,8 +67,7 @@ def updates_table(lines: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[l
 
 _BANDED = 300
 """Maximum number of rounds with an interval each. Resampling thousands would take longer than the run."""
-_LANES = 8
-"""Maximum number of kinds of work with their own lane: those that took longest."""
+_LANES = 8  # maximum number of kinds of work with their own lane: those that took longest
 
 
 def curve(folder: RunFolder) -> Canvas:
@@ -159,35 +149,32 @@ def _smoothed(values: Sequence[float], span: int) -> list[float]:
 
 def timeline_picture(episode: Episode, *, title: str = "", unit: str = "") -> Canvas:
     """An episode in lanes: what was observed, what was done, what was in progress, and what was interrupted."""
-    works: dict[str, list[Span]] = {}
-    breaks: dict[str, list[Mark]] = {}
+    works, breaks = defaultdict[str, list[Span]](list), defaultdict[str, list[Mark]](list)
     running: dict[tuple[str, int], float] = {}
     known, done = [], []
     for event in episode.events:
         lane = f"{event.seat}: {event.name}" if event.seat else event.name
         if event.kind == "work":
-            key = (lane, int(event.data["id"]))
-            if event.data["state"] in ("started", "resumed"):
+            key, state = (lane, int(event.data["id"])), event.data["state"]
+            if state in ("started", "resumed"):
                 running[key] = event.time
                 continue
-            begun = running.pop(key, None)
-            if begun is not None:
-                kind = "thinking" if event.name == "think" else "work"
-                works.setdefault(lane, []).append(Span(begun, event.time, kind))
-            if event.data["state"] in ("interrupted", "cancelled"):
-                how = "put aside" if event.data["state"] == "interrupted" else "broken off"
-                breaks.setdefault(lane, []).append(Mark(event.time, how, "interruption"))
+            if (begun := running.pop(key, None)) is not None:
+                works[lane].append(Span(begun, event.time, "thinking" if event.name == "think" else "work"))
+            if state in ("interrupted", "cancelled"):
+                how = "put aside" if state == "interrupted" else "broken off"
+                breaks[lane].append(Mark(event.time, how, "interruption"))
         elif event.kind == "observation":
             known.append(Mark(event.time, lane.replace("_", " "), "observation"))
         elif event.kind in ("intervention", "reflex"):
             done.append(Mark(event.time, lane.replace("_", " "), "intervention"))
     for (lane, _), begun in running.items():
-        works.setdefault(lane, []).append(Span(begun, episode.ended))
+        works[lane].append(Span(begun, episode.ended))
     longest = sorted(works, key=lambda lane: -sum(span.end - span.start for span in works[lane]))[:_LANES]
     # In order of their start, so that causes are above effects.
     longest.sort(key=lambda lane: works[lane][0].start)
     lanes = [Lane("becomes known", marks=known), Lane("is done", marks=done)]
-    lanes += [Lane(lane.replace("_", " "), spans=works[lane], marks=breaks.get(lane, [])) for lane in longest]
+    lanes += [Lane(lane.replace("_", " "), spans=works[lane], marks=breaks[lane]) for lane in longest]
     label = f"time in {unit}" if unit else "time"
     return lanes_chart(lanes, title=title or f"Episode {episode.id}", time_label=label)
 

@@ -1,10 +1,6 @@
 """Writes the report of a run: report.html, one self-contained page, and curve.svg.
 
 It uses only the run folder, so it can be written again at any time, also during the run.
-
-    write_report(find_run(Path("runs"), "last"))
-
-`training_notes` are sentences about a training that its figures alone don't say.
 """
 
 from __future__ import annotations
@@ -28,15 +24,14 @@ from ..records.play_records import reasons
 from ..records.summary import WHY_NO_LEARNING, Summary, beside, columns, intervals, leading, nothing_learned
 from ..spec.run_spec import label_of_name
 from .comparison import change
-from .run_charts import best_player, clipping_note, curve, phases_table, timeline_picture, update_charts, updates_table
+from .run_charts import best_player, curve, phases_table, timeline_picture, update_charts, updates_table
 from .transcript import transcript
 
 _GROUPS = 4
 """Maximum number of groups of which episodes are shown in full: the worst, the median and the best of each."""
 _LONGEST = 60_000
 """Maximum number of characters of a transcript. A command shows the rest."""
-_SAMPLED = 100
-"""Maximum number of updates whose answers are shown; updates.jsonl has those of all."""
+_SAMPLED = 100  # maximum number of updates whose answers are shown; updates.jsonl has those of all
 _ROWS = 1000
 """Maximum number of episodes in the table. More would make the page slow."""
 
@@ -66,16 +61,12 @@ def run_results(folder: RunFolder) -> Page:
     if not records:
         return page
     summary = folder.summary()
-    usages = _cards_of_usage(summary) if summary else []
     player = best_player(folder)
     beyond = f"the best simple player, {player[0]}: {player[1]:.3f}" if player else ""
-    if folder.planned_updates and stages:
-        page.highlights([*_cards_of_training(folder, stages, lines, beyond), *usages])
-    else:
-        page.highlights([*_cards(folder, records, beyond), *usages])
+    cards = _cards_of_training(folder, stages, lines, beyond) if folder.planned_updates and stages else []
+    page.highlights([*(cards or _cards(folder, records, beyond)), *(_cards_of_usage(summary) if summary else [])])
     # Say it at the top where updates have taught nothing, because the curves look like those of any training.
-    why = [words for words in map(nothing_learned, lines) if words]
-    if why:
+    if why := [words for words in map(nothing_learned, lines) if words]:
         named = "; ".join(dict.fromkeys(why))
         page.paragraph(f"{len(why)} of {counted(len(lines), 'update')}: {named}. {WHY_NO_LEARNING}")
     page.figure(curve(folder))
@@ -85,8 +76,10 @@ def run_results(folder: RunFolder) -> Page:
         _figures(page, folder, records)
     _beside(page, folder, summary)
     if lines:
-        intro = f"Figures of the episodes that were learned from, and of the learner. {clipping_note(lines)}"
-        page.section("During training", intro.rstrip())
+        intro = "Figures of the episodes that were learned from, and of the learner."
+        # In a training whose updates have a single step each, no clipping setting has an effect.
+        known = [line["learner"]["on_policy"] for line in lines if "on_policy" in line["learner"]]
+        page.section("During training", f"{intro} On policy: no clipping took part." if known and all(known) else intro)
         for chart in update_charts(lines):
             page.figure(chart)
         page.table(*phases_table(lines))
@@ -95,27 +88,29 @@ def run_results(folder: RunFolder) -> Page:
 
 def _page(folder: RunFolder, records: _Records) -> Page:
     page, lines = run_results(folder), folder.updates()
-    if lines:
-        _samples(page, lines)
-    # The episodes that were left out, if there are any.
-    left_out = reasons(folder.failed())
-    if left_out:
+    if sampled := [line for line in lines if line.get("samples")][-_SAMPLED:]:
+        intro = f"The best, the median and the worst of each of the last {len(sampled)} updates."
+        page.section("Sampled answers", intro)
+        for line in reversed(sampled):
+            said = [
+                f"{each['which']}, reward {each['reward']:.3g}, episode {each['episode']}\n{each['answer']}"
+                for each in line["samples"]
+            ]
+            note = f"reward {line['rollouts']['reward']:.3g}"
+            page.details(f"Update {line['update']}", "\n\n".join(said), note=note)
+    if left_out := reasons(folder.failed()):
         page.section("Left out", "Episodes that failed. They are in no figure of this report.")
         page.table(["episodes", "reason"], [[count, reason] for reason, count in left_out.items()])
     ids = [name for group in _groups(records) for name in _spread(group)]
     chosen = {episode.id: episode for episode in folder.episodes() if episode.id in ids}
-    shown = [chosen[name] for name in ids if name in chosen]
-    _timeline(page, folder, shown)
-    _word_for_word(page, folder, records, shown)
+    if shown := [chosen[name] for name in ids if name in chosen]:
+        _single_episodes(page, folder, records, shown)
     page.section("What each part did")
     page.facts(list(what_each_did(folder).items()))
-    # What the components were asked.
     heads, rows = call_table(read_calls(folder.path))
     if rows:
-        page.section(
-            "Calls",
-            "How often each component was asked and failed, and its time. That of calls side by side is added up.",
-        )
+        intro = "How often each component was asked and failed, and its time. That of calls side by side is added up."
+        page.section("Calls", intro)
         page.table(heads, [[name, *map(_numeral, rest)] for name, *rest in rows])
     # The settings, and the origin of every component.
     page.section("Settings")
@@ -144,7 +139,7 @@ def _cards(folder: RunFolder, records: _Records, beyond: str) -> list[tuple[str,
     left_out = len(folder.failed())
     cards = [("failed", f"{left_out:,}", "in no other figure")] if left_out else []
     for name in filter(figures.__contains__, shown):
-        note = _noted(_range(figures[name]), beyond if name == folder.headline else "")
+        note = _range(figures[name], beyond if name == folder.headline else "")
         cards.append((figure_title(name, folder), figure_text(name, figures[name].estimate), note))
     turns, failures = (sum(int(record[name]) for record in records) for name in ("turns", "failures"))
     cards.append(("turns", f"{turns:,}", f"{turns / len(records):.0f} an episode"))
@@ -162,35 +157,20 @@ def _cards_of_training(
     name = leading(found[0].keys() & found[-1].keys(), folder.headline)
     cards = [(f"{name} before", f"{found[0][name].estimate:.3f}", _range(found[0][name]))]
     if len(found) > 1:
-        note = _noted(_range(found[-1][name]), beyond if name == folder.headline else "")
+        note = _range(found[-1][name], beyond if name == folder.headline else "")
         cards.append((f"{name} now", f"{found[-1][name].estimate:.3f}", note))
         difference = change(folder)
         if difference is not None:
             note = f"{_range(difference.difference)}, {difference.chance}"
             cards.append(("change", f"{difference.difference.estimate:+.3f}", note))
     tokens = sum(int(line["rollouts"]["tokens"]) for line in lines)
-    seconds = sum(_clock(line["seconds"]) for line in lines)
-    cards.append(("tokens to learn from", f"{tokens:,}", f"{counted(len(lines), 'update')}, {_duration(seconds)}"))
+    # With staleness the policy plays meanwhile, and the learner waits for it.
+    clocks = [line["seconds"] for line in lines]
+    seconds = sum(sum(each.values()) - (each["play"] if "wait" in each else 0.0) for each in clocks)
+    minutes, rest = divmod(round(seconds), 60)
+    took = f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    cards.append(("tokens to learn from", f"{tokens:,}", f"{counted(len(lines), 'update')}, {took}"))
     return cards
-
-
-def _samples(page: Page, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Three answers of each of the newest updates."""
-    shown = [line for line in lines if line.get("samples")][-_SAMPLED:]
-    if not shown:
-        return
-    page.section("Sampled answers", f"The best, the median and the worst of each of the last {len(shown)} updates.")
-    for line in reversed(shown):
-        text = "\n\n".join(
-            f"{each['which']}, reward {each['reward']:.3g}, episode {each['episode']}\n{each['answer']}"
-            for each in line["samples"]
-        )
-        page.details(f"Update {line['update']}", text, note=f"reward {line['rollouts']['reward']:.3g}")
-
-
-def _clock(seconds: Mapping[str, float]) -> float:
-    """The time that an update took. With staleness the policy plays meanwhile, and the learner waits for it."""
-    return sum(seconds.values()) - (seconds["play"] if "wait" in seconds else 0.0)
 
 
 def _cards_of_usage(summary: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -217,30 +197,22 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
     names = in_order(figures, folder.headline)
     if len(records) == 1:
         page.section("Figures", f"Of one episode, so without an interval.{_meanings(folder, names)}")
-        page.table(
-            ["figure", "value"], [[figure_title(name, folder), _number(name, figures[name].estimate)] for name in names]
-        )
+        rows = [[figure_title(name, folder), _number(name, figures[name].estimate)] for name in names]
+        page.table(["figure", "value"], rows)
         return
     page.section("Figures", f"The mean over episodes with its bootstrapped 95% interval.{_meanings(folder, names)}")
     alike: dict[tuple[float, ...], list[str]] = {}
     for name in names:
         alike.setdefault(tuple(values[name]), []).append(name)
-    titles = {same[0]: " = ".join(figure_title(name, folder) for name in same) for same in alike.values()}
-    page.table(
-        ["figure", "mean", "from", "to", "least", "most"],
-        [
-            [
-                titles[name],
-                *_bounds(name, figures[name]),
-                *(_number(name, least) for least in _extremes(values[name])),
-            ]
-            for name in titles
-        ],
-    )
+    rows = []
+    for some, (name, *others) in alike.items():
+        title = " = ".join(figure_title(each, folder) for each in (name, *others))
+        known = [value for value in some if not math.isnan(value)]
+        rows.append([title, *_bounds(name, figures[name]), _number(name, min(known)), _number(name, max(known))])
+    page.table(["figure", "mean", "from", "to", "least", "most"], rows)
 
 
 def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Records]) -> None:
-    """The last evaluation next to the first."""
     first, last = min(stages), max(stages)
     figures = {number: intervals(stages[number]) for number in (first, last)}
     intro = "The mean over held-out episodes with its bootstrapped 95% interval."
@@ -262,14 +234,10 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
     summary = Summary.from_record(record) if record else None
     if summary is None or not summary.references:
         return
-    headline = folder.headline
-    rows = beside(summary, folder)
+    headline, rows = folder.headline, beside(summary, folder)
     # A short run has no figure for later rounds.
-    others = {
-        name: title
-        for name, title in folder.columns.items()
-        if name != headline and any(name in figures for _, figures in rows)
-    }
+    measured = {name for _, figures in rows for name in figures} - {headline}
+    others = {name: title for name, title in folder.columns.items() if name in measured}
     page.section("Compared with simple players", "Means over the same episodes. Intervals belong to the first column.")
     page.table(
         ["", headline, "from", "to", *others.values()],
@@ -309,22 +277,17 @@ def _groups(records: _Records) -> Sequence[_Records]:
 
 
 def _spread(group: _Records) -> list[str]:
-    """The worst, the median and the best of a group."""
     order = sorted(group, key=lambda record: float(record["reward"]))
     return [str(order[place]["episode"]) for place in sorted({0, len(order) // 2, len(order) - 1})]
 
 
-def _timeline(page: Page, folder: RunFolder, shown: Sequence[Episode]) -> None:
-    middle = shown[len(shown) // 2] if shown else None
-    if middle is None or middle.ended <= middle.started:
-        return
-    page.section("On the timeline", "Time runs from left to right. Work that was put aside continues where it stopped.")
-    page.figure(timeline_picture(middle, title=f"Episode {middle.id}", unit=folder.time_unit))
-
-
-def _word_for_word(page: Page, folder: RunFolder, records: _Records, shown: Sequence[Episode]) -> None:
-    if not shown:
-        return
+def _single_episodes(page: Page, folder: RunFolder, records: _Records, shown: Sequence[Episode]) -> None:
+    """The timeline of one, and all of them word for word."""
+    middle = shown[len(shown) // 2]
+    if middle.ended > middle.started:
+        intro = "Time runs from left to right. Work that was put aside continues where it stopped."
+        page.section("On the timeline", intro)
+        page.figure(timeline_picture(middle, title=f"Episode {middle.id}", unit=folder.time_unit))
     notes = ["The episodes with the lowest, the median and the highest reward."] if len(shown) > 1 else []
     if len(shown) > len(_spread(records)):
         notes = ["Of the tasks whose samples differ most: those with the lowest, the median and the highest reward."]
@@ -369,12 +332,10 @@ def _meanings(folder: RunFolder, names: Iterable[str]) -> str:
     return lower + "".join(f" {word}: {meaning}." for word, meaning in {**folder.meanings, **usual}.items())
 
 
-def _noted(*notes: str) -> str:
-    return "; ".join(filter(None, notes))
-
-
-def _range(interval: Interval) -> str:
-    return f"95%: {interval.low:.3f} to {interval.high:.3f}" if interval.count > 1 else "one episode"
+def _range(interval: Interval, beyond: str = "") -> str:
+    """The interval in words, and the best simple player, where it has the same figure."""
+    words = f"95%: {interval.low:.3f} to {interval.high:.3f}" if interval.count > 1 else "one episode"
+    return f"{words}; {beyond}" if beyond else words
 
 
 def _number(name: str, value: float) -> Cell:
@@ -384,16 +345,6 @@ def _number(name: str, value: float) -> Cell:
 
 def _bounds(name: str, interval: Interval) -> list[Cell]:
     return [_number(name, value) for value in (interval.estimate, interval.low, interval.high)]
-
-
-def _extremes(values: Sequence[float]) -> tuple[float, float]:
-    known = [value for value in values if not math.isnan(value)]
-    return min(known), max(known)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def what_each_did(folder: RunFolder) -> dict[str, str]:
@@ -423,46 +374,35 @@ def what_each_did(folder: RunFolder) -> dict[str, str]:
     return found
 
 
-_NOTABLE = 0.01
-"""Share of corrected tokens from which it is told."""
+_NOTABLE = 0.01  # share of corrected tokens from which it is told
 
 
 def training_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """What a reader of the updates has to know, the most important first."""
-    return [note for note in (_optimizer_note(lines), _correction_note(lines), _proof_note(lines)) if note]
-
-
-def _optimizer_note(lines: Sequence[Mapping[str, Any]]) -> str:
-    """What the optimizer has said after every update, in its newest words."""
-    notes = [str(line.get("note", "")) for line in lines]
-    return notes[-1] if notes and all(notes) else ""
-
-
-def _correction_note(lines: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence where the sampler's probabilities were so different that tokens were learned from less, or not."""
+    notes = []
+    # What the optimizer has said after every update, in its newest words.
+    said = [str(line.get("note", "")) for line in lines]
+    if said and all(said):
+        notes.append(said[-1])
+    # Whether the sampler's probabilities were so different that tokens were learned from less, or not at all. Where
+    # older versions sampled them, that was asked for.
     shares = [line["learner"]["importance_corrected"] for line in lines if "importance_corrected" in line["learner"]]
     mean = sum(shares) / max(1, len(shares))
-    if mean < _NOTABLE or any("age" in line["rollouts"] for line in lines):  # older versions sampled them, as was asked
-        return ""
-    return (
-        f"{mean:.1%} of the sampled tokens counted less or not at all, because sampler and trainer give them different "
-        "probabilities. Let the policy serve what is trained, in the same precision."
-    )
-
-
-def _proof_note(lines: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence where it is not certain that the policy served every version that was learned."""
+    if mean >= _NOTABLE and not any("age" in line["rollouts"] for line in lines):
+        notes.append(
+            f"{mean:.1%} of the sampled tokens counted less or not at all, because sampler and trainer give them "
+            "different probabilities. Let the policy serve what is trained, in the same precision."
+        )
+    # Whether it is certain that the policy served every version that was learned.
     published = [line["served"] for line in lines if line["served"]]
     checked = [served["proven"] for served in published if "proven" in served]
-    if not published or (len(checked) == len(published) and all(checked)):
-        return ""
-    if not checked:
-        # Tables and scripts have no tokens to compare, and no other program that could serve something else.
-        if not any(line["learner"].get("tokens_trained") for line in lines):
-            return ""
-        return "Which versions were served was not verified: the policy or the learner gives no logprobs."
-    count = "None" if not any(checked) else f"Only {int(sum(checked))}"
-    return (
-        f"{count} of {len(published)} versions could be proven to be served: "
-        "the others are closer to the versions before them than rounding allows to tell."
-    )
+    if checked and not (len(checked) == len(published) and all(checked)):
+        count = f"Only {int(sum(checked))}" if any(checked) else "None"
+        notes.append(
+            f"{count} of {len(published)} versions could be proven to be served: "
+            "the others are closer to the versions before them than rounding allows to tell."
+        )
+    # Tables and scripts have no tokens to compare, and no other program that could serve something else.
+    elif published and not checked and any(line["learner"].get("tokens_trained") for line in lines):
+        notes.append("Which versions were served was not verified: the policy or the learner gives no logprobs.")
+    return notes

@@ -1,8 +1,5 @@
 """Episodes as text and as tables.
 
-    print(transcript(agentfw.load("last").episodes[0]))
-    agentfw.load("last").frame("turns")     # for pandas or polars: a row for each turn, or for each episode
-
 In a transcript, each message is shown once, and after its messages each answer with its calls. An answer is shown
 without the calls that are spelled in it. What a tool answered is a message.
 """

@@ -1,17 +1,8 @@
-"""Resolves a spec: finds its components, and validates the settings of each once.
+"""Resolves a spec: finds its components, and validates the settings of each once, before the first is made.
 
-All of it happens before the first component is made, so a spelling mistake in the last of them costs no work and leaves
-nothing behind. A run folder keeps the settings as they were given, because what a validator made of them might not go
-through it a second time; beside them stand those that are in force, defaults included.
-
-    resolved = resolve(spec, host)
-    about = {"spec": as_given(resolved), "settings": in_force(resolved)}
-    resolved = resolve_again(about, host, "run.json", changes={"deadline": 60.0})   # in another process, perhaps later
-    about = changed_record(about, resolved)
-
-Values come back from a record exactly as they were given. JSON has no infinity and no dates, so what TOML can say and
-JSON can't is kept as a piece of TOML. Secrets are masked and never come back: what is of the type `SecretStr`, and text
-in a setting whose name says that it is one, such as `token`, unless it is the default.
+A run folder keeps the settings as they were given, because what a validator made of them might not go through it a
+second time; beside them stand those that are in force, defaults included. JSON has no infinity and no dates, so what
+TOML can say and JSON can't is kept as a piece of TOML. Secrets are masked and never come back.
 
     >>> to_json({"limit": float("inf"), "path": "notes"})
     {'limit': {'$toml': 'inf'}, 'path': 'notes'}
@@ -24,7 +15,7 @@ from __future__ import annotations
 import datetime
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -50,7 +41,6 @@ _TAG = "$toml"
 
 
 def to_json(value: object) -> Any:
-    """A value of settings as plain JSON."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -98,32 +88,26 @@ def masked(given: Mapping[str, Any], settings: BaseModel | None) -> dict[str, An
             return [hide(inner) for inner in value]
         return MASK if isinstance(value, str) and value in secrets else value
 
-    hidden: dict[str, Any] = hide(to_json(given))
-    return hidden
+    return dict(hide(to_json(given)))
 
 
 def masked_keys(record: Any, path: str = "") -> Iterator[str]:
     """The dotted keys of a record whose values are masked."""
     if isinstance(record, str) and MASK in record:
         yield path
-    items: Iterable[tuple[Any, Any]] = ()
-    if isinstance(record, Mapping):
-        items = record.items()
-    elif isinstance(record, list):
-        items = enumerate(record)
-    for key, inner in items:
+    inside = record.items() if isinstance(record, Mapping) else enumerate(record) if isinstance(record, list) else ()
+    for key, inner in inside:
         yield from masked_keys(inner, f"{path}.{key}".removeprefix("."))
 
 
 Change = Callable[[str, Choice, str], Choice]
 
-_MANY = 40
-"""Components with mistakes after which no more are looked at."""
+_MANY = 40  # components with mistakes after which no more are looked at
 
 
 def resolve(spec: RunSpec, host: Host) -> RunSpec:
-    """The spec with the settings of each component validated."""
     # Raise one error for all plugins that the spec requires and that aren't there.
+    """The spec with the settings of each component validated."""
     missing: list[PluginError] = []
     for requested in spec.requires:
         try:
@@ -180,9 +164,9 @@ def _together(
 ) -> AgentfwError:
     """One error for all. For a key that isn't known where it stands, it names the components that have it."""
     known: dict[str, str] = {}
-    for where, choice in _choices(spec):
+    for kind, where, choice in _choices(spec):
         with suppress(AgentfwError):
-            model = host.settings_model(_kind(where), choice.name)
+            model = host.settings_model(kind, choice.name)
             known |= {f"{where}.{key}": key for key in (input_keys(model) if model is not None else ())}
     problems: dict[str, str] = {}
     fixes: list[str] = []
@@ -217,12 +201,8 @@ def _with_shared(spec: RunSpec, host: Host) -> RunSpec:
         return spec
     common = set.intersection(*(marked_keys(model, SHARED) for model in models))
     given = {key: value for choice in choices.values() for key, value in choice.settings.items() if key in common}
-    return spec.model_copy(
-        update={
-            kind: choice.model_copy(update={"settings": {**given, **choice.settings}})
-            for kind, choice in choices.items()
-        }
-    )
+    both = {kind: one.model_copy(update={"settings": {**given, **one.settings}}) for kind, one in choices.items()}
+    return spec.model_copy(update=both)
 
 
 def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapping[str, Any]) -> RunSpec:
@@ -241,7 +221,6 @@ def resolve_again(about: Mapping[str, Any], host: Host, file: str, changes: Mapp
     spec = parse_spec(apply_assignments(from_json(about["spec"]), changes), file)
     resolved = resolve(spec, host)
     _check_changes(about, resolved, given)
-    _refuse_less(about, resolved, given)
     last = [about, *about.get("segments", ())][-1]
     when = "when the run began" if last is about else f"from {about['segments'][-1]['from']} on"
     now, components = segment_of(resolved, host), last.get("components", {})
@@ -268,8 +247,7 @@ _RESULTS_OF = ("environment", "policy", "reward")
 
 def segment_of(spec: RunSpec, host: Host) -> dict[str, Any]:
     """What takes part in a run now, as a segment of its run.json has it: components, and plugins with hooks."""
-    kinds = [(_kind(where), choice.name) for where, choice in _choices(spec)]
-    chosen = {f"{kind} {name}": host.find(kind, name).record for kind, name in kinds}
+    chosen = {f"{kind} {one.name}": host.find(kind, one.name).record for kind, _, one in _choices(spec)}
     hooks = host.hooks()
     hooked = [record for hook in (*LIFECYCLE_HOOKS, *DECIDING_HOOKS) for record in hooks[hook]]
     records = sorted({*chosen.values(), *hooked}, key=lambda record: (record.distribution, record.name))
@@ -300,7 +278,7 @@ def refuse_changed(about: Mapping[str, Any], spec: RunSpec, host: Host) -> None:
 
 def modules_needed(spec: RunSpec, host: Host) -> set[str]:
     """The modules without which a component of a run isn't made, whether or not one of them is imported later."""
-    found = (host.find(_kind(where), choice.name) for where, choice in _choices(spec))
+    found = (host.find(kind, choice.name) for kind, _, choice in _choices(spec))
     return {module.partition(".")[0] for each in found for module in each.component.needs}
 
 
@@ -316,13 +294,13 @@ def with_defaults(spec: RunSpec) -> dict[str, Any]:
 
 def in_force(spec: RunSpec) -> dict[str, dict[str, Any]]:
     """The settings in force of each component of a resolved spec; the keys are `policy`, `memory.notes` and so on."""
-    return {where: complete(choice.checked) for where, choice in _choices(spec)}
+    return {where: complete(choice.checked) for _, where, choice in _choices(spec)}
 
 
 def missing_secrets(about: Mapping[str, Any]) -> list[str]:
     """The keys of the secrets that a run.json doesn't have, such as `policy.api_key`."""
     spec = parse_spec(from_json(about["spec"]))
-    return [f"{where}.{key}" for where, choice in _choices(spec) for key in masked_keys(choice.settings)]
+    return [f"{where}.{key}" for _, where, choice in _choices(spec) for key in masked_keys(choice.settings)]
 
 
 def changed_record(about: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
@@ -337,23 +315,19 @@ def changed_record(about: Mapping[str, Any], spec: RunSpec) -> dict[str, Any]:
 
 
 def _check_changes(about: Mapping[str, Any], resolved: RunSpec, given: set[str]) -> None:
-    # The dotted keys of all settings that can't change the results of this run.
-    keys = operational_keys(resolved).keys() - set(() if resolved.optimizer else OF_TRAININGS)
-    for where, choice in _choices(resolved):
-        keys |= {f"{where}.{key}" for key in operational_keys(choice)}
-        keys |= {f"{where}.{key}" for key in operational_keys(choice.checked)} if choice.checked is not None else set()
-    free = {*missing_secrets(about), *keys}
+    """Refuse what would change the results of a run, and a smaller value of what can only be raised."""
+    free = operational_keys(resolved).keys() - set(() if resolved.optimizer else OF_TRAININGS)
+    free |= set(missing_secrets(about))
+    parts: list[tuple[str, BaseModel | None, Mapping[str, Any]]] = [("", resolved, from_json(about["spec"]))]
+    for _, where, choice in _choices(resolved):
+        parts.append((f"{where}.", choice.checked, about["settings"].get(where, {})))
+        both = filter(None, (choice, choice.checked))
+        free |= {f"{where}.{key}" for each in both for key in operational_keys(each)}
     if others := sorted(given - free):
         raise UsageError(
             f"{', '.join(others)} can't be changed when a run is resumed, because results would change",
             fix=f"start a new run; what can be changed: {', '.join(sorted(free))}",
         )
-
-
-def _refuse_less(about: Mapping[str, Any], resolved: RunSpec, given: set[str]) -> None:
-    """Refuse a smaller value of what can only be raised."""
-    parts: list[tuple[str, BaseModel | None, Mapping[str, Any]]] = [("", resolved, from_json(about["spec"]))]
-    parts += [(f"{where}.", each.checked, about["settings"].get(where, {})) for where, each in _choices(resolved)]
     for prefix, settings, before in parts:
         marks, now = operational_keys(settings) if settings is not None else {}, complete(settings)
         for key in (key for key, mark in marks.items() if mark.grows and prefix + key in given):
@@ -387,16 +361,9 @@ def as_before(host: Host, kind: str, choice: Choice, where: str, before: Mapping
     return choice
 
 
-def _kind(where: str) -> str:
-    """The kind of the component that settings belong to."""
-    name = where.partition(".")[0]
-    return COMPONENTS.get(where) or next(COMPONENTS[several] for several, one in SINGULAR.items() if one == name)
-
-
 def _record(spec: RunSpec, settings: Callable[[Choice], dict[str, Any]]) -> dict[str, Any]:
     written = _changed(spec, lambda kind, choice, where: choice.model_copy(update={"settings": settings(choice)}))
-    record: dict[str, Any] = to_json(written.model_dump())
-    return record
+    return dict(to_json(written.model_dump()))
 
 
 def _changed(spec: RunSpec, change: Change) -> RunSpec:
@@ -411,10 +378,11 @@ def _changed(spec: RunSpec, change: Change) -> RunSpec:
     return spec.model_copy(update=changed)
 
 
-def _choices(spec: RunSpec) -> Iterator[tuple[str, Choice]]:
-    for key in COMPONENTS:
+def _choices(spec: RunSpec) -> Iterator[tuple[str, str, Choice]]:
+    """Each component: its kind, what the keys of its settings begin with, and the choice."""
+    for key, kind in COMPONENTS.items():
         chosen = getattr(spec, key)
         if isinstance(chosen, Choice):
-            yield key, chosen
+            yield kind, key, chosen
         elif chosen is not None:
-            yield from ((f"{SINGULAR[key]}.{choice.label}", choice) for choice in chosen)
+            yield from ((kind, f"{SINGULAR[key]}.{choice.label}", choice) for choice in chosen)

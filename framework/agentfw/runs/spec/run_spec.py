@@ -1,26 +1,11 @@
 """The spec of a run: its components, their settings, and how much is played and learned.
 
-A spec is complete before any work begins. All names and keys are checked first, and all mistakes are reported together.
-The run folder stores it, with the settings that are in force and the versions of the plugins that it used.
-
-A spec is a TOML file. A component is its name, or a table with its name and settings:
+A spec is complete before any work begins: all names and keys are checked first, and all mistakes are reported together.
+With an optimizer, the run learns from what it plays, and is called a training. In a TOML file, a component is its name,
+or a table with its name and settings:
 
     environment = "inbox"
     policy = { name = "scripted", settings = { tokens = 4 } }
-    memories = ["notebook"]
-    tools = [{ name = "mcp", alias = "files", settings = { command = "my-server" } }]
-    rewards = [{ name = "utility", weight = 1.0 }, { name = "format", weight = "round:0.5->0" }]
-    episodes = 24
-    seed = 7
-
-With an optimizer, the run learns from what it plays. It is then called a training and has more keys:
-
-    optimizer = "grpo"
-    learner = { name = "lora", settings = { model = "path/to/model" } }
-    updates = 40
-    tasks = 8
-    samples = 4
-    evaluation = { every = 10, tasks = 10 }
 """
 
 from __future__ import annotations
@@ -31,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     Field,
     PrivateAttr,
@@ -77,8 +63,26 @@ OF_TRAININGS = ("optimizer", "learner", "teacher", "updates", "tasks", "groups",
 """Keys that only a run with an optimizer has."""
 TRAINING_DEFAULTS: Mapping[str, Any] = {"samples": 4, "memories_learn": False, "max_failed": 0.25}
 """Defaults that are different with an optimizer."""
-_AT_ONCE = (32, 256)
-"""The fewest and the most episodes of a training that are played at once by default."""
+_AT_ONCE = (32, 256)  # the fewest and the most episodes of a training that are played at once by default
+
+
+def _known_split(split: str) -> str:
+    if split not in SPLITS:
+        raise ValueError(f"must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}")
+    return split
+
+
+def _parsed_by(parse: Callable[[Any], object]) -> AfterValidator:
+    """Validates a value with its own syntax. The error is then reported with its key, together with the others."""
+
+    def check(value: float | str) -> float | str:
+        try:
+            parse(value)
+        except AgentfwError as error:
+            raise ValueError(f"{error.message}; {error.fix}") from None
+        return value
+
+    return AfterValidator(check)
 
 
 class Choice(Settings):
@@ -133,17 +137,11 @@ class ToolChoice(Choice):
 class RewardChoice(Choice):
     """One reward model and its weight."""
 
-    weight: float | str = Field(
+    weight: Annotated[float | str, _parsed_by(parse_schedule)] = Field(
         1.0,
         description="Weight: a number, `round:FIRST->LAST`, `stages:A,B,C`, `ramp:LAST` or `ramp:FIRST->LAST`; a ramp "
         "that ends early has its share of the training behind it, as `ramp:0.3@0.5`",
     )
-
-    @field_validator("weight")
-    @classmethod
-    def _understood(cls, weight: float | str) -> float | str:
-        _parsed(parse_schedule, weight)
-        return weight
 
 
 class ModelChoice(Choice):
@@ -224,7 +222,7 @@ class RunSpec(Settings):
         (), description="Models that a gateway (`agentfw serve`) has besides the policy, which programs ask for by name"
     )
     fallback: str = Field("", description="Model of a gateway that answers if the policy can't, as `models.fallback`")
-    interface: str = Field(
+    interface: Annotated[str, _parsed_by(parse_interface)] = Field(
         "event_driven",
         description="How observations reach the agent: `event_driven`, `step_loop`, `polling:EVERY` or `reflex`",
     )
@@ -286,7 +284,9 @@ class RunSpec(Settings):
     samples: int = Field(
         1, ge=1, le=MOST, description="Number of times each task is played; these samples form a group"
     )
-    split: str = Field("test", description="Split that the tasks come from: `train`, `validation` or `test`")
+    split: Annotated[str, AfterValidator(_known_split)] = Field(
+        "test", description="Split that the tasks come from: `train`, `validation` or `test`"
+    )
     optimizer: Choice | None = Field(None, description="Optimizer: turns scores into advantages and names the loss")
     learner: Choice | None = Field(None, description="Learner: makes a new version of the policy from advantages")
     teacher: Choice | None = Field(
@@ -343,18 +343,19 @@ class RunSpec(Settings):
     @model_validator(mode="after")
     def _fits_together(self) -> RunSpec:
         given = {key: getattr(self, key) for key in self.model_fields_set}
-        wrong = [*_conflicts(given), *self._wrong_fallbacks()]
+        named = {"agentfw", *(model.alias for model in self.models)}
+        fallbacks = [("the policy", self.fallback), *((model.alias, model.fallback) for model in self.models)]
+        wrong = [
+            f"the fallback of {model} is {other}, which is no other model of {', '.join(sorted(named))}"
+            for model, other in fallbacks
+            if other and (other not in named or other == model)
+        ]
+        wrong[:0] = _conflicts(given)
         if self.optimizer is not None and self.groups == "query" and (self.tasks % self.samples or self.samples < 2):
             wrong.append(f"groups of {self.samples} users need tasks to be a multiple of that, not {self.tasks}")
         if wrong:
             raise ValueError("; ".join(wrong))
         return self
-
-    def _wrong_fallbacks(self) -> Iterator[str]:
-        named = {"agentfw", *(model.alias for model in self.models)}
-        for model, other in [("the policy", self.fallback), *((one.alias, one.fallback) for one in self.models)]:
-            if other and (other not in named or other == model):
-                yield f"the fallback of {model} is {other}, which is no other model of {', '.join(sorted(named))}"
 
     @model_serializer(mode="wrap")
     def _without_what_is_unused(self, values: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -370,9 +371,7 @@ class RunSpec(Settings):
     @classmethod
     def _many(cls, value: object) -> object:
         items = [value] if isinstance(value, (str, Mapping)) else value
-        if not isinstance(items, Iterable):
-            return items
-        return tuple(items)
+        return tuple(items) if isinstance(items, Iterable) else items
 
     @field_validator("memories", "tools", "rewards", "trackers", "hooks", "models")
     @classmethod
@@ -382,35 +381,10 @@ class RunSpec(Settings):
             raise ValueError(f"{', '.join(twice)}: is listed twice{why.get(str(info.field_name), '')}")
         return choices
 
-    @field_validator("split")
-    @classmethod
-    def _split(cls, split: str) -> str:
-        return _known_split(split)
-
-    @field_validator("interface")
-    @classmethod
-    def _known(cls, text: str) -> str:
-        _parsed(parse_interface, text)
-        return text
-
 
 def label_of_name(name: str) -> str:
     """A qualified name or the path of a file without what stands before the component's own name."""
     return component_name(name) if is_file(name) else name.rpartition(":")[2]
-
-
-def _known_split(split: str) -> str:
-    if split not in SPLITS:
-        raise ValueError(f"must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}")
-    return split
-
-
-def _parsed(parse: Callable[[Any], object], value: object) -> None:
-    """Validate a value with its own syntax. The error is then reported with its key, together with the others."""
-    try:
-        parse(value)
-    except AgentfwError as error:
-        raise ValueError(f"{error.message}; {error.fix}") from None
 
 
 LISTS = {"memory": "memories", "tool": "tools", "reward": "rewards", "tracker": "trackers"}

@@ -1,8 +1,4 @@
-"""What may be written in a spec, with all that is installed: as a JSON schema for editors, and as rows for people.
-
-Path("spec.schema.json").write_text(json.dumps(spec_schema(host)))
-setting_rows(host.settings_model("policy", "openai"))[0].kind      # "text"
-"""
+"""What may be written in a spec, with all that is installed: as a JSON schema for editors, and as rows for people."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 
 from ...boundary.settings_input import input_key, models_in
@@ -20,15 +15,8 @@ from ...host import Host
 from .resolution import to_json
 from .run_spec import COMPONENTS, SINGULAR, RunSpec
 
-_TYPES = {
-    "integer": "integer",
-    "number": "number",
-    "string": "text",
-    "boolean": "boolean",
-    "array": "list",
-    "object": "table",
-    "null": "none",
-}
+_TYPES = {"string": "text", "array": "list", "object": "table", "null": "none"}
+"""What types of JSON are called here. The others keep their names."""
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 
 
@@ -60,21 +48,18 @@ def setting_rows(model: type[BaseModel], prefix: str = "") -> list[SettingRow]:
     for name, field in model.model_fields.items():
         key = input_key(name, field)
         kind = value_type(schema["properties"].get(key, {}), schema.get("$defs", {}))
-        rows.append(SettingRow(prefix + key, kind, _default(field), field.description or ""))
+        default = "required"
+        if not field.is_required():
+            try:
+                default = to_json(field.get_default(call_default_factory=True, validated_data={}))
+            except Exception as error:  # a factory of the plugin's may raise anything
+                default = f"can't be shown: {in_words(error)}"
+        rows.append(SettingRow(prefix + key, kind, default, field.description or ""))
         for inner in models_in(field.annotation):
             if inner is not model:  # a tree of tables has no last key
                 several = "[]" if "list" in kind.split() else ""
                 rows += setting_rows(inner, f"{prefix}{key}{several}.")
     return rows
-
-
-def _default(field: FieldInfo) -> Any:
-    if field.is_required():
-        return "required"
-    try:
-        return to_json(field.get_default(call_default_factory=True, validated_data={}))
-    except Exception as error:  # a factory of the plugin's may raise anything
-        return f"can't be shown: {in_words(error)}"
 
 
 def value_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
@@ -87,7 +72,7 @@ def value_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str
         return ", ".join(f"`{value}`" for value in schema["enum"] if value != "")
     if choices := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(dict.fromkeys(value_type(choice, definitions) for choice in choices))
-    name = _TYPES[schema["type"]] if "type" in schema else "any value"
+    name = _TYPES.get(schema["type"], schema["type"]) if "type" in schema else "any value"
     if "minimum" in schema and "maximum" in schema:
         return f"{name}, {_number(schema['minimum'])} to {_number(schema['maximum'])}"
     bounds = [f"{sign} {_number(schema[key])}" for key, sign in _BOUNDS.items() if key in schema]

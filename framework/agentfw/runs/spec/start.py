@@ -1,14 +1,8 @@
 """The values of a spec from all their layers: what it starts from, defaults, variables, options and assignments.
 
-    options = {"policy": "scripted", "memories": ("strategyhub",)}
-    values = chosen_values(host, start_of_run, "inbox", None, runs=Path("runs"), options=options)
-    values.origins()["seed"]    # (7, "spec any")
-
 Wherever a policy can be named, an earlier run can, too (`--policy last`). For a training that means the newest version
 that was learned, for any other run the policy as it was. `last` is the newest training that has a version, because
 every evaluation and every session of a gateway is a run, too.
-
-    chosen = policy_of_run(host, "last", Path("runs"))   # {"name": "transformers", "settings": {"adapter": ...}}
 """
 
 from __future__ import annotations
@@ -60,7 +54,13 @@ def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
     secret = {key.partition(".")[0] for key in masked_keys(given)}
     settings = {key: value for key, value in given.items() if key not in secret}
     if folder.planned_updates:
-        settings[_key(host, policy["name"], folder)] = str(newest_version(folder))
+        keys = marked_keys(host.settings_model("policy", policy["name"]), VERSION)
+        if not keys:
+            raise UsageError(
+                f"the policy {policy['name']} of {folder.id} has no setting that takes a version of a training",
+                fix=f"see what it has: agentfw plugins show {policy['name']}",
+            )
+        settings[min(keys)] = str(newest_version(folder))
     return {"name": policy["name"], "settings": settings}
 
 
@@ -113,29 +113,14 @@ def newest_version(folder: RunFolder) -> Path:
     return adapter
 
 
-def _key(host: Host, policy: str, folder: RunFolder) -> str:
-    """The setting of a policy that takes a version."""
-    keys = marked_keys(host.settings_model("policy", policy), VERSION)
-    if not keys:
-        raise UsageError(
-            f"the policy {policy} of {folder.id} has no setting that takes a version of a training",
-            fix=f"see what it has: agentfw plugins show {policy}",
-        )
-    return min(keys)
-
-
-_SINGLE = ("policy", "optimizer", "learner", "teacher")
-_LISTS = ("memories", "tools", "rewards", "trackers", "hooks")
 _WITH_MORE = {"tools": "alias", "rewards": "weight"}
 """Lists whose choices have the form NAME=VALUE, and the key that the value is for."""
-
 _FROM_RUNS = "train-from-feedback"
 """The spec of trainings that learn from recorded runs. With `-OPTIMIZER`, that of one optimizer, where there is one."""
 _RECORDINGS = "agentfw.recordings"
 _TRAINING = "train-"
 """What the names of training specs begin with; the rest is an environment, `default`, or `any`."""
-_SKILLS = "skills"
-"""The tool that opens folders of skills, which are its setting `folders`."""
+_SKILLS = "skills"  # the tool that opens folders of skills, which are its setting `folders`
 _TASKS = ".jsonl"
 """How a file of tasks ends. It is played as the spec called `jsonl` says, whose environment has a setting `tasks`."""
 
@@ -167,9 +152,8 @@ def naming_layers(values: SpecValues) -> Iterator[None]:
     try:
         yield
     except SettingsError as error:
-        told = {
-            key: source for key, (_, source) in values.origins().items() if _PREFIX in source or FILE_NAME in source
-        }
+        origins = {key: source for key, (_, source) in values.origins().items()}
+        told = {key: source for key, source in origins.items() if _PREFIX in source or FILE_NAME in source}
         problems = {
             key: f"{text}, from {told[short]}" if (short := key.removeprefix("spec.")) in told else text
             for key, text in error.problems.items()
@@ -220,19 +204,25 @@ def chosen_values(
         options["policy"] = policy_of_run(host, policy, runs)
     if host.options.project is not None:
         host.options.project.require_trusted()
-    values = start(host, name, file)
+    if name is not None and name.endswith(_TASKS):
+        values = _with_tasks(name, start(host, _TASKS[1:], file))
+    else:
+        values = start(host, name, file)
+
+    def with_variable(values: SpecValues, variable: str, path: list[str]) -> SpecValues:
+        given = nested([(path, toml_value(os.environ[variable]))])
+        return values.then(variable, apply_assignments(values, given))
+
     variables = spec_variables(os.environ, host.notes)
     keys = {variable: path for variable, path in variables.items() if len(path) == 1 or path[0] not in _OF_COMPONENTS}
     for variable, path in keys.items():
-        values = values.then(variable, apply_assignments(values, nested([(path, toml_value(os.environ[variable]))])))
+        values = with_variable(values, variable, path)
     chosen = with_skills(with_choices(values, options), skills)
     selected = with_model(chosen, host, model, keep=bool(file or policy))
     values = with_defaults(values.then("command line", selected), host)
-    for variable, given in variables.items():
-        if variable not in keys and (place := _selected(values, given)) is not None:
-            values = values.then(
-                variable, apply_assignments(values, nested([(place, toml_value(os.environ[variable]))]))
-            )
+    for variable, path in variables.items():
+        if variable not in keys and (place := _selected(values, path)) is not None:
+            values = with_variable(values, variable, place)
     return values.then("command line", apply_assignments(values, assignments))
 
 
@@ -276,19 +266,17 @@ def start_of_run(host: Host, name: str | None, spec: Path | None) -> SpecValues:
 
     The default is made for its own environment; any other environment starts from the spec called "any".
     """
-    if name is not None and name.endswith(_TASKS):
-        return _with_tasks(name, start_of_run(host, _TASKS[1:], spec))
     if spec is None and name is not None and host.has_spec(name):
         return _shipped(host, name)
-    if name is not None:
-        host.find("environment", name)  # a wrong name is an error before any file is read
-    if spec is not None:
-        values = _file(spec)
-    else:
-        values = _default(host)
-        if name is not None and _name_in(values.get("environment")) != name and "any" in host.specs():
-            values = _shipped(host, "any")
-    return _in(name, values)
+
+    def default() -> SpecValues:
+        # What an agentfw.toml names, a file or a spec of that name.
+        named = next((file.default for file in host.layers if file.default), "default")
+        values = _file(Path(named)) if os.path.isabs(named) else _shipped(host, named)
+        is_of_another = name is not None and _name_in(values.get("environment")) != name
+        return _shipped(host, "any") if is_of_another and "any" in host.specs() else values
+
+    return _in(host, name, spec, default)
 
 
 def start_of_training(host: Host, name: str | None, spec: Path | None) -> SpecValues:
@@ -297,21 +285,27 @@ def start_of_training(host: Host, name: str | None, spec: Path | None) -> SpecVa
     The spec train-NAME may also be another training in the environment that it says.
     """
     specs = host.specs()
-    if name is not None and name.endswith(_TASKS):
-        return _with_tasks(name, start_of_training(host, _TASKS[1:], spec))
     if spec is None and name is not None and _TRAINING + name in specs:
         values = _shipped(host, _TRAINING + name)
         if _name_in(values.get("environment")) not in (None, name):
             return values
-    if name is not None:
-        host.find("environment", name)  # a wrong name is an error before any file is read
-    if spec is not None:
-        values = _file(spec)
-    else:
+
+    def default() -> SpecValues:
         known = [_TRAINING + each for each in ("default" if name is None else name, "any")]
         found = next((each for each in known if each in specs), None)
-        values = SpecValues({}) if found is None else _shipped(host, found)
-    return _in(name, values)
+        return SpecValues({}) if found is None else _shipped(host, found)
+
+    return _in(host, name, spec, default)
+
+
+def _in(host: Host, name: str | None, spec: Path | None, default: Callable[[], SpecValues]) -> SpecValues:
+    """The values of a spec file, or the default, in the environment of this name."""
+    if name is not None:
+        host.find("environment", name)  # a wrong name is an error before any file is read
+    values = default() if spec is None else _file(spec)
+    if name is None:
+        return values
+    return values.then("command line", {**values, "environment": _kept(values.get("environment"), name)})
 
 
 def _file(path: Path) -> SpecValues:
@@ -325,14 +319,6 @@ def _file(path: Path) -> SpecValues:
 
 def _shipped(host: Host, name: str) -> SpecValues:
     return SpecValues({}).then(f"spec {name}", read_spec(Path(host.find_spec(name).path)))
-
-
-def _default(host: Host) -> SpecValues:
-    """The default that an agentfw.toml names, a file or a spec of that name, or else the spec "default"."""
-    for file in host.layers:
-        if file.default:
-            return _file(Path(file.default)) if os.path.isabs(file.default) else _shipped(host, file.default)
-    return _shipped(host, "default")
 
 
 def with_defaults(values: SpecValues, host: Host) -> SpecValues:
@@ -372,14 +358,13 @@ def _under(key: str, value: Any, default: Any) -> Any:
 
 
 def check_training(values: Mapping[str, Any]) -> None:
-    """Raise if the values are no training."""
-    example_of = {"environment": "agentfw train calendar, or a file of questions: agentfw train tasks.jsonl"}
-    for name, example in (example_of | {"optimizer": "--optimizer grpo"}).items():
+    for name, example in (
+        ("environment", "agentfw train calendar, or a file of questions: agentfw train tasks.jsonl"),
+        ("optimizer", "--optimizer grpo"),
+    ):
         if values.get(name) is None:
-            raise UsageError(
-                f"a training needs an {name}",
-                fix=f"name one, such as {example}; see: agentfw plugins list --kind {name}",
-            )
+            fix = f"name one, such as {example}; see: agentfw plugins list --kind {name}"
+            raise UsageError(f"a training needs an {name}", fix=fix)
 
 
 def with_model(values: Mapping[str, Any], host: Host, model: str | None, *, keep: bool) -> dict[str, Any]:
@@ -407,7 +392,6 @@ def with_skills(values: Mapping[str, Any], folders: Sequence[str]) -> dict[str, 
 
 
 def with_settings(choice: dict[str, Any], **settings: object) -> dict[str, Any]:
-    """A component of a spec with these settings, too."""
     return {**choice, "settings": {**choice.get("settings", {}), **settings}}
 
 
@@ -433,7 +417,19 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
     """
 
     def start(host: Host, name: str | None, spec: Path | None) -> SpecValues:
-        folders = [str(path.resolve()) for each in names for path in _recorded(each, host, runs)]
+        folders: list[str] = []
+        for each in names:
+            scheme, mark, _ = each.partition("://")
+            entry = next((one for one in entry_points(_RECORDINGS) if mark and one.name == scheme), None)
+            if entry is None:
+                folders.append(str(find_run(runs, each).path.resolve()))
+                continue
+            who = f'the recordings "{scheme}" of {entry.distribution} {entry.version}'
+            try:
+                copied: Any = let_in(who, entry.load)
+            except ImportFailed as failure:
+                raise failure.named(who, f"pip install --upgrade {entry.distribution}") from None
+            folders += [str(path.resolve()) for path in copied(each, host, runs)]
         if name is None and spec is None:
             own = f"{_FROM_RUNS}-{optimizer}"
             values = _shipped(host, own if own in host.specs() else _FROM_RUNS)
@@ -451,41 +447,20 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
     return start
 
 
-def _recorded(name: str, host: Host, runs: Path) -> list[Path]:
-    """The folders of runs that a name means."""
-    scheme, mark, _ = name.partition("://")
-    for entry in entry_points(_RECORDINGS) if mark else ():
-        if entry.name == scheme:
-            who = f'the recordings "{scheme}" of {entry.distribution} {entry.version}'
-            try:
-                copied: Any = let_in(who, entry.load)
-            except ImportFailed as failure:
-                raise failure.named(who, f"pip install --upgrade {entry.distribution}") from None
-            return list(copied(name, host, runs))
-    return [find_run(runs, name).path]
-
-
-def _in(name: str | None, values: SpecValues) -> SpecValues:
-    if name is None:
-        return values
-    return values.then("command line", {**values, "environment": _kept(values.get("environment"), name)})
-
-
 def with_choices(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Put what was chosen into the values of a spec. A list takes the place of the spec's list.
 
     A component that is named again keeps the settings that it has in the spec.
     """
     given = {key: value for key, value in options.items() if value is not None and value != ()}
-    for key in _SINGLE:
-        if isinstance(given.get(key), str):
-            given[key] = _kept(values.get(key), given[key])
-    for key in _LISTS:
-        if key not in given:
+    for key, chosen in given.items():
+        if key in COMPONENTS and isinstance(chosen, str):
+            given[key] = _kept(values.get(key), chosen)
+        if key not in SINGULAR:
             continue
         before = {(choice.get("name"), choice.get("alias", "")): choice for choice in listed(values.get(key, ()))}
         choices = []
-        for text in given[key]:
+        for text in chosen:
             name, equals, more = text.partition("=") if key in _WITH_MORE else (text, "", "")
             own: dict[str, str | float] = {_WITH_MORE[key]: more} if equals else {}
             if key == "rewards" and equals:

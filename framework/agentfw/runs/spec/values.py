@@ -2,8 +2,6 @@
 
 A spec is put together from several layers, so each is read without being complete. Unlike a `RunSpec`, a component may
 be its name alone.
-
-    values = apply_assignments(read_spec(Path("my.toml")), {"environment": {"rate": 0.5}})
 """
 
 from __future__ import annotations
