@@ -257,7 +257,7 @@ class Session:
             own = {}
             options.forwarded = replace(
                 options.forwarded,
-                recalled=self._recalled.text(messages),
+                recalled=self._recalled.text(messages) if remembers else "",
                 recalled_again=recalled_again(path) if remembers else (),
                 sampling=self.sampling,
                 run_wins=self.sampling_wins,

@@ -213,6 +213,20 @@ def test_what_is_remembered_is_added_where_the_format_has_it(upstream: Start) ->
     assert gateway.server.paths[-2:] == ["messages", "responses"], "the user is the gateway's business"
 
 
+def test_who_names_no_user_is_told_nothing_of_what_was_recalled_for_the_sessions_user(upstream: Start) -> None:
+    gateway = upstream(Reply(MESSAGE), Reply(MESSAGE), Reply(MESSAGE), memories=[EARS])
+    fact = {"model": "served", "max_tokens": 9, "messages": [{"role": "user", "content": "I live in Berlin."}]}
+    CLIENT.post(f"{gateway.url}/s/one/v1/messages?user=ada", json=fact)
+    until(lambda: gateway.remembered("ada"))
+
+    for user in ("?user=ada", ""):
+        CLIENT.post(f"{gateway.url}/s/two/v1/messages{user}", json={**fact, "messages": HELLO})
+
+    asked_by_ada, asked_by_nobody = (json.dumps(body) for body in gateway.asked[1:])
+    assert "Berlin" in asked_by_ada
+    assert "Berlin" not in asked_by_nobody
+
+
 def test_another_protocol_than_the_servers_is_translated_and_token_ids_are_asked_for(upstream: Start) -> None:
     token = {"token_ids": [5], "logprobs": {"content": [{"token": "a", "logprob": -0.5, "bytes": [97]}]}}
     gateway = upstream(completion("fine", **token), owner="vllm", apis=("messages",))
