@@ -70,10 +70,7 @@ class Plan(NamedTuple):
 
 
 def plan(wish: str, cards: Sequence[Card], *, learns: bool, examined: Path | None = None) -> Plan:
-    """Who gets which card. A card that another program fills is left to it.
-
-    `examined` is the file of `agentfw doctor gpu`, if there is one.
-    """
+    """Who gets which card, but for those that other programs fill. `examined` is the file of `agentfw doctor gpu`."""
     free = [card for card in cards if card.free >= _FREE * card.memory]
     if wish == "auto" and not free:
         return Plan()

@@ -64,10 +64,7 @@ def sources_of(segment: Mapping[str, Any]) -> dict[str, str]:
 
 
 def changed_parts(one: Mapping[str, Any], other: Mapping[str, Any], when: str, then: str) -> list[str]:
-    """What took part in a segment of a run and was another, or missing, in the other one.
-
-    `when` and `then` say which is which.
-    """
+    """What took part in a segment and was another, or missing, in the other one. `when` and `then` tell them apart."""
     before, after, gone = sources_of(one), sources_of(other), "not there"
     return [
         f"plugin {name} was {source} {when} and is {after.get(name, gone)} {then}"

@@ -240,10 +240,7 @@ class LiveRun:
         return RunInfo(self.folder, self.assembly.spec)
 
     def begin(self, name: str, user: str = "", number: int | None = None, *, tools: Sequence[Tool] = ()) -> Session:
-        """Begin a session, which may call these tools.
-
-        No other session of the run may have its name, nor its number if one is given.
-        """
+        """Begin a session, which may call these tools. Its name, and a number that is given, must be new in the run."""
         index = self._last + 1 if number is None else number
         self._last = max(self._last, index)
         task = Task(index, self._seeds.integer(index), user=user, query=name)
@@ -383,10 +380,7 @@ class LiveRun:
         await self._of_item(user, item, lambda memory: memory.forget_one(user, item))
 
     async def forget(self, user: str) -> dict[str, int]:
-        """Delete what the memories know of a user. Returns how much of what.
-
-        Nothing that was said so far is learned again.
-        """
+        """Delete what the memories know of a user, and learn nothing again that was said so far. Returns how much."""
         deleted = Counter[str]()
         async with self._learning:
             await self.hearing.forget(user, self._last, time.time())
