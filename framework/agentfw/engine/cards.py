@@ -22,6 +22,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,21 +94,15 @@ def plan(wish: str, cards: Sequence[Card], *, learns: bool, examined: Path | Non
     largest = sorted(free, key=lambda card: -card.memory)
     learning = tuple(largest[:learners])
     rest = [card for card in free if card not in learning]
-    own, no_trees = f"cuda:{cards.index(learning[0])}", _no_trees(learning, examined) if examined is not None else ""
+    own, no_trees = f"cuda:{cards.index(learning[0])}", ""
+    if examined is not None:
+        # What the doctor's row `flex` says, if it failed on a card of this kind.
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or not one of the doctor's
+            rows = {str(row["row"]): row for row in json.loads(examined.read_text("utf-8"))}
+            name, failed = str(rows["card"]["card"]).removeprefix("NVIDIA "), rows.get("flex", {}).get("failed", "")
+            if failed and any(card.model == name for card in learning):
+                no_trees = f"`agentfw doctor gpu` found that flex attention fails there ({failed})"
     return Plan(learning, tuple(rest[:players]) if players else learning, own, no_trees)
-
-
-def _no_trees(cards: Sequence[Card], examined: Path) -> str:
-    """What the doctor's row `flex` says, if it failed on a card of this kind."""
-    try:
-        rows = {str(row["row"]): row for row in json.loads(examined.read_text("utf-8"))}
-        name = str(rows["card"]["card"]).removeprefix("NVIDIA ")
-        failed = rows.get("flex", {}).get("failed", "")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or not one of the doctor's
-        return ""
-    if not failed or all(card.model != name for card in cards):
-        return ""
-    return f"`agentfw doctor gpu` found that flex attention fails there ({failed})"
 
 
 def found_cards() -> list[Card]:

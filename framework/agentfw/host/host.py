@@ -184,8 +184,8 @@ class Host:
 
     def components(self, kind: str | None = None) -> list[Registered]:
         """All components, sorted by kind and name. A name that two plugins offer appears twice."""
-        if kind is not None:
-            _check_kind(kind)
+        if kind not in (None, *KINDS):
+            raise UnknownNameError("kind of component", str(kind), KINDS)
         return [offer for offer in self._components if kind in (None, offer.kind)]
 
     def find(self, kind: str, name: str) -> Registered:
@@ -194,7 +194,7 @@ class Host:
         Of two with one name the built-in is meant. `acme:NAME` is that of the distribution acme. `./NAME.py` is a file,
         which becomes a plugin of this host.
         """
-        _check_kind(kind)
+        known = self.components(kind)
         if (kind, name) in self._files:
             return self._files[kind, name]
         if is_file(name):
@@ -210,7 +210,7 @@ class Host:
                 self._components += answers.components
                 self._files[key] = answers.components[0]
             return self._files[key]
-        offers = meant(self.components(kind), name)
+        offers = meant(known, name)
         if len(offers) > 1:
             raise duplicate(KINDS[kind].title, name, [offer.record for offer in offers])
         if offers:
@@ -222,7 +222,7 @@ class Host:
                 f"the {KINDS[kind].title} {name.removeprefix(_OF_PYTHON)} was an object of a Python program",
                 fix="make it at the top level of a file, where another process finds it, and begin again",
             )
-        error = self._unknown(KINDS[kind].title, name, {offer.name for offer in self.components(kind)})
+        error = self._unknown(KINDS[kind].title, name, {offer.name for offer in known})
         if error.fix.startswith("similar"):
             error.fix += f"; all: agentfw plugins list --kind {kind}"
         for other in self._components:
@@ -524,11 +524,6 @@ def _selection(options: HostOptions, files: Sequence[ProjectFile]) -> Selection:
         turned_off={normalise(name): str(file.path) for file in files for name in file.disabled},
         package_index=next((file.package_index for file in files if file.package_index), ""),
     )
-
-
-def _check_kind(kind: str) -> None:
-    if kind not in KINDS:
-        raise UnknownNameError("kind of component", kind, KINDS)
 
 
 def _same_plugin_name(name: str, records: Sequence[PluginRecord]) -> DuplicateComponentError:

@@ -470,23 +470,19 @@ class LiveRun:
         for episode in left.going_on.values():
             self.assembly.spending.count(episode.usage)
             self._restored(episode)
-        await self._take_up_streams()
+        # How far the answers had come that an earlier process was giving when it was killed.
+        sessions = {session.episode.id: session for session in self.sessions.values() if not session.over}
+        for name, cut in self._streams.left():
+            if (going_on := sessions.get(name)) is None:
+                continue
+            known = {(turn.started, turn.shown) for turn in going_on.episode.turns}
+            known |= {_place(event.data) for event in going_on.episode.events if event.name == "cut_off"}
+            if _place(cut) not in known:
+                going_on.note("session", "cut_off", cut)
+                await self.keep(going_on)
+        self._streams.clear()
         for session in [session for session in self.sessions.values() if session.over]:
             await self.conclude(session, session.episode.finish)
-
-    async def _take_up_streams(self) -> None:
-        """Record how far the answers had come that an earlier process was giving when it was killed."""
-        sessions = {session.episode.id: session for session in self.sessions.values()}
-        for name, cut in self._streams.left():
-            session = sessions.get(name)
-            if session is None or session.over:
-                continue
-            known = {(turn.started, turn.shown) for turn in session.episode.turns}
-            known |= {_place(event.data) for event in session.episode.events if event.name == "cut_off"}
-            if _place(cut) not in known:
-                session.note("session", "cut_off", cut)
-                await self.keep(session)
-        self._streams.clear()
 
 
 class _Left:
