@@ -293,15 +293,9 @@ class Host:
         """The guard of a component. `label` is what a run calls it, where it has several of this name."""
         registered = self.find(kind, name)
         own, record = registered.component.name, registered.record
-        return Guard(
-            kind,
-            label or own,
-            registered.title + (f' as "{label}"' if label not in ("", own) else ""),
-            mend=record.mend,
-            deadline=deadline,
-            is_ours=record.distribution == OWN_DISTRIBUTION,
-            counts=counts,
-        )
+        title = registered.title + (f' as "{label}"' if label not in ("", own) else "")
+        is_ours = record.distribution == OWN_DISTRIBUTION
+        return Guard(kind, label or own, title, mend=record.mend, deadline=deadline, is_ours=is_ours, counts=counts)
 
     def guarded(
         self,

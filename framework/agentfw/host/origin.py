@@ -163,15 +163,11 @@ def files_from_folder(place: str) -> Mapping[str, Path]:
 
 def _git(tree: Path) -> dict[str, Any]:
     """The commit of a source tree, and whether anything in the tree differs from it."""
+    command = ["git", "-C", str(tree), "status", "--porcelain=v2", "--branch", "--", "."]
     try:
-        status = subprocess.run(
-            ["git", "-C", str(tree), "status", "--porcelain=v2", "--branch", "--", "."],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        ).stdout.splitlines()
+        told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):  # no git, or no repository
         return {}
+    status = told.stdout.splitlines()
     commit = next((line.split()[2] for line in status if line.startswith("# branch.oid ")), "")
     return {"commit": commit, "changed": any(not line.startswith("#") for line in status)} if commit else {}

@@ -137,14 +137,8 @@ class Assembly:
         self, environment: Environment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
     ) -> Episode:
         spec = self.spec
-        agent = PolicyAgent(
-            policy,
-            self._traced_tools(self.tools, task),
-            self._traced_memories(),
-            sampling=sampling,
-            window=spec.window,
-            recall=spec.recall,
-        )
+        tools, memories = self._traced_tools(self.tools, task), self._traced_memories()
+        agent = PolicyAgent(policy, tools, memories, sampling=sampling, window=spec.window, recall=spec.recall)
         engagement = Engagement(
             environment,
             agent,
