@@ -86,9 +86,8 @@ def plan(wish: str, cards: Sequence[Card], *, learns: bool, examined: Path | Non
         filled = [card for card in cards if card not in free]
         others = f"; {_named(filled)} is filled by another program" if filled else ""
         fits = f"set engine.gpus={len(free)}" if free else "stop the other program, or leave engine.gpus out"
-        raise SettingsError(
-            f"engine.gpus = {wish} needs {wanted or 1} GPUs, and {len(free)} of this machine are free{others}", fix=fits
-        )
+        text = f"engine.gpus = {wish} needs {wanted or 1} GPUs, and {len(free)} of this machine are free{others}"
+        raise SettingsError(text, fix=fits)
     if not learns:
         return Plan((), tuple(free[: players if "+" in wish and players else wanted]))
     largest = sorted(free, key=lambda card: -card.memory)

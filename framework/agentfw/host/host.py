@@ -523,6 +523,5 @@ def _selection(options: HostOptions, files: Sequence[ProjectFile]) -> Selection:
 def _same_plugin_name(name: str, records: Sequence[PluginRecord]) -> DuplicateComponentError:
     titles = " and ".join(record.title for record in records)
     flags = " or ".join(dict.fromkeys(f"--no-plugin {record.distribution}" for record in records))
-    return DuplicateComponentError(
-        f'plugin "{name}" is offered twice: by {titles}', fix=f"disable one of them with {flags}"
-    )
+    text = f'plugin "{name}" is offered twice: by {titles}'
+    return DuplicateComponentError(text, fix=f"disable one of them with {flags}")

@@ -211,10 +211,8 @@ class Assembly:
         if (count, split) not in self._tasks:
             found = list(self.environment.tasks(count, self.spec.seed, split))
             if not found:
-                raise UsageError(
-                    f'{self.environment.guard.title} has no task in the split "{split}"',
-                    fix="choose another split, or add tasks to it",
-                )
+                text = f'{self.environment.guard.title} has no task in the split "{split}"'
+                raise UsageError(text, fix="choose another split, or add tasks to it")
             self._tasks[count, split] = found
         return self._tasks[count, split]
 

@@ -292,10 +292,8 @@ def in_processes(
             answers[numbers[future]] = future.result()
             done(len(answers))
     except BrokenProcessPool as error:
-        raise AgentfwError(
-            f"a worker process died, with {len(jobs) - len(answers)} of {len(jobs)} jobs to do",
-            fix="the machine may be out of memory; try again with fewer processes",
-        ) from error
+        text = f"a worker process died, with {len(jobs) - len(answers)} of {len(jobs)} jobs to do"
+        raise AgentfwError(text, fix="the machine may be out of memory; try again with fewer processes") from error
     finally:
         pool.shutdown(wait=len(answers) == len(jobs), cancel_futures=True)
         ours.close()  # workers that are still busy exit now

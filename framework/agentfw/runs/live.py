@@ -506,10 +506,8 @@ class _Left:
             elif learns and name in lines and any(event[2] in _TOLD for event in record["events"]):
                 told[name] = Episode.from_record(record)
         if missing := lines.keys() - self.ended_episodes:
-            raise RunFolderError(
-                f"{records.path}/episodes.jsonl lacks episode {min(missing)}, which metrics.jsonl contains",
-                fix="restore both from a backup, or start a new run",
-            )
+            text = f"{records.path}/episodes.jsonl lacks episode {min(missing)}, which metrics.jsonl contains"
+            raise RunFolderError(text, fix="restore both from a backup, or start a new run")
         self.usage = usage, judged
         self.learned = [(told[name], reward) for name, reward in self.rewards.items() if name in told]
         """What the memories learned from, in their order. Those that keep nothing on disk get it back."""

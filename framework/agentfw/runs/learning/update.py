@@ -74,25 +74,19 @@ def finite(metrics: Mapping[str, float], who: str) -> dict[str, float]:
     """Check the metrics of a plugin. Raises if one isn't finite, because then the weights aren't finite either."""
     for name, value in metrics.items():
         if not math.isfinite(value):
-            raise PluginError(
-                f"{who} reported {name} = {value}",
-                fix="lower the learning rate and resume: the step was probably too large",
-            )
+            text = f"{who} reported {name} = {value}"
+            raise PluginError(text, fix="lower the learning rate and resume: the step was probably too large")
     return dict(metrics)
 
 
 def check_sampling(temperature: float | None, top_p: float | None, what: str) -> None:
     """Raise if the learner can't compute the probabilities of tokens that are sampled like this."""
     if temperature == 0:
-        raise UsageError(
-            f"{what} is sampled at temperature 0, where nothing is left to chance that could be learned from",
-            fix="--set sampling.temperature=1",
-        )
+        text = f"{what} is sampled at temperature 0, where nothing is left to chance that could be learned from"
+        raise UsageError(text, fix="--set sampling.temperature=1")
     if top_p is not None and top_p < 1:
-        raise UsageError(
-            f"{what} is sampled with top_p {top_p:g}, and the learner can't know which tokens that leaves out",
-            fix="--set sampling.top_p=1",
-        )
+        text = f"{what} is sampled with top_p {top_p:g}, and the learner can't know which tokens that leaves out"
+        raise UsageError(text, fix="--set sampling.top_p=1")
 
 
 Answer = TypeVar("Answer")

@@ -73,10 +73,8 @@ class Mirror:
             owner = self._storage.cat_file(f"{self._root}/{_OWNER}").decode()
             if owner != self._owner:
                 other = json.loads(owner)
-                raise StorageError(
-                    f"process {other['process']} on {other['machine']} has taken {self.address} over",
-                    fix="let one machine at a time execute a run",
-                )
+                text = f"process {other['process']} on {other['machine']} has taken {self.address} over"
+                raise StorageError(text, fix="let one machine at a time execute a run")
             found = [seen for path in reversed(_files(self.folder)) if (seen := self._look(path, Path(room)))]
             for seen in reversed(found):
                 target = f"{self._root}/{seen.name}"
@@ -229,7 +227,5 @@ def _reached(address: str) -> Iterator[None]:
     except (StorageError, RunFolderError):
         raise
     except Exception as error:  # each storage has exceptions of its own
-        raise StorageError(
-            f"can't reach {address}: {type(error).__name__}: {error}",
-            fix="check the address, the network, and the keys in the environment",
-        ) from error
+        text = f"can't reach {address}: {type(error).__name__}: {error}"
+        raise StorageError(text, fix="check the address, the network, and the keys in the environment") from error

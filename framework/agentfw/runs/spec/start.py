@@ -56,10 +56,8 @@ def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
     if folder.planned_updates:
         keys = marked_keys(host.settings_model("policy", policy["name"]), VERSION)
         if not keys:
-            raise UsageError(
-                f"the policy {policy['name']} of {folder.id} has no setting that takes a version of a training",
-                fix=f"see what it has: agentfw plugins show {policy['name']}",
-            )
+            text = f"the policy {policy['name']} of {folder.id} has no setting that takes a version of a training"
+            raise UsageError(text, fix=f"see what it has: agentfw plugins show {policy['name']}")
         settings[min(keys)] = str(newest_version(folder))
     return {"name": policy["name"], "settings": settings}
 
@@ -102,10 +100,8 @@ def newest_version(folder: RunFolder) -> Path:
     """Where the newest version of a training is."""
     state = read_state(folder.path)
     if not state.adapter:
-        raise UsageError(
-            f"{folder.id} has no version yet: {state.update} of {folder.planned_updates} updates are done",
-            fix="wait for one that teaches something, or use the base that it started from",
-        )
+        text = f"{folder.id} has no version yet: {state.update} of {folder.planned_updates} updates are done"
+        raise UsageError(text, fix="wait for one that teaches something, or use the base that it started from")
     require_whole(folder.path, state)
     adapter = (folder.path / state.adapter).resolve()
     if not adapter.exists():
