@@ -124,20 +124,17 @@ class Learning:
         optimizer: GuardedOptimizer,
         learner: GuardedLearner,
         teacher: GuardedPolicy | None,
-        *,
-        scorer: GuardedPolicy | None = None,
-        from_base: bool = False,
     ) -> None:
-        self.spec, self.policy, self.teacher, self.scorer = spec, policy, teacher, scorer
-        self._from_base = from_base
+        loss, chosen = optimizer.loss(), spec.learner
+        self.spec, self.policy, self.optimizer, self.learner = spec, policy, optimizer, learner
+        self.teacher = None if loss.teacher else teacher
+        self.scorer = teacher if loss.teacher else None
+        self._from_base = chosen is not None and bool(getattr(chosen.checked, "starts_from_base", False))
         """Whether the learner starts from the policy's base, which is known before it is loaded."""
         self._opening: asyncio.Task[None] | None = None
-        self.optimizer, self.learner = optimizer, learner
         # Maximum difference between sampler and trainer at the start, in nats per token.
-        most = ROUGH
-        if self.needs_tokens:
-            most = SLIGHT if optimizer.loss().importance_cap is None else ON_PURPOSE
-        self.proof = Proof(policy, self._answers, most)
+        corrected = SLIGHT if loss.importance_cap is None else ON_PURPOSE
+        self.proof = Proof(policy, self._answers, corrected if self.needs_tokens else ROUGH)
 
     @property
     def needs_tokens(self) -> bool:
@@ -400,9 +397,7 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
                 fix="use one that can, such as transformers, tiny or vllm; or learn from what it plays: "
                 "--optimizer imitation --learner sft",
             )
-    from_base = bool(getattr(spec.learner.checked, "starts_from_base", False))
-    player, scorer = (None, teacher) if loss.teacher else (teacher, None)
-    learning = Learning(spec, policy, optimizer, learner, player, scorer=scorer, from_base=from_base)
+    learning = Learning(spec, policy, optimizer, learner, teacher)
     if learning.needs_tokens:
         check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
     return learning
