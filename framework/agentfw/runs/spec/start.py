@@ -54,11 +54,12 @@ def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
     secret = {key.partition(".")[0] for key in masked_keys(given)}
     settings = {key: value for key, value in given.items() if key not in secret}
     if folder.planned_updates:
+        newest = str(newest_version(folder))
         keys = marked_keys(host.settings_model("policy", policy["name"]), VERSION)
         if not keys:
             text = f"the policy {policy['name']} of {folder.id} has no setting that takes a version of a training"
             raise UsageError(text, fix=f"see what it has: agentfw plugins show {policy['name']}")
-        settings[min(keys)] = str(newest_version(folder))
+        settings[min(keys)] = newest
     return {"name": policy["name"], "settings": settings}
 
 
