@@ -136,13 +136,13 @@ def _played(
     host: Host | None,
 ) -> RunResult:
     """Run what was chosen to its end, and write the report. Objects and functions become components of the host."""
+    file = None if spec is None else Path(spec).absolute()  # before plugins are imported, which may change the folder
     host, options = host or Host.load(), dict(chosen)
     for key, kind in COMPONENTS.items():
         if key in chosen:
             given = chosen[key] if isinstance(chosen[key], (list, tuple)) else (chosen[key],)
             names = [each if each is None or isinstance(each, str) else host.take(kind, each) for each in given]
             options[key] = tuple(names) if key in SINGULAR else names[0]
-    file = None if spec is None else Path(spec).absolute()
     assignments = nested((key.split("."), value) for key, value in (settings or {}).items())
     values = chosen_values(host, start, environment, file, runs=runs, options=options, assignments=assignments)
     check(values)
