@@ -417,7 +417,8 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
         folders: list[str] = []
         for each in names:
             scheme, mark, _ = each.partition("://")
-            entry = next((one for one in entry_points(_RECORDINGS) if mark and one.name == scheme), None)
+            known = entry_points(_RECORDINGS) if mark else ()
+            entry = next((one for one in known if one.name == scheme), None)
             if entry is None:
                 folders.append(str(find_run(runs, each).path.resolve()))
                 continue
