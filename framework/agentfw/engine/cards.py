@@ -22,6 +22,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,10 +71,7 @@ class Plan(NamedTuple):
 
 
 def plan(wish: str, cards: Sequence[Card], *, learns: bool, examined: Path | None = None) -> Plan:
-    """Who gets which card. A card that another program fills is left to it.
-
-    `examined` is the file of `agentfw doctor gpu`, if there is one.
-    """
+    """Who gets which card, but for those that other programs fill. `examined` is the file of `agentfw doctor gpu`."""
     free = [card for card in cards if card.free >= _FREE * card.memory]
     if wish == "auto" and not free:
         return Plan()
@@ -88,29 +86,22 @@ def plan(wish: str, cards: Sequence[Card], *, learns: bool, examined: Path | Non
         filled = [card for card in cards if card not in free]
         others = f"; {_named(filled)} is filled by another program" if filled else ""
         fits = f"set engine.gpus={len(free)}" if free else "stop the other program, or leave engine.gpus out"
-        raise SettingsError(
-            f"engine.gpus = {wish} needs {wanted or 1} GPUs, and {len(free)} of this machine are free{others}", fix=fits
-        )
+        text = f"engine.gpus = {wish} needs {wanted or 1} GPUs, and {len(free)} of this machine are free{others}"
+        raise SettingsError(text, fix=fits)
     if not learns:
         return Plan((), tuple(free[: players if "+" in wish and players else wanted]))
     largest = sorted(free, key=lambda card: -card.memory)
     learning = tuple(largest[:learners])
     rest = [card for card in free if card not in learning]
-    own, no_trees = f"cuda:{cards.index(learning[0])}", _no_trees(learning, examined) if examined is not None else ""
+    own, no_trees = f"cuda:{cards.index(learning[0])}", ""
+    if examined is not None:
+        # What the doctor's row `flex` says, if it failed on a card of this kind.
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or not one of the doctor's
+            rows = {str(row["row"]): row for row in json.loads(examined.read_text("utf-8"))}
+            name, failed = str(rows["card"]["card"]).removeprefix("NVIDIA "), rows.get("flex", {}).get("failed", "")
+            if failed and any(card.model == name for card in learning):
+                no_trees = f"`agentfw doctor gpu` found that flex attention fails there ({failed})"
     return Plan(learning, tuple(rest[:players]) if players else learning, own, no_trees)
-
-
-def _no_trees(cards: Sequence[Card], examined: Path) -> str:
-    """What the doctor's row `flex` says, if it failed on a card of this kind."""
-    try:
-        rows = {str(row["row"]): row for row in json.loads(examined.read_text("utf-8"))}
-        name = str(rows["card"]["card"]).removeprefix("NVIDIA ")
-        failed = rows.get("flex", {}).get("failed", "")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or not one of the doctor's
-        return ""
-    if not failed or all(card.model != name for card in cards):
-        return ""
-    return f"`agentfw doctor gpu` found that flex attention fails there ({failed})"
 
 
 def found_cards() -> list[Card]:

@@ -130,13 +130,8 @@ class _Process(Remote):
         self._alive = True
         # Not multiprocessing: a process that it spawns imports the main module of this one before it can set the
         # number of threads.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "agentfw.engine.worker", name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-        )
+        command, pipe = [sys.executable, "-P", "-m", "agentfw.engine.worker", name], subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
         self.ready = self._send(hello)
         self._printing = threading.Thread(target=self._print, name=f"agentfw {name} prints", daemon=True)
         self._printing.start()

@@ -123,9 +123,8 @@ class RayEngine(Engine):
         self.one_machine = not settings.address
         missing = [name for name in settings.keys if name not in os.environ]
         if missing:
-            raise SettingsError(
-                f"engine.keys: {', '.join(missing)} is not set in this environment", fix=f"export {missing[0]}=..."
-            )
+            text = f"engine.keys: {', '.join(missing)} is not set in this environment"
+            raise SettingsError(text, fix=f"export {missing[0]}=...")
         self._keys = {name: os.environ[name] for name in settings.keys}
         self._versions = versions_here()
         self._connected = False

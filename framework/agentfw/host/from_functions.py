@@ -100,9 +100,8 @@ def component_of(kind: str, module: ModuleType, name: str = "", attribute: str =
         return tools[0] if len(tools) == 1 else _Tools(tools)
     if len(found) > 1:
         names = ", ".join(each.__name__ for each in found)
-        raise PluginError(
-            f"{file} has several {KINDS[kind].plural}: {names}", fix=f"name one: {file}:{found[-1].__name__}"
-        )
+        text = f"{file} has several {KINDS[kind].plural}: {names}"
+        raise PluginError(text, fix=f"name one: {file}:{found[-1].__name__}")
     return made_of(kind, found[0], name)
 
 

@@ -11,6 +11,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,14 +24,15 @@ from ..errors import AgentfwError, PluginError, UnknownNameError, in_words, is_f
 from ..hookspecs import DECIDING_HOOKS, LIFECYCLE_HOOKS
 
 
+@dataclass(eq=False)
 class HookOwner:
     """Whose hooks these are: a plugin, or a hook that a run names."""
 
-    def __init__(self, name: str, title: str, fix: str, record: Any) -> None:
-        """`fix` says what to do about a mistake in its code, and `record` is that of its plugin."""
-        self.name, self.title, self.fix, self.record = name, title, fix, record
-        self.silenced = False
-        """Whether one of its observers has raised. None of them is called again."""
+    name: str
+    title: str
+    fix: str  # what to do about a mistake in its code
+    record: Any  # of its plugin
+    silenced: bool = False  # one of its observers has raised, and none of them is called again
 
 
 class Decided(NamedTuple):

@@ -184,8 +184,8 @@ class Host:
 
     def components(self, kind: str | None = None) -> list[Registered]:
         """All components, sorted by kind and name. A name that two plugins offer appears twice."""
-        if kind is not None:
-            _check_kind(kind)
+        if kind not in (None, *KINDS):
+            raise UnknownNameError("kind of component", str(kind), KINDS)
         return [offer for offer in self._components if kind in (None, offer.kind)]
 
     def find(self, kind: str, name: str) -> Registered:
@@ -194,7 +194,7 @@ class Host:
         Of two with one name the built-in is meant. `acme:NAME` is that of the distribution acme. `./NAME.py` is a file,
         which becomes a plugin of this host.
         """
-        _check_kind(kind)
+        known = self.components(kind)
         if (kind, name) in self._files:
             return self._files[kind, name]
         if is_file(name):
@@ -210,7 +210,7 @@ class Host:
                 self._components += answers.components
                 self._files[key] = answers.components[0]
             return self._files[key]
-        offers = meant(self.components(kind), name)
+        offers = meant(known, name)
         if len(offers) > 1:
             raise duplicate(KINDS[kind].title, name, [offer.record for offer in offers])
         if offers:
@@ -222,7 +222,7 @@ class Host:
                 f"the {KINDS[kind].title} {name.removeprefix(_OF_PYTHON)} was an object of a Python program",
                 fix="make it at the top level of a file, where another process finds it, and begin again",
             )
-        error = self._unknown(KINDS[kind].title, name, {offer.name for offer in self.components(kind)})
+        error = self._unknown(KINDS[kind].title, name, {offer.name for offer in known})
         if error.fix.startswith("similar"):
             error.fix += f"; all: agentfw plugins list --kind {kind}"
         for other in self._components:
@@ -293,15 +293,9 @@ class Host:
         """The guard of a component. `label` is what a run calls it, where it has several of this name."""
         registered = self.find(kind, name)
         own, record = registered.component.name, registered.record
-        return Guard(
-            kind,
-            label or own,
-            registered.title + (f' as "{label}"' if label not in ("", own) else ""),
-            mend=record.mend,
-            deadline=deadline,
-            is_ours=record.distribution == OWN_DISTRIBUTION,
-            counts=counts,
-        )
+        title = registered.title + (f' as "{label}"' if label not in ("", own) else "")
+        is_ours = record.distribution == OWN_DISTRIBUTION
+        return Guard(kind, label or own, title, mend=record.mend, deadline=deadline, is_ours=is_ours, counts=counts)
 
     def guarded(
         self,
@@ -526,14 +520,8 @@ def _selection(options: HostOptions, files: Sequence[ProjectFile]) -> Selection:
     )
 
 
-def _check_kind(kind: str) -> None:
-    if kind not in KINDS:
-        raise UnknownNameError("kind of component", kind, KINDS)
-
-
 def _same_plugin_name(name: str, records: Sequence[PluginRecord]) -> DuplicateComponentError:
     titles = " and ".join(record.title for record in records)
     flags = " or ".join(dict.fromkeys(f"--no-plugin {record.distribution}" for record in records))
-    return DuplicateComponentError(
-        f'plugin "{name}" is offered twice: by {titles}', fix=f"disable one of them with {flags}"
-    )
+    text = f'plugin "{name}" is offered twice: by {titles}'
+    return DuplicateComponentError(text, fix=f"disable one of them with {flags}")

@@ -79,9 +79,8 @@ def meant(offers: Iterable[Offer], name: str) -> list[Offer]:
 def duplicate(what: str, name: str, whose: Sequence[Offering]) -> DuplicateComponentError:
     """The error for a name that two plugins offer, neither of them built in."""
     titles = " and ".join(f"{each.distribution} {each.version}" for each in whose)
-    return DuplicateComponentError(
-        f'{what} "{name}" is offered twice: by {titles}', fix=f"select one of them: {_qualified(name, whose)}"
-    )
+    text = f'{what} "{name}" is offered twice: by {titles}'
+    return DuplicateComponentError(text, fix=f"select one of them: {_qualified(name, whose)}")
 
 
 def overshadowed(what: str, name: str, whose: Sequence[Offering]) -> str:
@@ -104,9 +103,8 @@ def parse_requirement(text: str) -> Requirement:
         return Requirement(text)
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
-        raise UsageError(
-            f'"{text}" names no plugin: {reason}', fix="write NAME, or NAME with versions: 'agentfw-tea>=1.2,<2'"
-        ) from None
+        problem = f'"{text}" names no plugin: {reason}'
+        raise UsageError(problem, fix="write NAME, or NAME with versions: 'agentfw-tea>=1.2,<2'") from None
 
 
 def is_met(requirement: Requirement, version: str) -> bool:

@@ -64,10 +64,7 @@ def sources_of(segment: Mapping[str, Any]) -> dict[str, str]:
 
 
 def changed_parts(one: Mapping[str, Any], other: Mapping[str, Any], when: str, then: str) -> list[str]:
-    """What took part in a segment of a run and was another, or missing, in the other one.
-
-    `when` and `then` say which is which.
-    """
+    """What took part in a segment and was another, or missing, in the other one. `when` and `then` tell them apart."""
     before, after, gone = sources_of(one), sources_of(other), "not there"
     return [
         f"plugin {name} was {source} {when} and is {after.get(name, gone)} {then}"
@@ -166,15 +163,11 @@ def files_from_folder(place: str) -> Mapping[str, Path]:
 
 def _git(tree: Path) -> dict[str, Any]:
     """The commit of a source tree, and whether anything in the tree differs from it."""
+    command = ["git", "-C", str(tree), "status", "--porcelain=v2", "--branch", "--", "."]
     try:
-        status = subprocess.run(
-            ["git", "-C", str(tree), "status", "--porcelain=v2", "--branch", "--", "."],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        ).stdout.splitlines()
+        told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):  # no git, or no repository
         return {}
+    status = told.stdout.splitlines()
     commit = next((line.split()[2] for line in status if line.startswith("# branch.oid ")), "")
     return {"commit": commit, "changed": any(not line.startswith("#") for line in status)} if commit else {}

@@ -70,11 +70,8 @@ class PluginRecord:
     """One entry point and the result of loading it."""
 
     def __init__(self, entry_point: EntryPoint) -> None:
-        self.name = entry_point.name
-        self.distribution = entry_point.distribution
-        self.version = entry_point.version
-        self.value = entry_point.value
-        self.file = entry_point.file
+        self.name, self.value, self.file = entry_point.name, entry_point.value, entry_point.file
+        self.distribution, self.version = entry_point.distribution, entry_point.version
         self.state: PluginState = "active"
         self.error = ""
         """Why the plugin isn't active, worded to follow its name. Empty if it is active."""

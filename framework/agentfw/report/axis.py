@@ -142,28 +142,23 @@ def _signed(text: str, value: float) -> str:
 
 
 # Letter widths in ems, close to those of the widest common system font (DejaVu Sans), so that no text is cut off.
-_NARROW = frozenset("ijlI|'.,:;!")
-_SLIM = frozenset(' ftr()[]{}-/\\"`·')
-_WIDE = frozenset("mwMW%@—…")
+_WIDTHS = {0.28: "ijlI|'.,:;!", 0.36: ' ftr()[]{}-/\\"`·', 0.92: "mwMW%@—…"}
+_EMS = {character: ems for ems, characters in _WIDTHS.items() for character in characters}
 
 
 def text_width(text: str, size: float, weight: int = 400) -> float:
     """Approximate width of the text in pixels. The browser's font is unknown, so this is a careful estimate."""
-    ems = 0.0
-    for character in text:
-        if character in _NARROW:
-            ems += 0.28
-        elif character in _SLIM:
-            ems += 0.36
-        elif character in _WIDE:
-            ems += 0.92
-        elif character.isascii():
-            ems += 0.69 if character.isupper() else 0.62 if character.isdigit() else 0.59
-        elif unicodedata.east_asian_width(character) in "WF":
-            ems += 1.0
-        elif not unicodedata.combining(character):
-            ems += 0.66
-    return ems * size * (1.14 if weight >= 600 else 1.0)
+    return sum(map(_ems, text)) * size * (1.14 if weight >= 600 else 1.0)
+
+
+def _ems(character: str) -> float:
+    if character in _EMS:
+        return _EMS[character]
+    if character.isascii():
+        return 0.69 if character.isupper() else 0.62 if character.isdigit() else 0.59
+    if unicodedata.east_asian_width(character) in "WF":
+        return 1.0
+    return 0.0 if unicodedata.combining(character) else 0.66
 
 
 def ellipsis(text: str, *, width: float, size: float, weight: int = 400) -> str:

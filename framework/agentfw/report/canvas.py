@@ -1,8 +1,8 @@
 """The drawing surface of charts, which writes SVG, and the colours of all pictures and pages.
 
-A canvas is drawn on in pixels from the top left. It rejects numbers that aren't finite, because they would make the
-file unreadable. It writes no ids, style attributes or links. So many pictures can be in one page without conflicts,
-under a policy that forbids inline styles, and the page can recolour them for dark mode by matching `fill` and `stroke`.
+It rejects numbers that aren't finite, because they would make the file unreadable. It writes no ids, style attributes
+or links. So many pictures can be in one page without conflicts, under a policy that forbids inline styles, and the page
+can recolour them for dark mode by matching `fill` and `stroke`.
 
     >>> canvas = Canvas(120, 40)
     >>> with canvas.group(title="an hour & a half"):
@@ -12,9 +12,8 @@ under a policy that forbids inline styles, and the page can recolour them for da
     >>> '<rect x="10" y="10" width="90" height="20" rx="4" fill="#2468a8"/>' in canvas.to_svg()
     True
 
-The series colours are based on those of Okabe and Ito, darkened until they are readable as text on a card (contrast 4.5
-to 1). Their orange and sky blue can't be darkened without being confused with vermillion and blue by colour-blind
-readers, so two other colours, found by search, replace them.
+The series colours are those of Okabe and Ito, darkened until they are readable as text on a card (contrast 4.5 to 1),
+with two others, found by search, for orange and sky blue, which colour-blind readers would then confuse.
 """
 
 from __future__ import annotations

@@ -5,15 +5,10 @@ links, and a Content-Security-Policy allows only the page's own style sheet and 
 are forbidden too: the page's style sheet replaces the colours of charts in dark mode by their `fill` and `stroke`.
 
     >>> page = Page("Calendar", subtitle="104 rounds, seed 7")
-    >>> page.facts([("policy", "tiny"), ("memory", "strategyhub")])
-    >>> page.section("Results")
     >>> page.table(["", "error"], [["tiny + strategyhub", 0.213], ["random", 0.5]])
     >>> page.details("episode 1", "<script>alert(1)</script>")
     >>> "<script>alert" in page.render()
     False
-
-`web_page` makes any page of agentfw: it adds the head, the shared style and the policy.
-
     >>> page = web_page("<title>Tea</title>\\n<style>p{margin:0}</style>\\n<body><script>let tea;</script></body>")
     >>> page.html.startswith("<!doctype html>"), "p{margin:0}" in page.html
     (True, True)

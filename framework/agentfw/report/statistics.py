@@ -155,10 +155,8 @@ def bootstrap_ratio(numerators: Numbers, denominators: Numbers) -> Interval:
 
     above, below = _vector(numerators, "numerators"), _vector(denominators, "denominators")
     if len(above) != len(below):
-        raise UsageError(
-            f"a ratio needs as many denominators as numerators, not {len(below)} for {len(above)}",
-            fix="give one denominator for every numerator, in the same order",
-        )
+        text = f"a ratio needs as many denominators as numerators, not {len(below)} for {len(above)}"
+        raise UsageError(text, fix="give one denominator for every numerator, in the same order")
 
     def ratio(upper: Floats, lower: Floats, axis: int) -> Floats:
         sums = lower.sum(axis=axis)
@@ -207,18 +205,14 @@ def paired_difference(a: Mapping[str, float] | Numbers, b: Mapping[str, float] |
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         shared, unpaired = sorted(a.keys() & b.keys()), len(a.keys() ^ b.keys())
         if not shared:
-            raise UsageError(
-                "the two sides have no episode in common, so there is nothing to pair",
-                fix="compare runs of the same environment, split and seed",
-            )
+            text = "the two sides have no episode in common, so there is nothing to pair"
+            raise UsageError(text, fix="compare runs of the same environment, split and seed")
         a, b = [a[key] for key in shared], [b[key] for key in shared]
     elif isinstance(a, Mapping) or isinstance(b, Mapping):
         raise UsageError("one side has ids and the other has none", fix="give both as mappings from id to value")
     if len(a) != len(b):
-        raise UsageError(
-            f"values paired by position need equal lengths, not {len(a)} and {len(b)}",
-            fix="give mappings from id to value: ids that only one side has are then skipped",
-        )
+        text = f"values paired by position need equal lengths, not {len(a)} and {len(b)}"
+        raise UsageError(text, fix="give mappings from id to value: ids that only one side has are then skipped")
     differences = _vector(a, "a") - _vector(b, "b")
     return PairedDifference(bootstrap(differences), _sign_flip(differences[~np.isnan(differences)]), unpaired)
 
@@ -270,7 +264,6 @@ def _vector(values: Any, name: str) -> Floats:
     if vector.ndim != 1:
         raise UsageError(f"{name} has {vector.ndim} dimensions; a list of numbers has one")
     if np.isinf(vector).any():
-        raise UsageError(
-            f"{name} contains an infinite number", fix="find its source; use NaN for values that weren't measured"
-        )
+        text = f"{name} contains an infinite number"
+        raise UsageError(text, fix="find its source; use NaN for values that weren't measured")
     return vector

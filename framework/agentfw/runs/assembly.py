@@ -137,14 +137,8 @@ class Assembly:
         self, environment: Environment, task: Task, policy: Policy, sampling: Sampling, watch: Watch | None
     ) -> Episode:
         spec = self.spec
-        agent = PolicyAgent(
-            policy,
-            self._traced_tools(self.tools, task),
-            self._traced_memories(),
-            sampling=sampling,
-            window=spec.window,
-            recall=spec.recall,
-        )
+        tools, memories = self._traced_tools(self.tools, task), self._traced_memories()
+        agent = PolicyAgent(policy, tools, memories, sampling=sampling, window=spec.window, recall=spec.recall)
         engagement = Engagement(
             environment,
             agent,
@@ -217,10 +211,8 @@ class Assembly:
         if (count, split) not in self._tasks:
             found = list(self.environment.tasks(count, self.spec.seed, split))
             if not found:
-                raise UsageError(
-                    f'{self.environment.guard.title} has no task in the split "{split}"',
-                    fix="choose another split, or add tasks to it",
-                )
+                text = f'{self.environment.guard.title} has no task in the split "{split}"'
+                raise UsageError(text, fix="choose another split, or add tasks to it")
             self._tasks[count, split] = found
         return self._tasks[count, split]
 

@@ -30,7 +30,7 @@ from .play import Plan, Play, learn_again, side_by_side
 from .records.damage import marks_of, read_state, require_whole
 from .records.folder import RunFolder
 from .records.journal import make_folder, sync, write_whole
-from .records.play_records import Records, State, kept_updates
+from .records.play_records import Records, kept_updates
 from .records.summary import intervals, means
 from .results.transcript import call_in_words
 from .spec.weights import Progress
@@ -185,13 +185,13 @@ class Execution:
             "speed": rollouts.speed,
         }
         # Record the update. From here on, it is complete.
-        where, files = {"version": self.state.version, "adapter": self.state.adapter}, self.state.files
         learner, optimizer = await learning.learner_does(learning.learner.state), learning.optimizer.state()
+        state = replace(self.state, update=number, learner=learner, optimizer=optimizer, line=line)
         if update is not None:
             sync(home := self._home(number))
-            where = {"version": update.version, "adapter": self._place(update)}
             files = await asyncio.to_thread(marks_of, self.folder.path, home.rglob("*"))
-        self.state = State(number, **where, learner=learner, optimizer=optimizer, line=line, files=files)
+            state = replace(state, version=update.version, adapter=self._place(update), files=files)
+        self.state = state
         self.state.write(self.folder.path)
         self.seconds = {}
         line = self._write(line)
@@ -237,15 +237,14 @@ class Execution:
             missing = learning.optimizer.missing(play.scored_groups(), self.spec.tasks)
             return tasks.further(number, len(play.groups) - spec.tasks, missing, spec.samples)
 
-        play, records = await self._play(plan, self.folder.rollouts(number), checks, further)
+        play = await self._play(plan, self.folder.rollouts(number), checks, further)
         seconds = time.monotonic() - began
         self.observer.phase_ended("play", number)
         speed = {"tokens_per_second": round(checks.tokens / seconds, 1), **plan.policy.metrics()}
-        lines = records.metrics()
+        lines, groups = play.records.metrics(), play.scored_groups()
         counted = ("turns", "tokens", "failures", "tool_calls", "tool_failures")
         counts = {name: sum(int(line.get(name, 0)) for line in lines) for name in counted}
         counts["failed"] = len(play.failures)
-        groups = play.scored_groups()
         episodes = [scored for group in groups for scored in group]
         figures = means(lines)
         for score in (score for scored in episodes for score in scored.scores):
@@ -283,14 +282,12 @@ class Execution:
         )
         with self._phase("evaluate", number):
             checks = TurnChecks(spec, lambda: [self.state.version])
-            _, records = await self._play(plan, self.folder.evaluation(number), checks)
-        self.observer.evaluated(number, intervals(records.metrics()))
+            play = await self._play(plan, self.folder.evaluation(number), checks)
+        self.observer.evaluated(number, intervals(play.records.metrics()))
 
     # -- both ----------------------------------------------------------------------------------------------------------
 
-    async def _play(
-        self, plan: Plan, records: Records, checks: TurnChecks, further: Further | None = None
-    ) -> tuple[Play, Records]:
+    async def _play(self, plan: Plan, records: Records, checks: TurnChecks, further: Further | None = None) -> Play:
         """Play what is missing of a plan, and what `further` asks for when its groups are scored."""
         make_folder(records.path)
         with records.journal("episodes") as episodes, records.journal("metrics") as metrics:
@@ -302,7 +299,7 @@ class Execution:
                 play.extend(tasks)
                 self.observer.plays(*play.progress)
                 await play.all()
-        return play, records
+        return play
 
     def _place(self, update: Update) -> str:
         """Where a version is, below the run's folder."""

@@ -1,15 +1,10 @@
 """`agentfw.run`, `agentfw.train` and `agentfw.load`: what the command line does, for programs and notebooks.
 
-    result = agentfw.run("inbox", policy="scripted", episodes=20)
-    agentfw.train(tasks="sums.jsonl", model="Qwen/Qwen3-0.6B", reward=correct)
-    result.figures["utility"].estimate
-    agentfw.load("last").episodes[0].turns
-
 They start from the same specs as the commands, leave the same run folders, and return a `RunResult`, which shows itself
 as a table, in a notebook with the curve above it.
 
 Programs that play many runs call `in_processes`. The answers are the same as from a single process, in the order of the
-jobs, regardless of the number of workers. No worker outlives its parent process, even if the parent is killed.
+jobs. No worker outlives its parent process, even if the parent is killed.
 
     >>> in_processes(abs, [-1, 2, -3], 1)
     [1, 2, 3]
@@ -48,7 +43,7 @@ from .results.run_report import write_report
 from .results.transcript import frame
 from .run import Run
 from .spec.resolution import checked_spec
-from .spec.run_spec import COMPONENTS
+from .spec.run_spec import COMPONENTS, SINGULAR
 from .spec.start import (
     SpecValues,
     Start,
@@ -130,31 +125,27 @@ class RunResult:
         return ["", *(self.folder.columns.get(name, figure_title(name, self.folder)) for name in names)], rows
 
 
-def spec_values(
+def _played(
     start: Start,
+    check: Callable[[SpecValues], None],
     environment: str | None,
     spec: Path | str | None,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any] | None,
     chosen: Mapping[str, Any],
     runs: Path,
     host: Host | None,
-) -> tuple[SpecValues, Host]:
-    """The values of the spec to execute, and the host that they were looked up in."""
-    file = None if spec is None else Path(spec).absolute()
-    host = host or Host.load()
-    named = {key: _named(host, COMPONENTS[key], value) for key, value in chosen.items() if key in COMPONENTS}
-    options, assignments = {**chosen, **named}, nested((key.split("."), value) for key, value in settings.items())
-    return chosen_values(host, start, environment, file, runs=runs, options=options, assignments=assignments), host
-
-
-def _named(host: Host, kind: str, given: Any) -> Any:
-    """The names of components. Objects and functions become components of the host."""
-    if isinstance(given, tuple):
-        return tuple(_named(host, kind, each) for each in given)
-    return given if given is None or isinstance(given, str) else host.take(kind, given)
-
-
-def execute(values: SpecValues, host: Host, runs: Path) -> RunResult:
+) -> RunResult:
+    """Run what was chosen to its end, and write the report. Objects and functions become components of the host."""
+    file = None if spec is None else Path(spec).absolute()  # before plugins are imported, which may change the folder
+    host, options = host or Host.load(), dict(chosen)
+    for key, kind in COMPONENTS.items():
+        if key in chosen:
+            given = chosen[key] if isinstance(chosen[key], (list, tuple)) else (chosen[key],)
+            names = [each if each is None or isinstance(each, str) else host.take(kind, each) for each in given]
+            options[key] = tuple(names) if key in SINGULAR else names[0]
+    assignments = nested((key.split("."), value) for key, value in (settings or {}).items())
+    values = chosen_values(host, start, environment, file, runs=runs, options=options, assignments=assignments)
+    check(values)
     with naming_layers(values):
         made = Run.create(checked_spec(values, host), host, runs)
 
@@ -171,6 +162,11 @@ def execute(values: SpecValues, host: Host, runs: Path) -> RunResult:
             thread.submit(lambda: asyncio.run(main())).result()
     write_report(made.folder)
     return RunResult(made.folder)
+
+
+def _check_no_training(values: SpecValues) -> None:
+    if values.get("optimizer") is not None:
+        raise UsageError("this spec has an optimizer, so it is a training", fix="agentfw.train(...)")
 
 
 def run(
@@ -201,14 +197,11 @@ def run(
     the plugins, such as those of `agentfw.testing.fresh_host`, which need not be installed. Default: all installed.
     """
     end_reading()
-    lists = _lists(memory, tool, reward, tracker)
+    lists = {"memories": memory, "tools": tool, "rewards": reward, "trackers": tracker}
     chosen = {"model": model, "policy": policy, "interface": interface, "episodes": episodes, "seed": seed, **lists}
     root = runs_directory(runs)
     environment = _environment(environment, tasks, root)
-    values, host = spec_values(start_of_run, environment, spec, settings or {}, chosen, root, host)
-    if values.get("optimizer") is not None:
-        raise UsageError("this spec has an optimizer, so it is a training", fix="agentfw.train(...)")
-    return execute(values, host, root)
+    return _played(start_of_run, _check_no_training, environment, spec, settings, chosen, root, host)
 
 
 def train(
@@ -240,16 +233,16 @@ def train(
     arguments are those of `run`.
     """
     end_reading()
-    sources, root = _listed(learn_from), runs_directory(runs)
+    sources = (learn_from,) if isinstance(learn_from, str) else learn_from
+    root = runs_directory(runs)
     start: Start = start_of_training
     if sources:
         start = start_from_runs(sources, root, optimizer if isinstance(optimizer, str) else None, metric)
     chosen = {"model": model, "policy": policy, "optimizer": optimizer, "learner": learner, "teacher": teacher}
-    figures = {"interface": interface, "updates": updates, "seed": seed, **_lists(memory, tool, reward, tracker)}
+    chosen |= {"memories": memory, "tools": tool, "rewards": reward, "trackers": tracker}
+    figures = {"interface": interface, "updates": updates, "seed": seed}
     environment = _environment(environment, tasks, root)
-    values, host = spec_values(start, environment, spec, settings or {}, {**chosen, **figures}, root, host)
-    check_training(values)
-    return execute(values, host, root)
+    return _played(start, check_training, environment, spec, settings, chosen | figures, root, host)
 
 
 def load(name: str = "last", *, runs: Path | str | None = None) -> RunResult:
@@ -270,15 +263,6 @@ def _environment(environment: str | None, tasks: Tasks | None, runs: Path) -> st
     path = runs / "tasks" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsonl"
     write_whole(path, text)
     return str(path)
-
-
-def _lists(memory: Several, tool: Several, reward: Several, tracker: Several) -> dict[str, tuple[One, ...]]:
-    given = {"memories": memory, "tools": tool, "rewards": reward, "trackers": tracker}
-    return {name: _listed(names) for name, names in given.items()}
-
-
-def _listed(names: Several) -> tuple[Any, ...]:
-    return tuple(names) if isinstance(names, (list, tuple)) else (names,)
 
 
 def in_processes(
@@ -308,10 +292,8 @@ def in_processes(
             answers[numbers[future]] = future.result()
             done(len(answers))
     except BrokenProcessPool as error:
-        raise AgentfwError(
-            f"a worker process died, with {len(jobs) - len(answers)} of {len(jobs)} jobs to do",
-            fix="the machine may be out of memory; try again with fewer processes",
-        ) from error
+        text = f"a worker process died, with {len(jobs) - len(answers)} of {len(jobs)} jobs to do"
+        raise AgentfwError(text, fix="the machine may be out of memory; try again with fewer processes") from error
     finally:
         pool.shutdown(wait=len(answers) == len(jobs), cancel_futures=True)
         ours.close()  # workers that are still busy exit now

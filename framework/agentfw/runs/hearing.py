@@ -97,10 +97,7 @@ class Hearing:
             self._taken.pop(episode, None)
 
     async def finish(self, user: str | None = None, *, seconds: float | None = None) -> None:
-        """Wait until everything was heard, or all of one user, as far as their memory takes it.
-
-        What takes longer is left for the next start.
-        """
+        """Wait until everything was heard, or all of one user. What takes longer is left for the next start."""
         workers = [worker for whose, worker in self._workers.items() if user in (None, whose)]
         if workers:
             _, late = await asyncio.wait(workers, timeout=seconds)

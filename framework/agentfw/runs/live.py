@@ -240,10 +240,7 @@ class LiveRun:
         return RunInfo(self.folder, self.assembly.spec)
 
     def begin(self, name: str, user: str = "", number: int | None = None, *, tools: Sequence[Tool] = ()) -> Session:
-        """Begin a session, which may call these tools.
-
-        No other session of the run may have its name, nor its number if one is given.
-        """
+        """Begin a session, which may call these tools. Its name, and a number that is given, must be new in the run."""
         index = self._last + 1 if number is None else number
         self._last = max(self._last, index)
         task = Task(index, self._seeds.integer(index), user=user, query=name)
@@ -383,10 +380,7 @@ class LiveRun:
         await self._of_item(user, item, lambda memory: memory.forget_one(user, item))
 
     async def forget(self, user: str) -> dict[str, int]:
-        """Delete what the memories know of a user. Returns how much of what.
-
-        Nothing that was said so far is learned again.
-        """
+        """Delete what the memories know of a user, and learn nothing again that was said so far. Returns how much."""
         deleted = Counter[str]()
         async with self._learning:
             await self.hearing.forget(user, self._last, time.time())
@@ -476,23 +470,19 @@ class LiveRun:
         for episode in left.going_on.values():
             self.assembly.spending.count(episode.usage)
             self._restored(episode)
-        await self._take_up_streams()
+        # How far the answers had come that an earlier process was giving when it was killed.
+        sessions = {session.episode.id: session for session in self.sessions.values() if not session.over}
+        for name, cut in self._streams.left():
+            if (going_on := sessions.get(name)) is None:
+                continue
+            known = {(turn.started, turn.shown) for turn in going_on.episode.turns}
+            known |= {_place(event.data) for event in going_on.episode.events if event.name == "cut_off"}
+            if _place(cut) not in known:
+                going_on.note("session", "cut_off", cut)
+                await self.keep(going_on)
+        self._streams.clear()
         for session in [session for session in self.sessions.values() if session.over]:
             await self.conclude(session, session.episode.finish)
-
-    async def _take_up_streams(self) -> None:
-        """Record how far the answers had come that an earlier process was giving when it was killed."""
-        sessions = {session.episode.id: session for session in self.sessions.values()}
-        for name, cut in self._streams.left():
-            session = sessions.get(name)
-            if session is None or session.over:
-                continue
-            known = {(turn.started, turn.shown) for turn in session.episode.turns}
-            known |= {_place(event.data) for event in session.episode.events if event.name == "cut_off"}
-            if _place(cut) not in known:
-                session.note("session", "cut_off", cut)
-                await self.keep(session)
-        self._streams.clear()
 
 
 class _Left:
@@ -516,10 +506,8 @@ class _Left:
             elif learns and name in lines and any(event[2] in _TOLD for event in record["events"]):
                 told[name] = Episode.from_record(record)
         if missing := lines.keys() - self.ended_episodes:
-            raise RunFolderError(
-                f"{records.path}/episodes.jsonl lacks episode {min(missing)}, which metrics.jsonl contains",
-                fix="restore both from a backup, or start a new run",
-            )
+            text = f"{records.path}/episodes.jsonl lacks episode {min(missing)}, which metrics.jsonl contains"
+            raise RunFolderError(text, fix="restore both from a backup, or start a new run")
         self.usage = usage, judged
         self.learned = [(told[name], reward) for name, reward in self.rewards.items() if name in told]
         """What the memories learned from, in their order. Those that keep nothing on disk get it back."""

@@ -47,9 +47,8 @@ class Spending:
                 + limit,
             )
         if all(policy.price == FREE for policy in asked.values()):
-            raise UsageError(
-                f"budget.money has no effect: {' and '.join(asked)} costs nothing", fix=f"remove it, {limit}"
-            )
+            text = f"budget.money has no effect: {' and '.join(asked)} costs nothing"
+            raise UsageError(text, fix=f"remove it, {limit}")
 
     def count(self, policy: Usage = _NOTHING, judges: Usage = _NOTHING) -> None:
         """Add what was spent on answers of the policy or of judges."""

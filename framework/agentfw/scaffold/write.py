@@ -71,10 +71,8 @@ def check_name(name: str, kind: str, host: Host) -> Names:
         )
     names = derive(name)
     if not names.component or not names.package.isidentifier() or keyword.iskeyword(names.package):
-        raise UsageError(
-            f'"{name}" would make a package that Python can\'t import: {names.package}',
-            fix=f"start with a letter: agentfw-{names.component or 'tea'}",
-        )
+        text = f'"{name}" would make a package that Python can\'t import: {names.package}'
+        raise UsageError(text, fix=f"start with a letter: agentfw-{names.component or 'tea'}")
     version = metadata.version_of(names.distribution)
     if version:
         raise UsageError(f"{names.distribution} {version} is already installed", fix="take another name")
@@ -198,9 +196,8 @@ def write(texts: Mapping[str, str], target: Path) -> list[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
     except OSError as error:
-        raise UsageError(
-            f"can't write {target}: {error.strerror or error}", fix=f"{disk_fix(error)}; another folder: --into FOLDER"
-        ) from error
+        problem = f"can't write {target}: {error.strerror or error}"
+        raise UsageError(problem, fix=f"{disk_fix(error)}; another folder: --into FOLDER") from error
     return [target / path for path in texts]
 
 

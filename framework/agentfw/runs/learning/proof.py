@@ -147,14 +147,10 @@ def _mistaken(
             fix="check that its publish method loads the given adapter",
         )
     if from_base <= from_before:
-        return AgentfwError(
-            "the policy still serves its base model: the newest version is not in use",
-            fix="check that its publish method loads the adapter, and that requests name it",
-        )
-    return AgentfwError(
-        "the policy serves the previous version: its adapter is stale",
-        fix="check that each version has a new name, and that requests name the newest",
-    )
+        text = "the policy still serves its base model: the newest version is not in use"
+        return AgentfwError(text, fix="check that its publish method loads the adapter, and that requests name it")
+    text = "the policy serves the previous version: its adapter is stale"
+    return AgentfwError(text, fix="check that each version has a new name, and that requests name the newest")
 
 
 def _checked(values: Sequence[float], others: Sequence[float]) -> numpy.ndarray:

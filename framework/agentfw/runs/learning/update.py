@@ -74,25 +74,19 @@ def finite(metrics: Mapping[str, float], who: str) -> dict[str, float]:
     """Check the metrics of a plugin. Raises if one isn't finite, because then the weights aren't finite either."""
     for name, value in metrics.items():
         if not math.isfinite(value):
-            raise PluginError(
-                f"{who} reported {name} = {value}",
-                fix="lower the learning rate and resume: the step was probably too large",
-            )
+            text = f"{who} reported {name} = {value}"
+            raise PluginError(text, fix="lower the learning rate and resume: the step was probably too large")
     return dict(metrics)
 
 
 def check_sampling(temperature: float | None, top_p: float | None, what: str) -> None:
     """Raise if the learner can't compute the probabilities of tokens that are sampled like this."""
     if temperature == 0:
-        raise UsageError(
-            f"{what} is sampled at temperature 0, where nothing is left to chance that could be learned from",
-            fix="--set sampling.temperature=1",
-        )
+        text = f"{what} is sampled at temperature 0, where nothing is left to chance that could be learned from"
+        raise UsageError(text, fix="--set sampling.temperature=1")
     if top_p is not None and top_p < 1:
-        raise UsageError(
-            f"{what} is sampled with top_p {top_p:g}, and the learner can't know which tokens that leaves out",
-            fix="--set sampling.top_p=1",
-        )
+        text = f"{what} is sampled with top_p {top_p:g}, and the learner can't know which tokens that leaves out"
+        raise UsageError(text, fix="--set sampling.top_p=1")
 
 
 Answer = TypeVar("Answer")
@@ -130,20 +124,17 @@ class Learning:
         optimizer: GuardedOptimizer,
         learner: GuardedLearner,
         teacher: GuardedPolicy | None,
-        *,
-        scorer: GuardedPolicy | None = None,
-        from_base: bool = False,
     ) -> None:
-        self.spec, self.policy, self.teacher, self.scorer = spec, policy, teacher, scorer
-        self._from_base = from_base
+        loss, chosen = optimizer.loss(), spec.learner
+        self.spec, self.policy, self.optimizer, self.learner = spec, policy, optimizer, learner
+        self.teacher = None if loss.teacher else teacher
+        self.scorer = teacher if loss.teacher else None
+        self._from_base = chosen is not None and bool(getattr(chosen.checked, "starts_from_base", False))
         """Whether the learner starts from the policy's base, which is known before it is loaded."""
         self._opening: asyncio.Task[None] | None = None
-        self.optimizer, self.learner = optimizer, learner
         # Maximum difference between sampler and trainer at the start, in nats per token.
-        most = ROUGH
-        if self.needs_tokens:
-            most = SLIGHT if optimizer.loss().importance_cap is None else ON_PURPOSE
-        self.proof = Proof(policy, self._answers, most)
+        corrected = SLIGHT if loss.importance_cap is None else ON_PURPOSE
+        self.proof = Proof(policy, self._answers, corrected if self.needs_tokens else ROUGH)
 
     @property
     def needs_tokens(self) -> bool:
@@ -406,9 +397,7 @@ def make_learning(spec: RunSpec, host: Host, engine: Engine, policy: GuardedPoli
                 fix="use one that can, such as transformers, tiny or vllm; or learn from what it plays: "
                 "--optimizer imitation --learner sft",
             )
-    from_base = bool(getattr(spec.learner.checked, "starts_from_base", False))
-    player, scorer = (None, teacher) if loss.teacher else (teacher, None)
-    learning = Learning(spec, policy, optimizer, learner, player, scorer=scorer, from_base=from_base)
+    learning = Learning(spec, policy, optimizer, learner, teacher)
     if learning.needs_tokens:
         check_sampling(spec.sampling.temperature, spec.sampling.top_p, "every rollout")
     return learning

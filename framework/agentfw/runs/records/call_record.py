@@ -162,29 +162,18 @@ def read_calls(folder: Path) -> list[dict[str, Any]]:
             with suppress(ValueError, KeyError, TypeError, RecursionError):
                 row = json.loads(line)
                 row["calls"] + row["failures"] + row["seconds"] + (row["cost"] or 0) + row["more"]
-                (
-                    row["kind"]
-                    + row["name"]
-                    + row["title"]
-                    + "".join(f"{call} {where}" for _, call, where in row["running"])
-                )
+                "".join([row["kind"], row["name"], row["title"]])
+                [f"{call} {where}" for _, call, where in row["running"]]
                 found.append(row)
     return found
 
 
 def call_table(calls: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """The columns and rows of a table of calls."""
-    rows = [
-        [
-            str(row["title"]),
-            f"{row['calls']:,}",
-            f"{row['failures']:,}",
-            f"{row['seconds']:.1f} s",
-            "unknown" if row["cost"] is None else f"{row['cost']:.4g}" if row["cost"] else "",
-        ]
-        for row in calls
-        if row["calls"]
-    ]
+    rows = []
+    for row in (row for row in calls if row["calls"]):
+        cost = "unknown" if row["cost"] is None else f"{row['cost']:.4g}" if row["cost"] else ""
+        rows.append([str(row["title"]), f"{row['calls']:,}", f"{row['failures']:,}", f"{row['seconds']:.1f} s", cost])
     return ["component", "calls", "failed", "time", "cost"], rows
 
 

@@ -91,10 +91,8 @@ def damage(run: Path, updates: int, *, deep: bool = False) -> list[str]:
 def require_whole(run: Path, state: State) -> None:
     """Raise if the newest version of a training isn't as it was written. The fix names the last one that is."""
     if lines := differing(run, state.files, deep=True):
-        raise RunFolderError(
-            f"the version {state.version} of {run.name} is damaged: {'; '.join(lines)}",
-            fix=f"restore it from a copy{_or_whole(run, state.update)}",
-        )
+        text = f"the version {state.version} of {run.name} is damaged: {'; '.join(lines)}"
+        raise RunFolderError(text, fix=f"restore it from a copy{_or_whole(run, state.update)}")
 
 
 def read_state(run: Path) -> State:

@@ -305,10 +305,8 @@ class RunFolder:
         A folder with links is refused: what a run writes would change the files that they lead to.
         """
         if link := next((path for path in self.path.rglob("*") if path.is_symlink()), None):
-            raise RunFolderError(
-                f"{link} is a link to {os.readlink(link)}, and a run writes only into its own folder",
-                fix="put the file itself there, or remove the link",
-            )
+            text = f"{link} is a link to {os.readlink(link)}, and a run writes only into its own folder"
+            raise RunFolderError(text, fix="put the file itself there, or remove the link")
         with storing(f"resume {self.path}"):
             handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         # A process that only reads the state holds the lock for an instant.
@@ -319,9 +317,8 @@ class RunFolder:
             except OSError:
                 if wait is None:
                     os.close(handle)
-                    raise RunInUseError(
-                        f"{self.path} is in use by process {self.owner}", fix="wait for it to end, or stop it"
-                    ) from None
+                    problem = f"{self.path} is in use by process {self.owner}"
+                    raise RunInUseError(problem, fix="wait for it to end, or stop it") from None
                 time.sleep(wait)
         self._lock = handle
         with suppress(OSError):  # the owner is useful in errors, but can't be written on a full disk
@@ -428,9 +425,8 @@ def find_run(root: Path, name: str) -> RunFolder:
     if len(matching) == 1:
         return RunFolder.open(root / matching[0])
     if matching:
-        raise RunFolderError(
-            f'"{name}" matches {len(matching)} runs', fix="use more of the name; see: agentfw runs list"
-        )
+        text = f'"{name}" matches {len(matching)} runs'
+        raise RunFolderError(text, fix="use more of the name; see: agentfw runs list")
     # Users type the end of a name, so the nearest is searched among endings of the same length.
     known = {*names, *(each[-len(name) :] for each in names if name), *(["last"] if names else ())}
     raise UnknownNameError("run", name, known, fix=f"see: agentfw runs list (below {root})")

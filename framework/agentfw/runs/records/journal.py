@@ -168,10 +168,8 @@ class Journal:
                 os.fsync(self._handle.fileno())
 
     def _cannot_write(self, error: OSError) -> StorageError:
-        return StorageError(
-            f"can't write to {self.path}: {error.strerror or error}",
-            fix=f"{disk_fix(error)}; earlier records are intact",
-        )
+        text = f"can't write to {self.path}: {error.strerror or error}"
+        return StorageError(text, fix=f"{disk_fix(error)}; earlier records are intact")
 
     def _take_back(self) -> None:
         os.ftruncate(self._handle.fileno(), self._size)
@@ -361,10 +359,8 @@ def _parse(line: bytes) -> Record | None:
 
 
 def _damaged(path: Path, number: int) -> RunFolderError:
-    return RunFolderError(
-        f"{path}, line {number}, is damaged, and more lines follow",
-        fix="restore the file from a backup, or move it away and start a new run",
-    )
+    text = f"{path}, line {number}, is damaged, and more lines follow"
+    return RunFolderError(text, fix="restore the file from a backup, or move it away and start a new run")
 
 
 def _sync_folder(folder: Path) -> None:

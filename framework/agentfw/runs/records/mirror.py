@@ -73,10 +73,8 @@ class Mirror:
             owner = self._storage.cat_file(f"{self._root}/{_OWNER}").decode()
             if owner != self._owner:
                 other = json.loads(owner)
-                raise StorageError(
-                    f"process {other['process']} on {other['machine']} has taken {self.address} over",
-                    fix="let one machine at a time execute a run",
-                )
+                text = f"process {other['process']} on {other['machine']} has taken {self.address} over"
+                raise StorageError(text, fix="let one machine at a time execute a run")
             found = [seen for path in reversed(_files(self.folder)) if (seen := self._look(path, Path(room)))]
             for seen in reversed(found):
                 target = f"{self._root}/{seen.name}"
@@ -192,11 +190,10 @@ def _mark(file: Path) -> list[int]:
 
 def _files(folder: Path) -> list[Path]:
     """The files to mirror, in the order in which a run writes them. A link could lead to any file of this user."""
-    found = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-    kept = [path for path in found if path.name not in _OWN and not path.name.endswith(_LEFT_OUT)]
-    names = {path: path.relative_to(folder) for path in kept}
-    mirrored = [path for path, name in names.items() if name.parts[0] != _PASSING]
-    return sorted(mirrored, key=lambda path: _rank(names[path].as_posix()))
+    found = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
+    kept = [name for name in found if name.name not in _OWN and not name.name.endswith(_LEFT_OUT)]
+    names = sorted((name for name in kept if name.parts[0] != _PASSING), key=lambda name: _rank(name.as_posix()))
+    return [found[name] for name in names]
 
 
 def _rank(name: str) -> tuple[int, str]:
@@ -229,7 +226,5 @@ def _reached(address: str) -> Iterator[None]:
     except (StorageError, RunFolderError):
         raise
     except Exception as error:  # each storage has exceptions of its own
-        raise StorageError(
-            f"can't reach {address}: {type(error).__name__}: {error}",
-            fix="check the address, the network, and the keys in the environment",
-        ) from error
+        text = f"can't reach {address}: {type(error).__name__}: {error}"
+        raise StorageError(text, fix="check the address, the network, and the keys in the environment") from error

@@ -116,9 +116,8 @@ def read_lock(folder: Path) -> Lock:
         known = {str(name): Locked(**locked) for name, locked in values.pop("distributions").items()}
         return Lock(**values, distributions=known)
     except FileNotFoundError:
-        raise RunFolderError(
-            f"{folder} has no package, so what it was played with isn't known", fix="copy the run's whole folder"
-        ) from None
+        text = f"{folder} has no package, so what it was played with isn't known"
+        raise RunFolderError(text, fix="copy the run's whole folder") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise RunFolderError(f"{file} can't be read: {error}", fix="restore it from a copy") from None
 

@@ -170,10 +170,8 @@ class Records:
                 name = order.popleft()
                 yield held.pop(name), lines[name]
         if order:
-            raise RunFolderError(
-                f"{self.path}/episodes.jsonl lacks episode {order[0]}, which metrics.jsonl contains",
-                fix="restore both from a backup, or start a new run",
-            )
+            text = f"{self.path}/episodes.jsonl lacks episode {order[0]}, which metrics.jsonl contains"
+            raise RunFolderError(text, fix="restore both from a backup, or start a new run")
 
 
 def reasons(lines: Iterable[Mapping[str, Any]]) -> dict[str, int]:

@@ -49,10 +49,18 @@ def compare_runs(
     `evaluations` has, for each run, the evaluation to take, by the updates before it. None takes the whole run.
     """
     of_each = evaluations or [None] * len(folders)
-    tables = [_by_task(folder, update) for folder, update in zip(folders, of_each, strict=True)]
-    for folder, table in zip(folders, tables, strict=True):
+    tables = []
+    for folder, update in zip(folders, of_each, strict=True):
+        table = _tables(folder, (folder.result() if update is None else folder.evaluation(update)).metrics())
+        # Of a whole run, the headline also after each stage, as `error after 5`.
+        stages = folder.stages() if update is None else {}
+        for updates, records in stages.items() if len(stages) > 1 else ():
+            stage = _tables(folder, records)
+            if folder.headline in stage:
+                table[f"{folder.headline} after {updates}"] = stage[folder.headline]
         if not table:
             raise folder.without_episodes()
+        tables.append(table)
     common = [name for name in tables[0] if all(name in table for table in tables)]
     for name in figures:
         if name not in common:
@@ -79,18 +87,6 @@ def change(folder: RunFolder) -> PairedDifference | None:
     first, last = (_tables(folder, stages[number]) for number in (min(stages), max(stages)))
     name = leading(first.keys() & last.keys(), folder.headline)
     return paired_difference(last[name], first[name])
-
-
-def _by_task(folder: RunFolder, update: int | None) -> dict[str, dict[str, float]]:
-    """Each metric by task, and, of a whole run, the headline also after each stage, as `error after 5`."""
-    if update is not None:
-        return _tables(folder, folder.evaluation(update).metrics())
-    tables, stages = _tables(folder, folder.metrics()), folder.stages()
-    for updates, records in stages.items() if len(stages) > 1 else ():
-        stage = _tables(folder, records)
-        if folder.headline in stage:
-            tables[f"{folder.headline} after {updates}"] = stage[folder.headline]
-    return tables
 
 
 def _tables(folder: RunFolder, records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:

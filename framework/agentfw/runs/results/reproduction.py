@@ -109,10 +109,8 @@ def play_again(folder: RunFolder, host: Host, root: Path, secrets: Mapping[str, 
     """A new run of the same spec below `root`, not executed yet. `secrets` are settings that run.json doesn't have."""
     about = folder.about
     if not (about["episodes"] or folder.planned_updates):
-        raise UsageError(
-            f"{folder.id} was led by programs or people from outside, who can't be played again",
-            fix="pick a run of agentfw run or agentfw train: agentfw runs list",
-        )
+        text = f"{folder.id} was led by programs or people from outside, who can't be played again"
+        raise UsageError(text, fix="pick a run of agentfw run or agentfw train: agentfw runs list")
     require_trusted(folder.path, of_run(about))
     spec = from_json(about.get("began_with", about["spec"]))
     if (values := _with_copies(spec, folder)) != spec:
@@ -149,9 +147,8 @@ def environment_of(folder: RunFolder, root: Path) -> Path:
     """A virtual environment with what the run was played with, made below `root` if it isn't there."""
     lock = read_lock(folder.path)
     if left_out := [f"{name}: {locked.left_out}" for name, locked in lock.distributions.items() if locked.left_out]:
-        raise RunFolderError(
-            f"the run's package lacks {'; '.join(left_out)}", fix="install it by hand, and leave --env out"
-        )
+        problem = f"the run's package lacks {'; '.join(left_out)}"
+        raise RunFolderError(problem, fix="install it by hand, and leave --env out")
     lines = "\n".join(lock.requirements(folder.path.resolve() / "package")) + "\n"
     known = [lock.python, *(f"{name} {one.version} {one.digest}" for name, one in lock.distributions.items())]
     home = root / ".environments" / hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
@@ -159,10 +156,8 @@ def environment_of(folder: RunFolder, root: Path) -> Path:
     if (home / "complete").exists():
         return python
     if lock.python.rpartition(".")[0] != ".".join(map(str, sys.version_info[:2])):
-        raise UsageError(
-            f"the run was played with Python {lock.python}, and this is {sys.version.partition(' ')[0]}",
-            fix=f"start agentfw with Python {lock.python.rpartition('.')[0]}",
-        )
+        text = f"the run was played with Python {lock.python}, and this is {sys.version.partition(' ')[0]}"
+        raise UsageError(text, fix=f"start agentfw with Python {lock.python.rpartition('.')[0]}")
     require_trusted_folder(folder.path / "package")
     home.mkdir(parents=True, exist_ok=True)
     write_whole(home / "requirements.txt", lines)
@@ -171,9 +166,7 @@ def environment_of(folder: RunFolder, root: Path) -> Path:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")] or [done.stderr[-300:]]
-            raise EndpointError(
-                f"the run's environment can't be made: {errors[-1].removeprefix('ERROR: ').strip()}",
-                fix=f"see what it needs: {home / 'requirements.txt'}",
-            )
+            text = f"the run's environment can't be made: {errors[-1].removeprefix('ERROR: ').strip()}"
+            raise EndpointError(text, fix=f"see what it needs: {home / 'requirements.txt'}")
     write_whole(home / "complete", "")
     return python

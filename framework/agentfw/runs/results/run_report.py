@@ -208,7 +208,7 @@ def _figures(page: Page, folder: RunFolder, records: _Records) -> None:
     for some, (name, *others) in alike.items():
         title = " = ".join(figure_title(each, folder) for each in (name, *others))
         known = [value for value in some if not math.isnan(value)]
-        rows.append([title, *_bounds(name, figures[name]), _number(name, min(known)), _number(name, max(known))])
+        rows.append([title, *_bounds(name, figures), _number(name, min(known)), _number(name, max(known))])
     page.table(["figure", "mean", "from", "to", "least", "most"], rows)
 
 
@@ -217,15 +217,11 @@ def _figures_by_stage(page: Page, folder: RunFolder, stages: Mapping[int, _Recor
     figures = {number: intervals(stages[number]) for number in (first, last)}
     intro = "The mean over held-out episodes with its bootstrapped 95% interval."
     page.section("Figures", intro + _meanings(folder, figures[last]))
-    heads = ["figure"]
-    for number in figures:
-        heads += [f"after {number}", "from", "to"]
-    rows: list[list[Cell]] = []
-    for name in in_order(figures[last], folder.headline):
-        row: list[Cell] = [figure_title(name, folder)]
-        for some in figures.values():
-            row += _bounds(name, some[name]) if name in some else [None] * 3
-        rows.append(row)
+    heads = ["figure", *(head for number in figures for head in (f"after {number}", "from", "to"))]
+    rows = [
+        [figure_title(name, folder), *(cell for some in figures.values() for cell in _bounds(name, some))]
+        for name in in_order(figures[last], folder.headline)
+    ]
     page.table(heads, rows)
 
 
@@ -234,22 +230,15 @@ def _beside(page: Page, folder: RunFolder, record: Mapping[str, Any] | None) -> 
     summary = Summary.from_record(record) if record else None
     if summary is None or not summary.references:
         return
-    headline, rows = folder.headline, beside(summary, folder)
+    headline, players = folder.headline, beside(summary, folder)
     # A short run has no figure for later rounds.
-    measured = {name for _, figures in rows for name in figures} - {headline}
+    measured = {name for _, figures in players for name in figures} - {headline}
     others = {name: title for name, title in folder.columns.items() if name in measured}
     page.section("Compared with simple players", "Means over the same episodes. Intervals belong to the first column.")
-    page.table(
-        ["", headline, "from", "to", *others.values()],
-        [
-            [
-                who,
-                *(_bounds(headline, figures[headline]) if headline in figures else (None, None, None)),
-                *(_number(name, figures[name].estimate) if name in figures else None for name in others),
-            ]
-            for who, figures in rows
-        ],
-    )
+    rows = [
+        [who, *_bounds(headline, figures), *(_bounds(name, figures)[0] for name in others)] for who, figures in players
+    ]
+    page.table(["", headline, "from", "to", *others.values()], rows)
 
 
 def _numeral(text: str) -> Cell:
@@ -308,18 +297,11 @@ def _episodes(page: Page, folder: RunFolder, records: _Records, headline: str) -
     shown = list(dict.fromkeys([headline, *listed]))
     cut = f"The first {_ROWS:,} of {len(records):,}; metrics.jsonl has them all." if len(records) > _ROWS else ""
     page.section("Episodes", cut)
-    page.table(
-        ["episode", "user", *(figure_title(name, folder) for name in shown), "ended by"],
-        [
-            [
-                str(record["episode"]),
-                str(record["user"]),
-                *(_number(name, some[name]) if name in some else None for name in shown),
-                str(record["finish"]).replace("_", " "),
-            ]
-            for record, some in zip(records[:_ROWS], figures, strict=False)
-        ],
-    )
+    rows: list[list[Cell]] = []
+    for record, some in zip(records[:_ROWS], figures, strict=False):
+        cells = [_number(name, some[name]) if name in some else None for name in shown]
+        rows.append([str(record["episode"]), str(record["user"]), *cells, str(record["finish"]).replace("_", " ")])
+    page.table(["episode", "user", *(figure_title(name, folder) for name in shown), "ended by"], rows)
 
 
 # -- formatting --------------------------------------------------------------------------------------------------------
@@ -343,8 +325,11 @@ def _number(name: str, value: float) -> Cell:
     return None if math.isnan(value) else Number(value, figure_text(name, value))
 
 
-def _bounds(name: str, interval: Interval) -> list[Cell]:
-    return [_number(name, value) for value in (interval.estimate, interval.low, interval.high)]
+def _bounds(name: str, figures: Mapping[str, Interval]) -> list[Cell]:
+    """The mean of a figure and its interval. None of it where it was not measured."""
+    if name not in figures:
+        return [None] * 3
+    return [_number(name, value) for value in (figures[name].estimate, figures[name].low, figures[name].high)]
 
 
 def what_each_did(folder: RunFolder) -> dict[str, str]:

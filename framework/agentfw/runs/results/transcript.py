@@ -39,14 +39,12 @@ def transcript(episode: Episode) -> str:
 def decisions(episode: Episode, turn: Turn) -> list[str]:
     """What hooks decided about a turn and its calls."""
     calls = {call.id for call in turn.calls}
-    found = [event for event in episode.events if event.kind == "hook"]
-    own = [each for each in found if each.data.get("turn") == turn.index or each.data.get("call") in calls]
-    return [
-        f"[{each.name} {each.data['did']}"
-        + "".join(f": {each.data[key]}" for key in ("name", "text") if key in each.data)
-        + "]"
-        for each in own
-    ]
+    found = []
+    for name, data in ((event.name, event.data) for event in episode.events if event.kind == "hook"):
+        if data.get("turn") == turn.index or data.get("call") in calls:
+            more = "".join(f": {data[key]}" for key in ("name", "text") if key in data)
+            found.append(f"[{name} {data['did']}{more}]")
+    return found
 
 
 def call_in_words(call: Call) -> str:

@@ -270,10 +270,8 @@ def refuse_changed(about: Mapping[str, Any], spec: RunSpec, host: Host) -> None:
         if name.partition(" ")[0] in _RESULTS_OF and now.get(name, source) != source
     ]
     if changed:
-        raise UsageError(
-            "; ".join(changed) + ", so later episodes couldn't be put beside the earlier ones",
-            fix="install that version again, start a new run, or resume with both: --with-changed",
-        )
+        text = "; ".join(changed) + ", so later episodes couldn't be put beside the earlier ones"
+        raise UsageError(text, fix="install that version again, start a new run, or resume with both: --with-changed")
 
 
 def modules_needed(spec: RunSpec, host: Host) -> set[str]:
@@ -324,18 +322,14 @@ def _check_changes(about: Mapping[str, Any], resolved: RunSpec, given: set[str])
         both = filter(None, (choice, choice.checked))
         free |= {f"{where}.{key}" for each in both for key in operational_keys(each)}
     if others := sorted(given - free):
-        raise UsageError(
-            f"{', '.join(others)} can't be changed when a run is resumed, because results would change",
-            fix=f"start a new run; what can be changed: {', '.join(sorted(free))}",
-        )
+        text = f"{', '.join(others)} can't be changed when a run is resumed, because results would change"
+        raise UsageError(text, fix=f"start a new run; what can be changed: {', '.join(sorted(free))}")
     for prefix, settings, before in parts:
         marks, now = operational_keys(settings) if settings is not None else {}, complete(settings)
         for key in (key for key, mark in marks.items() if mark.grows and prefix + key in given):
             if now[key] < before.get(key, now[key]):
-                raise UsageError(
-                    f"{prefix}{key} is {before[key]} and can only be raised, not set to {now[key]}",
-                    fix=f"leave it out, or set a value above {before[key]}",
-                )
+                text = f"{prefix}{key} is {before[key]} and can only be raised, not set to {now[key]}"
+                raise UsageError(text, fix=f"leave it out, or set a value above {before[key]}")
 
 
 def _dotted(values: Mapping[str, Any], path: str = "") -> Iterator[str]:

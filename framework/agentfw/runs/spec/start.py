@@ -54,13 +54,12 @@ def policy_of_run(host: Host, name: str, runs: Path) -> str | dict[str, Any]:
     secret = {key.partition(".")[0] for key in masked_keys(given)}
     settings = {key: value for key, value in given.items() if key not in secret}
     if folder.planned_updates:
+        newest = str(newest_version(folder))
         keys = marked_keys(host.settings_model("policy", policy["name"]), VERSION)
         if not keys:
-            raise UsageError(
-                f"the policy {policy['name']} of {folder.id} has no setting that takes a version of a training",
-                fix=f"see what it has: agentfw plugins show {policy['name']}",
-            )
-        settings[min(keys)] = str(newest_version(folder))
+            text = f"the policy {policy['name']} of {folder.id} has no setting that takes a version of a training"
+            raise UsageError(text, fix=f"see what it has: agentfw plugins show {policy['name']}")
+        settings[min(keys)] = newest
     return {"name": policy["name"], "settings": settings}
 
 
@@ -102,10 +101,8 @@ def newest_version(folder: RunFolder) -> Path:
     """Where the newest version of a training is."""
     state = read_state(folder.path)
     if not state.adapter:
-        raise UsageError(
-            f"{folder.id} has no version yet: {state.update} of {folder.planned_updates} updates are done",
-            fix="wait for one that teaches something, or use the base that it started from",
-        )
+        text = f"{folder.id} has no version yet: {state.update} of {folder.planned_updates} updates are done"
+        raise UsageError(text, fix="wait for one that teaches something, or use the base that it started from")
     require_whole(folder.path, state)
     adapter = (folder.path / state.adapter).resolve()
     if not adapter.exists():
@@ -420,7 +417,8 @@ def start_from_runs(names: Sequence[str], runs: Path, optimizer: str | None = No
         folders: list[str] = []
         for each in names:
             scheme, mark, _ = each.partition("://")
-            entry = next((one for one in entry_points(_RECORDINGS) if mark and one.name == scheme), None)
+            known = entry_points(_RECORDINGS) if mark else ()
+            entry = next((one for one in known if one.name == scheme), None)
             if entry is None:
                 folders.append(str(find_run(runs, each).path.resolve()))
                 continue
