@@ -1,16 +1,13 @@
 """What a program's request says of its user, and how that is told by structure where nobody knows the program.
 
-A message of the role user has more than what a person typed: reminders, files, results of tools, instructions of the
-repository. Memories hear what was typed, part by part, and nothing else; secrets in it are masked.
+A message of the role user has more than what a person typed: reminders, files, results of tools. Memories hear what was
+typed, part by part, and nothing else; secrets in it are masked.
 
     told = told_by(Sent(headers, body, asked))
     told.user, told.session, told.said[-1]      # what was typed in the last message
 
-A further profile is a class that derives from `Profile`, named by its distribution in a group of entry points. It comes
-before those that ship:
-
-    [project.entry-points."agentfw.profiles"]
-    my-agent = "my_package.profile:MyAgent"
+A further profile is a class that derives from `Profile`, named in the group of entry points `agentfw.profiles`. It is
+asked before those that ship.
 """
 
 from __future__ import annotations
@@ -112,10 +109,7 @@ class Profile:
     def fits(self, sent: Sent) -> bool:
         """Whether a request is this program's."""
         agent = sent.headers.get("user-agent", "")
-        return bool(
-            (self.agent is not None and self.agent.match(agent))
-            or (self.system is not None and self.system.search(sent.system))
-        )
+        return bool((self.agent and self.agent.match(agent)) or (self.system and self.system.search(sent.system)))
 
     def user(self, sent: Sent) -> str:
         """The account or the device, and never the session. Empty if the program doesn't say."""
@@ -125,16 +119,14 @@ class Profile:
         return next((found for name in self.sessions if (found := sent.headers.get(name, ""))), "")
 
     def is_side_work(self, sent: Sent) -> bool:
-        if self.side_work is None:
-            return False
         texts = [sent.system, *(part for place in sent.new for part in sent.asked.parts[place])]
-        return any(self.side_work.match(text.lstrip()[:400]) for text in texts)
+        return self.side_work is not None and any(self.side_work.match(text.lstrip()[:400]) for text in texts)
 
     def typed(self, part: str) -> str:
         """What a person typed of a part of a message."""
-        if self.foreign is not None and self.foreign.match(part.lstrip()):
+        if self.foreign and self.foreign.match(part.lstrip()):
             return ""
-        if self.ending is not None and (end := self.ending.search(part)):
+        if self.ending and (end := self.ending.search(part)):
             part = part[: end.start()]
         found = [text for name in self.inside for text in _inside(part, name)]
         return "\n\n".join(map(typed, found)) if found else typed(part)
@@ -143,11 +135,11 @@ class Profile:
         side, counts = self.is_side_work(sent), Counter[str]()
         said = [tuple[str, ...]()] * len(sent.asked.messages)
         for place in sent.new if not side else ():
-            if sent.asked.messages[place].role == "user":
-                found = [masked(text) for text in self._said(sent.asked.parts[place])]
-                said[place] = tuple(one.text for one in found)
-                for one in found:
-                    counts.update(one.counts)
+            # The parts of other messages are empty.
+            found = [masked(text) for text in self._said(sent.asked.parts[place])]
+            said[place] = tuple(one.text for one in found)
+            for one in found:
+                counts.update(one.counts)
         session = self.session(sent)
         if session and not _NAME.fullmatch(session):
             session = blake2b(session.encode(errors="replace"), digest_size=12).hexdigest()
@@ -218,8 +210,8 @@ def _whole(text: str, *, at_end: bool) -> str:
 
 # -- the programs that are known ---------------------------------------------------------------------------------------
 
-# The forms are those that the programs sent when benchmarks/coding_agents.py recorded them or, of those that don't run
-# without a person (Cline, Roo, Continue, Open WebUI), what is known of their forms. A test reads every recorded request.
+# These forms are what the programs sent when benchmarks/coding_agents.py recorded them or, of those that don't run
+# without a person (Cline, Roo, Continue, Open WebUI), what is known of them. A test reads every recorded request.
 
 
 def _starts(*forms: str) -> re.Pattern[str]:
@@ -395,7 +387,6 @@ class OpenWebUI(Profile):
     sessions = ("x-openwebui-chat-id",)
     inside = ("user_query",)
     side_work = _starts(r"### Task:\s*(?:Generate|Suggest|Analyze the chat history|You are an autocompletion)")
-    ending = None
 
     def fits(self, sent: Sent) -> bool:
         texts = [sent.system, *(sent.asked.messages[place].content[:100] for place in sent.new)]
@@ -409,7 +400,7 @@ class OpenWebUI(Profile):
     def typed(self, part: str) -> str:
         if part.lstrip().startswith("### Task:"):  # what it found stands in <context>, and the question behind it
             _, found, rest = part.rpartition("</context>")
-            return super().typed(rest if found else "")
+            part = rest if found else ""
         return super().typed(part)
 
 
@@ -422,18 +413,6 @@ def _table(text: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-_PROGRAMS: tuple[Profile, ...] = (
-    ClaudeCode(),
-    Codex(),
-    OpenCode(),
-    Gemini(),
-    Cline(),
-    Aider(),
-    Continue(),
-    OpenWebUI(),
-)
-
-
 @cache
 def profiles() -> tuple[Profile, ...]:
     """All profiles. One that can't be imported is named in the log, and the others are there."""
@@ -441,7 +420,7 @@ def profiles() -> tuple[Profile, ...]:
     for name, _, profile in made_by_entry_points(GROUP, "profile", Profile):
         profile.name = name
         found.append(profile)
-    return (*found, *_PROGRAMS)
+    return (*found, ClaudeCode(), Codex(), OpenCode(), Gemini(), Cline(), Aider(), Continue(), OpenWebUI())
 
 
 def told_by(sent: Sent) -> Told:
