@@ -28,11 +28,10 @@ from ..protocols import About, BadRequest, Body, Protocol, protocols
 from ..protocols.chat import ChatCompletions, read_chat, recorded
 from ..rewards.measured import METRIC_NAME
 from ..view.index_rows import PART_OF
-from .answering import AnswerInProgress, AnswersInProgress, HungUp, Line, ModelRoute
+from .answering import OWN, AnswerInProgress, AnswersInProgress, HungUp, Line, Model, ModelRoute, Models
 from .callers import Caller, Callers, caller_of
 from .learning.learning import Learning
 from .learning.ratings import why_ignored
-from .models import OWN, Model, Models
 from .profiles import Sent, told_by
 from .sessions.session_finder import SESSION_NAME, SessionFinder
 from .variants import NOTE, Comparison, Variant, VariantFile

@@ -201,12 +201,12 @@ def serve(
     """
     if context.invoked_subcommand is not None:
         return
+    from .answering import served_models
     from .callers import LOOPBACK
     from .health import log_as_json
     from .keys import is_weak
     from .learning.version_file import Wished
     from .live import Limits, Stop, limits_of, opened, serve_until, until_free
-    from .models import served_models
     from .start import Start, with_defaults
 
     if log is not None:

@@ -31,14 +31,13 @@ from agentfw.runs import (
 )
 
 from ..serving import serving
-from .answering import Line
+from .answering import OWN, Line, served_models
 from .app import Gateway
 from .callers import Callers
 from .health import Front, Health
 from .keys import KeyFile, Keys
 from .learning.learning import Learning
 from .logins import Logins
-from .models import OWN, served_models
 from .page import Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
 from .spans import Spans

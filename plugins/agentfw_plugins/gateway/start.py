@@ -15,8 +15,8 @@ from agentfw.runs import LiveRun
 
 from ..memories import translated_errors
 from ..models.checkpoint import version_name
+from .answering import version_folder
 from .live import Limits
-from .models import version_folder
 from .provider import check_address, look, providers
 
 _MEMORY = "skillgraph"
