@@ -34,7 +34,7 @@ from agentfw.turns.session import Reply
 
 from ..models.checkpoint import version_name
 from ..protocols import BadRequest, Body, ChatRequest, Protocol
-from .callers import Caller
+from .handling import Caller
 from .profiles import Told
 from .sessions.session_finder import SessionFinder
 from .variants import Variant

@@ -29,7 +29,7 @@ from ..protocols.chat import ChatCompletions, read_chat, recorded
 from ..rewards.measured import METRIC_NAME
 from ..view.index_rows import PART_OF
 from .answering import OWN, AnswerInProgress, AnswersInProgress, HungUp, Line, Model, ModelRoute, Models
-from .callers import Caller, Callers, caller_of
+from .handling import Caller, Callers, caller_of
 from .learning.learning import Learning
 from .learning.ratings import why_ignored
 from .profiles import Sent, told_by
@@ -42,8 +42,8 @@ try:
     from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 
-    from .answers import Writing, body_of, error_answer, json_answer, problem_of_error, until_gone
     from .endpoints import Endpoints
+    from .handling import Writing, body_of, error_answer, json_answer, problem_of_error, until_gone
     from .health import Health, logger
     from .page import Page
     from .spans import Spans

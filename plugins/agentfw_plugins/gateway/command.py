@@ -202,7 +202,7 @@ def serve(
     if context.invoked_subcommand is not None:
         return
     from .answering import served_models
-    from .callers import LOOPBACK
+    from .handling import LOOPBACK
     from .health import log_as_json
     from .keys import is_weak
     from .learning.version_file import Wished

@@ -28,8 +28,7 @@ from agentfw.request import Forwarded
 from ..protocols import BadRequest, Body, Protocol
 from ..protocols.chat import read_chat, recorded
 from .answering import Line, Model, Models, query_of
-from .answers import body_of, bytes_of, json_answer, until_gone
-from .callers import Callers, caller_of
+from .handling import Callers, body_of, bytes_of, caller_of, json_answer, until_gone
 
 _LISTING = 10.0  # seconds for a server's list of models
 _OF_KEYS = {

@@ -26,7 +26,7 @@ try:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from .answers import error_answer, json_answer
+    from .handling import error_answer, json_answer
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None
 

@@ -33,7 +33,7 @@ from agentfw.runs import (
 from ..serving import serving
 from .answering import OWN, Line, served_models
 from .app import Gateway
-from .callers import Callers
+from .handling import Callers
 from .health import Front, Health
 from .keys import KeyFile, Keys
 from .learning.learning import Learning

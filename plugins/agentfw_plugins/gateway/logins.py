@@ -18,8 +18,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ..protocols import BadRequest
-from .answers import bytes_of
-from .callers import LOOPBACK, Callers
+from .handling import LOOPBACK, Callers, bytes_of
 
 _COOKIE = "agentfw_view"
 _DAY = 86_400

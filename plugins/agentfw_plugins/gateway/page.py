@@ -33,8 +33,7 @@ from agentfw.report import web_page
 
 from ..protocols import BadRequest, Body
 from ..view.app import Viewer
-from .answers import body_of, json_answer
-from .callers import caller_of
+from .handling import body_of, caller_of, json_answer
 from .logins import Handler, Logins
 from .sessions.session_finder import LiveSessionFinder
 from .usage import ledger_of, spent

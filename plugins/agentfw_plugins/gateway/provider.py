@@ -20,7 +20,7 @@ from agentfw import Policy, Request
 from agentfw.errors import AgentfwError, SettingsError, UpstreamError
 from agentfw.request import Forwarded
 
-from .callers import LOOPBACK
+from .handling import LOOPBACK
 
 _DEADLINE = 5.0  # seconds for the question at the start
 _SHOWN = 4

@@ -26,7 +26,7 @@ from ..rewards.measured import is_feedback
 from ..view.index import Index
 from ..view.index_rows import PART_OF
 from ..view.pages import because
-from .callers import Caller
+from .handling import Caller
 from .learning.ratings import why_ignored
 from .variants import Comparison, VariantFile, decisions, rated_sessions, results, sessions_below
 

@@ -27,7 +27,7 @@ from agentfw.runs import Journal, make_folder
 
 from ..protocols import BadRequest
 from ..view.waterfall import spans_file
-from .answers import bytes_of
+from .handling import bytes_of
 from .sessions.session_finder import SESSION_NAME
 
 if TYPE_CHECKING:

@@ -122,8 +122,7 @@ class SpentFigures:
 async def spent(ledger: Ledger, request: Request) -> Response:
     """`GET /usage`."""
     from ..protocols import BadRequest, Body
-    from .answers import json_answer
-    from .callers import caller_of
+    from .handling import caller_of, json_answer
 
     caller = caller_of(request, Body({}))
     by, since = request.query_params.get("by", "model"), request.query_params.get("since", "")

@@ -26,7 +26,7 @@ from agentfw.runs import EndedSession, LiveRun
 from agentfw.turns.session import Reply
 
 from ...protocols import BadRequest
-from ..callers import Caller
+from ..handling import Caller
 from ..reading import Reading
 
 ENDED, IDLE, CLOSED = "ended", "idle", "closed"

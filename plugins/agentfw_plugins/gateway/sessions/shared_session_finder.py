@@ -28,7 +28,7 @@ from agentfw.turns.session import Reply, lengths, news_since
 
 from ...protocols import BadRequest
 from ...view.index import Index
-from ..callers import Caller
+from ..handling import Caller
 from ..reading import PAGE, Reading, listed
 from .session_database import SESSIONS, SharedKeys, UnreachableError
 from .session_finder import (
