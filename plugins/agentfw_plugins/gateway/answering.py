@@ -1,15 +1,12 @@
-"""The answers that a gateway is giving, and the line in which requests wait for them.
+"""The models of a gateway, the answers that they are giving, and the line in which requests wait for them.
 
 An answer waits in the line, is asked of the policy, and is recorded. Whoever asked may hang up: then the line is left,
 or the policy is told to stop, and what it had said by then stays in the record. An answer that the policy has given is
 recorded in any case.
 
+    models = Models(Model("", policy, forwards=True), names=("agentfw", "qwen"))
     answers = AnswersInProgress(finder, Line(at_once=32, waiting=1000, patience=60))
-    reply = await answers.begin(session, caller, ModelRoute(model, asked)).reply()
-
-At most so many answers are given at once, and nothing else limits them. The other requests wait, and clients take
-turns, however many requests each of them has in the line. When the line is full, the client with the most requests in
-it loses its last one.
+    reply = await answers.begin(session, caller, ModelRoute(models.find("qwen", "chat"), asked)).reply()
 """
 
 from __future__ import annotations
@@ -51,8 +48,6 @@ _LONGEST_ADVICE = 60  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model."""
-
     name: str = ""
     """Empty for the policy of the run."""
     policy: Policy | None = None
@@ -76,8 +71,6 @@ class Model:
 
 
 class Models:
-    """All models of a gateway."""
-
     def __init__(
         self,
         own: Model | None = None,
@@ -94,7 +87,7 @@ class Models:
         """
         self.key: Literal["own", "either", "callers"] = key
         self.own, self.others = own or Model(), {model.name: model for model in others}
-        self._names, self._own_names = tuple(names), {OWN, known}
+        self._names, self._own_names = names, {OWN, known}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,24 +118,12 @@ class Models:
         """
         if name in self.others:
             return self.others[name]
-        if self.own.forwards and not self._names and name not in self._own_names:
+        if self.are_the_servers and name not in self._own_names:
             return self._speaking(protocol)
         if self._names and name not in (*self._names, OWN):
-            raise BadRequest(
-                f'there is no model "{name[:200]}"; there is: {", ".join(self.names)}',
-                404,
-                code="model_not_found",
-                field="model",
-            )
+            words = f'there is no model "{name[:200]}"; there is: {", ".join(self.names)}'
+            raise BadRequest(words, 404, code="model_not_found", field="model")
         return self.own
-
-    def instead(self, model: Model) -> Model | None:
-        """The model that answers if this one is away."""
-        return self.others.get(model.fallback, self.own) if model.fallback else None
-
-    def known_to_server(self, model: Model, name: str) -> str:
-        """The name that a program asks a model by. Empty if its server doesn't know it."""
-        return "" if name in self._own_names or (model is self.own and name in self.others) else name
 
     def key_for(self, request: Request) -> Literal["own", "either", "callers"]:
         """Whose key a request is passed on with. A key of the gateway, which there may be by now, never leaves it."""
@@ -152,18 +133,11 @@ class Models:
         self, model: Model, protocol: Protocol, path: str, name: str, body: Body, request: Request
     ) -> Forwarded:
         """A request as it is passed on to the server of a model, in the protocol that it is written in."""
-        known = self.known_to_server(model, name)
-        values = body.values if known else {key: value for key, value in body.values.items() if key != "model"}
-        return Forwarded(
-            values,
-            protocol.name,
-            path.partition("?")[0],
-            known,
-            query_of(request),
-            body.raw,
-            {**request.headers},
-            key=self.key_for(request),
-        )
+        values = body.values
+        if name in self._own_names or (model is self.own and name in self.others):  # its server doesn't know the name
+            name, values = "", {key: value for key, value in values.items() if key != "model"}
+        path, query, headers = path.partition("?")[0], query_of(request), {**request.headers}
+        return Forwarded(values, protocol.name, path, name, query, body.raw, headers, key=self.key_for(request))
 
 
 def query_of(request: Request) -> str:
@@ -187,9 +161,8 @@ def served_models(live: LiveRun, names: Sequence[str], key: Literal["own", "eith
 
     def model(choice: Choice, policy: Policy, name: str, fallback: str) -> Model:
         protocol, served = str(getattr(choice.checked, "protocol", "")), version_folder(choice)
-        version = version_name(served) if served else ""
-        surrounded = assembly.surrounded(policy, name)
-        return Model(name, surrounded, policy.forwards and not acts, fallback, protocol, version)
+        version, forwards = version_name(served) if served else "", policy.forwards and not acts
+        return Model(name, assembly.surrounded(policy, name), forwards, fallback, protocol, version)
 
     own = model(spec.policy, assembly.policy, "", spec.fallback)
     pairs = zip(spec.models, assembly.models.values(), strict=True)
@@ -205,8 +178,6 @@ def version_folder(choice: Choice) -> Path | None:
 
 
 class ModelRoute(NamedTuple):
-    """How one model is asked."""
-
     model: Model
     asked: ChatRequest
     forwarded: Forwarded | None = None
@@ -217,12 +188,11 @@ class ModelRoute(NamedTuple):
 
     def varied(self, variant: Variant) -> ModelRoute:
         """The same as a variant has it, which is of this model: with its prompt in the system message."""
-        found = self._replace(remembers=variant.remembers)
-        if not variant.prompt:
-            return found
-        forwarded = self.forwarded and replace(self.forwarded, added=variant.prompt)
-        asked = replace(self.asked, messages=variant.prompted(self.asked.messages))
-        return found._replace(asked=asked, forwarded=forwarded)
+        asked, forwarded = self.asked, self.forwarded
+        if variant.prompt:
+            asked = replace(asked, messages=variant.prompted(asked.messages))
+            forwarded = forwarded and replace(forwarded, added=variant.prompt)
+        return self._replace(asked=asked, forwarded=forwarded, remembers=variant.remembers)
 
 
 Instead = Callable[[Model], Awaitable[ModelRoute | None]]
@@ -234,19 +204,16 @@ class HungUp(Exception):
 
 
 class AnswerInProgress:
-    """One answer."""
-
     def __init__(
         self,
-        finder: SessionFinder,
-        line: Line,
+        progress: AnswersInProgress,
         session: Session,
         caller: Caller,
         route: ModelRoute,
         instead: Instead | None,
         told: Told | None,
     ) -> None:
-        self.session, self._finder, self._line = session, finder, line
+        self.session, self._finder, self._line = session, progress.finder, progress.line
         self._caller, self.route, self._instead, self._told = caller, route, instead, told
         self._can_stop, self._began = True, time.monotonic()
         self.hung_up, self.seconds = False, 0.0
@@ -320,7 +287,7 @@ class AnswerInProgress:
         if self._told is not None:  # a variant's prompt may stand before what the program has sent
             said = (*[()] * (len(asked.messages) - len(self._told.said)), *self._told.said)
         # A text has no place for what is remembered, and side work is none of the user's.
-        is_users = not (asked.plain or (self._told is not None and self._told.is_side_work))
+        is_users = not (asked.plain or (self._told and self._told.is_side_work))
         if forwarded is not None:
             forwarded = replace(forwarded, hear=self._tell, begun=lambda _, headers: self.headers.update(headers))
         return await self.session.answer(
@@ -356,8 +323,6 @@ class AnswerInProgress:
 
 
 class AnswersInProgress:
-    """All answers in progress."""
-
     def __init__(
         self, finder: SessionFinder, line: Line, count: Callable[[AnswerInProgress], object] | None = None
     ) -> None:
@@ -374,15 +339,16 @@ class AnswersInProgress:
         told: Told | None = None,
     ) -> AnswerInProgress:
         """`told` is what the request says of its user. Default: the messages of the user are what they said."""
-        answer = AnswerInProgress(self.finder, self.line, session, caller, route, instead, told)
-        self._all.add(answer)
-        answer.task.add_done_callback(lambda _: self._over(answer))
-        return answer
+        answer = AnswerInProgress(self, session, caller, route, instead, told)
 
-    def _over(self, answer: AnswerInProgress) -> None:
-        self._all.discard(answer)
-        if self.count is not None:
-            self.count(answer)
+        def over(_: object) -> None:
+            self._all.discard(answer)
+            if self.count is not None:
+                self.count(answer)
+
+        self._all.add(answer)
+        answer.task.add_done_callback(over)
+        return answer
 
     async def finish(self, session: Session | None = None, *, seconds: float | None = None) -> None:
         """Wait for the answers in progress, of one session or of all. Those that take longer are cut off."""
@@ -396,7 +362,11 @@ class AnswersInProgress:
 
 
 class Line:
-    """The line in front of a policy."""
+    """The line in front of a policy, where clients take turns, however many requests each of them has in it.
+
+    At most so many answers are given at once, and nothing else limits them. When the line is full, the client with the
+    most requests in it loses its last one.
+    """
 
     def __init__(self, *, at_once: int = 64, waiting: int = 1000, patience: float = 60.0) -> None:
         self.at_once, self.waiting, self.patience = at_once, waiting, patience
@@ -446,9 +416,9 @@ class Line:
                 self._queues[client].remove(turn)
                 if not self._queues[client]:
                     del self._queues[client]
-            if isinstance(error, TimeoutError):
-                raise self._busy(f"no place became free within {self.patience:g} s") from None
-            raise
+            if not isinstance(error, TimeoutError):
+                raise
+            raise self._busy(f"no place became free within {self.patience:g} s") from None
 
     def _leave(self, client: str) -> None:
         self.served[client] -= 1
@@ -465,7 +435,6 @@ class Line:
                 turn.set_result(None)
 
     def _busy(self, why: str) -> BadRequest:
-        seconds = math.ceil(self._seconds * (self.length + 1) / self.at_once)
-        advice = min(max(1, seconds), _LONGEST_ADVICE)
+        advice = min(max(1, math.ceil(self._seconds * (self.length + 1) / self.at_once)), _LONGEST_ADVICE)
         words = f"this server is busy: it gives {self.at_once} answers at once (--max-concurrency), and {why}"
         return BadRequest(words, 503, code="server_busy", headers={"retry-after": str(advice)})

@@ -3,15 +3,7 @@
 Without keys, whoever can log in on this machine is served, as the one who runs the gateway; web pages and other
 machines are not. With keys, who has the gateway's own key (the operator) may see everything, and who has a key of the
 file sees the sessions of that key only: their names begin with the key's, so no request of another key can name them.
-
 Names are compared exactly as they are, character by character. None is normalised into another's.
-
-An answer is written in the protocol of its request: that of a policy that samples by itself, or that of a server, which
-is passed on as it is or translated.
-
-    writing = Writing(protocol, body, asked, about, spoken=protocol)
-    writing.whole([reply], headers)
-    writing.piece("He"), writing.piece(b'data: {"choices": [...]}\n'), writing.end(reply)
 """
 
 from __future__ import annotations
@@ -57,8 +49,6 @@ LARGEST = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request."""
-
     client: str
     """Whose share of the answers it takes: a key's, or else an address's."""
     user: str = ""
@@ -90,8 +80,6 @@ class Caller:
 
 
 class Callers:
-    """Lets requests in."""
-
     def __init__(self, operators: Sequence[str] = (), keys: Keys | None = None, *, own_header: bool = False) -> None:
         """With `own_header`, keys of the gateway come in `x-agentfw-key` alone, and others are the provider's."""
         self.operators, self.keys, self._own_header = operators, keys, own_header
@@ -143,11 +131,13 @@ def caller_of(request: Request, body: Body, hint: str = "") -> Caller:
 
     `safety_identifier` counts, and so does `hint`, where nothing else names a user.
     """
-    found = {
-        body.name("user", ""),
-        Body(dict(request.query_params)).name("user", ""),
-        Body({"x-agentfw-user": _header(request, "x-agentfw-user")}).name("x-agentfw-user", ""),
-    } - {""}
+    name = "x-agentfw-user"
+    try:  # a name means the same there and in a body
+        header = request.headers.get(name, "").encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadRequest(f"{name} must be in UTF-8", field=name) from None
+    in_address, in_header = Body(dict(request.query_params)), Body({name: header})
+    found = {body.name("user", ""), in_address.name("user", ""), in_header.name(name, "")} - {""}
     if len(found) > 1:
         raise BadRequest("the request names several users", field="user")
     hint = body.name("safety_identifier", "") or hint
@@ -158,14 +148,6 @@ def caller_of(request: Request, body: Body, hint: str = "") -> Caller:
     return caller
 
 
-def _header(request: Request, name: str) -> str:
-    """A header's text, so that a name means the same there and in a body."""
-    try:
-        return request.headers.get(name, "").encode("latin-1").decode("utf-8")
-    except UnicodeDecodeError:
-        raise BadRequest(f"{name} must be in UTF-8", field=name) from None
-
-
 def _is_local(address: str) -> bool:
     try:
         return urlsplit(address).hostname in LOOPBACK
@@ -174,7 +156,6 @@ def _is_local(address: str) -> bool:
 
 
 async def body_of(request: Request, *, optional: bool = False) -> Body:
-    """The JSON body of a request."""
     raw = await bytes_of(request)
     return Body({}) if optional and not raw.strip() else read_body(raw)
 
@@ -196,7 +177,6 @@ async def bytes_of(request: Request, most: int = LARGEST) -> bytes:
 
 
 def _unpacked(raw: bytes, encoding: str, most: int) -> bytes:
-    """A body that a program has packed, never more of it than a body may have."""
     try:
         if encoding in ("gzip", "x-gzip", "deflate"):
             reader = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either header
@@ -289,10 +269,13 @@ def _passed(error: UpstreamError) -> BadRequest:
 
 
 class Writing:
-    """One answer."""
+    """Writes an answer in the protocol of its request.
+
+    It is that of a policy that samples by itself, or that of a server, which is passed on as it is or translated.
+    """
 
     def __init__(
-        self, protocol: Protocol, body: Body, asked: ChatRequest, about: About, *, spoken: Protocol | None
+        self, protocol: Protocol, body: Body, about: About, asked: ChatRequest, spoken: Protocol | None
     ) -> None:
         """`spoken` is the protocol of the server that answers, if the request was passed on to one."""
         self.protocol, self._body, self._asked, self._about = protocol, body, asked, about
@@ -319,10 +302,17 @@ class Writing:
         if isinstance(piece, str):
             yield from self._written(self._start())
             yield from self._written(self._chunks.text(piece))
-        elif self._native:
+            return
+        if self._native:
             yield piece
-        else:
-            yield from self._translated(piece)
+            return
+        try:
+            for line in () if self._broken else piece.splitlines():  # nothing follows an error
+                chunks = self._reader.take(line)
+                yield from self._written(headed(chunk, "chat.completion.chunk", self._about) for chunk in chunks)
+        except Malformed as error:
+            self._broken = True
+            yield self.protocol.error_event(problem_of(error.told or "the model's server sent a broken event"))
 
     def end(self, reply: Reply) -> Iterator[bytes]:
         if reply.passed is None:
@@ -336,17 +326,6 @@ class Writing:
         elif self._native or self._broken:
             return
         yield from self._writer.end()
-
-    def _translated(self, piece: bytes) -> Iterator[bytes]:
-        """Nothing follows an error, whatever the server goes on with."""
-        try:
-            for line in () if self._broken else piece.splitlines():
-                yield from self._written(
-                    headed(chunk, "chat.completion.chunk", self._about) for chunk in self._reader.take(line)
-                )
-        except Malformed as error:
-            self._broken = True
-            yield self.protocol.error_event(problem_of(error.told or "the model's server sent a broken event"))
 
     def _start(self) -> Iterator[dict[str, Any]]:
         if not self._begun:

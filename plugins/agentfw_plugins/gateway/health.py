@@ -1,8 +1,7 @@
 """What a service manager and a dashboard ask: is the gateway alive, does it take requests, and what has it done?
 
-`/healthz` and `/readyz` tell nothing about anybody, and need no key. `/metrics` is for the operator. No label of a
-figure names a user, a key or a session. The log of requests, one line of JSON each on stderr, never has what was said,
-an address's query or a header.
+`/healthz` and `/readyz` tell nothing about anybody, and need no key. `/metrics` is for the operator, and no label of a
+figure names a user, a key or a session. The log of requests never has what was said, an address's query or a header.
 """
 
 from __future__ import annotations

@@ -3,10 +3,7 @@
 A key is 256 random bits, so nobody can guess it from its digest, however fast digests are computed. That's why SHA-256
 is enough, where a password would need a slow function.
 
-    keys = KeyFile(Path("runs/keys.json"))
-    secret = keys.add("ada")            # shown once, and stored nowhere
-    keys.find(secret)                   # Key(name="ada", user="ada", ...), or None
-    keys.revoke("ada")                  # holds from the next request on
+    secret = KeyFile(Path("runs/keys.json")).add("ada")     # shown once, and stored nowhere
 """
 
 from __future__ import annotations

@@ -40,8 +40,6 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Logins:
-    """Who has logged in."""
-
     def __init__(self, callers: Callers, hosts: Sequence[str] = (), once: str = "") -> None:
         """`hosts` are the names of this gateway besides those of this machine. `once` opens it once."""
         self._callers, self._hosts = callers, {*LOOPBACK, *hosts}
@@ -53,15 +51,18 @@ class Logins:
         """These pages show the sessions of everybody, so a key of one user isn't enough."""
 
         async def handled(request: Request) -> Response:
-            if not self._has_cookie(request):
-                try:
-                    caller = self._callers.admit(request, "")
-                except BadRequest as problem:
-                    if problem.status == 401 and "text/html" in request.headers.get("accept", ""):
-                        return RedirectResponse("/login", 303, _HEADERS)
-                    raise
-                if caller.key is not None:
-                    raise BadRequest("only whoever runs the gateway can read all sessions", 403, code="another_user")
+            token = request.cookies.get(_COOKIE, "")
+            if token and time.monotonic() < self._known.get(_digest(token), 0.0):
+                self._check_host(request)
+                return await handler(request)
+            try:
+                caller = self._callers.admit(request, "")
+            except BadRequest as problem:
+                if problem.status == 401 and "text/html" in request.headers.get("accept", ""):
+                    return RedirectResponse("/login", 303, _HEADERS)
+                raise
+            if caller.key is not None:
+                raise BadRequest("only whoever runs the gateway can read all sessions", 403, code="another_user")
             return await handler(request)
 
         return handled
@@ -95,13 +96,6 @@ class Logins:
         answer = RedirectResponse("/view/", 303, _HEADERS)
         answer.set_cookie(_COOKIE, token, max_age=_DAY, path="/view", httponly=True, samesite="strict")
         return answer
-
-    def _has_cookie(self, request: Request) -> bool:
-        token = request.cookies.get(_COOKIE, "")
-        if not token or time.monotonic() >= self._known.get(_digest(token), 0.0):
-            return False
-        self._check_host(request)
-        return True
 
     def _check_host(self, request: Request) -> None:
         name = request.url.hostname or ""

@@ -2,16 +2,8 @@
 
 It is one HTML file that loads nothing else. Its content security policy allows its own script and style sheet alone, by
 their hashes, and connections to this gateway alone. What a model, a tool or a person says is shown as text and never
-becomes markup.
-
-What the memories keep of a user is read, corrected and deleted here, too. Such a request is of one user, as everywhere
-in the gateway: the one of its key, or whom it names. Nobody is shown or changes what is kept of another.
-
-A hook may ask whether a tool may be called. Whoever runs the gateway can answer, and so can the user of the session.
-
-    GET /usage        GET /questions    POST /questions/NUMBER {"allow": true}
-
-    GET /memory    PATCH /memory/ITEM {"text": "..."}    DELETE /memory/ITEM    DELETE /memory
+becomes markup. What the memories keep, and what hooks ask before a call, is shown to the user whom it is about, as
+everywhere in the gateway, and to whoever runs it.
 """
 
 from __future__ import annotations
