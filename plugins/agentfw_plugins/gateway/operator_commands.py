@@ -55,15 +55,7 @@ def keys() -> None:
 @click.option("--any-user", is_flag=True, help="Let the program that has the key name the user in each request.")
 @click.option("--per-minute", type=click.IntRange(1), help="Maximum number of answers in a minute.")
 @_where
-def add(
-    name: str,
-    user: str | None,
-    any_user: bool,
-    per_minute: int | None,
-    runs: Path,
-    shared: str,
-    out: Out,
-) -> None:
+def add(name: str, user: str | None, any_user: bool, per_minute: int | None, runs: Path, shared: str, out: Out) -> None:
     """Make a key, and print it. It is shown once; only its digest is stored."""
     if user is not None and any_user:
         raise UsageError("--user and --any-user exclude each other", fix="leave one of them out")

@@ -24,15 +24,7 @@ from agentfw import Episode, Host
 from agentfw.boundary.settings_input import parse_assignments
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import Out, counted
-from agentfw.runs import (
-    LiveRun,
-    RunFolder,
-    apply_assignments,
-    find_run,
-    parse_spec,
-    policy_of_run,
-    read_sessions,
-)
+from agentfw.runs import LiveRun, RunFolder, apply_assignments, find_run, parse_spec, policy_of_run, read_sessions
 
 from ..command_options import json_option, runs_option, set_option, show
 from .learning.version_file import VersionFile

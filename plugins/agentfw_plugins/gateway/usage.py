@@ -42,13 +42,7 @@ _BAR = 12
 @click.option("--key", help="Only what was spent with this key.")
 @gateway_options("What the gateways spent that share these sessions.")
 def usage(
-    by: str,
-    since: datetime | None,
-    user: str | None,
-    key: str | None,
-    runs: Path,
-    shared: str,
-    out: Out,
+    by: str, since: datetime | None, user: str | None, key: str | None, runs: Path, shared: str, out: Out
 ) -> None:
     """Show how many tokens answers took, and what they cost.
 

@@ -181,11 +181,7 @@ def read_usage(reply: Mapping[str, Any]) -> Usage:
     prompt, sampled = (_tokens(usage.get(f"{name}_tokens")) for name in ("prompt", "completion"))
     written, written_long = (_tokens(details.get(f"{name}_tokens")) or 0 for name in ("written", "written_long"))
     # Where servers report it: OpenAI and vLLM, Moonshot, DeepSeek.
-    found = (
-        details.get("cached_tokens"),
-        usage.get("cached_tokens"),
-        usage.get("prompt_cache_hit_tokens"),
-    )
+    found = (details.get("cached_tokens"), usage.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"))
     cached = next((tokens for tokens in map(_tokens, found) if tokens is not None), None)
     if prompt is None or (cached or 0) + written > prompt or written_long > written:
         return Usage(prompt, cached if prompt is None or (cached or 0) <= prompt else None, sampled)

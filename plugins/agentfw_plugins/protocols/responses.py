@@ -504,14 +504,7 @@ def _part(kind: str, text: str) -> Json:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _response(
-    body: Body,
-    reply: Json,
-    items: list[Json],
-    finish: object = None,
-    *,
-    status: str = "completed",
-) -> Json:
+def _response(body: Body, reply: Json, items: list[Json], finish: object = None, *, status: str = "completed") -> Json:
     cut = _CUT.get(str(finish))
     found: Json = {
         "id": f"resp_{str(reply.get('id', '')).removeprefix('chatcmpl-')}",

@@ -287,12 +287,7 @@ class Endpoint:
             yield response
 
     async def _send(
-        self,
-        method: str,
-        path: str,
-        content: bytes | None,
-        streamed: StreamedReply | None,
-        limit: asyncio.Timeout,
+        self, method: str, path: str, content: bytes | None, streamed: StreamedReply | None, limit: asyncio.Timeout
     ) -> _Answer:
         async with self.once(path, content, {}, method) as response:
             kind = response.headers.get("content-type", "")

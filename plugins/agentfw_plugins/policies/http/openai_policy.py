@@ -117,8 +117,7 @@ class OpenAISettings(Settings):
         default_factory=dict, description="Prices of single models, by name, where they differ from `price`."
     )
     price_list: Annotated[str, OPERATIONAL] = Field(
-        "",
-        description="Provider whose list prices hold, such as `openai`. Default: the one with this address.",
+        "", description="Provider whose list prices hold, such as `openai`. Default: the one with this address."
     )
     extra_body: dict[str, Any] = Field(
         default_factory=dict, description="Additional fields of the request, for options of this server."
