@@ -1,12 +1,9 @@
-"""The hook `redact`: keys, passwords and card numbers are masked in what is recorded.
-
-    agentfw serve --mask
-    agentfw run --hook redact
+"""The hook `redact`: keys, passwords and card numbers are masked in what is recorded (`agentfw serve --mask`).
 
 The model reads everything as it was said; the record has `[masked: card]` in its place, and an event of the kind `hook`
 that says how many were masked. A turn loses its tokens where anything in its episode was masked, because they spell the
-same text; it can't be learned from then. Secrets are found by `agentfw_memory.writing.secrets`, by which the gateway
-also masks what memories hear. Trackers are told what was said. So is the code of plugins, and a run has a copy of that.
+same text; it can't be learned from then. Trackers are told what was said. So is the code of plugins, and a run has a
+copy of that.
 """
 
 from __future__ import annotations

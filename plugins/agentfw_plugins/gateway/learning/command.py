@@ -1,9 +1,5 @@
 """`agentfw serve versions`, `rollback` and `forget-feedback`: what a gateway has learned, and how to take it back.
 
-    agentfw serve versions
-    agentfw serve rollback
-    agentfw serve forget-feedback --user mallory --since 2026-11-20
-
 A gateway that runs follows within a second. This module is imported for --help, so each command imports what it needs.
 """
 
@@ -116,7 +112,7 @@ def _file(run: str | None, runs: Path, shared: str) -> VersionFile:
 def versions(run: str | None, runs: Path, shared: str, out: Out) -> None:
     """List the versions that a gateway has made of its feedback, and why each is served or not."""
     file = _file(run, runs, shared)
-    state, episodes = (file.read(), list(file.episodes()))
+    state, episodes = file.read(), list(file.episodes())
     waiting = fresh(read_ratings(episodes, state.removals, state.metric), state.since)
     ignored = left_out(episodes, state.removals, state.metric)
     if out.json:

@@ -1,11 +1,5 @@
 """Trains versions of a gateway's policy, and compares them with the served one by the answers that were held out.
 
-    making, look = Making(file, state, spec), Look(ratings)
-    with making.room() as room:
-        await making.train(look, making.values(look.taught, room), room)
-        await making.compare([look])
-        look.comparison.is_better()
-
 A training is that of `agentfw train --from RUN`. The copies of conversations that it needs are deleted with its room.
 """
 
@@ -66,8 +60,6 @@ class Look:
 
 
 class Making:
-    """The trainings and tests of one attempt."""
-
     def __init__(self, file: VersionFile, state: State, spec: Path | None) -> None:
         self.file, self.state, self.spec = file, state, spec
         self.host = Host.load()
@@ -173,9 +165,8 @@ class Making:
                 answers = [(one.prompt_ids, one.token_ids) for one in ratings[version]]
                 told = await asked.score(answers)
                 if not all(told):
-                    raise UsageError(
-                        f"the policy {name} can't tell how likely an answer is, so versions can't be compared"
-                    )
+                    words = f"the policy {name} can't tell how likely an answer is, so versions can't be compared"
+                    raise UsageError(words)
                 found[version] = {one: sum(each) for one, each in zip(ratings[version], told, strict=True)}
         finally:
             await asked.close()

@@ -49,13 +49,12 @@ def can_show(held_out: Sequence[Rating]) -> bool:
 
 def chosen(state: State, ratings: Sequence[Rating]) -> list[Look]:
     """Whom to look at: first whose version was compared with one that isn't served any more, then who is due."""
-    by_user, tests, trains = defaultdict[str, list[Rating]](list), list[Look](), list[Look]()
+    by_user, trains = defaultdict[str, list[Rating]](list), list[Look]()
     for one in comparable(ratings, state):
         by_user[one.user].append(one)
     has = state.own
-    for user, version in has.items():
-        if version.before != state.served:
-            tests.append(Look(by_user.pop(user, [])[-MOST:], user, version, trains=False))
+    tested = [one for one in has.values() if one.before != state.served]
+    tests = [Look(by_user.pop(one.user, [])[-MOST:], one.user, one, trains=False) for one in tested]
     for user, theirs in by_user.items() if state.owns else ():
         look = Look(theirs[-MOST:], user, has.get(user))
         is_due = fresh(look.ratings, state.tried.get(user, 0.0)) >= _NEW * len(look.ratings)
@@ -121,18 +120,19 @@ def _note(state: State, looks: Sequence[Look], made: Mapping[str, Version]) -> l
     """Write down what was found. Returns the versions that are dropped."""
     dropped, known = list[str](), {one.number: one for one in state.versions}
     for look in looks:
-        has, new = known.get(look.has.number) if look.has is not None else None, made.get(look.user)
+        has = known.get(look.has.number) if look.has is not None else None
         if look.trains:
             state.tried[look.user] = max(one.at for one in look.ratings)
-            if has is not None and new is not None:
+            if has is not None and look.user in made:
                 has.outcome = REPLACED
-        elif has is not None and look.is_better:
-            has.before = state.served
         elif has is not None:
-            has.outcome = DROPPED
-            dropped.append(has.name)
-            state.tried.pop(look.user, None)
-        if has is not None and not look.trains and look.comparison is not None:
-            has.test, has.why = look.comparison.figures, str(look.comparison)
+            if look.comparison is not None:
+                has.test, has.why = look.comparison.figures, str(look.comparison)
+            if look.is_better:
+                has.before = state.served
+            else:
+                has.outcome = DROPPED
+                dropped.append(has.name)
+                state.tried.pop(look.user, None)
     state.versions += made.values()
     return dropped

@@ -107,26 +107,21 @@ class ServedVersions(Policy):
     @asynccontextmanager
     async def _of(self, request: Request) -> AsyncIterator[tuple[Policy, str]]:
         session, user = request.task.query, request.task.user
-        number = self._number_for(session, user)
-        if user in self._own and number == self._own[user].number:
-            number = await self._their_own(self._own[user], session)
+        number, own = self._number_for(session, user), self._own.get(user)
+        if own is not None and number == own.number:
+            async with self._loading:
+                try:
+                    if number not in self._made:
+                        await self._load(own)
+                    self._made[number] = self._made.pop(number)  # the last to leave memory
+                except Exception as error:  # of a plugin, too: the others' version is there
+                    logger.warning("%s is not served: %s", own.name, error)
+                    number = self.state.for_session(session)
         self._asked[number] += 1
         try:
             yield self._made[number], self._name(number)
         finally:
             self._asked[number] -= 1
-
-    async def _their_own(self, version: Version, session: str) -> int:
-        """The version of a single user, in memory and last to leave it; or else that of the others."""
-        async with self._loading:
-            try:
-                if version.number not in self._made:
-                    await self._load(version)
-            except Exception as error:  # of a plugin, too: the others' version is there
-                logger.warning("%s is not served: %s", version.name, error)
-                return self.state.for_session(session)
-            self._made[version.number] = self._made.pop(version.number)
-            return version.number
 
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         return await self._made[self.state.served].logprobs(prompt_ids, token_ids)

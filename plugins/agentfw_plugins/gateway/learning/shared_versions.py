@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -75,13 +75,13 @@ class SharedVersionFile(VersionFile):
     def change(self) -> Iterator[State]:
         with self.database.transaction() as connection:
             row = connection.execute(select(LEARNING).with_for_update()).one()
-            self._check_leads(row.holder)
+            self._check_leads(connection)
             state = state_of(json.loads(row.content))
             yield state
             connection.execute(update(LEARNING).values(content=written(state), changed=row.changed + 1))
 
-    def _check_leads(self, holder: str) -> None:
-        if self.is_trainer and holder != self.holder:
+    def _check_leads(self, connection: Connection) -> None:
+        if self.is_trainer and connection.execute(select(LEARNING.c.holder)).scalar_one() != self.holder:
             raise StorageError("another gateway trains now", fix="nothing: it learns from the same feedback")
 
     def lead(self) -> bool:
@@ -106,11 +106,8 @@ class SharedVersionFile(VersionFile):
         self.database.close()
 
     def episodes(self) -> Iterator[Episode]:
-        journal = SessionJournal(self.address)
-        try:
+        with closing(SessionJournal(self.address)) as journal:
             yield from journal.sessions(Chosen(rated=True))
-        finally:
-            journal.close()
 
     def drop(self, numbers: Iterable[int]) -> None:
         with self.database.transaction() as connection:
@@ -121,7 +118,7 @@ class SharedVersionFile(VersionFile):
         if self.is_trainer:  # no other trainer is about to name one of them
             known = [one.number for one in state.versions if one.adapter]
             with self.database.transaction() as connection:
-                self._check_leads(connection.execute(select(LEARNING.c.holder)).scalar_one())
+                self._check_leads(connection)
                 connection.execute(delete(ADAPTERS).where(ADAPTERS.c.version.not_in(known)))
 
     def keep(self, version: Version, made: Path) -> None:
@@ -129,7 +126,7 @@ class SharedVersionFile(VersionFile):
         kept = self.adapter(version)
         files = [kept] if kept.is_file() else sorted(path for path in kept.rglob("*") if path.is_file())
         with self.database.transaction() as connection:
-            self._check_leads(connection.execute(select(LEARNING.c.holder)).scalar_one())
+            self._check_leads(connection)
             connection.execute(ADAPTERS.delete().where(ADAPTERS.c.version == version.number))  # of a killed trainer
             for file in files:
                 name = "" if file == kept else file.relative_to(kept).as_posix()
@@ -158,8 +155,7 @@ class SharedVersionFile(VersionFile):
         return adapter
 
     def environment(self) -> dict[str, str]:
-        told = {"address": self.address, "policy": self.policy, "holder": self.holder}
-        return {TRAINER: json.dumps(told)}
+        return {TRAINER: json.dumps({"address": self.address, "policy": self.policy, "holder": self.holder})}
 
     def _count(self, connection: Connection) -> int:
         return int(connection.execute(select(LEARNING.c.heard)).scalar_one_or_none() or 0)

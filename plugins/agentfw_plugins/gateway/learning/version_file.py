@@ -2,11 +2,6 @@
 
 Each change is one transaction. So whatever is killed at whatever moment, the row says what is served, and the adapter
 that it names is complete: an adapter is in its place before the row names it.
-
-    file = VersionFile(run_folder)
-    with file.change() as state:
-        state.served = 2
-    file.read().served      # 2
 """
 
 from __future__ import annotations
@@ -40,8 +35,6 @@ REPLACED, DROPPED = "replaced", "not better any more"
 
 @dataclass(slots=True)
 class Version:
-    """A version that was trained."""
-
     number: int
     at: float
     """When it was made, in seconds since 1970."""
@@ -94,8 +87,6 @@ class Wished(NamedTuple):
 
 @dataclass(slots=True)
 class State:
-    """What there is, and what is served."""
-
     versions: list[Version] = field(default_factory=list)
     served: int = 0
     canary: int = 0
@@ -172,7 +163,6 @@ class State:
         return learned
 
     def judge(self, *, worse: bool, why: str) -> None:
-        """End the trial of the canary."""
         canary = self.version(self.canary)
         canary.why = why
         if worse:
@@ -207,8 +197,6 @@ def named(number: int, user: str = "") -> str:
 
 
 class VersionFile:
-    """The versions of one gateway's run."""
-
     def __init__(self, run: Path) -> None:
         self.run, self.folder = run, run / "learning"
         self.path = self.folder / "versions.db"
@@ -219,7 +207,6 @@ class VersionFile:
         return self.path.exists()
 
     def create(self) -> None:
-        """Make the file, unless it exists."""
         make_folder(self.folder)
         self.path.touch(mode=0o600)
         with self._open() as connection, connection:
@@ -247,12 +234,10 @@ class VersionFile:
         return self.folder / "versions" / version.adapter
 
     def keep(self, version: Version, made: Path) -> None:
-        """Put a new adapter in its place."""
         make_folder(self.adapter(version).parent)
         made.rename(self.adapter(version))
 
     def episodes(self) -> Iterable[Episode]:
-        """The sessions to learn from."""
         return read_sessions(self.run)
 
     def drop(self, numbers: Iterable[int]) -> None:

@@ -2,10 +2,6 @@
 
 Every request ends. It is retried while that can help, for at most `deadline` seconds. Then it raises an error with the
 address, the number of tries and the last answer.
-
-    endpoint = Endpoint("http://localhost:8000", concurrency=32, deadline=300, retries=5)
-    async with endpoint.slot() as until:
-        names = await endpoint.ask("/v1/models", None, read_names, until)
 """
 
 from __future__ import annotations
@@ -62,7 +58,7 @@ _OF_THIS_NETWORK = ("local", "localhost", "internal", "svc", "lan")
 def is_listed(url: str) -> bool:
     """Whether a server may get OPENAI_API_KEY when nobody said so: OpenAI's own, Azure's, and one of this network."""
     host = (urlsplit(url).hostname or "").rstrip(".")
-    if any(host == name or host.endswith(f".{name}") for name in (*_OF_OPENAI, *_OF_THIS_NETWORK)):
+    if f".{host}".endswith(tuple(f".{name}" for name in (*_OF_OPENAI, *_OF_THIS_NETWORK))):
         return True
     try:
         return ipaddress.ip_address(host).is_private
@@ -87,8 +83,6 @@ def key_in(variable: str, *, default_for: str = "") -> str:
 
 
 class _Connection(NamedTuple):
-    """State that belongs to one event loop."""
-
     client: aiohttp.ClientSession
     slots: asyncio.Semaphore
     lock: asyncio.Lock
@@ -107,9 +101,25 @@ class _Answer(NamedTuple):
         return self.content.decode("utf-8", "replace")
 
     @property
-    def json(self) -> Any:
-        """None if it isn't JSON."""
-        return parsed(self.text)
+    def quota_ended(self) -> bool:
+        """Whether the account is used up, which servers report like a request too many (429)."""
+        if self.status not in (403, 429):
+            return self.status == 402
+        error = table(table(parsed(self.text)).get("error"))
+        return not _QUOTA_ENDED.isdisjoint({str(error.get(name)) for name in ("code", "type")})
+
+    @property
+    def retry_after(self) -> float | None:
+        """The Retry-After header in seconds from now. It contains either seconds or a date."""
+        value = self.headers.get("retry-after", "")
+        try:
+            seconds = float(value)
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(value).timestamp() - time.time()
+            except ValueError:
+                return None
+        return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 class Endpoint:
@@ -163,13 +173,10 @@ class Endpoint:
     def _client(self) -> aiohttp.ClientSession:
         import aiohttp
 
-        address = urlsplit(self.url)
-        proxy: str | None = None
+        address, proxies = urlsplit(self.url), getproxies()
         tls: ssl.SSLContext | bool = True
-        if address.hostname not in ("localhost", "127.0.0.1", "::1"):  # which no proxy of the environment reaches
-            proxies = getproxies()
-            is_direct = proxy_bypass(address.hostname or "")
-            proxy = None if is_direct else proxies.get(address.scheme, proxies.get("all"))
+        # No proxy of the environment reaches this machine.
+        is_direct = address.hostname in ("localhost", "127.0.0.1", "::1") or proxy_bypass(address.hostname or "")
         if address.scheme == "https":
             import httpx
 
@@ -180,7 +187,7 @@ class Endpoint:
             cookie_jar=aiohttp.DummyCookieJar(),  # no user gets the cookies of another
             max_line_size=_LONGEST_HEADER,
             max_field_size=_LONGEST_HEADER,
-            proxy=proxy,
+            proxy=None if is_direct else proxies.get(address.scheme, proxies.get("all")),
         )
 
     async def ask(
@@ -224,13 +231,13 @@ class Endpoint:
                 last, check = str(error), self._advice
             else:
                 words = functools.partial(_plain_words, answer, key)  # a good answer may be long, and needs none
-                if _quota_ended(answer):
+                if answer.quota_ended:
                     raise QuotaEndedError(
                         f"the account at {self.url} is used up: HTTP {answer.status}: {words()}",
                         fix="add credit or raise its limit, then resume: answers so far are kept",
                     )
                 if answer.status in _TRIED_AGAIN or answer.status >= 500:
-                    last, asked = f"HTTP {answer.status}: {words()}", _retry_after(answer)
+                    last, asked = f"HTTP {answer.status}: {words()}", answer.retry_after
                     busy = answer.status == 429
                     check = "lower concurrency, or raise deadline" if busy else "see the server's log"
                 elif 300 <= answer.status < 400:
@@ -305,38 +312,14 @@ class Endpoint:
                     for line in lines:
                         streamed.take(bytes(line))
                 if size > LARGEST:
-                    raise EndpointError(
-                        f"{self.url}{path} sent more than {LARGEST // 1_000_000} MB in one answer, and the rest was "
-                        "not read",
-                        fix=f"{self._advice}, or lower max_tokens",
-                    )
+                    words = f"sent more than {LARGEST // 1_000_000} MB in one answer, and the rest was not read"
+                    raise EndpointError(f"{self.url}{path} {words}", fix=f"{self._advice}, or lower max_tokens")
             return _Answer(response.status, response.headers, bytes(received), streams)
-
-
-def _quota_ended(answer: _Answer) -> bool:
-    """Whether the account is used up, which servers report like a request too many (429)."""
-    if answer.status not in (403, 429):
-        return answer.status == 402
-    error = table(table(answer.json).get("error"))
-    return not _QUOTA_ENDED.isdisjoint({str(error.get(name)) for name in ("code", "type")})
-
-
-def _retry_after(answer: _Answer) -> float | None:
-    """The Retry-After header in seconds from now. It contains either seconds or a date."""
-    value = answer.headers.get("retry-after", "")
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def _plain_words(answer: _Answer, key: str) -> str:
     """An error answer on one line, if possible the server's own message. Keys that servers quote are removed."""
-    text, reply = answer.text, answer.json
+    text, reply = answer.text, parsed(answer.text)
     for name in ("error", "detail"):
         if isinstance(reply, dict) and reply.get(name):
             reply = reply[name]

@@ -4,9 +4,6 @@ What is added is what the record needs. Token ids with logprobs are asked for wh
 that vLLM or agentfw serves them, or if the run insists. The token counts of a stream are asked for everywhere: a server
 that refuses the field by its name is asked again without it. What was added for us is taken out of the answer. Nothing
 is asked that costs anything, and nothing that a program asks changes what is added for another.
-
-    forwarder = Forwarder(endpoint, protocol_named("chat"))
-    passed = await forwarder.forward(request, forwarded, model="served")
 """
 
 from __future__ import annotations
@@ -70,21 +67,25 @@ class _Added(NamedTuple):
 
     def out_of(self, reply: dict[str, Any]) -> dict[str, Any]:
         """The reply, or chunk, without it."""
-        if self.token_ids:
-            reply.pop("prompt_token_ids", None)
-            reply.pop("prompt_logprobs", None)
+        choices = objects(reply.get("choices"))
+        for told in (reply, *choices) if self.token_ids else ():
+            for name in ("token_ids", "prompt_token_ids", "prompt_logprobs"):
+                told.pop(name, None)
         if self.usage:
             reply.pop("usage", None)
-        choices = reply.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if not isinstance(choice, dict):
-                continue
-            if self.token_ids:
-                choice.pop("token_ids", None)
-                choice.pop("prompt_token_ids", None)
+        for choice in choices:
             if self.logprobs and "logprobs" in choice:
                 choice["logprobs"] = None
         return reply
+
+    def out_of_line(self, line: bytes) -> bytes:
+        """A line of a stream without it. Empty if nothing is left of the line."""
+        chunk = parsed(line[5:]) if any(self) and line.startswith(b"data:") else None
+        if not isinstance(chunk, dict):
+            return line
+        if self.usage and chunk.get("usage") and not chunk.get("choices"):
+            return b""
+        return b"data: " + json.dumps(self.out_of(chunk), separators=(",", ":")).encode() + b"\n"
 
 
 class Forwarder:
@@ -251,7 +252,7 @@ class Forwarder:
                         if not isinstance(parsed(line.removeprefix(b"data:")), dict):
                             continue  # nor could an error be read that follows on it
                         broken = "told"  # the server's own error
-                    if passed := _without(line, added):
+                    if passed := added.out_of_line(line):
                         forwarded.hear(passed)
         except UpstreamError as error:
             finish = "interrupted"
@@ -326,8 +327,7 @@ class Forwarder:
         """Send a request. Failures to get an answer are UpstreamErrors without the address."""
         import aiohttp
 
-        headers: dict[str, str] = {}
-        callers = False
+        headers, callers = dict[str, str](), False
         if forwarded is not None:
             callers = forwarded.key == "callers" or (forwarded.key == "either" and not self._endpoint.key())
             held = _NOT_SENT if callers else _NOT_SENT | self._credentials
@@ -389,16 +389,6 @@ def _marked(generations: tuple[Generation, ...], body: Mapping[str, Any]) -> tup
     by_schema = isinstance(form, dict) and form.get("type") != "text"
     constrained = by_schema or choice == "required" or isinstance(choice, dict) or any(map(body.get, _CHANGING))
     return tuple(replace(generation, constrained=True) for generation in generations) if constrained else generations
-
-
-def _without(line: bytes, added: _Added) -> bytes:
-    """A line of a stream without what was added. Empty if nothing is left of it."""
-    chunk = parsed(line[5:]) if any(added) and line.startswith(b"data:") else None
-    if not isinstance(chunk, dict):
-        return line
-    if added.usage and chunk.get("usage") and not chunk.get("choices"):
-        return b""
-    return b"data: " + json.dumps(added.out_of(chunk), separators=(",", ":")).encode() + b"\n"
 
 
 def _passes(name: str, held: set[str]) -> bool:

@@ -2,12 +2,6 @@
 
 A request is never given up because the pool is busy: leaving long ones out would bias what is learned from. It goes to
 the replica with the fewest in progress, and all requests of a task or session to one, which has cached their beginning.
-
-    balancer = Balancer(in_flight=64)
-    balancer.join(0)
-    place = await balancer.take("ana/train/7")
-    ...
-    balancer.give_back(place)
 """
 
 from __future__ import annotations
@@ -43,16 +37,13 @@ class Balancer:
 
     @property
     def rotation(self) -> list[int]:
-        """The replicas that get requests."""
         return sorted(self._taken)
 
     def join(self, replica: int) -> None:
-        """Send requests to a replica from now on."""
         self._taken[replica] = set()
         self._wake(self.in_flight)
 
     def leave(self, replica: int) -> None:
-        """Send no more requests to a replica."""
         self._taken.pop(replica, None)
 
     def fail(self, error: Exception) -> None:

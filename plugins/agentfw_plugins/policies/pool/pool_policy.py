@@ -30,7 +30,7 @@ from agentfw.settings import OPERATIONAL
 from ...models.checkpoint import read_files
 from ..vllm.vllm_backend import beside
 from .pool_balancing import Balancer
-from .pool_replica import Replica, request_to
+from .pool_replica import Replica
 
 logger = logging.getLogger(__name__)
 
@@ -90,11 +90,10 @@ class PoolPolicy(Policy):
 
     def __init__(self, settings: PoolSettings, host: Host, engine: Engine | None = None) -> None:
         self.settings = settings
-        self._ours = LocalEngine() if engine is None else None
-        self._engine = engine or self._ours
+        self._engine, self._ends_engine = engine or LocalEngine(), engine is None
         inner = settings.policy
         host.check_settings("policy", inner.name, inner.settings, where="policy.policy")
-        plan = self._engine.plan if self._engine is not None and settings.gpus != 0 else Plan()
+        plan = self._engine.plan if settings.gpus != 0 else Plan()
         self._placed = _Placed.of(settings, plan)
         self._resources = Resources(settings.cpus, self._placed.gpus)
         own = beside(inner.settings, plan, self._placed.gpus) if inner.name == "vllm" else inner.settings
@@ -116,13 +115,13 @@ class PoolPolicy(Policy):
 
     async def generate(self, request: Request) -> Generation:
         await self._opened()
-        task, plain = f"{request.task.user}/{request.task.split}/{request.task.index}", request_to(request)
+        task = f"{request.task.user}/{request.task.split}/{request.task.index}"
         while True:
             place = await self._balancer.take(task)
             replica = self._replicas[place.replica]
             try:
                 with self._loses(replica):
-                    return await replica.answer(plain)
+                    return await replica.generate(request)
             finally:
                 self._balancer.give_back(place)
 
@@ -160,7 +159,6 @@ class PoolPolicy(Policy):
 
         def files() -> Awaitable[Any]:
             """Read once, whoever needs them."""
-            assert self._engine is not None
             share = self._engine.share
             if self._files is None:
                 self._files = asyncio.create_task(asyncio.to_thread(lambda: share(read_files(adapter))))
@@ -172,12 +170,12 @@ class PoolPolicy(Policy):
         await self._opened()
         if self._placed.sleeps:
             async with self._lifecycle:
-                await self._each(Replica.rest)
+                await self._each(lambda replica: replica.ask("rest"))
 
     async def wake(self) -> None:
         if self._placed.sleeps:
             async with self._lifecycle:
-                await self._each(Replica.wake)
+                await self._each(lambda replica: replica.ask("wake"))
 
     async def close(self) -> None:
         tasks = [*self._recovering, *([self._watching] if self._watching else [])]
@@ -185,8 +183,8 @@ class PoolPolicy(Policy):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(replica.stop() for replica in self._replicas))
-        if self._ours is not None:
-            await asyncio.to_thread(self._ours.close)
+        if self._ends_engine:
+            await asyncio.to_thread(self._engine.close)
 
     # -- the life of a replica -----------------------------------------------------------------------------------------
 
@@ -214,7 +212,6 @@ class PoolPolicy(Policy):
 
     async def _begin(self, replica: Replica) -> None:
         """Start one replica, and let it join with the newest version."""
-        assert self._engine is not None
         await replica.start(self._engine, self._arguments, self._resources, self.settings.start_deadline)
         async with self._lifecycle:
             if self._served is not None:
@@ -223,7 +220,6 @@ class PoolPolicy(Policy):
 
     async def _require_room(self, replicas: int) -> None:
         """Wait until the engine has room for some more replicas, as long as it is meant to."""
-        assert self._engine is not None
         await asyncio.to_thread(self._engine.require, [self._resources] * replicas, counted(replicas, "replica"))
 
     @contextmanager
@@ -267,14 +263,9 @@ class PoolPolicy(Policy):
         """Find replicas that hang or died while nobody asked them."""
         while True:
             await asyncio.sleep(self.settings.check_every)
-            await asyncio.gather(*map(self._check, self._balancer.rotation))
+            await self._each(lambda replica: replica.ask("alive"))
 
-    async def _check(self, number: int) -> None:
-        replica = self._replicas[number]
-        with self._loses(replica):
-            await replica.ask("alive")
-
-    async def _each(self, work: Callable[[Replica], Awaitable[None]]) -> None:
+    async def _each(self, work: Callable[[Replica], Awaitable[object]]) -> None:
         """Do something with every replica in rotation. Those that are lost are taken out."""
 
         async def ask(replica: Replica) -> None:

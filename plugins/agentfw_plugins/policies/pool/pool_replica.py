@@ -31,12 +31,6 @@ _FIRST = [0]
 """Tokens that every model has."""
 
 
-def request_to(request: Request) -> Any:
-    """A request as plain values."""
-    brief = Brief(request.brief.goal, request.brief.actions, request.brief.time_per_token)
-    return _REQUESTS.dump_python(replace(request, moment=None, brief=brief), mode="json")
-
-
 class Replica(Policy):
     """A replica, as this process sees it: running, starting, or stopped."""
 
@@ -77,12 +71,10 @@ class Replica(Policy):
                 fix="raise policy.patience if its answers may take that long",
             ) from None
 
-    async def answer(self, request: Any) -> Generation:
-        """Answer a plain request."""
-        return _GENERATIONS.validate_python(await self.ask("generate", request))
-
     async def generate(self, request: Request) -> Generation:
-        return await self.answer(request_to(request))
+        brief = Brief(request.brief.goal, request.brief.actions, request.brief.time_per_token)
+        plain = _REQUESTS.dump_python(replace(request, moment=None, brief=brief), mode="json")
+        return _GENERATIONS.validate_python(await self.ask("generate", plain))
 
     async def publish_for(self, adapter: Path, version: str, files: Callable[[], Awaitable[Any]]) -> None:
         """Publish by the path if the replica finds the same files there, and else send them."""
@@ -93,12 +85,6 @@ class Replica(Policy):
     async def logprobs(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> Sequence[float]:
         found: list[float] = await self.ask("logprobs", list(prompt_ids), list(token_ids))
         return found
-
-    async def rest(self) -> None:
-        await self.ask("rest")
-
-    async def wake(self) -> None:
-        await self.ask("wake")
 
     async def stop(self) -> None:
         """Let the policy close, and end the process."""
@@ -114,8 +100,6 @@ class Replica(Policy):
 
 
 class ReplicaServer:
-    """Serves one policy in this process."""
-
     def __init__(self, name: str, settings: dict[str, Any], options: Any) -> None:
         host = Host.load(HostOptions.from_plain(options))
         made = host.create("policy", name, settings, where="policy.policy")
