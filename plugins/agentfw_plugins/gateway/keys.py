@@ -28,8 +28,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is stored of a key."""
-
     name: str
     digest: str
     created: str

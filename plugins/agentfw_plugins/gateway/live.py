@@ -1,8 +1,4 @@
-"""Runs the gateway: in front of a live run until it is told to stop, or for the programs that an event loop runs.
-
-async with reachable(session) as url:
-    ...     # url is http://127.0.0.1:PORT/s/NAME, and NAME is known to nobody else
-"""
+"""Runs the gateway: in front of a live run until it is told to stop, or for the programs that an event loop runs."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
@@ -80,22 +77,15 @@ class Stop:
     """Tells a gateway to stop. Told twice, it doesn't wait for the answers in progress."""
 
     def __init__(self) -> None:
-        self._event, self.hurry, self.keeps_sessions = asyncio.Event(), asyncio.Event(), False
+        self.told, self.hurry, self.keeps_sessions = asyncio.Event(), asyncio.Event(), False
 
     def set(self, *, keeps_sessions: bool = False) -> None:
         """Stop. Sessions end, or are kept for a process that continues the run."""
-        if self._event.is_set():
+        if self.told.is_set():
             self.hurry.set()
         else:
             self.keeps_sessions = keeps_sessions
-            self._event.set()
-
-    @property
-    def is_set(self) -> bool:
-        return self._event.is_set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
+            self.told.set()
 
 
 def opened(runs: Path, resume: str | None = None, *, again: Again = "", **given: Any) -> LiveRun:
@@ -129,14 +119,22 @@ def spec_values(
         return SpecValues({}).then(f"spec {start}", {**given, "environment": shipped["environment"]})
 
     values: dict[str, Any] = chosen_values(host, started, None, spec, runs=runs, options=options)
-    named = [each if isinstance(each, str) else each["name"] for each in values.get("hooks", ())]
-    if start == "serve" and _COUNTS not in named:
-        values = {**values, "hooks": [*values.get("hooks", ()), _COUNTS]}
+    hooks = values.get("hooks", ())
+    if start == "serve" and _COUNTS not in [each if isinstance(each, str) else each["name"] for each in hooks]:
+        values = {**values, "hooks": [*hooks, _COUNTS]}
     if models:
         values = {**values, "models": [_model(text, host, runs) for text in models]}
     values = apply_assignments(values, parse_assignments(assignments))
     for text in fallbacks:
-        values = _with_fallback(values, text)
+        name, _, other = text.partition("=")
+        known = values.get("models", ())
+        if name == OWN:
+            values = {**values, "fallback": other}
+        elif other and name in [one.get("alias") for one in known]:
+            known = [{**one, "fallback": other} if one["alias"] == name else one for one in known]
+            values = {**values, "models": known}
+        else:
+            raise UsageError(f"--fallback {text}: there is no model {name}", fix="write --fallback NAME=OTHER")
     parsed = parse_spec(values)
     if parsed.policy.name == "scripted" and not {"rule", "replies"} & parsed.policy.settings.keys():
         raise SettingsError(
@@ -168,21 +166,10 @@ def limits_of(live: LiveRun, limits: Limits, names: Sequence[str], at_once: int 
 def _model(text: str, host: Host, runs: Path) -> dict[str, Any]:
     name, _, policy = text.partition("=")
     if not name or not policy:
-        raise UsageError(
-            f"--also {text}: there is no policy", fix="write --also NAME=POLICY, such as --also fast=openai"
-        )
+        fix = "write --also NAME=POLICY, such as --also fast=openai"
+        raise UsageError(f"--also {text}: there is no policy", fix=fix)
     chosen = policy_of_run(host, policy, runs)
     return {"alias": name, **(chosen if isinstance(chosen, dict) else {"name": chosen})}
-
-
-def _with_fallback(values: dict[str, Any], text: str) -> dict[str, Any]:
-    name, _, other = text.partition("=")
-    if name == OWN:
-        return {**values, "fallback": other}
-    models = [dict(model) for model in values.get("models", ())]
-    if not other or name not in [model.get("alias") for model in models]:
-        raise UsageError(f"--fallback {text}: there is no model {name}", fix="write --fallback NAME=OTHER")
-    return {**values, "models": [{**one, "fallback": other} if one["alias"] == name else one for one in models]}
 
 
 async def serve_until(
@@ -214,7 +201,7 @@ async def serve_until(
         gateway, health, caring = await reading.enter_async_context(gateway_of(live, limits, learning))
         front.app = gateway.app
         ready(url)
-        waiting = asyncio.create_task(stop.wait())
+        waiting = asyncio.create_task(stop.told.wait())
         await asyncio.wait({waiting, caring}, return_when=asyncio.FIRST_COMPLETED)
         health.is_stopping = True
         waiting.cancel()
@@ -230,8 +217,19 @@ async def gateway_of(
 
     At the end, answers that are still in progress are cut off.
     """
-    finder, keys = await _finder(live, limits)
-    line = Line(at_once=limits.concurrency, waiting=limits.queue, patience=limits.queue_timeout)
+    most, idle, patience = limits.sessions, limits.idle, limits.queue_timeout
+    finder: LiveSessionFinder
+    keys: Keys | None
+    if limits.shared:
+        from .sessions.shared_session_finder import SharedSessionFinder
+
+        shared = partial(SharedSessionFinder, most=most, idle=idle, patience=patience, keep_ended=limits.keep_ended)
+        finder = found = await asyncio.to_thread(shared, live, limits.shared)
+        keys = found.keys
+    else:
+        finder = LiveSessionFinder(live, most=most, idle=idle, default_user=limits.default_user)
+        keys = KeyFile(limits.key_file) if limits.key_file else None
+    line = Line(at_once=limits.concurrency, waiting=limits.queue, patience=patience)
     health = Health(live, line)
     if learning is not None:
         await learning.ready()
@@ -251,8 +249,8 @@ async def gateway_of(
     )
 
     async def care() -> None:
-        looking = finder.reading.decide(variants)
-        await asyncio.gather(finder.care(), looking, *([] if learning is None else [learning.run()]))
+        learns = [learning.run()] if learning is not None else []
+        await asyncio.gather(finder.care(), finder.reading.decide(variants), *learns)
 
     caring = asyncio.create_task(care())
     yield gateway, health, caring
@@ -263,25 +261,6 @@ async def gateway_of(
     await finder.close()
 
 
-async def _finder(live: LiveRun, limits: Limits) -> tuple[LiveSessionFinder, Keys | None]:
-    if not limits.shared:
-        keys = KeyFile(limits.key_file) if limits.key_file else None
-        most, idle = limits.sessions, limits.idle
-        return LiveSessionFinder(live, most=most, idle=idle, default_user=limits.default_user), keys
-    from .sessions.shared_session_finder import SharedSessionFinder
-
-    finder = await asyncio.to_thread(
-        SharedSessionFinder,
-        live,
-        limits.shared,
-        most=limits.sessions,
-        idle=limits.idle,
-        patience=limits.queue_timeout,
-        keep_ended=limits.keep_ended,
-    )
-    return finder, finder.keys
-
-
 async def until_free(live: LiveRun, stop: Stop, seconds: float, tell: Callable[[str], object]) -> None:
     """Wait while an earlier process still works on the run, and tell which one."""
     end = time.monotonic() + seconds
@@ -290,7 +269,7 @@ async def until_free(live: LiveRun, stop: Stop, seconds: float, tell: Callable[[
             f"process {live.folder.owner} serves {shown_path(live.folder.path)}/ already; waiting {seconds:.0f} s for "
             "its end (to serve beside it, with a record of its own: agentfw serve --new)"
         )
-    while live.folder.state == "running" and time.monotonic() < end and not stop.is_set:
+    while live.folder.state == "running" and time.monotonic() < end and not stop.told.is_set():
         await asyncio.sleep(0.1)
 
 

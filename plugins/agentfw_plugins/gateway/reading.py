@@ -2,10 +2,6 @@
 
 A request that names a user is shown the sessions of that user only, and one with a key those of that key. Whoever runs
 the gateway and names nobody is shown all.
-
-    reading = Reading(live)
-    await reading.sessions(caller)
-    await reading.session(caller, "tea")
 """
 
 from __future__ import annotations
@@ -55,21 +51,21 @@ class Reading:
     async def sessions(self, caller: Caller, before: int | None = None) -> dict[str, Any]:
         """The newest sessions, from the one before number `before`. `more` says whether there are older ones."""
         await self._load()
-        # Only those that are shown are looked at closely: there may be thousands.
-        rows: list[tuple[int, str, str, Episode | dict[str, Any]]]
-        rows = [(row["number"], row["user"], name, row) for name, row in self._ended.items()]
-        live = [one.episode for one in self.live.sessions.values()]
-        rows += [(one.task.index, one.task.user, one.task.query, one) for one in live]
         end = sys.maxsize if before is None else before
         is_anybodys = caller.key is None and not caller.user
-        seen = [
-            row
-            for row in rows
-            if row[0] < end and row[2].startswith(caller.space) and (is_anybodys or row[1] == caller.user)
-        ]
-        seen.sort(key=lambda row: row[0], reverse=True)
-        found = [listed(one) if isinstance(one, Episode) else one for _, _, _, one in seen[:PAGE]]
-        shown = [{**row, "session": row["session"].removeprefix(caller.space)} for row in found]
+
+        def is_seen(number: int, user: str, name: str) -> bool:
+            return number < end and name.startswith(caller.space) and (is_anybodys or user == caller.user)
+
+        # Only those that are shown are looked at closely: there may be thousands.
+        live = [one.episode for one in self.live.sessions.values()]
+        seen: dict[int, Episode | dict[str, Any]] = {
+            one.task.index: one for one in live if is_seen(one.task.index, one.task.user, one.task.query)
+        }
+        seen |= {row["number"]: row for name, row in self._ended.items() if is_seen(row["number"], row["user"], name)}
+        found = [seen[number] for number in sorted(seen, reverse=True)[:PAGE]]
+        rows = [listed(one) if isinstance(one, Episode) else one for one in found]
+        shown = [{**row, "session": row["session"].removeprefix(caller.space)} for row in rows]
         return {"sessions": shown, "more": len(seen) > PAGE}
 
     async def session(self, caller: Caller, shown: str) -> dict[str, Any]:

@@ -31,33 +31,29 @@ def with_defaults(
     It will be at this host and port. Gateways that share sessions don't get a memory which only one would have. With
     `by_model`, the provider's model decides what the memory keeps of what users say.
     """
-    given = {**given}
-    chosen = (
-        given["policy"]
-        or given["model"]
-        or given["spec"]
-        or any(text.startswith("policy") for text in given["assignments"])
-    )
-    if not chosen:
+    given, assignments = {**given}, [*given["assignments"]]
+
+    def sets(name: str) -> bool:
+        return any(text.startswith(name) for text in assignments)
+
+    if not (given["policy"] or given["model"] or given["spec"] or sets("policy")):
         found = providers(os.environ, host, port)
-        given["policy"] = found.policy
-        given["assignments"] = (*found.assignments, *given["assignments"])
-        given["models"] = [*found.models, *given["models"]]
+        given |= {"policy": found.policy, "models": [*found.models, *given["models"]]}
+        assignments = [*found.assignments, *assignments]
     if given["memories"] == ("none",):
         given["memories"] = ()
     elif not (given["memories"] or given["spec"] or shared) and all(map(find_spec, ("snowballstemmer", "igraph"))):
         given["memories"] = (_MEMORY,)
-    place = f"memory.{_MEMORY}.path"
-    if _MEMORY in given["memories"] and not shared and not any(text.startswith(place) for text in given["assignments"]):
-        given["assignments"] = (*given["assignments"], f"{place}={runs.absolute() / _FILE}")
-    if shared and f"{place}={shared}" in given["assignments"]:
+    place, ledger = f"memory.{_MEMORY}.path", "hook.budget.ledger"
+    if _MEMORY in given["memories"] and not shared and not sets(place):
+        assignments.append(f"{place}={runs.absolute() / _FILE}")
+    if shared and f"{place}={shared}" in assignments:
         # The same database notes later what the memory has heard.
-        given["assignments"] = (f"memory.{_MEMORY}.hearing_waits=false", *given["assignments"])
-    ledger = "hook.budget.ledger"
-    if shared and not any(text.startswith(ledger) for text in given["assignments"]):
-        given["assignments"] = (*given["assignments"], f"{ledger}={shared}")
+        assignments.insert(0, f"memory.{_MEMORY}.hearing_waits=false")
+    if shared and not sets(ledger):
+        assignments.append(f"{ledger}={shared}")
     if by_model:
-        known = dict(text.partition("=")[::2] for text in given["assignments"])
+        known = dict(text.partition("=")[::2] for text in assignments)
         url, protocol = known.get("policy.base_url", ""), known.get("policy.protocol", "chat")
         if _MEMORY not in given["memories"] or given["policy"] != "openai" or not url or protocol != "chat":
             raise SettingsError(
@@ -66,14 +62,12 @@ def with_defaults(
                 "--set memory.skillgraph.writer_url=http://localhost:8000/v1",
             )
         writer = {"url": url, "model": known.get("policy.model", ""), "key_env": known.get("policy.api_key_env", "")}
-        chosen = (f"memory.{_MEMORY}.writer_{name}={value}" for name, value in writer.items() if value)
-        given["assignments"] = (*chosen, *given["assignments"])  # in front, so that what the user sets counts
-    return given
+        # In front, so that what the user sets counts.
+        assignments[:0] = [f"memory.{_MEMORY}.writer_{name}={value}" for name, value in writer.items() if value]
+    return {**given, "assignments": tuple(assignments)}
 
 
 class Start(NamedTuple):
-    """A gateway that is about to serve."""
-
     live: LiveRun
     limits: Limits
     key_variable: str

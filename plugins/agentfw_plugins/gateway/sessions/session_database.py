@@ -297,13 +297,13 @@ class SharedKeys(Keys):
                 raise no_such_key(name, self.place)
 
     async def count(self, key: Key) -> None:
-        if key.per_minute is not None:
-            await asyncio.to_thread(self._count, key)
+        def counted() -> None:
+            with self.database.transaction(waits=False) as connection:
+                now = self.database.now(connection)
+                row = connection.execute(select(KEYS).where(KEYS.c.name == key.name).with_for_update()).first()
+                if row is not None:  # otherwise revoked at this moment: its next request is refused
+                    left = self.left_after(key, row.left, now - (row.asked or now))
+                    connection.execute(update(KEYS).where(KEYS.c.name == key.name).values(left=left, asked=now))
 
-    def _count(self, key: Key) -> None:
-        with self.database.transaction(waits=False) as connection:
-            now = self.database.now(connection)
-            row = connection.execute(select(KEYS).where(KEYS.c.name == key.name).with_for_update()).first()
-            if row is not None:  # otherwise revoked at this moment: its next request is refused
-                left = self.left_after(key, row.left, now - (row.asked or now))
-                connection.execute(update(KEYS).where(KEYS.c.name == key.name).values(left=left, asked=now))
+        if key.per_minute is not None:
+            await asyncio.to_thread(counted)

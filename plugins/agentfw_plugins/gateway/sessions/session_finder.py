@@ -65,8 +65,6 @@ class SessionFinder:
 
 
 class LiveSessionFinder(SessionFinder):
-    """The sessions of a live run."""
-
     def __init__(self, live: LiveRun, *, most: int = 10_000, idle: float = 3600.0, default_user: str = "") -> None:
         """`default_user` asks where a request names nobody, unless its session is another user's."""
         self.live, self.most, self.idle, self.default_user = live, most, idle, default_user
@@ -78,9 +76,8 @@ class LiveSessionFinder(SessionFinder):
         self._newest: dict[str, str] = {}
         """What the names of sessions stand for that were begun again."""
         for name in (*live.ended, *live.sessions):  # in the order in which they began
-            first, _, number = name.partition("~")
-            if number:
-                self._newest[first] = name
+            if "~" in name:
+                self._newest[name.partition("~")[0]] = name
         for session in live.sessions.values():
             self._answers |= dict.fromkeys(_answers_of(session), session.name)
 
@@ -121,8 +118,7 @@ class LiveSessionFinder(SessionFinder):
         full = self._full(caller, name)
         if self._ended(full) is not None:
             raise has_ended()
-        session = self.live.sessions.get(full)
-        if session is None:
+        if (session := self.live.sessions.get(full)) is None:
             raise no_such_session()
         return self._use(self._of(caller, session))
 
@@ -144,9 +140,8 @@ class LiveSessionFinder(SessionFinder):
         if not name:
             return f"{caller.space}{_UNNAMED}{secrets.token_hex(6)}"
         if not SESSION_NAME.fullmatch(name):
-            raise BadRequest(
-                "a session's name has 1 to 100 letters, digits, dots, dashes and underscores", field="session"
-            )
+            words = "a session's name has 1 to 100 letters, digits, dots, dashes and underscores"
+            raise BadRequest(words, field="session")
         return caller.space + name
 
     def _ended(self, full: str) -> EndedSession | None:
@@ -205,10 +200,9 @@ class OpenSessionFinder(SessionFinder):
         return name
 
     async def known(self, caller: Caller, name: str) -> Session:
-        session = self.sessions.get(name)
-        if session is None:
+        if name not in self.sessions:
             raise no_such_session()
-        return session
+        return self.sessions[name]
 
     async def end(self, session: Session) -> float:
         raise BadRequest("this session ends when its program does", 409, code="session_busy")

@@ -13,8 +13,6 @@ because one of them was silent for too long, has the news of one: those of the o
     store.append(shared.number, shared.version, episode.to_record(), user="ada", first="tea")
     store.give_back(shared.number)
 
-    SessionJournal(store.database).sessions(Chosen(user="ada"))     # in pages: there may be more than memory holds
-
 The methods wait for the database, so an event loop calls them in threads.
 """
 
@@ -163,7 +161,6 @@ class SessionStore:
             return None
 
     def records(self, number: int) -> list[dict[str, Any]]:
-        """All news of a session, in order."""
         with self.database.transaction() as connection:
             asked = select(NEWS.c.record).where(NEWS.c.session == number).order_by(NEWS.c.version)
             return list(connection.execute(asked).scalars())
@@ -215,7 +212,6 @@ class SessionStore:
                 connection.execute(insert(ANSWERS).values(digest=digest, first=first))
 
     def give_back(self, number: int) -> None:
-        """Let other gateways have a session."""
         with self.database.transaction(waits=False) as connection:
             mine = (SESSIONS.c.number == number) & (SESSIONS.c.holder == self.holder)
             connection.execute(update(SESSIONS).where(mine).values(holder=""))
@@ -290,8 +286,6 @@ class Chosen(NamedTuple):
     """Name of the key that they were led with."""
     before: float | None = None
     """Not used since then, in seconds since 1970."""
-    before_number: int | None = None
-    """Begun before the one of this number."""
     since: float | None = None
     """Used since then."""
     rated: bool = False
@@ -305,8 +299,6 @@ class Chosen(NamedTuple):
             conditions.append(SESSIONS.c.first.startswith(f"{self.space}:", autoescape=True))
         if self.before is not None:
             conditions.append(SESSIONS.c.used < self.before)
-        if self.before_number is not None:
-            conditions.append(SESSIONS.c.number < self.before_number)
         if self.since is not None:
             conditions.append(SESSIONS.c.used >= self.since)
         if self.rated:

@@ -292,8 +292,7 @@ class SharedSessionFinder(LiveSessionFinder):
                 "that of the database, so what users say gets wrong times; set it, such as by NTP",
             )
         for name, settings in gateways.alive.items():
-            others = [part for part, value in self.store.settings.items() if settings.get(part, value) != value]
-            if others:
+            if others := [part for part, value in self.store.settings.items() if settings.get(part, value) != value]:
                 self._tell(
                     name,
                     f"gateway {name} shares these sessions with another {' and '.join(others)} than this one, "
@@ -404,8 +403,9 @@ class SharedReading(Reading):
         """The store has it."""
 
     async def sessions(self, caller: Caller, before: int | None = None) -> dict[str, Any]:
-        chosen = Chosen(user=caller.user, space=caller.space.removesuffix(":"), before_number=before)
-        wanted = [chosen.condition()]
+        wanted = [Chosen(user=caller.user, space=caller.space.removesuffix(":")).condition()]
+        if before is not None:
+            wanted.append(SESSIONS.c.number < before)
         if caller.key is not None and not caller.user:  # one that names nobody sees those of nobody
             wanted.append(SESSIONS.c.user == "")
         found = await asyncio.to_thread(self.journal.newest, wanted, PAGE + 1)
@@ -424,8 +424,7 @@ class SharedReading(Reading):
 
     async def _find(self, name: str) -> tuple[Episode, float | None] | None:
         first, _, number = name.partition("~")
-        again = int(number) - 1 if number.isdecimal() else 0
-        wanted = [SESSIONS.c.first == first, SESSIONS.c.again == again]
+        wanted = [SESSIONS.c.first == first, SESSIONS.c.again == (int(number) - 1 if number.isdecimal() else 0)]
         found = await asyncio.to_thread(self.journal.newest, wanted, 1)
         return found[0] if found else None
 
