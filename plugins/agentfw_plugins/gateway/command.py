@@ -1,10 +1,5 @@
 """`agentfw serve` and `agentfw feedback`.
 
-    agentfw serve
-    agentfw serve --model Qwen/Qwen3-0.6B
-    agentfw feedback SESSION good
-    agentfw feedback SESSION --correction "It opens at nine." --turn 2
-
 This module is imported for --help, so each command imports what it needs.
 """
 
@@ -23,7 +18,6 @@ import click
 
 from agentfw.errors import AgentfwError, EndpointError, RunInUseError, SettingsError, UsageError, known_names
 from agentfw.printing.out import Out, counted, shown_path
-from agentfw.runs import LiveRun
 
 from ..command_options import json_option, runs_option, show, spec_options
 from .forgetting import forget
@@ -214,6 +208,7 @@ def serve(
     key = os.environ.get(_KEY, "").strip()
     keys_of_users = keys_at(runs, shared)
     has_keys, is_local = bool(key) or keys_of_users.exists, host in LOOPBACK
+    is_alone = is_local and not has_keys
     if not is_local and not has_keys:
         raise SettingsError(
             f"{host} can be reached from other machines, so a key is required",
@@ -249,10 +244,8 @@ def serve(
         keep_ended=None if keep_ended is None else keep_ended * _DAY,
         hosts=(host, *hosts),
         once=secrets.token_urlsafe(32) if has_keys else "",
-        upstream_key="callers"
-        if upstream_key == "client"
-        else ("either" if is_local and not has_keys and upstream_key is None else "own"),
-        default_user=_ALONE if is_local and not (has_keys or shared) else "",
+        upstream_key="callers" if upstream_key == "client" else "either" if is_alone and not upstream_key else "own",
+        default_user=_ALONE if is_alone and not shared else "",
     )
     live = opened(runs, resume, again="" if fresh else "free" if shared else "newest", **given)
     wished = Wished(learn_every, CANARY if canary is None else canary, metric, owns) if learn else None
@@ -302,8 +295,14 @@ def serve(
             f"{error.message}, and one process at a time serves a run",
             fix="stop it first, or begin another record: agentfw serve --new, with the same options",
         ) from None
-    if not out.json:
-        out.note(_told_at_the_end(live, shared))
+    if out.json:
+        return
+    if shared:
+        out.note("sessions are kept where --sessions says, for the other gateways and the next start")
+        return
+    folder, count = shown_path(live.folder.path), len(live.sessions) + len(live.ended)
+    kept = f"{counted(count, 'session')} kept in {folder}/ for the next agentfw serve"
+    out.note(f"{kept}; look at all: agentfw view {shown_path(live.folder.path.parent)}")
 
 
 for subcommand in (forget, keys, replay, sessions, usage, variants, versions, rollback, forget_feedback):
@@ -347,15 +346,6 @@ def feedback(
         results.append(_posted(f"{address}/end", {}, key))
     told = [[f"{name} {shown}" for name, shown in result.items() if shown is not None] for result in results]
     show(out, results[-1], *map("   ".join, told))
-
-
-def _told_at_the_end(live: LiveRun, shared: str) -> str:
-    """What was kept, and how to go on."""
-    folder, count = shown_path(live.folder.path), len(live.sessions) + len(live.ended)
-    if shared:
-        return "sessions are kept where --sessions says, for the other gateways and the next start"
-    kept = f"{counted(count, 'session')} kept in {folder}/ for the next agentfw serve"
-    return f"{kept}; look at all: agentfw view {shown_path(live.folder.path.parent)}"
 
 
 def _number(value: str | None) -> str | float | None:

@@ -1,8 +1,5 @@
 """`agentfw serve forget`: takes a person out of everything that gateways have of them, and says what it can't reach.
 
-    agentfw serve forget ada
-    agentfw serve forget ada --sessions postgresql://db.example.org/agentfw --spec deploy/gateway.toml
-
 First the versions that learned from them are withdrawn, then their sessions are deleted, and last what the memories
 keep. So the same command goes on where one was killed. Others' records stay as they are, line by line.
 
@@ -28,7 +25,7 @@ import click
 from agentfw import Task
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import Out, counted
-from agentfw.runs import LiveRun, RunFolder, drop_records, find_run, list_runs, read_journal
+from agentfw.runs import LiveRun, drop_records, find_run, list_runs, read_journal
 
 from ..command_options import confirm, gateway_options, show, yes_option
 from .learning import versions_at
@@ -79,7 +76,12 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
                 continue
             tried.add(record.path)
             try:
-                _out_of_record(user, record, told)
+                record.lock()
+                try:
+                    told.withdrawn += _withdraw(user, VersionFile(record.path))
+                    told.sessions += _rewrite(user, record.path)
+                finally:
+                    record.unlock()
                 _out_of_memories(user, runs, {"resume": str(record.path)}, told)
             except AgentfwError as error:  # the others are theirs, too
                 told.undone.append(f"{error.message}; {error.fix}")
@@ -134,15 +136,6 @@ def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
         told.undone.append(f"{counted(in_use, 'session')} being answered; run the same command again later")
     if told.withdrawn:
         told.left.append("copies of these versions at gateways that are stopped: each deletes its own when it starts")
-
-
-def _out_of_record(user: str, record: RunFolder, told: Forgotten) -> None:
-    record.lock()
-    try:
-        told.withdrawn += _withdraw(user, VersionFile(record.path))
-        told.sessions += _rewrite(user, record.path)
-    finally:
-        record.unlock()
 
 
 def _rewrite(user: str, folder: Path) -> int:

@@ -1,8 +1,5 @@
 """The provider that `agentfw serve` is put in front of: found in the environment, and asked once at the start.
 
-    OPENAI_BASE_URL, OPENAI_API_KEY          any server with OpenAI's API; without an address, OpenAI's own
-    ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY    the same for Anthropic's
-
 The question is for its list of models, which costs nothing. A provider that doesn't answer it is still served: it may
 start later, or have no list.
 """

@@ -1,9 +1,5 @@
 """`agentfw serve replay`: the questions of recorded sessions, asked again of another variant.
 
-    agentfw serve replay last --variant terse:prompt=terse.md
-    agentfw serve replay last --variant big:model=gpt-5 --user ada --limit 50
-    agentfw serve replay RUN --session tea --policy last      the newest version of a training
-
 Each question is asked with the conversation as it was recorded up to it, so that answers can be compared one by one.
 Calls are not carried out. The answers are a run of their own, whose sessions have the names and numbers of the old
 ones, by which `agentfw view` puts the two beside each other. This module is imported for --help, so the command imports
@@ -113,9 +109,8 @@ def _spec(
         file = VersionFile(source.path)
         known = {one.name: one for one in (file.read().versions if file.exists else ()) if one.adapter}
         if variant.version not in known:
-            raise UsageError(
-                f"{source.path} has no version {variant.version} that was served", fix="see: agentfw serve versions"
-            )
+            words = f"{source.path} has no version {variant.version} that was served"
+            raise UsageError(words, fix="see: agentfw serve versions")
         policy["settings"]["adapter"] = str(file.fetch(known[variant.version]))
     values = {"environment": spec["environment"]["name"], "policy": policy, "seed": spec["seed"], "hooks": ["budget"]}
     return dict(apply_assignments(values, parse_assignments(assignments)))

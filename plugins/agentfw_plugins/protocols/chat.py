@@ -4,10 +4,6 @@ Here, too, is how the framework's own values are made from that format, and answ
 samples by itself can't do is refused by name. Its answers can have what training needs: with `return_token_ids`, as in
 vLLM, they have the token ids of prompt and answer, and with `logprobs` the logprob of each token. So the gateway itself
 is a server for the policy `openai`.
-
-    request = read_chat(protocol.read_request(body))        # or recorded(protocol, body), of which nothing is refused
-    reply = write_completion([reply], request, about)
-    body = write_chat(request, native=True)                 # what a policy asks its server
 """
 
 from __future__ import annotations
@@ -30,6 +26,7 @@ from .protocol import (
     Protocol,
     StreamReader,
     StreamWriter,
+    call_of,
     event,
     objects,
     table,
@@ -161,15 +158,8 @@ def read_chat(body: Body, *, follows_schemas: bool = False) -> ChatRequest:
         limits = (body.values.get(name) for name in ("max_tokens", "max_completion_tokens"))
         most = min((limit for limit in limits if type(limit) is int and limit > 0), default=None)
         sampling = Sampling(body.number("temperature", 0, 2), body.number("top_p", 0, 1), most)
-        return ChatRequest(
-            body.text("model", ""),
-            messages,
-            parts,
-            tuple(actions.values()),
-            sampling,
-            stream=body.flag("stream"),
-            user=user,
-        )
+        model, stream, offered = body.text("model", ""), body.flag("stream"), tuple(actions.values())
+        return ChatRequest(model, messages, parts, offered, sampling, stream=stream, user=user)
     if "messages" not in body:
         raise body.wrong("messages", "is required")
     choice = body.values.get("tool_choice")
@@ -268,21 +258,15 @@ def write_chat(request: Request, *, native: bool) -> dict[str, Any]:
 
 
 def write_completion(replies: Sequence[Reply], asked: ChatRequest, about: About) -> dict[str, Any]:
-    """A whole answer."""
     choices = []
     for index, reply in enumerate(replies):
         message: dict[str, Any] = {"role": "assistant", "content": reply.text or (None if reply.calls else "")}
         if reply.calls:
-            message["tool_calls"] = [_call(call) for call in reply.calls]
-        choices.append(
-            {"index": index, "message": message, "finish_reason": _FINISH[reply.finish], **_exact_tokens(reply, asked)}
-        )
-    return {
-        **_head("chat.completion", about),
-        "choices": choices,
-        "usage": _usage(replies),
-        "system_fingerprint": replies[0].turn.version,
-    }
+            message["tool_calls"] = [call_of(call.id, call.name, arguments(call)) for call in reply.calls]
+        choice = {"index": index, "message": message, "finish_reason": _FINISH[reply.finish]}
+        choices.append(choice | _exact_tokens(reply, asked))
+    answer = {**_head("chat.completion", about), "choices": choices, "usage": _usage(replies)}
+    return {**answer, "system_fingerprint": replies[0].turn.version}
 
 
 class Chunks:
@@ -299,7 +283,7 @@ class Chunks:
 
     def end(self, reply: Reply) -> Iterator[dict[str, Any]]:
         for index, call in enumerate(reply.calls):
-            yield self._chunk({"tool_calls": [{"index": index, **_call(call)}]})
+            yield self._chunk({"tool_calls": [{"index": index, **call_of(call.id, call.name, arguments(call))}]})
         # The tokens come together: some of their text may have to wait, and some belong to calls.
         yield self._chunk({}, _FINISH[reply.finish], **_exact_tokens(reply, self._asked))
         if self._asked.with_usage:
@@ -314,10 +298,6 @@ def arguments(call: Call) -> str:
     return json.dumps(dict(call.arguments), ensure_ascii=False)
 
 
-def _call(call: Call) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments(call)}}
-
-
 def _exact_tokens(reply: Reply, asked: ChatRequest) -> dict[str, Any]:
     """The exact tokens, for whoever asks for them."""
     turn = reply.turn
@@ -326,12 +306,11 @@ def _exact_tokens(reply: Reply, asked: ChatRequest) -> dict[str, Any]:
         found = {"token_ids": turn.token_ids, "prompt_token_ids": turn.prompt_ids}
     if asked.with_logprobs and turn.logprobs:
         pieces = reply.pieces if len(reply.pieces) == len(turn.logprobs) else ("",) * len(turn.logprobs)
-        found["logprobs"] = {
-            "content": [
-                {"token": piece, "logprob": one, "bytes": list(piece.encode("utf-8", "replace")), "top_logprobs": []}
-                for piece, one in zip(pieces, turn.logprobs, strict=True)
-            ]
-        }
+        content = [
+            {"token": piece, "logprob": one, "bytes": list(piece.encode("utf-8", "replace")), "top_logprobs": []}
+            for piece, one in zip(pieces, turn.logprobs, strict=True)
+        ]
+        found["logprobs"] = {"content": content}
     return found
 
 
@@ -346,13 +325,8 @@ def _head(kind: str, about: About) -> dict[str, Any]:
 
 def _usage(replies: Sequence[Reply]) -> dict[str, Any]:
     """The tokens of the prompt, those of them that were cached, and those of all answers."""
-    turn = replies[0].turn
+    turn, turns = replies[0].turn, [reply.turn for reply in replies]
     prompt = len(turn.prompt_ids) if turn.usage.prompt is None else turn.usage.prompt
-    turns = [reply.turn for reply in replies]
     sampled = sum(each.count if each.usage.sampled is None else each.usage.sampled for each in turns)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": sampled,
-        "total_tokens": prompt + sampled,
-        "prompt_tokens_details": {"cached_tokens": turn.usage.cached or 0},
-    }
+    counts = {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
+    return {**counts, "prompt_tokens_details": {"cached_tokens": turn.usage.cached or 0}}

@@ -24,8 +24,6 @@ _MOST_TOKENS = 16
 
 
 class Completions(ChatCompletions):
-    """The protocol of /v1/completions."""
-
     name, path = "completions", "completions"
     plain, gives_tokens = True, False
     fields: Mapping[str, str] = {"messages": "prompt"}

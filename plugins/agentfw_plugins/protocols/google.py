@@ -22,6 +22,7 @@ from .protocol import (
     StreamWriter,
     arguments_of,
     call_deltas,
+    call_of,
     choice_of,
     chosen_in,
     content_of,
@@ -282,46 +283,35 @@ def _messages(content: Body, before: list[Json]) -> list[Json]:
     role = {"model": "assistant", "function": "user", "": "user"}.get(given := content.text("role", ""), given)
     if role not in ("user", "assistant"):
         content.left_out(content.wrong("role", "must be user or model"))
-    results, parts, calls = list[Json](), list[Json](), list[Json]()
-    thoughts, waiting = "", _unanswered(before)
+    results, parts, calls, thoughts = list[Json](), list[Json](), list[Json](), ""
+    waiting: dict[str, str] = {}  # calls of the last answer that have no result yet: their names, by their ids
+    for message in before:
+        if message["role"] == "tool":
+            waiting.pop(message["tool_call_id"], None)
+        elif message.get("tool_calls"):
+            waiting = {call["id"]: call["function"]["name"] for call in message["tool_calls"]}
     for part in _parts(content):
         if "functionCall" in part:
             call = part.inner("functionCall")
             arguments = json.dumps(call.inner("args").values if "args" in call else {})
-            function = {"name": call.text("name"), "arguments": arguments}
-            calls.append({"id": call.text("id", "") or f"call_{len(calls)}", "type": "function", "function": function})
+            calls.append(call_of(call.text("id", "") or f"call_{len(calls)}", call.text("name"), arguments))
         elif "functionResponse" in part:
             result = part.inner("functionResponse")
-            name, identity = result.text("name"), result.text("id", "")
+            name, identity, response = result.text("name"), result.text("id", ""), result.inner("response").values
             identity = identity or next((one for one, called in waiting.items() if called == name), "")
             waiting.pop(identity, None)
-            told = _result(result.inner("response").values)
+            [only] = response.values() if len(response) == 1 and response.keys() <= {"output", "result"} else [None]
+            told = only if isinstance(only, str) else json.dumps(response, ensure_ascii=False)
             results.append({"role": "tool", "tool_call_id": identity, "content": told})
         elif part.values.get("thought") is True:
             thoughts += part.text("text", "")
         else:
             parts.append(_part(part))
     if parts or calls or not results:
-        message: Json = {"role": role, "content": content_of(role, parts) if parts or not calls else None}
+        message = {"role": role, "content": content_of(role, parts) if parts or not calls else None}
         message |= {"tool_calls": calls} if calls else {}
         results.append(message | ({"reasoning_content": thoughts} if thoughts else {}))
     return results
-
-
-def _unanswered(messages: list[Json]) -> dict[str, str]:
-    """The calls of the last answer that have no result yet: their names, by their ids."""
-    waiting: dict[str, str] = {}
-    for message in messages:
-        if message["role"] == "tool":
-            waiting.pop(message["tool_call_id"], None)
-        elif calls := message.get("tool_calls"):
-            waiting = {call["id"]: call["function"]["name"] for call in calls}
-    return waiting
-
-
-def _result(response: Mapping[str, Any]) -> str:
-    [only] = response.values() if len(response) == 1 and response.keys() <= {"output", "result"} else [None]
-    return only if isinstance(only, str) else json.dumps(response, ensure_ascii=False)
 
 
 def _part(part: Body) -> Json:
@@ -418,11 +408,9 @@ def _said(candidate: Json, calls: int) -> Json:
     found: Json = {}
     for part in objects(table(candidate.get("content")).get("parts")):
         if part.get("functionCall"):
-            call = table(part["functionCall"])
-            index = calls + len(found.setdefault("tool_calls", []))
-            function = {"name": call.get("name"), "arguments": json.dumps(call.get("args") or {})}
-            identity = call.get("id") or f"call_{index}"
-            found["tool_calls"].append({"index": index, "id": identity, "type": "function", "function": function})
+            call, known = table(part["functionCall"]), found.setdefault("tool_calls", [])
+            index, arguments = calls + len(known), json.dumps(call.get("args") or {})
+            known.append({"index": index, **call_of(call.get("id") or f"call_{index}", call.get("name"), arguments)})
         elif said := text(part.get("text")):
             kind = "reasoning_content" if part.get("thought") is True else "content"
             found[kind] = found.get(kind, "") + said

@@ -15,6 +15,7 @@ from .protocol import (
     StreamWriter,
     arguments_of,
     call_deltas,
+    call_of,
     choice_of,
     chosen_in,
     chunk_of,
@@ -54,14 +55,10 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 """Values that change nothing, of fields that chat completions have no counterpart of."""
 _NAMES = {
-    **dict.fromkeys(_NEUTRAL, ""),
-    **dict.fromkeys(("system", "messages", "tools", "tool_choice", "metadata", "output_config", "output_format"), ""),
+    **dict.fromkeys((*_NEUTRAL, "system", "messages", "tools", "tool_choice", "metadata", "output_config"), ""),
+    **dict.fromkeys(("output_format", "service_tier", "cache_control"), ""),
     "stop_sequences": "stop",
-    "service_tier": "",
-    "cache_control": "",
 }
-
-
 _SAME = ("model", "stream", "temperature", "top_p", "max_tokens")
 """Fields that are the same in chat completions."""
 _WRITTEN = {"messages", "tools", "tool_choice", "response_format", "max_completion_tokens", "stop", "user"}
@@ -168,7 +165,7 @@ class Messages(Protocol):
             elif block.get("type") == "thinking":
                 message["reasoning_content"] = text(message.get("reasoning_content")) + text(block.get("thinking"))
             elif block.get("type") == "tool_use":
-                calls.append({"id": block.get("id"), "type": "function", "function": _function(block)})
+                calls.append(call_of(block.get("id"), block.get("name"), _arguments(block)))
         message |= {"tool_calls": calls} if calls else {}
         choice = {"index": 0, "message": message, "finish_reason": _finish_of(whole.get("stop_reason"))}
         return {**_top_of(whole), "choices": [choice], "usage": _counts(table(whole.get("usage")))}
@@ -217,7 +214,7 @@ class _EventReader(StreamReader):
         elif kind == "content_block_start" and block.get("type") == "tool_use":
             index = self._calls.setdefault(place, len(self._calls))
             # An input that isn't empty has come whole.
-            function = _function(block) if block.get("input") else {"name": block.get("name"), "arguments": ""}
+            function = {"name": block.get("name"), "arguments": _arguments(block) if block.get("input") else ""}
             yield chunk_of({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
         elif kind == "content_block_delta" and "text" in delta:
             yield chunk_of({"content": text(delta["text"])})
@@ -298,13 +295,11 @@ def _messages(body: Body) -> list[Json]:
         body.left_out(body.wrong("role", "must be user or assistant"))
     if not isinstance(body.values.get("content"), list):
         return [{"role": role, "content": body.text("content")}]
-    found: list[Json] = []
-    parts, calls, thoughts = list[Json](), list[Json](), ""
+    found, parts, calls, thoughts = list[Json](), list[Json](), list[Json](), ""
     for part in body.listed("content"):
         kind = part.text("type")
         if kind == "tool_use" and role == "assistant":
-            function = {"name": part.text("name"), "arguments": json.dumps(part.inner("input").values)}
-            calls.append({"id": part.text("id"), "type": "function", "function": function})
+            calls.append(call_of(part.text("id"), part.text("name"), json.dumps(part.inner("input").values)))
         elif kind == "tool_result" and role == "user":
             found.append({"role": "tool", "tool_call_id": part.text("tool_use_id"), "content": _result(part)})
         elif kind == "thinking" and role == "assistant":
@@ -315,9 +310,8 @@ def _messages(body: Body) -> list[Json]:
             parts.append(_part(part))
     if parts or calls or not found:
         message = {"role": role, "content": content_of(role, parts) if parts or not calls else None}
-        found.append(message | ({"tool_calls": calls} if calls else {}))
-        if thoughts:
-            found[-1]["reasoning_content"] = thoughts
+        message |= {"tool_calls": calls} if calls else {}
+        found.append(message | ({"reasoning_content": thoughts} if thoughts else {}))
     return found
 
 
@@ -395,10 +389,8 @@ def _choice(chosen: Body) -> Json:
 def _format(form: Body) -> Json:
     if form.text("type") != "json_schema":
         raise form.unsupported("type")
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": "answer", "schema": form.values.get("schema"), "strict": True},
-    }
+    schema = {"name": "answer", "schema": form.values.get("schema"), "strict": True}
+    return {"type": "json_schema", "json_schema": schema}
 
 
 def _finish(choice: Mapping[str, Any], refused: bool, body: Body) -> Json:
@@ -413,9 +405,9 @@ def _finish_of(reason: object) -> str:
     return next((own for own, name in _FINISH.items() if name == reason), "stop")
 
 
-def _function(block: Json) -> Json:
+def _arguments(block: Json) -> str:
     given = block.get("input")
-    return {"name": block.get("name"), "arguments": given if isinstance(given, str) else json.dumps(given or {})}
+    return given if isinstance(given, str) else json.dumps(given or {})
 
 
 def _top_of(message: Json) -> Json:

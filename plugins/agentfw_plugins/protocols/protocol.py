@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -40,8 +39,7 @@ class Malformed(Exception):
         self.told = told
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(NamedTuple):
     """What an answer says of itself besides its content."""
 
     id: str
@@ -164,13 +162,11 @@ class Protocol:
         places = [place for place, one in enumerate(given or ()) if _is_said(one)]
         if not isinstance(given, list) or number >= len(places):
             return body
-        told = dict(given[places[number]])
-        name, part = ("parts", {}) if "parts" in told else ("content", {"type": self.text_part})
-        content = told.get(name)
-        told[name] = (
-            [*content, {**part, "text": recalled}] if isinstance(content, list) else with_text(content, recalled)
-        )
-        return {**body, self.conversation: [told if one is given[places[number]] else one for one in given]}
+        place = places[number]
+        name, part = ("parts", {}) if "parts" in given[place] else ("content", {"type": self.text_part})
+        content = given[place].get(name)
+        more = [*content, {**part, "text": recalled}] if isinstance(content, list) else with_text(content, recalled)
+        return {**body, self.conversation: [*given[:place], {**given[place], name: more}, *given[place + 1 :]]}
 
     def with_sampling(self, body: Json, run: Sampling, *, run_wins: bool) -> Json:
         """The body with the sampling of a run, which holds where the body leaves a choice open, or if the run wins."""
@@ -200,14 +196,9 @@ class Protocol:
 
     def error(self, problem: BadRequest) -> Json:
         """The body of an answer to a request that failed."""
-        return {
-            "error": {
-                "message": problem.message,
-                "type": problem.kind or ("invalid_request_error" if problem.status < 500 else "server_error"),
-                "param": problem.field or None,
-                "code": problem.code or None,
-            }
-        }
+        kind = problem.kind or ("invalid_request_error" if problem.status < 500 else "server_error")
+        told = {"message": problem.message, "type": kind, "param": problem.field or None, "code": problem.code or None}
+        return {"error": told}
 
     def error_event(self, problem: BadRequest) -> bytes:
         """The event that ends a stream which failed."""
@@ -232,11 +223,9 @@ def event(data: Mapping[str, Any], name: str = "") -> bytes:
 def problem_of(error: object, status: int = 502, headers: Mapping[str, str] | None = None) -> BadRequest:
     """The problem that an error in the format of chat completions tells of."""
     given = error if isinstance(error, Mapping) else {"message": error}
-    words = {name: str(given.get(name) or "") for name in ("message", "code", "param", "type")}
-    words["message"] = words["message"] or "the model's server refused the request"
-    return BadRequest(
-        words["message"], status, code=words["code"], field=words["param"], kind=words["type"], headers=headers
-    )
+    message, code, field, kind = (str(given.get(name) or "") for name in ("message", "code", "param", "type"))
+    message = message or "the model's server refused the request"
+    return BadRequest(message, status, code=code, field=field, kind=kind, headers=headers)
 
 
 def sampled(body: Json, run: Sampling, names: Mapping[str, str], *, run_wins: bool) -> Json:
@@ -323,6 +312,10 @@ def chosen_in(chat: Body) -> tuple[str, str]:
     return "required", text(table(table(choice).get("function")).get("name"))
 
 
+def call_of(identity: object, name: object, arguments: object) -> Json:
+    return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 def arguments_of(written: object) -> Json:
     """The arguments of a call. Those that are no JSON object are there as they came."""
     found = parsed(written or "{}") if isinstance(written, str) else written
@@ -343,7 +336,6 @@ class Counts(NamedTuple):
 
 
 def counts_in(reply: Mapping[str, Any]) -> Counts:
-    """The token counts of a chat completion."""
     usage = table(reply.get("usage"))
     cached = table(usage.get("prompt_tokens_details")).get("cached_tokens")
     reasoning = table(usage.get("completion_tokens_details")).get("reasoning_tokens")
