@@ -62,12 +62,10 @@ class Conversation:
         self.live, self.user, self.screen = live, user, screen
         self.messages: list[Message] = []
         """The conversation as it goes on, without what was taken back."""
-        self._turns: list[int] = []
-        """The turn of each answer in it."""
+        self._turns: list[int] = []  # the turn of each answer in it
         self._stopped: list[tuple[int, list[Message]]] = []
         """Messages whose answer was stopped, with the partial answer and its place in the conversation."""
-        self._begun = ""
-        """The text of the answer in progress so far."""
+        self._begun = ""  # the text of the answer in progress so far
         self._current: Session | None = None
 
     @property

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
 OWN = "agentfw"
 """What the policy of the run can always be called."""
-_PRIVATE = ("user=", "key=")
-"""Parameters of an address that are for the gateway."""
+_PRIVATE = ("user=", "key=")  # parameters of an address that are for the gateway
 _LONGEST_ADVICE = 60  # seconds
 
 
@@ -374,8 +373,7 @@ class Line:
         """Number of answers in progress, by client."""
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
         """The waiting requests of each client. The client whose turn it is comes first."""
-        self._seconds = 1.0
-        """About how long an answer takes."""
+        self._seconds = 1.0  # about how long an answer takes
 
     @property
     def length(self) -> int:

@@ -27,14 +27,11 @@ from .replay import replay
 from .usage import usage
 from .variants import variants
 
-_KEY = "AGENTFW_KEY"
-"""The environment variable with the operator's key."""
+_KEY = "AGENTFW_KEY"  # the environment variable with the operator's key
 _DAY = 86_400.0
 _PORT = 8765
-_ALONE = "you"
-"""Who asks on a machine of one's own, where a request names nobody."""
-_LISTED = 5
-"""Maximum number of sessions that are named where there isn't the one that was meant."""
+_ALONE = "you"  # who asks on a machine of one's own, where a request names nobody
+_LISTED = 5  # maximum number of sessions that are named where there isn't the one that was meant
 _COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
 
 

@@ -44,8 +44,7 @@ class Keys:
     """Where they are, in words."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, tuple[float, float]] = {}
-        """How many answers each key may still ask for, and as of when."""
+        self._asked: dict[str, tuple[float, float]] = {}  # how many answers each key may still ask for, and as of when
 
     @property
     def exists(self) -> bool:
@@ -113,8 +112,7 @@ class KeyFile(Keys):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path, self.place = path, str(path)
-        self._read: tuple[int, int, int] | None = None
-        """What tells the version of the file that was read from others."""
+        self._read: tuple[int, int, int] | None = None  # what tells the version of the file that was read from others
         self._keys = dict[str, Key]()
 
     @property

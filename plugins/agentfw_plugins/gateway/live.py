@@ -41,10 +41,8 @@ from .spans import Spans
 from .variants import FILE as VARIANTS
 from .variants import VariantFile
 
-_COUNTS = "budget"
-"""The hook that every gateway has, limits or not."""
-_PASSED_ON = 1000
-"""Maximum number of answers at once in front of a provider, who has limits of its own."""
+_COUNTS = "budget"  # the hook that every gateway has, limits or not
+_PASSED_ON = 1000  # maximum number of answers at once in front of a provider, who has limits of its own
 
 
 class Limits(NamedTuple):

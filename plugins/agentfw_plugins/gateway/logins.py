@@ -44,8 +44,7 @@ class Logins:
         """`hosts` are the names of this gateway besides those of this machine. `once` opens it once."""
         self._callers, self._hosts = callers, {*LOOPBACK, *hosts}
         self._once, self._until = once, time.monotonic() + _LINK
-        self._known: dict[bytes, float] = {}
-        """Until when each cookie holds, by its digest."""
+        self._known: dict[bytes, float] = {}  # until when each cookie holds, by its digest
 
     def for_operator(self, handler: Handler) -> Handler:
         """These pages show the sessions of everybody, so a key of one user isn't enough."""

@@ -43,8 +43,7 @@ _RESULT = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 """Lines that begin what a tool or a file says. It goes on to the end of the part."""
-_LONGEST = 4_000
-"""Number of characters at the end of what was typed that are heard. Of more, the rest was pasted."""
+_LONGEST = 4_000  # number of characters at the end of what was typed that are heard. Of more, the rest was pasted.
 _FIRST = 1_000
 """Number of characters at the beginning that are heard, too: a request comes before what was pasted, or after it."""
 _MOST_PARTS = 32

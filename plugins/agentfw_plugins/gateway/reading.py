@@ -39,8 +39,7 @@ class Reading:
 
     def __init__(self, live: LiveRun) -> None:
         self.live = live
-        self._ended: dict[str, dict[str, Any]] = {}
-        """What the list says of sessions that have ended, by name."""
+        self._ended: dict[str, dict[str, Any]] = {}  # what the list says of sessions that have ended, by name
         self.learning: Learning | None = None
         """What says whether feedback teaches a version, if versions are made."""
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 _NAMES = ("session.id", "gen_ai.conversation.id")
-_LONGEST = 20_000
-"""Characters of an attribute that are kept."""
+_LONGEST = 20_000  # characters of an attribute that are kept
 _JSON, _PROTOBUF = "application/json", "application/x-protobuf"
 
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from agentfw.runs import LiveRun
 
-_BAR = 12
-"""Characters of the longest bar."""
+_BAR = 12  # characters of the longest bar
 
 
 @click.command()

@@ -40,8 +40,7 @@ from ..rewards.measured import Metric, is_feedback
 CONTROL, FILE, LEVEL = "control", "variants.json", 0.05
 NOTE = "variant"
 """The event of a session that says which variant it gets."""
-_LEAST_USERS = 3.0
-"""Of each variant. With fewer, nobody knows how much users differ."""
+_LEAST_USERS = 3.0  # of each variant. With fewer, nobody knows how much users differ.
 
 
 @dataclass(frozen=True, slots=True)

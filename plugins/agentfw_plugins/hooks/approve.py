@@ -15,8 +15,7 @@ from agentfw import Settings, hookimpl
 from agentfw.episode import Call
 from agentfw.hookspecs import Hook, Verdict
 
-_LONGEST = 500
-"""Characters of the arguments that a person is shown."""
+_LONGEST = 500  # characters of the arguments that a person is shown
 
 
 class ApproveSettings(Settings):

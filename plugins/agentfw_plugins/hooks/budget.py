@@ -28,8 +28,7 @@ from .ledger import FILE, Account, Ledger, today
 _Tokens = Annotated[int | None, OPERATIONAL]
 _Money = Annotated[float | None, OPERATIONAL]
 _PATIENCE = 60.0  # seconds that a request waits for those on their way
-_SESSIONS = "sessions"
-"""The environment of gateways and chats."""
+_SESSIONS = "sessions"  # the environment of gateways and chats
 
 
 class Limits(Settings):

@@ -48,8 +48,7 @@ class Redact(Hook):
         self._kinds = settings.kinds
         self._patterns = [re.compile(pattern) for pattern in settings.patterns]
         self._counts = Counter[str]()
-        self._masked = set[str]()
-        """The episodes in which something was masked."""
+        self._masked = set[str]()  # the episodes in which something was masked
 
     @hookimpl(wrapper=True, tryfirst=True)
     def agentfw_record(self, record: dict[str, Any]) -> Generator[None, dict[str, Any] | None, dict[str, Any]]:
@@ -89,5 +88,4 @@ class Redact(Hook):
         return [self.struck(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-_NAMES = ("id", "call", "tool", "name", "hook", "did")
-"""Data of events that name other things of the record."""
+_NAMES = ("id", "call", "tool", "name", "hook", "did")  # data of events that name other things of the record

@@ -25,8 +25,7 @@ from .protocol import Malformed, StreamReader, objects, table
 from .protocol import text as text_in
 
 _AS_TOLD = CallsInText(frozenset(("tags",)))  # see agentfw_plugins.models.conversation
-_MOST_TOKENS = 10**9
-"""No answer takes more tokens."""
+_MOST_TOKENS = 10**9  # no answer takes more tokens
 
 
 class StreamedReply:

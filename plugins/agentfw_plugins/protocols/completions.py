@@ -19,8 +19,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "response_format": ({"type": "text"},),
 }
 """Values that change nothing, of fields that a policy in this process can't do here."""
-_MOST_TOKENS = 16
-"""The default of OpenAI's API."""
+_MOST_TOKENS = 16  # the default of OpenAI's API
 
 
 class Completions(ChatCompletions):

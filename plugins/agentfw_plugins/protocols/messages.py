@@ -59,11 +59,9 @@ _NAMES = {
     **dict.fromkeys(("output_format", "service_tier", "cache_control"), ""),
     "stop_sequences": "stop",
 }
-_SAME = ("model", "stream", "temperature", "top_p", "max_tokens")
-"""Fields that are the same in chat completions."""
+_SAME = ("model", "stream", "temperature", "top_p", "max_tokens")  # fields that are the same in chat completions
 _WRITTEN = {"messages", "tools", "tool_choice", "response_format", "max_completion_tokens", "stop", "user"}
-_MOST_TOKENS = 4096
-"""The limit of a request that has none, as this protocol must have one."""
+_MOST_TOKENS = 4096  # the limit of a request that has none, as this protocol must have one
 
 
 class Messages(Protocol):

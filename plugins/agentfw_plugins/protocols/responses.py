@@ -386,8 +386,7 @@ class _EventWriter(StreamWriter):
         self._top: Json = {}
         self._name, self._finish = "", ""
         self._items: list[Json] = []
-        self._open: dict[Any, int] = {}
-        """The places of the items that are not done, by what they are."""
+        self._open: dict[Any, int] = {}  # the places of the items that are not done, by what they are
         self.whole: Json = {}
 
     def take(self, chunk: Json) -> Iterator[bytes]:

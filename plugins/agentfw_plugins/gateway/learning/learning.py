@@ -22,12 +22,9 @@ from .served_versions import ServedVersions, check_learns
 from .trainer import BUSY
 from .version_file import VersionFile, Wished
 
-_LOOK = 0.5
-"""Seconds between two looks at the versions."""
-_LEAD = 5.0
-"""Seconds between two questions which gateway trains. It must be less than the lease."""
-_TRIES = 3
-"""How often a trainer is started for the same feedback that was killed or failed."""
+_LOOK = 0.5  # seconds between two looks at the versions
+_LEAD = 5.0  # seconds between two questions which gateway trains. It must be less than the lease.
+_TRIES = 3  # how often a trainer is started for the same feedback that was killed or failed
 
 
 class Learning:

@@ -37,8 +37,7 @@ AT_ONCE = 8
 """Maximum number of users that an attempt looks at: those with the most ratings. The next attempt takes the others."""
 WORTH = 0.05
 """How much larger the share of liked answers must be. A smaller gain can be significant, but nobody would notice it."""
-_NEW = 0.5
-"""Share of a user's ratings that must be new before they are looked at again."""
+_NEW = 0.5  # share of a user's ratings that must be new before they are looked at again
 
 
 def can_show(held_out: Sequence[Rating]) -> bool:

@@ -21,8 +21,7 @@ from .version_file import Removal, State
 MOST = 400
 """The newest so many ratings are learned from: tastes change."""
 _CLEAR = 0.5
-_HELD_OUT = 3
-"""One of so many conversations is held out."""
+_HELD_OUT = 3  # one of so many conversations is held out
 
 
 class Rating(NamedTuple):

@@ -25,8 +25,7 @@ from .version_file import TRAINER, State, Version, VersionFile, state_of, writte
 
 LEASE = 10.0
 """Seconds after which a gateway trains no more that doesn't say that it does."""
-_PART = 2**23
-"""Bytes of an adapter in a row."""
+_PART = 2**23  # bytes of an adapter in a row
 
 
 class SharedVersionFile(VersionFile):

@@ -24,8 +24,7 @@ from agentfw.runs import make_folder, read_sessions
 TRAINER = "AGENTFW_TRAINER"
 """The variable by which a trainer is told of versions that aren't in its run. An address may have a password, so it is
 no word of the command."""
-_WAIT = 30.0
-"""Seconds to wait for another process that changes the file."""
+_WAIT = 30.0  # seconds to wait for another process that changes the file
 
 SERVED, CANARY, REJECTED = "served", "canary", "rejected"
 ROLLED_BACK, WITHDRAWN, WORSE = "rolled back", "withdrawn", "worse as a canary"

@@ -243,8 +243,7 @@ def _plain(connection: Any, record: object) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
 
 
-_LOOKS = 1.0
-"""Seconds between two looks for changes."""
+_LOOKS = 1.0  # seconds between two looks for changes
 _OF_KEYS = [KEYS.c[name] for name in Key.__dataclass_fields__]
 
 

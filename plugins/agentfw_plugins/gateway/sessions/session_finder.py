@@ -71,10 +71,8 @@ class LiveSessionFinder(SessionFinder):
         self.reading = Reading(live)
         self._answers: dict[str, str] = {}
         """The session that goes on from each answer, of those without a name. The record has them, too."""
-        self._in_use = Counter[str]()
-        """Number of requests of each session, with those that wait to be answered."""
-        self._newest: dict[str, str] = {}
-        """What the names of sessions stand for that were begun again."""
+        self._in_use = Counter[str]()  # number of requests of each session, with those that wait to be answered
+        self._newest: dict[str, str] = {}  # what the names of sessions stand for that were begun again
         for name in (*live.ended, *live.sessions):  # in the order in which they began
             if "~" in name:
                 self._newest[name.partition("~")[0]] = name

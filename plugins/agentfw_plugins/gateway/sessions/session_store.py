@@ -47,8 +47,7 @@ LEASE = 5.0
 """Seconds after which a gateway is dead that no longer says that it is alive."""
 _ASKED = 86400.0
 """Seconds after which the row of a dead gateway is deleted, if there is nothing left to hear of what was said there."""
-_PAGE = 200
-"""Number of sessions that are read at a time."""
+_PAGE = 200  # number of sessions that are read at a time
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,18 +48,13 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-_PAUSE = 0.05
-"""Seconds between two looks whether another gateway has given a session back."""
+_PAUSE = 0.05  # seconds between two looks whether another gateway has given a session back
 _THREADS = 8
-_ALIVE = 1.0
-"""Seconds between two signs of life."""
-_HEARD = 1.0
-"""Seconds after which the store is told what was heard."""
+_ALIVE = 1.0  # seconds between two signs of life
+_HEARD = 1.0  # seconds after which the store is told what was heard
 _ATTEMPTS = 5
-_CLOCKS = 30.0
-"""Seconds by which the clock of this machine may differ from the database's before somebody is told."""
-_VIEWED = 1000
-"""Number of sessions that can be looked at."""
+_CLOCKS = 30.0  # seconds by which the clock of this machine may differ from the database's before somebody is told
+_VIEWED = 1000  # number of sessions that can be looked at
 
 
 @dataclass(eq=False)
@@ -114,12 +109,10 @@ class SharedSessionFinder(LiveSessionFinder):
         self.journal = SessionJournal(self.store.database)
         self.reading = SharedReading(live, self.journal)
         self.keys = SharedKeys(self.store.database)
-        self._said: list[_Said] = []
-        """What the store wasn't told yet to be heard."""
+        self._said: list[_Said] = []  # what the store wasn't told yet to be heard
         self._unheard: list[tuple[int, str]] = []
         """Numbers and users of sessions in which something was said at a gateway that is dead."""
-        self._told = set[str]()
-        """The gateways, and this machine's clock, that somebody was told about."""
+        self._told = set[str]()  # the gateways, and this machine's clock, that somebody was told about
         self._breaks = self.store.database.breaks
         self._held: dict[str, _Held] = {}
         self._known = WeakKeyDictionary[Session, _Known]()
@@ -435,8 +428,7 @@ class SharedIndex(Index):
     def __init__(self, run: Path, journal: SessionJournal) -> None:
         self._run, self._journal = run, journal
         self._copy = tempfile.TemporaryDirectory(prefix="agentfw-view-")
-        self._copied: dict[int, int] = {}
-        """Up to which version each session was copied."""
+        self._copied: dict[int, int] = {}  # up to which version each session was copied
         super().__init__(Path(self._copy.name))
 
     def refresh(self) -> None:

@@ -43,8 +43,7 @@ _NOT_RETURNED = {
 }
 _ASKING = 10.0  # seconds for a question of what a server knows; the first requests wait for it
 _NEXT_TRY = 60.0  # seconds; nobody waits for a server that could not be asked a moment ago
-_GIVE_TOKENS = {"vllm", "agentfw"}
-"""Who owns the models, as the list of models says, on servers that give token ids."""
+_GIVE_TOKENS = {"vllm", "agentfw"}  # who owns the models, as the list of models says, on servers that give token ids
 _SHORTEST_KEY = 16
 _CREDENTIALS = {"authorization", "api-key"}
 _FOR_TOKENS = {"logprobs": True, "return_token_ids": True}
@@ -53,8 +52,7 @@ _CHANGING = {
     *("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
 }
 """Fields that change what tokens are drawn from."""
-_MISSING = {404, 405, 501}
-"""What a server answers that doesn't have an API."""
+_MISSING = {404, 405, 501}  # what a server answers that doesn't have an API
 _CUT_OFF = "the model's server ended the stream before the answer"
 
 
@@ -107,12 +105,9 @@ class Forwarder:
         self._endpoint, self.protocol, self._apis = endpoint, protocol, apis
         self._extra_body = dict(extra_body or {})
         self._tokens = wants_tokens if protocol.gives_tokens else False
-        self._ask_again = 0.0
-        """When a server is asked again that could not be."""
-        self._counts = True
-        """Whether the server takes the question for the token counts of a stream."""
-        self._speaks: dict[str, bool] = {}
-        """The APIs that the server was asked about."""
+        self._ask_again = 0.0  # when a server is asked again that could not be
+        self._counts = True  # whether the server takes the question for the token counts of a stream
+        self._speaks: dict[str, bool] = {}  # the APIs that the server was asked about
 
     async def speaks(self, name: str, model: str) -> bool:
         """Whether the server speaks a protocol, and answers in it with all that a training needs.

@@ -10,8 +10,7 @@ import asyncio
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
-_REMEMBERED = 10_000
-"""Maximum number of tasks whose replica is remembered."""
+_REMEMBERED = 10_000  # maximum number of tasks whose replica is remembered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,11 +25,9 @@ class Balancer:
 
     def __init__(self, in_flight: int) -> None:
         self.in_flight = in_flight
-        self._taken: dict[int, set[Place]] = {}
-        """The places in use, by replica."""
+        self._taken: dict[int, set[Place]] = {}  # the places in use, by replica
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._homes: OrderedDict[str, int] = OrderedDict()
-        """The replica of each task."""
+        self._homes: OrderedDict[str, int] = OrderedDict()  # the replica of each task
         self._failure: Exception | None = None
         self.answered = 0
         """Number of requests that gave their places back."""

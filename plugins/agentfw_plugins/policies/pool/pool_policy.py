@@ -103,10 +103,8 @@ class PoolPolicy(Policy):
         self._lifecycle = asyncio.Lock()
         """Held while versions are published and replicas join or rest: a replica joins with the newest version."""
         self._starting = asyncio.Lock()
-        self._served: tuple[Path, str] | None = None
-        """The newest adapter and its version."""
-        self._files: asyncio.Task[Any] | None = None
-        """Reads its files, if a replica doesn't find them on its disk."""
+        self._served: tuple[Path, str] | None = None  # the newest adapter and its version
+        self._files: asyncio.Task[Any] | None = None  # reads its files, if a replica doesn't find them on its disk
         self._restarts = 0
         self._watching: asyncio.Task[None] | None = None
         self._recovering: set[asyncio.Task[None]] = set()

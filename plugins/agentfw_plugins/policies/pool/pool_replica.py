@@ -27,8 +27,7 @@ from ...models.checkpoint import marks_of, write_files
 
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
 _GENERATIONS: TypeAdapter[Generation] = TypeAdapter(Generation)
-_FIRST = [0]
-"""Tokens that every model has."""
+_FIRST = [0]  # tokens that every model has
 
 
 class Replica(Policy):
@@ -111,8 +110,7 @@ class ReplicaServer:
                 fix=f"use it without a pool: --policy {name}",
             )
         self._policy = made
-        self._sent: list[Path] = []
-        """Folders of adapters that were sent, the newest last."""
+        self._sent: list[Path] = []  # folders of adapters that were sent, the newest last
 
     async def load(self) -> None:
         """Let the policy load its model, which it may put off until it is first asked."""
