@@ -6,7 +6,8 @@ recorded in any case.
 
     models = Models(Model("", policy, forwards=True), names=("agentfw", "qwen"))
     answers = AnswersInProgress(finder, Line(at_once=32, waiting=1000, patience=60))
-    reply = await answers.begin(session, caller, ModelRoute(models.find("qwen", "chat"), asked)).reply()
+    route = ModelRoute(models.find("qwen", "chat"), asked)
+    reply = await AnswerInProgress(answers, session, caller, route, None, told).reply()
 """
 
 from __future__ import annotations
@@ -63,10 +64,6 @@ class Model:
     @property
     def follows_schemas(self) -> bool:
         return self.policy is not None and self.policy.follows_schemas
-
-    @property
-    def continues(self) -> bool:
-        return self.policy is not None and self.policy.continues
 
 
 class Models:
@@ -205,15 +202,16 @@ class HungUp(Exception):
 class AnswerInProgress:
     def __init__(
         self,
-        progress: AnswersInProgress,
+        answers: AnswersInProgress,
         session: Session,
         caller: Caller,
         route: ModelRoute,
         instead: Instead | None,
-        told: Told | None,
+        told: Told,
     ) -> None:
-        self.session, self._finder, self._line = session, progress.finder, progress.line
-        self._caller, self.route, self._instead, self._told = caller, route, instead, told
+        """`told` is what the request says of its user."""
+        self._answers, self.session, self._caller = answers, session, caller
+        self.route, self._instead, self._told = route, instead, told
         self._can_stop, self._began = True, time.monotonic()
         self.hung_up, self.seconds = False, 0.0
         """Whether nobody waited for its end, and how long it took."""
@@ -225,6 +223,7 @@ class AnswerInProgress:
         """The headers of a stream that is passed on."""
         self.task = asyncio.create_task(self._run())
         self.task.add_done_callback(self._done)
+        answers.all.add(self)
 
     async def reply(self) -> Reply:
         """Wait for the answer. It goes on if the waiting is cancelled."""
@@ -241,9 +240,9 @@ class AnswerInProgress:
             self.task.cancel()
 
     async def _run(self) -> Reply:
-        session = self.session
+        session, finder = self.session, self._answers.finder
         try:
-            async with self._line.place(self._caller.client):
+            async with self._answers.line.place(self._caller.client):
                 try:
                     reply = await self._answered()
                 finally:
@@ -251,13 +250,13 @@ class AnswerInProgress:
         except asyncio.CancelledError:
             self.hung_up = True
             session.note("session", "hung_up")
-            await self._finder.keep(session)
+            await finder.keep(session)
             raise HungUp from None
         except AgentfwError:
             if not session.over:  # the next gateway that answers here has to know what was asked and said
-                await self._finder.keep(session)
+                await finder.keep(session)
             raise
-        await self._finder.keep(session, self.route.asked.messages, reply)
+        await finder.keep(session, self.route.asked.messages, reply)
         return reply
 
     async def _answered(self) -> Reply:
@@ -282,11 +281,10 @@ class AnswerInProgress:
 
     async def _asked_of(self, route: ModelRoute) -> Reply:
         asked, forwarded = route.asked, route.forwarded
-        said = None
-        if self._told is not None:  # a variant's prompt may stand before what the program has sent
-            said = (*[()] * (len(asked.messages) - len(self._told.said)), *self._told.said)
+        # A variant's prompt may stand before what the program has sent.
+        said = (*[()] * (len(asked.messages) - len(self._told.said)), *self._told.said)
         # A text has no place for what is remembered, and side work is none of the user's.
-        is_users = not (asked.plain or (self._told and self._told.is_side_work))
+        is_users = not (asked.plain or self._told.is_side_work)
         if forwarded is not None:
             forwarded = replace(forwarded, hear=self._tell, begun=lambda _, headers: self.headers.update(headers))
         return await self.session.answer(
@@ -319,6 +317,9 @@ class AnswerInProgress:
         self.told.put_nowait(None)
         if not task.cancelled():
             task.exception()  # whoever asked may be gone, and an exception that nobody looks at is printed
+        self._answers.all.discard(self)
+        if self._answers.count is not None:
+            self._answers.count(self)
 
 
 class AnswersInProgress:
@@ -327,31 +328,11 @@ class AnswersInProgress:
     ) -> None:
         """`count` is called with each answer that is over."""
         self.finder, self.line, self.count = finder, line, count
-        self._all = set[AnswerInProgress]()
-
-    def begin(
-        self,
-        session: Session,
-        caller: Caller,
-        route: ModelRoute,
-        instead: Instead | None = None,
-        told: Told | None = None,
-    ) -> AnswerInProgress:
-        """`told` is what the request says of its user. Default: the messages of the user are what they said."""
-        answer = AnswerInProgress(self, session, caller, route, instead, told)
-
-        def over(_: object) -> None:
-            self._all.discard(answer)
-            if self.count is not None:
-                self.count(answer)
-
-        self._all.add(answer)
-        answer.task.add_done_callback(over)
-        return answer
+        self.all = set[AnswerInProgress]()
 
     async def finish(self, session: Session | None = None, *, seconds: float | None = None) -> None:
         """Wait for the answers in progress, of one session or of all. Those that take longer are cut off."""
-        left = [answer for answer in self._all if session is None or answer.session is session]
+        left = [answer for answer in self.all if session is None or answer.session is session]
         if left:
             _, late = await asyncio.wait([answer.task for answer in left], timeout=seconds)
             for answer in left:

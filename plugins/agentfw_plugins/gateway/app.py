@@ -257,12 +257,11 @@ class Gateway:
             headers["x-agentfw-version"] = self.learning.served.version_of(session.name, session.episode.task.user)
         answers: list[AnswerInProgress] = []
         try:
-            write = partial(
-                Writing, protocol, body, About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
-            )
+            about = About(f"{name}-{secrets.token_hex(4)}", int(time.time()), asked.model)
+            write = partial(Writing, protocol, body, about)
             routes = [route._replace(asked=each) for each in asked.each()]
             instead = partial(self._instead, protocol, given, body, request, variant) if len(routes) == 1 else None
-            answers += [self.answers.begin(session, caller, each, instead, told) for each in routes]
+            answers += [AnswerInProgress(self.answers, session, caller, each, instead, told) for each in routes]
             request.state.answer = answers[0]
         finally:
             attending = asyncio.create_task(self._attend(request, session, answers))
@@ -280,7 +279,7 @@ class Gateway:
     async def _route(self, protocol: Protocol, given: Body, body: Body, request: Request, model: Model) -> ModelRoute:
         """How a model is asked. What it can't do is refused."""
         if not model.forwards or model.policy is None:
-            if protocol.plain and not model.continues:
+            if protocol.plain and not (model.policy is not None and model.policy.continues):
                 raise _no_text(protocol)
             asked = read_chat(protocol.read_request(body), follows_schemas=model.follows_schemas)
             return ModelRoute(model, replace(asked, plain=protocol.plain))
@@ -291,9 +290,9 @@ class Gateway:
             if await model.policy.speaks(spoken.name, name):
                 break
         else:
-            raise (
-                _no_text(protocol) if protocol.plain else BadRequest("the model's server speaks no known protocol", 502)
-            )
+            if protocol.plain:
+                raise _no_text(protocol)
+            raise BadRequest("the model's server speaks no known protocol", 502)
         if spoken is protocol:
             asked = replace(recorded(protocol, body), plain=protocol.plain)
             path = protocol.stream_path if asked.stream and protocol.stream_path else protocol.path

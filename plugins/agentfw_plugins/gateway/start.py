@@ -124,23 +124,6 @@ class Start(NamedTuple):
         known = len(self.live.sessions) + len(self.live.ended)
         where = f"{counted(known, 'session')}, {shown_path(self.live.folder.path)}/"
         yield f"record: {where if self.live.keeps else 'what --sessions names'}"
-        yield from self._keys()
-
-    def remembered(self) -> str:
-        """How much is remembered, in words."""
-        choice = next((each for each in self.live.assembly.spec.memories if each.name == _MEMORY), None)
-        path = getattr(choice and choice.checked, "path", "")
-        if choice is None or not path:
-            return ", ".join(each.name for each in self.live.assembly.spec.memories)
-        if not Path(path).is_file():
-            return f"nothing yet, {shown_path(Path(path))}"
-        from agentfw_memory import SkillGraph
-
-        with translated_errors(), SkillGraph.open(path, tenant=getattr(choice.checked, "tenant", "")) as graph:
-            items, users = graph.admin.stats().nodes.get("skill", 0), len(graph.admin.owners())
-        return f"{counted(users, 'user')}, {counted(items, 'item')}, {shown_path(Path(path))}"
-
-    def _keys(self) -> Iterator[str]:
         named = dict.fromkeys(str(getattr(choice.checked, "api_key_env", "")) for choice in self._choices)
         for variable in filter(None, named):
             if self.limits.upstream_key == "callers":
@@ -156,3 +139,17 @@ class Start(NamedTuple):
             yield f"keys of the gateway: {' and '.join(filter(None, (self.key_variable, of_users)))}"
         else:
             yield "keys of the gateway: none, so whoever can log in on this machine can read and lead all sessions"
+
+    def remembered(self) -> str:
+        """How much is remembered, in words."""
+        choice = next((each for each in self.live.assembly.spec.memories if each.name == _MEMORY), None)
+        path = getattr(choice and choice.checked, "path", "")
+        if choice is None or not path:
+            return ", ".join(each.name for each in self.live.assembly.spec.memories)
+        if not Path(path).is_file():
+            return f"nothing yet, {shown_path(Path(path))}"
+        from agentfw_memory import SkillGraph
+
+        with translated_errors(), SkillGraph.open(path, tenant=getattr(choice.checked, "tenant", "")) as graph:
+            items, users = graph.admin.stats().nodes.get("skill", 0), len(graph.admin.owners())
+        return f"{counted(users, 'user')}, {counted(items, 'item')}, {shown_path(Path(path))}"

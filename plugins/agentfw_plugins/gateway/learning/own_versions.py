@@ -5,17 +5,13 @@ is compared with the served one on their own held-out answers, by the same impor
 kept only if it is better by WORTH. It answers to them alone: no request can ask for it by name.
 
 How many ratings are enough follows from what the test can show. Among n held-out answers of which k were liked, no
-p-value is below 1 / C(n, k). That has to be less than the level which is left for one of AT_ONCE users.
-
-Users who are looked at together share the level by Holm's method: the chance that any of them gets a version by luck is
-at most 0.05 in each attempt. A user who got none is looked at again once half of their ratings are new, so that there
-are few attempts that luck could win.
+p-value is below 1 / C(n, k). That has to be less than the level which is left for one of AT_ONCE users. Users who are
+looked at together share the level by Holm's method: the chance that any of them gets a version by luck is at most 0.05
+in each attempt. A user who got none is looked at again once half of their ratings are new, so that there are few
+attempts that luck could win.
 
 When others get a new version, those of single users are tested against it, on the same terms, and dropped if they are
 no longer better. The ratings of users who have their own take no part in the versions of the others meanwhile.
-
-Users are trained one after the other. They share the memory of the base, but none of its work: from the first step on
-each has weights of their own in every layer.
 """
 
 from __future__ import annotations

@@ -137,15 +137,13 @@ class SessionStore:
     def take(self, first: str) -> Shared | None:
         """Take the newest session of a name, if nobody else has it. None if there is none."""
         newest = select(SESSIONS.c.number).where(SESSIONS.c.first == first).order_by(SESSIONS.c.again.desc()).limit(1)
+        is_newest = SESSIONS.c.number == newest.scalar_subquery()
         is_free = _is_free(self.database) | (SESSIONS.c.holder == self.holder)
         with self.database.transaction(waits=False) as connection:
-            taken = update(SESSIONS).where(
-                SESSIONS.c.number == newest.scalar_subquery(), SESSIONS.c.finish == "", is_free
-            )
-            row = connection.execute(taken.values(holder=self.holder).returning(SESSIONS)).first()
-            if row is not None:
+            taken = update(SESSIONS).where(is_newest, SESSIONS.c.finish == "", is_free).values(holder=self.holder)
+            if (row := connection.execute(taken.returning(SESSIONS)).first()) is not None:
                 return _shared(row, is_taken=True)
-            row = connection.execute(select(SESSIONS).where(SESSIONS.c.number == newest.scalar_subquery())).first()
+            row = connection.execute(select(SESSIONS).where(is_newest)).first()
             return None if row is None else _shared(row, is_taken=False)
 
     def begin(self, first: str, again: int, user: str) -> Shared | None:
@@ -398,11 +396,9 @@ class SessionJournal:
     def _read(self, connection: Connection, numbers: Sequence[int]) -> list[tuple[int, int, Episode]]:
         """Some sessions, each behind its number and its version."""
         asked = select(NEWS).where(NEWS.c.session.in_(numbers)).order_by(NEWS.c.session, NEWS.c.version)
-        found = []
-        for number, news in groupby(connection.execute(asked).all(), lambda row: row.session):
-            rows = list(news)
-            found.append((number, rows[-1].version, joined(row.record for row in rows)))
-        return found
+        of_sessions = groupby(connection.execute(asked).all(), lambda row: row.session)
+        found = [(number, list(news)) for number, news in of_sessions]
+        return [(number, rows[-1].version, joined(row.record for row in rows)) for number, rows in found]
 
 
 def joined(news: Iterable[Mapping[str, Any]]) -> Episode:

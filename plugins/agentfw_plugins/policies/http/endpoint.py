@@ -164,15 +164,12 @@ class Endpoint:
 
     def _connection(self) -> _Connection:
         loop = asyncio.get_running_loop()
-        if loop not in self._connections:
-            ended = [self._connections.pop(other) for other in [*self._connections] if other.is_closed()]
-            self._closing = [loop.create_task(one.client.close()) for one in ended]
-            self._connections[loop] = _Connection(self._client(), asyncio.Semaphore(self.concurrency), asyncio.Lock())
-        return self._connections[loop]
-
-    def _client(self) -> aiohttp.ClientSession:
+        if loop in self._connections:
+            return self._connections[loop]
         import aiohttp
 
+        ended = [self._connections.pop(other) for other in [*self._connections] if other.is_closed()]
+        self._closing = [loop.create_task(one.client.close()) for one in ended]
         address, proxies = urlsplit(self.url), getproxies()
         tls: ssl.SSLContext | bool = True
         # No proxy of the environment reaches this machine.
@@ -181,7 +178,7 @@ class Endpoint:
             import httpx
 
             tls = httpx.create_ssl_context()  # knows certificates everywhere, and SSL_CERT_FILE
-        return aiohttp.ClientSession(
+        client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=tls),  # the slots are the limit
             timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT),
             cookie_jar=aiohttp.DummyCookieJar(),  # no user gets the cookies of another
@@ -189,6 +186,8 @@ class Endpoint:
             max_field_size=_LONGEST_HEADER,
             proxy=None if is_direct else proxies.get(address.scheme, proxies.get("all")),
         )
+        self._connections[loop] = _Connection(client, asyncio.Semaphore(self.concurrency), asyncio.Lock())
+        return self._connections[loop]
 
     async def ask(
         self,

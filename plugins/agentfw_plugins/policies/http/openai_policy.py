@@ -374,23 +374,20 @@ class OpenAIPolicy(Policy):
             else:
                 fix = f"check the key in the environment variable {name}"
         elif status == 404:
-            fix = await self._nearest_model()
+            try:
+                until = asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline)
+                names = await self._models(until)
+                guess, shown = nearest(self._model, names), ", ".join(names[:10]) or "none"
+                meant = f"did you mean {guess!r}? " if guess else ""
+                fix = f"the model {self._model!r} doesn't exist; {meant}known: {shown}"
+            except (EndpointError, Refused):
+                fix = "check that base_url ends in /v1"
         elif _TOO_LONG.search(refusal.words):
             fix = "prompt and max_tokens exceed the model's context: lower window or max_tokens, or serve a longer one"
         else:
             fix = "the server doesn't support this request; see its log"
         kind = RequestRefusedError if status in _THIS_ONE else EndpointError
         return kind(f"{refusal.url} refused: HTTP {status}: {refusal.words}", fix=fix)
-
-    async def _nearest_model(self) -> str:
-        until = asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline)
-        try:
-            names = await self._models(until)
-        except (EndpointError, Refused):
-            return "check that base_url ends in /v1"
-        guess, shown = nearest(self._model, names), ", ".join(names[:10]) or "none"
-        meant = f"did you mean {guess!r}? " if guess else ""
-        return f"the model {self._model!r} doesn't exist; {meant}known: {shown}"
 
 
 class _KeptAnswers:

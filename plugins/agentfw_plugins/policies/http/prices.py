@@ -25,10 +25,16 @@ class Prices:
         """`price` holds for all models, and those of `own` for theirs. `provider` is whose list holds, by its name."""
         self._price, self._own = price, dict(own)
         self._provider, self._url = provider or None, url
-        if provider and _listed_provider(provider) is None:
-            raise SettingsError(
-                f'genai-prices has no list of "{provider}"', fix='use one such as openai, or: pip install ".[web]"'
-            )
+        if provider:
+            try:
+                from genai_prices.data_snapshot import get_snapshot
+
+                found = get_snapshot().find_provider(None, provider, None)
+            except (ImportError, LookupError):
+                found = None
+            if found is None:
+                fix = 'use one such as openai, or: pip install ".[web]"'
+                raise SettingsError(f'genai-prices has no list of "{provider}"', fix=fix)
 
     def cost(self, usage: Usage, *models: str) -> float | None:
         """What an answer cost, of the first of these models that has a price. None if it isn't known."""
@@ -77,12 +83,3 @@ def _listed(model: str, provider: str | None, url: str) -> Callable[[Usage], flo
     except LookupError:
         return None
     return cost
-
-
-def _listed_provider(name: str) -> object:
-    try:
-        from genai_prices.data_snapshot import get_snapshot
-
-        return get_snapshot().find_provider(None, name, None)
-    except (ImportError, LookupError):
-        return None

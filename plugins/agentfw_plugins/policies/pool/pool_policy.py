@@ -16,7 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -70,21 +70,6 @@ class PoolSettings(Settings):
         return self
 
 
-class _Placed(NamedTuple):
-    """How many copies there are, what each gets of the GPUs, and whether they sleep while the learner works."""
-
-    replicas: int
-    gpus: float
-    sleeps: bool
-
-    @classmethod
-    def of(cls, settings: PoolSettings, plan: Plan) -> _Placed:
-        playing = 0 if settings.gpus == 0 else len(plan.playing)
-        gpus = settings.gpus if settings.gpus is not None else float(bool(playing))
-        fitting = playing // int(gpus) if gpus >= 1 else playing * int(1 / gpus) if gpus else 2
-        return cls(settings.replicas or max(1, fitting), gpus, sleeps=not playing or plan.shared)
-
-
 class PoolPolicy(Policy):
     """Sends each request to one of its replicas."""
 
@@ -94,11 +79,15 @@ class PoolPolicy(Policy):
         inner = settings.policy
         host.check_settings("policy", inner.name, inner.settings, where="policy.policy")
         plan = self._engine.plan if settings.gpus != 0 else Plan()
-        self._placed = _Placed.of(settings, plan)
-        self._resources = Resources(settings.cpus, self._placed.gpus)
-        own = beside(inner.settings, plan, self._placed.gpus) if inner.name == "vllm" else inner.settings
+        playing = len(plan.playing)
+        gpus = settings.gpus if settings.gpus is not None else float(bool(playing))
+        fitting = playing // int(gpus) if gpus >= 1 else playing * int(1 / gpus) if gpus else 2
+        self._sleeps = not playing or plan.shared  # while the learner works
+        self._resources = Resources(settings.cpus, gpus)
+        own = beside(inner.settings, plan, gpus) if inner.name == "vllm" else inner.settings
         self._arguments = [inner.name, own, host.options.plain()]
-        self._replicas = [Replica(number, settings.patience) for number in range(self._placed.replicas)]
+        count = settings.replicas or max(1, fitting)
+        self._replicas = [Replica(number, settings.patience) for number in range(count)]
         self._balancer = Balancer(settings.in_flight)
         self._lifecycle = asyncio.Lock()
         """Held while versions are published and replicas join or rest: a replica joins with the newest version."""
@@ -166,12 +155,12 @@ class PoolPolicy(Policy):
 
     async def rest(self) -> None:
         await self._opened()
-        if self._placed.sleeps:
+        if self._sleeps:
             async with self._lifecycle:
                 await self._each(lambda replica: replica.ask("rest"))
 
     async def wake(self) -> None:
-        if self._placed.sleeps:
+        if self._sleeps:
             async with self._lifecycle:
                 await self._each(lambda replica: replica.ask("wake"))
 
@@ -191,7 +180,7 @@ class PoolPolicy(Policy):
             return
         async with self._starting:
             if self._watching is None:
-                await self._require_room(self._placed.replicas)
+                await self._require_room(len(self._replicas))
                 await self._start(self._replicas)
                 self._watching = asyncio.create_task(self._watch())
 
@@ -284,7 +273,7 @@ class PoolPolicy(Policy):
         fixes = [error.fix for error in errors if isinstance(error, AgentfwError) and error.fix]
         there, least = len(self._balancer.rotation), self.settings.least_replicas
         return EndpointError(
-            f'{there} of {self._placed.replicas} replicas of the policy "{self.settings.policy.name}" work, '
+            f'{there} of {len(self._replicas)} replicas of the policy "{self.settings.policy.name}" work, '
             f"and policy.least_replicas is {least}: {'; '.join(said) or 'no reason is known'}",
             fix=fixes[0] if fixes else "see the output of the replicas on stderr",
         )
