@@ -64,10 +64,8 @@ def chat(user: str, runs: Path, fresh: bool, out: Out, **given: Any) -> None:
     try:
         asyncio.run(_talk(live, user, screen, out))
     except RunInUseError as error:
-        raise RunInUseError(
-            error.message,
-            fix="end the other conversation, or begin a run of its own: agentfw chat --new, with the same options",
-        ) from None
+        fix = "end the other conversation, or begin a run of its own: agentfw chat --new, with the same options"
+        raise RunInUseError(error.message, fix=fix) from None
     except AgentfwError:
         if is_new and not any(episode.turns for episode in live.folder.episodes()):
             shutil.rmtree(live.folder.path, ignore_errors=True)  # nobody answered: there is no run to list

@@ -207,10 +207,8 @@ def serve(
     has_keys, is_local = bool(key) or keys_of_users.exists, host in LOOPBACK
     is_alone = is_local and not has_keys
     if not is_local and not has_keys:
-        raise SettingsError(
-            f"{host} can be reached from other machines, so a key is required",
-            fix=f"set the environment variable {_KEY}, run: agentfw serve keys add NAME, or leave --host out",
-        )
+        fix = f"set the environment variable {_KEY}, run: agentfw serve keys add NAME, or leave --host out"
+        raise SettingsError(f"{host} can be reached from other machines, so a key is required", fix=fix)
     if not is_local and key and is_weak(key):
         raise SettingsError(
             f"the key in {_KEY} is easy to guess, and {host} can be reached from other machines",
@@ -226,9 +224,8 @@ def serve(
     if keep_ended is not None and not shared:
         raise UsageError("--keep-ended is about sessions that gateways share", fix="add --sessions, or leave it out")
     if not learn and (learn_spec or metric or owns or canary is not None):
-        raise UsageError(
-            "--learn-spec, --learn-own, --metric and --canary are about versions that are trained", fix="add --learn"
-        )
+        words = "--learn-spec, --learn-own, --metric and --canary are about versions that are trained"
+        raise UsageError(words, fix="add --learn")
     if not resume:
         given = with_defaults(given, runs, host, port, shared=shared, by_model=remember == "model")
     limits = Limits(
@@ -288,10 +285,8 @@ def serve(
             starting.enter_context(out.progress("starting"))
             asyncio.run(main())
     except RunInUseError as error:
-        raise RunInUseError(
-            f"{error.message}, and one process at a time serves a run",
-            fix="stop it first, or begin another record: agentfw serve --new, with the same options",
-        ) from None
+        fix = "stop it first, or begin another record: agentfw serve --new, with the same options"
+        raise RunInUseError(f"{error.message}, and one process at a time serves a run", fix=fix) from None
     if out.json:
         return
     if shared:

@@ -75,10 +75,8 @@ class Keys:
         """Add a key of a user, by default the one of the same name. Returns the secret, which is not stored."""
         user = name if user == "" else user
         if not _NAME.fullmatch(name):
-            raise UsageError(
-                f'"{name}" can\'t be the name of a key',
-                fix="use 1 to 100 letters and digits, and . _ @ + - after the first",
-            )
+            words = f'"{name}" can\'t be the name of a key'
+            raise UsageError(words, fix="use 1 to 100 letters and digits, and . _ @ + - after the first")
         if user is not None and not (user.isprintable() and len(user) <= 200):
             raise UsageError(f"{user!r} can't be a user", fix="use at most 200 printable characters")
         if any(key.name == name for key in self.keys()):
@@ -145,9 +143,8 @@ class KeyFile(Keys):
             self._read, self._keys = None, {}
         except (OSError, ValueError, KeyError, TypeError) as error:
             self._read, self._keys = None, {}
-            raise StorageError(
-                f"can't read the keys in {self.path}: {error}", fix="restore the file, or remove it and add keys again"
-            ) from error
+            words = f"can't read the keys in {self.path}: {error}"
+            raise StorageError(words, fix="restore the file, or remove it and add keys again") from error
         return self._keys
 
 

@@ -50,10 +50,8 @@ def providers(environment: Mapping[str, str], host: str, port: int) -> Found:
         check_address(url or usual)
         parts = urlsplit(url)
         if parts.hostname in (host, *LOOPBACK) and parts.port == port:
-            raise SettingsError(
-                f"{name}_BASE_URL is the address of this gateway itself",
-                fix=f"unset {name}_BASE_URL here, or set it to your provider's address",
-            )
+            words = f"{name}_BASE_URL is the address of this gateway itself"
+            raise SettingsError(words, fix=f"unset {name}_BASE_URL here, or set it to your provider's address")
         values = {"base_url": url or usual, "api_key_env": f"{name}_API_KEY", **settings}
         where = f"model.{name.lower()}" if found.policy else "policy"
         found = Found(
@@ -80,10 +78,8 @@ def check_address(url: str) -> None:
     except ValueError:
         is_one = False
     if not is_one:
-        raise SettingsError(
-            f"{url} is a placeholder, and no provider's address",
-            fix="use the address of your provider, such as https://api.openai.com/v1",
-        )
+        words = f"{url} is a placeholder, and no provider's address"
+        raise SettingsError(words, fix="use the address of your provider, such as https://api.openai.com/v1")
 
 
 async def look(policy: Policy, url: str, key_variable: str) -> str:

@@ -60,10 +60,8 @@ def replay(
     source = find_run(runs, run)
     variant = read_variants([text])[1] if text else Variant("again")
     if not variant.remembers:
-        raise UsageError(
-            "memory can't be left out of recorded conversations: what was recalled is in their messages",
-            fix="compare it in service: agentfw serve variants start",
-        )
+        words = "memory can't be left out of recorded conversations: what was recalled is in their messages"
+        raise UsageError(words, fix="compare it in service: agentfw serve variants start")
     episodes = [one for one in read_sessions(source.path, session) if one.turns and user in (None, one.task.user)]
     episodes = episodes[-limit:] if limit else episodes
     if not episodes:

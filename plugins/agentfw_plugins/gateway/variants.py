@@ -148,10 +148,8 @@ def _variant(text: str) -> Variant:
         elif key in ("model", "version") and value:
             values[key] = value
         else:
-            raise UsageError(
-                f'"{setting}" says nothing about a variant',
-                fix="use model=NAME, prompt=FILE, memory=off, version=vN and weight=SHARE, with commas between them",
-            )
+            fix = "use model=NAME, prompt=FILE, memory=off, version=vN and weight=SHARE, with commas between them"
+            raise UsageError(f'"{setting}" says nothing about a variant', fix=fix)
     if not name or not (values.keys() - {"weight"}):
         raise UsageError(f'"{text}" is no variant', fix="write NAME:model=MODEL, or NAME:prompt=FILE")
     return Variant(name, **values)  # type: ignore[arg-type]

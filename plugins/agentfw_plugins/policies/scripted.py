@@ -65,10 +65,8 @@ class ScriptedPolicy(Policy):
             return [self.settings.replies[turn % len(self.settings.replies)]]
         rule = self._rule or request.brief.demonstration
         if rule is None:
-            raise SettingsError(
-                "this environment has no demonstration for the scripted policy to follow",
-                fix="set policy.rule=package.module:function or policy.replies, or use another --policy",
-            )
+            fix = "set policy.rule=package.module:function or policy.replies, or use another --policy"
+            raise SettingsError("this environment has no demonstration for the scripted policy to follow", fix=fix)
         assert request.moment is not None
         return rule(request.moment)
 

@@ -60,10 +60,8 @@ class ServedVersions(Policy):
     async def _load(self, version: Version) -> None:
         adapter = await asyncio.to_thread(self._file.fetch, version)
         if not adapter.exists():
-            raise StorageError(
-                f"{adapter}, the adapter of {version.name}, is gone",
-                fix="restore it, or go back: agentfw serve rollback",
-            )
+            words = f"{adapter}, the adapter of {version.name}, is gone"
+            raise StorageError(words, fix="restore it, or go back: agentfw serve rollback")
         if version.user:
             self._made[version.number] = await self.base.beside(adapter, version.name)
             return
@@ -149,10 +147,8 @@ def check_learns(policy: Policy, name: str, owns: bool = False) -> None:
             fix="serve one that can, such as transformers or tiny, or leave --learn out",
         )
     if owns and kind.beside is Policy.beside:
-        raise UsageError(
-            f"the policy {name} holds one adapter at a time, so users can't have their own",
-            fix="serve one that holds several, such as transformers, tiny or vllm, or leave --learn-own out",
-        )
+        fix = "serve one that holds several, such as transformers, tiny or vllm, or leave --learn-own out"
+        raise UsageError(f"the policy {name} holds one adapter at a time, so users can't have their own", fix=fix)
 
 
 def _named(generation: Generation, version: str) -> Generation:

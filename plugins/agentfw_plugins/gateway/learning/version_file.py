@@ -301,9 +301,8 @@ class VersionFile:
                 connection.execute("PRAGMA synchronous = FULL")
                 yield connection
         except sqlite3.Error as error:
-            raise StorageError(
-                f"the versions in {self.path} can't be used: {error}", fix="free disk space, or restore the file"
-            ) from error
+            words = f"the versions in {self.path} can't be used: {error}"
+            raise StorageError(words, fix="free disk space, or restore the file") from error
 
 
 def written(state: State) -> str:

@@ -194,9 +194,8 @@ class SessionDatabase:
         except SQLAlchemyError as error:
             self.breaks += 1
             reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-            raise UnreachableError(
-                f"the sessions at {self.where} can't be reached: {reason}", fix="see to the database, and try again"
-            ) from error
+            words = f"the sessions at {self.where} can't be reached: {reason}"
+            raise UnreachableError(words, fix="see to the database, and try again") from error
 
 
 def _url(address: str) -> URL:
@@ -207,9 +206,8 @@ def _url(address: str) -> URL:
     except ArgumentError:
         url = None
     if url is None or url.drivername.partition("+")[0] not in ("postgresql", "postgres"):
-        raise SettingsError(
-            "sessions can't be shared at this address", fix="give the path of a file, or a postgresql:// address"
-        )
+        words = "sessions can't be shared at this address"
+        raise SettingsError(words, fix="give the path of a file, or a postgresql:// address")
     return url.set(drivername="postgresql+psycopg")
 
 

@@ -76,9 +76,8 @@ def key_in(variable: str, *, default_for: str = "") -> str:
     key = os.environ.get(variable, "").strip() if variable else ""
     if not (key.isascii() and key.isprintable()):
         # Checked here, because aiohttp would put the key into its error.
-        raise EndpointError(
-            f"the key in {variable} can't be sent: it has characters other than printable ASCII", fix=f"set {variable}"
-        )
+        words = f"the key in {variable} can't be sent: it has characters other than printable ASCII"
+        raise EndpointError(words, fix=f"set {variable}")
     return key
 
 

@@ -53,9 +53,8 @@ class Replica(Policy):
             await self.kill()
             if not isinstance(error, TimeoutError):
                 raise
-            raise EndpointError(
-                f"{self.name} was not ready within {deadline:g} s", fix="raise policy.start_deadline"
-            ) from None
+            words = f"{self.name} was not ready within {deadline:g} s"
+            raise EndpointError(words, fix="raise policy.start_deadline") from None
 
     async def ask(self, method: str, *arguments: Any) -> Any:
         """Call a method of the process."""
@@ -65,10 +64,8 @@ class Replica(Policy):
             async with asyncio.timeout(self.patience):
                 return await self.process.call(method, *arguments)
         except TimeoutError:
-            raise EndpointError(
-                f"{self.name} has not answered within {self.patience:g} s",
-                fix="raise policy.patience if its answers may take that long",
-            ) from None
+            words = f"{self.name} has not answered within {self.patience:g} s"
+            raise EndpointError(words, fix="raise policy.patience if its answers may take that long") from None
 
     async def generate(self, request: Request) -> Generation:
         brief = Brief(request.brief.goal, request.brief.actions, request.brief.time_per_token)
