@@ -98,7 +98,6 @@ class Conversation:
             raise
 
     async def _answered(self) -> tuple[Call, ...]:
-        """Let the policy answer once. Returns its calls."""
         session, self._begun = self.session, ""
 
         def tell(piece: str) -> None:

@@ -137,7 +137,6 @@ class Models:
 
 
 def query_of(request: Request) -> str:
-    """The query of a request as it is passed on."""
     query = [part for part in request.url.query.split("&") if part and not part.startswith(_PRIVATE)]
     return f"?{'&'.join(query)}" if query else ""
 
@@ -358,7 +357,6 @@ class Line:
 
     @property
     def length(self) -> int:
-        """Number of requests that wait."""
         return sum(map(len, self._queues.values()))
 
     @asynccontextmanager

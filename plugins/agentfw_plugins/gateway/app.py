@@ -63,8 +63,6 @@ _WORDS = {
 
 
 class Gateway:
-    """The application and its requests in progress."""
-
     def __init__(
         self,
         finder: SessionFinder,
@@ -191,9 +189,9 @@ class Gateway:
             session.feedback(value, words=words, correction=correction, turn=turn, metric=metric)
             await self.finder.keep(session)
             about = {"value": value, "turn": turn, **({"metric": metric} if metric else {})}
-            why = why_ignored(session.episode, self.learning.metric, about) if self.learning is not None else ""
         told = {"session": name, **about}
         if self.learning is not None:
+            why = why_ignored(session.episode, self.learning.served.state.metric, about)
             told |= {"learned_from": not why, **({"why": why} if why else {})}
             if not why:
                 self.learning.heard()
@@ -321,7 +319,6 @@ class Gateway:
         return headers
 
     async def attended(self) -> None:
-        """Wait until the sessions of all requests are released."""
         if self._attending:
             await asyncio.wait(self._attending)
 

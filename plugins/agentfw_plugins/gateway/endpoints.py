@@ -67,7 +67,6 @@ class Endpoints:
         return json_answer(_told(name))
 
     async def others(self, request: Request) -> Response:
-        """Pass on what the gateway doesn't know, piece by piece."""
         path, model = str(request.path_params["path"]), self._models.of_client(request)
         policy = model.policy
         if policy is None or not model.forwards or not {"", ".", ".."}.isdisjoint(path.split("/")):
@@ -152,7 +151,6 @@ class Endpoints:
         return json_answer(protocol.write_count(count))
 
     async def _count(self, request: Request, body: Body, hint: str = "") -> None:
-        """Let a request in, as one for an answer."""
         caller = request.state.caller = caller_of(request, body, hint)
         await self._callers.count(caller)
 

@@ -34,8 +34,6 @@ from .learning.version_file import Removal, VersionFile
 
 @dataclass
 class Forgotten:
-    """What was deleted of a person, and what is left."""
-
     sessions: int = 0
     withdrawn: list[str] = field(default_factory=list)
     memories: Counter[str] = field(default_factory=Counter)
@@ -103,7 +101,6 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
 
 
 def _withdraw(user: str, file: VersionFile) -> list[str]:
-    """Withdraw the versions that learned from a person, and delete their adapters."""
     if not file.exists:
         return []
     names = {episode.task.query for episode in file.episodes() if episode.task.user == user}

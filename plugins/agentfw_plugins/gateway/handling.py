@@ -116,7 +116,6 @@ class Callers:
         return Caller(f"{key.name}:", key=key)
 
     def is_operator(self, given: str) -> bool:
-        """Whether this is a key of who runs the gateway."""
         right = [secrets.compare_digest(given.encode(), key.encode()) for key in self.operators]  # each, in equal time
         return any(right)
 
@@ -206,7 +205,6 @@ def _too_large(most: int) -> BadRequest:
 
 
 async def until_gone(request: Request) -> None:
-    """Wait until the client hangs up."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -235,7 +233,6 @@ def error_answer(problem: BadRequest, protocol: Protocol, *, native: bool) -> Re
 
 
 def problem_of_error(error: AgentfwError) -> BadRequest:
-    """What a request is answered that failed with this error."""
     words = f"{error.message} ({error.fix})" if error.fix else error.message
     if isinstance(error, UpstreamError):
         return _passed(error)
@@ -255,7 +252,6 @@ def problem_of_error(error: AgentfwError) -> BadRequest:
 
 
 def _passed(error: UpstreamError) -> BadRequest:
-    """A server's refusal, with all that a program may act on."""
     if not error.content:
         return BadRequest(error.message, error.status, code="upstream_failed", headers=error.headers)
     try:

@@ -59,8 +59,6 @@ class Front:
 
 
 class Health:
-    """The health of a gateway in front of a live run, and its figures."""
-
     def __init__(self, live: LiveRun, line: Line) -> None:
         self.live, self.is_stopping, self._all = live, False, CollectorRegistry()
 
@@ -92,7 +90,6 @@ class Health:
 
     @property
     def hindrance(self) -> str:
-        """Why no request is taken, if so."""
         if self.is_stopping:
             return "it is being stopped"
         return "" if self.live.failure is None else self.live.failure.message
@@ -108,7 +105,6 @@ class Health:
         return Response(generate_latest(self._all), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     def count_masked(self, counts: Mapping[str, int]) -> None:
-        """Count the secrets in what users typed."""
         for kind, count in counts.items():
             self._masked.labels(kind).inc(count)
 
@@ -117,7 +113,6 @@ class Health:
         self._until.labels(what).observe(seconds)
 
     def count_answer(self, answer: AnswerInProgress) -> None:
-        """Count an answer that is over."""
         if answer.seconds_to_first is not None:
             self._first.observe(answer.seconds_to_first)
         if answer.hung_up or answer.task.cancelled():

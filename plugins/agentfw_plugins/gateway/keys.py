@@ -38,8 +38,6 @@ class Key:
 
 
 class Keys:
-    """Keys, wherever they are kept."""
-
     place: str
     """Where they are, in words."""
 
@@ -63,11 +61,9 @@ class Keys:
         raise NotImplementedError
 
     def keys(self) -> Sequence[Key]:
-        """All keys, the oldest first."""
         return list(self.known().values())
 
     def find(self, secret: str) -> Key | None:
-        """The key with this secret."""
         # A look-up by digest says nothing about how much of a wrong key is right.
         return self.known().get(_digest(secret))
 

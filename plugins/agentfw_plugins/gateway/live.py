@@ -46,8 +46,6 @@ _PASSED_ON = 1000  # maximum number of answers at once in front of a provider, w
 
 
 class Limits(NamedTuple):
-    """Who is served, and how much."""
-
     models: Sequence[str] = ()
     keys: Sequence[str] = ()
     key_file: Path | None = None

@@ -67,7 +67,6 @@ class Logins:
         return handled
 
     async def form(self, request: Request) -> Response:
-        """Ask for the key, or take the link."""
         self._check_host(request)
         given = request.query_params.get("once", "")
         is_right = secrets.compare_digest(given.encode("utf-8", "replace"), self._once.encode())

@@ -36,8 +36,6 @@ _PRIVATE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
 class Page:
-    """The page of a live run."""
-
     def __init__(self, finder: LiveSessionFinder, logins: Logins) -> None:
         self.finder = finder
         host = finder.live.assembly.host

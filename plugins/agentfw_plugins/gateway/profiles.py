@@ -51,8 +51,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 class Sent(NamedTuple):
-    """A request of a program."""
-
     headers: Mapping[str, str]
     body: Mapping[str, Any]
     asked: ChatRequest
@@ -106,7 +104,6 @@ class Profile:
     """Headers that name the session."""
 
     def fits(self, sent: Sent) -> bool:
-        """Whether a request is this program's."""
         agent = sent.headers.get("user-agent", "")
         return bool((self.agent and self.agent.match(agent)) or (self.system and self.system.search(sent.system)))
 
@@ -194,7 +191,6 @@ def _blocks(text: str) -> list[tuple[int, int]]:
 
 
 def _inside(text: str, name: str) -> Iterator[str]:
-    """What stands in tags of a name."""
     rest = text
     while f"<{name}>" in rest and f"</{name}>" in rest:
         inside, _, rest = rest.partition(f"<{name}>")[2].partition(f"</{name}>")
@@ -265,8 +261,6 @@ class ClaudeCode(Profile):
 
 
 class Codex(Profile):
-    """OpenAI's Codex."""
-
     name = "codex"
     agent, system = _starts(r"codex[_/-]"), _starts(r"You are (?:a coding agent running in the )?Codex\b")
     sessions = ("session-id", "session_id", "thread-id", "conversation_id")
@@ -315,8 +309,6 @@ class OpenCode(Profile):
 
 
 class Gemini(Profile):
-    """Google's Gemini CLI."""
-
     name = "gemini-cli"
     agent = _starts(r"GeminiCLI")
     foreign = _starts(r"<session_context>", r"This is the Gemini CLI\. We are setting up", r"--- Content from")

@@ -44,7 +44,6 @@ class Reading:
         """What says whether feedback teaches a version, if versions are made."""
 
     def ended(self, episode: Episode, reward: float) -> None:
-        """Keep what the list says of a session, which is in memory no more."""
         self._ended[episode.task.query] = listed(episode, reward)
 
     async def sessions(self, caller: Caller, before: int | None = None) -> dict[str, Any]:
@@ -68,7 +67,6 @@ class Reading:
         return {"sessions": shown, "more": len(seen) > PAGE}
 
     async def session(self, caller: Caller, shown: str) -> dict[str, Any]:
-        """One session with everything that was said in it."""
         found = await self._find(caller.space + shown)
         if found is None:
             raise BadRequest("there is no such session", 404, code="no_such_session")
@@ -76,7 +74,7 @@ class Reading:
         caller.check(episode.task.user)
         row = listed(episode, reward)
         if self.learning is not None:
-            metric = self.learning.metric
+            metric = self.learning.served.state.metric
             row["feedback"] = [{**one, "why": why_ignored(episode, metric, one)} for one in row["feedback"]]
         return {**row, **_told(episode), "session": shown}
 

@@ -67,7 +67,6 @@ class StreamedReply:
         return self.so_far()
 
     def so_far(self) -> dict[str, Any]:
-        """The reply as far as it came."""
         return {**self._top, "choices": [self._choices[index].whole() for index in sorted(self._choices)]}
 
 
@@ -206,7 +205,6 @@ def _integers(values: object) -> tuple[int, ...]:
 
 
 def _logprobs(given: object) -> tuple[tuple[float, ...], tuple[str, ...]]:
-    """The logprob and the text of each token."""
     content = table(given).get("content")
     if not isinstance(content, list):
         return (), ()

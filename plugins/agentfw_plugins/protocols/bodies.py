@@ -150,7 +150,6 @@ class Body:
         return Body(value, f"{self.where}{key}.", lenient=self.lenient)
 
     def listed(self, key: str) -> list[Body]:
-        """A list of objects. Empty if there is none."""
         value = self.values.get(key)
         items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
         if value is not None and items != value and not self.lenient:

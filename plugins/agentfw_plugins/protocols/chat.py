@@ -68,8 +68,6 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 
 
 class ChatCompletions(Protocol):
-    """The protocol of /v1/chat/completions."""
-
     name, path = "chat", "chat/completions"
     is_of_openai = gives_tokens = has_seed = True
     limits = ("max_completion_tokens", "max_tokens")
@@ -233,7 +231,6 @@ def _message(body: Body) -> Message:
 
 
 def _parts(body: Body) -> tuple[str, ...]:
-    """The texts of a message of the user."""
     if body.text("role") != "user":
         return ()
     texts = (part.values.get("text") for part in body.parts("content") if part.values.get("type", "text") == "text")

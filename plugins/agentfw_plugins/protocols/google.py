@@ -342,7 +342,6 @@ def _tools(tool: Body) -> Iterator[Json]:
 
 
 def _schema(given: Any) -> Any:
-    """A JSON schema of one of Google's, whose types are in capitals."""
     if isinstance(given, list):
         return [_schema(one) for one in given]
     if not isinstance(given, dict):

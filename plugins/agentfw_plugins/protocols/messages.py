@@ -65,8 +65,6 @@ _MOST_TOKENS = 4096  # the limit of a request that has none, as this protocol mu
 
 
 class Messages(Protocol):
-    """The protocol of /v1/messages."""
-
     name, path, count_path = "messages", "messages", "messages/count_tokens"
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     required: Mapping[str, Any] = {"max_tokens": 1}
@@ -352,7 +350,6 @@ def _tool(tool: Body) -> Json:
 
 
 def _blocks_of(message: Body) -> list[Json]:
-    """The blocks that a message of a chat completion stands for."""
     blocks = [_written(part) for part in message.parts("content")]
     if message.text("role") == "tool":
         return [{"type": "tool_result", "tool_use_id": message.text("tool_call_id"), "content": blocks}]

@@ -215,7 +215,6 @@ class Protocol:
 
 
 def event(data: Mapping[str, Any], name: str = "") -> bytes:
-    """One server-sent event."""
     words = json.dumps(data, separators=(",", ":"))
     return (f"event: {name}\n" if name else "").encode() + f"data: {words}\n\n".encode()
 
@@ -300,7 +299,6 @@ def chunk_of(delta: Json, finish: str | None = None) -> Json:
 
 
 def functions_of(chat: Body) -> list[Json]:
-    """The functions that a request for a chat completion offers."""
     return [dict(tool.inner("function").values) for tool in chat.listed("tools")]
 
 

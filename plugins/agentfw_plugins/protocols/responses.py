@@ -75,8 +75,6 @@ _Item = Generator[bytes, None, tuple[Json, Json]]
 
 
 class Responses(Protocol):
-    """The protocol of /v1/responses."""
-
     name, path = "responses", "responses"
     conversation, text_part = "input", "input_text"
     limits = ("max_output_tokens",)
@@ -193,7 +191,6 @@ def _conversation(items: list[Body]) -> list[Json]:
     thoughts = ""
 
     def answer() -> Json:
-        """The answer that the next item belongs to."""
         nonlocal thoughts
         if thoughts or not found or found[-1]["role"] != "assistant":
             found.append({"role": "assistant", "content": None})
@@ -279,7 +276,6 @@ def _format(form: Body) -> Json | None:
 
 
 def _items(message: Body) -> Iterator[Json]:
-    """The items that one message of a chat completion stands for."""
     role, content = message.text("role"), message.values.get("content")
     if role == "tool":
         yield {"type": "function_call_output", "call_id": message.text("tool_call_id"), "output": content or ""}

@@ -32,7 +32,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def learning_options(command: Command) -> Command:
-    """The options of `agentfw serve` that are about learning."""
     for option in reversed(
         (
             click.option("--learn", is_flag=True, help="Train new versions from the feedback that comes in."),
@@ -89,7 +88,6 @@ def learning_of(
 
 
 def _of_run(command: Command) -> Command:
-    """Add the run whose versions are meant."""
     run = click.option("--run", metavar="RUN", help="Run of the gateway. Default: the newest that learns.")
     return run(gateway_options("Versions of the gateways that share these sessions.")(command))
 

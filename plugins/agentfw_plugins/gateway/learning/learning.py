@@ -28,8 +28,6 @@ _TRIES = 3  # how often a trainer is started for the same feedback that was kill
 
 
 class Learning:
-    """The versions of a gateway, and the trainer beside it."""
-
     def __init__(self, live: LiveRun, tell: Callable[[str], object], file: VersionFile) -> None:
         self.live, self.tell, self.file = live, tell, file
         self.spec: Path | None = None
@@ -70,11 +68,6 @@ class Learning:
         if self._wished:
             with self.file.change() as state:
                 state.every, state.share, state.metric, state.owns = self._wished
-
-    @property
-    def metric(self) -> str:
-        """The feedback that versions learn from."""
-        return self.served.state.metric
 
     def heard(self) -> None:
         """Feedback has come in, and is on disk."""

@@ -55,7 +55,6 @@ class Look:
 
     @property
     def name(self) -> str:
-        """What a comparison calls the version that it is about."""
         return self.has.name if self.has is not None and not self.trains else f"of {self.user}"
 
 
@@ -67,7 +66,6 @@ class Making:
 
     @contextmanager
     def room(self) -> Iterator[Path]:
-        """A folder for trainings, until the block ends."""
         room = self.file.folder / "training"
         try:
             yield room
@@ -85,7 +83,6 @@ class Making:
         return start_from_runs([str(folder)], room, metric=self.state.metric)(self.host, None, self.spec)
 
     def trains_all(self, values: Mapping[str, Any]) -> bool:
-        """Whether a training is one of all weights."""
         return bool(_parts(values["learner"])[1].get("weights") == "all")
 
     def goes_on(self, values: Mapping[str, Any]) -> bool:
@@ -188,5 +185,4 @@ def comparison_of(
 
 
 def _parts(choice: Choice) -> tuple[str, dict[str, Any]]:
-    """The name and the settings of a component in a spec."""
     return (choice, {}) if isinstance(choice, str) else (choice["name"], choice.get("settings", {}))

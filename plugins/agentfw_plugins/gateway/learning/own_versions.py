@@ -88,7 +88,6 @@ async def for_single_users(file: VersionFile, state: State, ratings: Sequence[Ra
 
 
 async def _train(making: Making, looks: Sequence[Look], room: Path) -> list[str]:
-    """Train a version for each. Returns what went wrong."""
     troubles = list[str]()
     for place, one in enumerate(looks):
         try:

@@ -71,7 +71,6 @@ class ServedVersions(Policy):
         self._made[version.number] = policy
 
     def version_of(self, session: str, user: str) -> str:
-        """The version that a session of this user gets now."""
         return self._name(self._number_for(session, user))
 
     def _name(self, number: int) -> str:

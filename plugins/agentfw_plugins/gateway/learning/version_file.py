@@ -111,7 +111,6 @@ class State:
 
     @property
     def own(self) -> dict[str, Version]:
-        """The versions of users who are served their own."""
         return {one.user: one for one in self.versions if one.user and one.outcome == SERVED}
 
     @property

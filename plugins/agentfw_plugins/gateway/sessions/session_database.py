@@ -174,7 +174,6 @@ class SessionDatabase:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
 
     def now(self, connection: sa.Connection) -> float:
-        """The database's time, in seconds since 1970."""
         return float(connection.execute(sa.select(self.clock)).scalar_one())
 
     @contextmanager
@@ -244,7 +243,6 @@ class SharedKeys(Keys):
         return self._known
 
     def refresh(self) -> None:
-        """Read all keys."""
         with self.database.transaction() as connection:
             rows = connection.execute(sa.select(*_OF_KEYS).order_by(KEYS.c.created, KEYS.c.name)).all()
         self._known = {row.digest: Key(*row) for row in rows}

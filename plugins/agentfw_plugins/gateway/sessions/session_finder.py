@@ -134,7 +134,6 @@ class LiveSessionFinder(SessionFinder):
         return self._newest.get(full, full)
 
     def _new_name(self, caller: Caller, name: str) -> str:
-        """What the record will call a new session."""
         if not name:
             return f"{caller.space}{_UNNAMED}{secrets.token_hex(6)}"
         if not SESSION_NAME.fullmatch(name):
@@ -192,7 +191,6 @@ class OpenSessionFinder(SessionFinder):
         self.sessions: dict[str, Session] = {}
 
     def open(self, session: Session) -> str:
-        """Let a session be used. Returns its name here."""
         name = f"p-{secrets.token_hex(12)}"
         self.sessions[name] = session
         return name
@@ -220,7 +218,6 @@ def is_unnamed(session: Session) -> bool:
 
 
 def _answers_of(session: Session) -> Iterator[str]:
-    """What the answers of a session are called, as its record has them."""
     for event in session.episode.events:
         if (event.kind, event.name) == ("session", _ANSWERED):
             yield answer_of(session, bytes.fromhex(event.data["digest"]))

@@ -305,7 +305,6 @@ class OpenAIPolicy(Policy):
         until: float,
         streamed: StreamedReply | None = None,
     ) -> Answer:
-        """Send a request that is written as one for a chat completion."""
         protocol = self._protocol
         try:
             body = protocol.write_request(Body(chat)) | self.settings.extra_body
@@ -362,7 +361,6 @@ class OpenAIPolicy(Policy):
         return next((name for name in told if name in body and name not in wanted), None)
 
     async def _explained(self, refusal: Refused) -> AgentfwError:
-        """The error for a refusal, with a fix."""
         name, status = self.settings.api_key_env, refusal.status
         if status in (401, 403):
             if not name:
@@ -412,7 +410,6 @@ class _KeptAnswers:
         return self._replies[digest], repeated
 
     async def keep(self, asked: Mapping[str, Any], reply: Mapping[str, Any]) -> None:
-        """Save a reply. It is on disk when this returns."""
         if self._journal is None:
             self._journal = Journal.open(self._path)
         digest = _digest(asked)

@@ -73,13 +73,11 @@ class Balancer:
         return place
 
     def give_back(self, place: Place) -> None:
-        """The request is answered, or goes elsewhere."""
         self._taken.get(place.replica, set()).discard(place)
         self.answered += 1
         self._wake(1)
 
     def _choose(self, task: str) -> int | None:
-        """A replica with a free place, or None."""
         free = [number for number in self.rotation if len(self._taken[number]) < self.in_flight]
         if not free:
             return None

@@ -198,7 +198,6 @@ class PoolPolicy(Policy):
             logger.warning("the pool goes on without a replica: %s", error)
 
     async def _begin(self, replica: Replica) -> None:
-        """Start one replica, and let it join with the newest version."""
         await replica.start(self._engine, self._arguments, self._resources, self.settings.start_deadline)
         async with self._lifecycle:
             if self._served is not None:
@@ -247,7 +246,6 @@ class PoolPolicy(Policy):
         return None
 
     async def _watch(self) -> None:
-        """Find replicas that hang or died while nobody asked them."""
         while True:
             await asyncio.sleep(self.settings.check_every)
             await self._each(lambda replica: replica.ask("alive"))
@@ -262,7 +260,6 @@ class PoolPolicy(Policy):
         await asyncio.gather(*(ask(self._replicas[number]) for number in self._balancer.rotation))
 
     async def _enough(self) -> None:
-        """Wait until the least number of replicas is in rotation."""
         while len(self._balancer.rotation) < self.settings.least_replicas and self._recovering:
             await asyncio.wait(self._recovering, return_when=asyncio.FIRST_COMPLETED)
         if len(self._balancer.rotation) < self.settings.least_replicas:

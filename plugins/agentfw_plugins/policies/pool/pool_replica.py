@@ -57,7 +57,6 @@ class Replica(Policy):
             raise EndpointError(words, fix="raise policy.start_deadline") from None
 
     async def ask(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the process."""
         if self.process is None:
             raise RemoteDiedError(f"{self.name} is stopped")
         try:
@@ -89,7 +88,6 @@ class Replica(Policy):
             await asyncio.to_thread(process.stop)
 
     async def kill(self) -> None:
-        """End the process at once."""
         process, self.process = self.process, None
         if process is not None:
             await asyncio.to_thread(process.kill)
