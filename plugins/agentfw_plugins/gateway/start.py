@@ -55,9 +55,9 @@ def with_defaults(
         return any(text.startswith(name) for text in assignments)
 
     if not (given["policy"] or given["model"] or given["spec"] or sets("policy")):
-        found = providers(os.environ, host, port)
-        given |= {"policy": found.policy, "models": [*found.models, *given["models"]]}
-        assignments = [*found.assignments, *assignments]
+        found, models = _providers(host, port)
+        given |= {"policy": "openai", "models": [*models, *given["models"]]}
+        assignments[:0] = found
     if given["memories"] == ("none",):
         given["memories"] = ()
     elif not (given["memories"] or given["spec"] or shared) and all(map(find_spec, ("snowballstemmer", "igraph"))):
@@ -173,20 +173,12 @@ class Start(NamedTuple):
         return f"{counted(users, 'user')}, {counted(items, 'item')}, {shown_path(Path(path))}"
 
 
-class Found(NamedTuple):
-    """Options of `agentfw serve` for what the environment names."""
-
-    policy: str = ""
-    assignments: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-
-
-def providers(environment: Mapping[str, str], host: str, port: int) -> Found:
-    """What the environment names, as options. The gateway itself will be at this host and port."""
-    found = Found()
+def _providers(host: str, port: int) -> tuple[list[str], list[str]]:
+    """The assignments, and the models besides that of the policy, for the providers that the environment names."""
+    assignments, models = list[str](), list[str]()
     for name, (usual, settings) in _PROVIDERS.items():
-        url = environment.get(f"{name}_BASE_URL", "").strip()
-        if not (url or environment.get(f"{name}_API_KEY", "").strip()):
+        url = os.environ.get(f"{name}_BASE_URL", "").strip()
+        if not (url or os.environ.get(f"{name}_API_KEY", "").strip()):
             continue
         if url and name == "ANTHROPIC" and not urlsplit(url).path.rstrip("/"):
             url = f"{url.rstrip('/')}/v1"  # its clients add the version themselves
@@ -196,19 +188,16 @@ def providers(environment: Mapping[str, str], host: str, port: int) -> Found:
             words = f"{name}_BASE_URL is the address of this gateway itself"
             raise SettingsError(words, fix=f"unset {name}_BASE_URL here, or set it to your provider's address")
         values = {"base_url": url or usual, "api_key_env": f"{name}_API_KEY", **settings}
-        where = f"model.{name.lower()}" if found.policy else "policy"
-        found = Found(
-            "openai",
-            (*found.assignments, *(f"{where}.{key}={value}" for key, value in values.items())),
-            (f"{name.lower()}=openai",) if found.policy else (),
-        )
-    if not found.policy:
+        where = f"model.{name.lower()}" if assignments else "policy"
+        models += [f"{name.lower()}=openai"] if assignments else []
+        assignments += [f"{where}.{key}={value}" for key, value in values.items()]
+    if not assignments:
         raise SettingsError(
             "there is no model to serve: neither a provider in the environment, nor --model or --policy",
             fix="name your provider: export OPENAI_BASE_URL=https://api.openai.com/v1 (or ANTHROPIC_BASE_URL)\n"
             "       a model of your own: agentfw serve --model smollm2, or ORG/NAME, a folder, or a GGUF file",
         )
-    return found
+    return assignments, models
 
 
 def check_address(url: str) -> None:

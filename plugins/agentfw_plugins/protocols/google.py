@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from agentfw.request import Sampling
@@ -34,6 +35,7 @@ from .protocol import (
     sampled,
     table,
     text,
+    turns_of,
 )
 
 _CONFIG = {
@@ -135,15 +137,7 @@ class Google(Protocol):
     def write_request(self, chat: Body) -> Json:
         chat.refuse({"parallel_tool_calls": (True,), "logprobs": (False,)})
         chat.refuse_others((*_SAME, *_HINTS, *_CONFIG))
-        system, contents, names = list[str](), list[Json](), dict[str, str]()
-        for message in chat.listed("messages"):
-            if message.text("role") in ("system", "developer"):
-                system.append(message.texts("content", ("text",)))
-                continue
-            role = "model" if message.text("role") == "assistant" else "user"
-            if not contents or contents[-1]["role"] != role:
-                contents.append({"role": role, "parts": []})
-            contents[-1]["parts"] += _written(message, names)
+        system, contents = turns_of(chat, "model", "parts", partial(_written, names={}))
         body: Json = {"contents": contents}
         if system:
             body["systemInstruction"] = {"parts": [{"text": one} for one in system]}

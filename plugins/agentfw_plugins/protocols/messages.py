@@ -31,6 +31,7 @@ from .protocol import (
     table,
     text,
     text_alone,
+    turns_of,
     with_text,
 )
 
@@ -119,15 +120,7 @@ class Messages(Protocol):
         chat.refuse_others((*_SAME, *_WRITTEN, "n", "seed", "stream_options"))
         body: Json = {"max_tokens": chat.values.get("max_completion_tokens") or _MOST_TOKENS}
         body |= {name: chat.values[name] for name in _SAME if name in chat}
-        system, messages = list[str](), list[Json]()
-        for message in chat.listed("messages"):
-            if message.text("role") in ("system", "developer"):
-                system.append(message.texts("content", ("text",)))
-                continue
-            role = "assistant" if message.text("role") == "assistant" else "user"
-            if not messages or messages[-1]["role"] != role:
-                messages.append({"role": role, "content": []})
-            messages[-1]["content"] += _blocks_of(message)
+        system, messages = turns_of(chat, "assistant", "content", _blocks_of)
         body |= {"messages": messages, **({"system": "\n\n".join(system)} if system else {})}
         if "stop" in chat:
             body["stop_sequences"] = list(chat.strings("stop", 16))

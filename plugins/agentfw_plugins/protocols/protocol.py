@@ -18,7 +18,7 @@ A further protocol is a class of these methods that a distribution names in the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -296,6 +296,22 @@ def as_chunk(reply: Json) -> Json:
 
 def chunk_of(delta: Json, finish: str | None = None) -> Json:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def turns_of(
+    chat: Body, assistant: str, field: str, written: Callable[[Body], list[Json]]
+) -> tuple[list[str], list[Json]]:
+    """The system messages of a chat completion, and the turns: neighbours of one role are one message."""
+    system, turns = list[str](), list[Json]()
+    for message in chat.listed("messages"):
+        if message.text("role") in ("system", "developer"):
+            system.append(message.texts("content", ("text",)))
+            continue
+        role = assistant if message.text("role") == "assistant" else "user"
+        if not turns or turns[-1]["role"] != role:
+            turns.append({"role": role, field: []})
+        turns[-1][field] += written(message)
+    return system, turns
 
 
 def functions_of(chat: Body) -> list[Json]:
