@@ -42,8 +42,7 @@ try:
     from .endpoints import Endpoints
     from .handling import Writing, body_of, error_answer, json_answer, problem_of_error, until_gone
     from .health import Health, logger
-    from .logins import Handler
-    from .page import Page
+    from .page import Handler, Page
     from .spans import Spans
 except ImportError as error:
     raise MissingExtraError("the gateway", "web", module=error.name or "") from None

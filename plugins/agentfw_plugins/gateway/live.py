@@ -34,8 +34,7 @@ from .handling import Callers
 from .health import Front, Health
 from .keys import KeyFile, Keys
 from .learning.learning import Learning
-from .logins import Logins
-from .page import Page
+from .page import Logins, Page
 from .sessions.session_finder import CLOSED, LiveSessionFinder, OpenSessionFinder
 from .spans import Spans
 from .variants import FILE as VARIANTS

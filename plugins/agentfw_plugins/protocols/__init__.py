@@ -1,4 +1,4 @@
-"""The protocols that are spoken over HTTP, one file each: how requests, answers and streams are read and written.
+"""The protocols that are spoken over HTTP: how requests, answers and streams are read and written.
 
 The gateway answers at the paths of all of them, and the policy `openai` speaks any of them to its server. A further one
 is a class that implements `Protocol` (protocol.py), named by its distribution in the group of entry points
@@ -17,8 +17,7 @@ from agentfw.boundary.metadata import EntryPoint, entry_points
 from agentfw.errors import UnknownNameError
 
 from .bodies import BadRequest, Body, ChatRequest
-from .chat import ChatCompletions
-from .completions import Completions, Embeddings
+from .chat import ChatCompletions, Completions, Embeddings
 from .messages import Messages
 from .protocol import About, Malformed, Protocol, StreamReader, StreamWriter
 from .responses import Responses
