@@ -33,7 +33,7 @@ from agentfw.turns.session import Reply
 from ..protocols import About, BadRequest, Body, ChatRequest, Malformed, Protocol
 from ..protocols.bodies import read_body
 from ..protocols.chat import Chunks, headed, write_completion
-from ..protocols.protocol import problem_of
+from ..protocols.protocol import parsed, problem_of
 from .keys import Key, Keys
 
 try:
@@ -45,6 +45,16 @@ except ImportError as error:
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LARGEST = 64_000_000
 """Bytes of a body, unpacked."""
+_STATUS: tuple[tuple[type[AgentfwError], int, str], ...] = (
+    (StorageError, 503, "not_recorded"),
+    (RequestRefusedError, 400, ""),
+    (BudgetSpentError, 429, "insufficient_quota"),
+    (EndpointError, 502, "policy_unreachable"),
+    (PluginError, 500, "policy_failed"),
+    (UsageError, 409, ""),
+    (AgentfwError, 400, ""),
+)
+"""What an error is answered, by the first kind that it is. What is refused with 4xx would fail again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,31 +243,15 @@ def error_answer(problem: BadRequest, protocol: Protocol, *, native: bool) -> Re
 
 
 def problem_of_error(error: AgentfwError) -> BadRequest:
-    words = f"{error.message} ({error.fix})" if error.fix else error.message
-    if isinstance(error, UpstreamError):
-        return _passed(error)
-    if isinstance(error, StorageError):
-        return BadRequest(words, 503, code="not_recorded")
-    if isinstance(error, RequestRefusedError):
-        return BadRequest(words, 400)
-    if isinstance(error, BudgetSpentError):
+    if not isinstance(error, UpstreamError):
+        words = f"{error.message} ({error.fix})" if error.fix else error.message
+        status, code = next((status, code) for kind, status, code in _STATUS if isinstance(error, kind))
         # Clients of OpenAI and Anthropic try again otherwise, and it would be refused again.
-        return BadRequest(words, 429, code="insufficient_quota", headers={"x-should-retry": "false"})
-    if isinstance(error, EndpointError):
-        return BadRequest(words, 502, code="policy_unreachable")
-    if isinstance(error, PluginError):
-        return BadRequest(words, 500, code="policy_failed")
-    # A wrong setting, or a prompt that is too long: the same request would fail again.
-    return BadRequest(words, 409 if isinstance(error, UsageError) else 400)
-
-
-def _passed(error: UpstreamError) -> BadRequest:
+        headers = {"x-should-retry": "false"} if isinstance(error, BudgetSpentError) else {}
+        return BadRequest(words, status, code=code, headers=headers)
     if not error.content:
         return BadRequest(error.message, error.status, code="upstream_failed", headers=error.headers)
-    try:
-        reply = json.loads(error.content)
-    except (ValueError, RecursionError):
-        reply = None
+    reply = parsed(error.content)
     told = reply.get("error", reply) if isinstance(reply, dict) else error.content.decode("utf-8", "replace")[:300]
     problem = problem_of(told, error.status, error.headers)
     problem.passed = error.content

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, the format that all protocols are read into and written from, its completions and embeddings.
+"""OpenAI's chat completions, the format that all protocols are read into and written from, and its simpler protocols.
 
 Here, too, is how the framework's own values are made from that format, and answers from them. What a policy that
 samples by itself can't do is refused by name. Its answers can have what training needs: with `return_token_ids`, as in
