@@ -46,8 +46,7 @@ _DAY = 86_400
 _LINK = 3600.0  # seconds that the link works
 _PAUSE = 0.5  # seconds that a wrong key takes
 _HEADERS = {
-    "cache-control": "no-store",
-    "x-content-type-options": "nosniff",
+    **_PRIVATE,
     "referrer-policy": "no-referrer",
     "content-security-policy": "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 }
@@ -71,11 +70,8 @@ class Page:
         remembers = "yes" if finder.live.assembly.memories else ""
         about = f'<body data-user="{html.escape(finder.default_user)}" data-remembers="{remembers}">'
         self._html = page.replace("<body>", about, 1).encode()
-        self._headers = {
-            **_PRIVATE,
-            "content-security-policy": f"{policy}; frame-ancestors 'none'",
-            "referrer-policy": "no-referrer",
-        }
+        policy = f"{policy}; frame-ancestors 'none'"
+        self._headers = {**_PRIVATE, "content-security-policy": policy, "referrer-policy": "no-referrer"}
         self.handlers: list[tuple[str, str, Handler]] = [
             ("GET", "/sessions", self._sessions),
             ("GET", "/s/{session}", self._session),
@@ -119,10 +115,8 @@ class Page:
     async def _list_questions(self, request: Request) -> Response:
         caller = caller_of(request, Body({}))
         seen = [one for one in self._questions.open.values() if caller.may_see(one.user)]
-        return json_answer(
-            {"questions": [{"number": one.number, "text": one.text, "user": one.user} for one in seen]},
-            headers=_PRIVATE,
-        )
+        told = [{"number": one.number, "text": one.text, "user": one.user} for one in seen]
+        return json_answer({"questions": told}, headers=_PRIVATE)
 
     async def _answer_question(self, request: Request) -> Response:
         body = await body_of(request)

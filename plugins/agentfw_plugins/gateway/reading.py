@@ -164,14 +164,9 @@ def _told(episode: Episode) -> dict[str, Any]:
         for i, place in enumerate(turn.shown):
             message = episode.messages[place]
             if message.role == "assistant" and place not in answers:  # each message has one path to it
-                answers[place] = next(
-                    (
-                        one.index
-                        for one in below.get(turn.shown[:i], ())
-                        if message.calls == one.calls and message.content in (said[one.index], one.text)
-                    ),
-                    None,
-                )
+                given = [one for one in below.get(turn.shown[:i], ()) if one.calls == message.calls]
+                same = (one.index for one in given if message.content in (said[one.index], one.text))
+                answers[place] = next(same, None)
     return {
         "recalled": [{**one, "because": because(one.get("why"))} for one in recalled],
         "messages": [

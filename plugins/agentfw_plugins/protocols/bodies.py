@@ -186,14 +186,11 @@ class Body:
     def sampling(self, *limits: str) -> Sampling:
         """The sampling. `limits` are the keys that the maximum number of tokens may have."""
         found = [limit for key in limits if (limit := self.whole(key, 1)) is not None]
-        temperature, top_p, seed = (
-            self.number("temperature", 0, 2),
-            self.number("top_p", 0, 1),
-            self.whole("seed", -(2**63)),
-        )
+        seed, top_p = self.whole("seed", -(2**63)), self.number("top_p", 0, 1)
         if top_p == 0:
             raise self.wrong("top_p", "must be more than 0")
-        return Sampling(temperature, top_p, min(found, default=None), None if seed is None else abs(seed))
+        seed = None if seed is None else abs(seed)
+        return Sampling(self.number("temperature", 0, 2), top_p, min(found, default=None), seed)
 
     def refuse(self, neutral: Mapping[str, tuple[Any, ...]]) -> None:
         """Refuse what can't be done, by name. The values are those that change nothing, besides null."""

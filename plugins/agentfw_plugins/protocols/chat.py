@@ -51,14 +51,10 @@ _DONE = {
 _HINTS = {"metadata", "store", "prompt_cache_key", "prompt_cache_retention", "prediction"}
 """Fields that don't change what is answered."""
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "repetition_penalty": (1,),
+    **dict.fromkeys(("frequency_penalty", "presence_penalty", "top_logprobs", "min_p"), (0,)),
+    **dict.fromkeys(("repetition_penalty", "best_of"), (1,)),
     "logit_bias": ({},),
-    "top_logprobs": (0,),
     "top_k": (0, -1),
-    "min_p": (0,),
-    "best_of": (1,),
     "parallel_tool_calls": (True,),
     "service_tier": ("auto", "default"),
     "modalities": (["text"],),
@@ -68,11 +64,10 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 """Values that change nothing, of fields whose other values can't be done."""
 _NEUTRAL_TO_A_TEXT: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("logprobs", "messages"), ()),
     "suffix": ("",),
     "echo": (False,),
-    "logprobs": (),
     "best_of": (1,),
-    "messages": (),
     "tools": ([],),
     "response_format": ({"type": "text"},),
 }

@@ -51,11 +51,9 @@ _CONFIG = {
 }
 """Fields of `generationConfig`, by those of chat completions."""
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("logprobs", "speechConfig", "mediaResolution"), ()),
     "responseLogprobs": (False,),
-    "logprobs": (),
     "responseModalities": (["TEXT"], ["text"]),
-    "speechConfig": (),
-    "mediaResolution": (),
 }
 """Values that change nothing, of fields that chat completions have no counterpart of."""
 _FORMAT = ("responseMimeType", "responseSchema", "responseJsonSchema")

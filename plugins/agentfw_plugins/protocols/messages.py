@@ -48,11 +48,9 @@ _KINDS = {
     529: "overloaded_error",
 }
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "container": (),
-    "context_management": (),
+    **dict.fromkeys(("container", "context_management", "inference_geo"), ()),
     "mcp_servers": ([],),
     "thinking": ({"type": "disabled"},),
-    "inference_geo": (),
 }
 """Values that change nothing, of fields that chat completions have no counterpart of."""
 _NAMES = {

@@ -32,14 +32,11 @@ from .protocol import (
 
 _ROLES = ("system", "developer", "user", "assistant")
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "previous_response_id": ("",),
-    "conversation": ("",),
+    **dict.fromkeys(("previous_response_id", "conversation"), ("",)),
+    **dict.fromkeys(("max_tool_calls", "context_management", "moderation"), ()),
     "background": (False,),
     "prompt": ({},),
     "truncation": ("disabled",),
-    "max_tool_calls": (),
-    "context_management": (),
-    "moderation": (),
 }
 """Values that change nothing, of fields that chat completions have no counterpart of."""
 _NAMES = {
