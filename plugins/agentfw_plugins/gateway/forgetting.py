@@ -63,14 +63,12 @@ def forget(user: str, run: str | None, shared: str, spec: Path | None, yes: bool
     confirm(f"Delete everything of {user}?", yes)
     told, tried = Forgotten(), set[Path]()
     if shared:
-        _out_of_database(user, shared, told)
         with tempfile.TemporaryDirectory(prefix="agentfw-forget-") as folder:
+            _out_of_database(user, shared, Path(folder), told)
             _out_of_memories(user, Path(folder), {"spec": spec}, told)
     else:
         records = [find_run(runs, run)] if run else list_runs(runs)
-        for record in records:
-            if not (record.path / "turns.jsonl").exists():
-                continue
+        for record in (one for one in records if (one.path / "turns.jsonl").exists()):
             tried.add(record.path)
             try:
                 record.lock()
@@ -120,11 +118,10 @@ def _withdraw(user: str, file: VersionFile) -> list[str]:
     return [one.name for one in gone]
 
 
-def _out_of_database(user: str, shared: str, told: Forgotten) -> None:
+def _out_of_database(user: str, shared: str, folder: Path, told: Forgotten) -> None:
     from .sessions.session_store import Chosen, SessionJournal
 
-    here = tempfile.TemporaryDirectory(prefix="agentfw-forget-")
-    with here as folder, closing(versions_at(Path(folder), shared)) as versions:
+    with closing(versions_at(folder, shared)) as versions:
         told.withdrawn += _withdraw(user, versions)
     with closing(SessionJournal(shared)) as journal:
         told.sessions, in_use = journal.delete(Chosen(user))

@@ -85,13 +85,13 @@ def replay(
         "cost before": sum(old.usage.cost or 0.0 for old, _ in pairs),
         "compare": f"{_VIEW}/runs?{urlencode(names)}",
     }
-    count = f"{counted(len(pairs), 'answer')} of {variant.name} in {live.folder.path}/, {told['same']} as before"
-    show(out, told, count)
-    if out.json:
-        return
-    for failure in sorted({*failures}):
+    show(
+        out, told, f"{counted(len(pairs), 'answer')} of {variant.name} in {live.folder.path}/, {told['same']} as before"
+    )
+    for failure in () if out.json else sorted({*failures}):
         out.warning(failure)
-    out.line(f"compare: agentfw view --runs {runs}   then open {told['compare']}")
+    if not out.json:
+        out.line(f"compare: agentfw view --runs {runs}   then open {told['compare']}")
 
 
 def _spec(

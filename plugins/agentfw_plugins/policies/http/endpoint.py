@@ -207,15 +207,14 @@ class Endpoint:
 
         loop = asyncio.get_running_loop()
         began = loop.time()
-        url, key = self.url + path, self.key()
-        method, content = ("GET", None) if body is None else ("POST", json.dumps(body).encode())
+        url, key, content = self.url + path, self.key(), None if body is None else json.dumps(body).encode()
         tries, last, check = 0, "", ""
         while True:
             tries += 1
             asked: float | None = None  # how long the server asks to wait
             try:
                 async with asyncio.timeout_at(until) as limit:
-                    answer = await self._send(method, path, content, streamed, limit)
+                    answer = await self._send(path, content, streamed, limit)
             except aiohttp.ClientError as error:  # some are a TimeoutError, too
                 last = f"{type(error).__name__}: {error}".removesuffix(": ")
                 check = "check that the server is running, and that the port is right"
@@ -262,9 +261,8 @@ class Endpoint:
             await asyncio.sleep(pause)
         self._was_reached = bool(self._was_reached)
         times = "1 try" if tries == 1 else f"{tries} tries"
-        raise EndpointError(
-            f"{url} gave no usable answer in {times} (deadline {self.deadline:g} s); last: {last}", fix=check
-        )
+        told = f"{url} gave no usable answer in {times} (deadline {self.deadline:g} s); last: {last}"
+        raise EndpointError(told, fix=check)
 
     @asynccontextmanager
     async def once(
@@ -292,9 +290,9 @@ class Endpoint:
             yield response
 
     async def _send(
-        self, method: str, path: str, content: bytes | None, streamed: StreamedReply | None, limit: asyncio.Timeout
+        self, path: str, content: bytes | None, streamed: StreamedReply | None, limit: asyncio.Timeout
     ) -> _Answer:
-        async with self.once(path, content, {}, method) as response:
+        async with self.once(path, content, {}, "GET" if content is None else "POST") as response:
             kind = response.headers.get("content-type", "")
             streams = streamed is not None and response.status == 200 and kind.startswith("text/event-stream")
             if streamed is not None:

@@ -23,7 +23,7 @@ from agentfw.request import Forwarded, Passed
 
 from ...protocols import BadRequest, Malformed, Protocol, protocol_named, protocols
 from ...protocols.answers import StreamedReply, read_generation
-from ...protocols.protocol import objects, parsed, table
+from ...protocols.protocol import objects, parsed, table, text
 from .endpoint import LARGEST, Endpoint
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ class Forwarder:
             return name in self._apis
         async with self._endpoint.lock():
             if name not in self._speaks:
-                found = await self._has(asked, model)
-                if found is None:
+                if (found := await self._has(asked, model)) is None:
                     return False
                 self._speaks[name] = found
         return self._speaks[name] and (counts or not await self._gives_tokens())
@@ -144,9 +143,8 @@ class Forwarder:
         if not forwarded.protocol:
             return await self._unread(forwarded)
         protocol = protocol_named(forwarded.protocol)
-        body, added = self._body(
-            protocol, forwarded, model, tokens=protocol.gives_tokens and await self._gives_tokens()
-        )
+        tokens = protocol.gives_tokens and await self._gives_tokens()
+        body, added = self._body(protocol, forwarded, model, tokens=tokens)
         try:
             path = protocol.address(forwarded.path, model) + forwarded.query
         except BadRequest as problem:
@@ -206,10 +204,10 @@ class Forwarder:
         named = {} if "{model}" in forwarded.path else {"model": model}
         body = protocol.with_sampling({**asked, **named}, forwarded.sampling, run_wins=forwarded.run_wins)
         body |= self._extra_body
-        if added_text := "\n\n".join(filter(None, (forwarded.added, forwarded.recalled))):
-            body = protocol.with_recalled(body, added_text)
-        for number, text in forwarded.recalled_again:
-            body = protocol.with_recalled_again(body, number, text)
+        if recalled := "\n\n".join(filter(None, (forwarded.added, forwarded.recalled))):
+            body = protocol.with_recalled(body, recalled)
+        for number, recalled in forwarded.recalled_again:
+            body = protocol.with_recalled_again(body, number, recalled)
         if tokens:
             body |= _FOR_TOKENS
         added = _Added(tokens and not asked.get("logprobs"), tokens and not asked.get("return_token_ids"))
@@ -230,11 +228,10 @@ class Forwarder:
         """Pass a stream on line by line, and read it for the record."""
 
         def hear(choice: Mapping[str, Any]) -> None:
-            said = table(choice.get("delta")).get("content")
-            if isinstance(said, str) and said and not choice.get("index"):
+            if (said := text(table(choice.get("delta")).get("content"))) and not choice.get("index"):
                 forwarded.tell(said)
 
-        reply, broken, finish = StreamedReply(protocol.reader, hear), "", ""
+        reply, broken, is_cut_off = StreamedReply(protocol.reader, hear), "", False
         try:
             async with aclosing(self._lines(response)) as lines:
                 async for line in lines:
@@ -250,15 +247,15 @@ class Forwarder:
                     if passed := added.out_of_line(line):
                         forwarded.hear(passed)
         except UpstreamError as error:
-            finish = "interrupted"
+            is_cut_off = True
             forwarded.hear(protocol.error_event(_broken_off(str(error))))
-        if not reply.ended and not finish and broken != "told":
+        if not reply.ended and not is_cut_off and broken != "told":
             forwarded.hear(protocol.error_event(_broken_off(_CUT_OFF)))
         try:
             found = _generations(reply.so_far(), names)
         except Malformed:
             raise UpstreamError(_CUT_OFF, 502) from None
-        if finish or not reply.ended:
+        if is_cut_off or not reply.ended:
             for generation in found:
                 generation.finish = "interrupted"
         return found

@@ -156,9 +156,7 @@ class OpenAIPolicy(Policy):
     def __init__(self, settings: OpenAISettings) -> None:
         self.settings = settings
         self._unnamed = "" if "api_key_env" in settings.model_fields_set else settings.base_url
-        self._prices = Prices(
-            price=settings.price, own=settings.prices, provider=settings.price_list, url=settings.base_url
-        )
+        self._prices = Prices(settings.price, settings.prices, settings.price_list, settings.base_url)
         self.price = self._prices.of(settings.model)
         self._model, self._protocol = settings.model, protocol_named(settings.protocol)
         self._refused: set[str] = set()
@@ -206,10 +204,8 @@ class OpenAIPolicy(Policy):
     async def forward(self, request: Request, forwarded: Forwarded) -> Passed:
         # As many at once as come: `concurrency` is for the requests of a run, and a gateway counts its own.
         # Without a conversation, it takes another kind of model.
-        named = forwarded.model and not (
-            forwarded.protocol and self.settings.model and protocol_named(forwarded.protocol).converses
-        )
-        if named or not forwarded.protocol:
+        is_ours = bool(self.settings.model and forwarded.protocol) and protocol_named(forwarded.protocol).converses
+        if not forwarded.protocol or (forwarded.model and not is_ours):
             return await self._forwarder.forward(request, forwarded, forwarded.model)
         try:
             model = await self._named(asyncio.get_running_loop().time() + min(_GUESSING, self.settings.deadline))

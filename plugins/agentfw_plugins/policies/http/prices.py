@@ -21,7 +21,7 @@ _CACHED = Usage(prompt=1_000_000, cached=1_000_000, sampled=0)
 
 
 class Prices:
-    def __init__(self, *, price: Price | None, own: Mapping[str, Price], provider: str, url: str) -> None:
+    def __init__(self, price: Price | None, own: Mapping[str, Price], provider: str, url: str) -> None:
         """`price` holds for all models, and those of `own` for theirs. `provider` is whose list holds, by its name."""
         self._price, self._own = price, dict(own)
         self._provider, self._url = provider or None, url
