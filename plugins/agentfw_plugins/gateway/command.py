@@ -21,7 +21,7 @@ from agentfw.printing.out import Out, counted, shown_path
 
 from ..command_options import json_option, runs_option, show, spec_options
 from .forgetting import forget
-from .learning.command import CANARY, forget_feedback, learning_of, learning_options, rollback, versions
+from .learning.command import CANARY, forget_feedback, learning_of, rollback, versions
 from .operator_commands import keys, keys_at, sessions
 from .replay import replay
 from .usage import usage
@@ -148,7 +148,37 @@ _COUNT, _SECONDS = click.IntRange(1), click.FloatRange(0, min_open=True)
     help="Seconds that answers have to end when it is stopped.",
 )
 @click.option("--log", type=click.Choice(["json"]), help="Log requests to stderr, one line of JSON each.")
-@learning_options
+@click.option("--learn", is_flag=True, help="Train new versions from the feedback that comes in.")
+@click.option(
+    "--learn-every",
+    type=_COUNT,
+    default=40,
+    show_default=True,
+    help="Number of newly rated answers that a new version takes.",
+)
+@click.option(
+    "--learn-own",
+    "owns",
+    is_flag=True,
+    help="With --learn: also train a version for each user, and serve it to those for whom it is better.",
+)
+@click.option(
+    "--metric",
+    default="",
+    metavar="NAME",
+    help="Metric of the feedback that versions learn from, or a bound of it, such as stars>=4. Default: feedback "
+    "without a metric.",
+)
+@click.option(
+    "--learn-spec",
+    type=click.Path(path_type=Path, exists=True),
+    help="Spec file (TOML) of the training. Default: train-from-feedback.",
+)
+@click.option(
+    "--canary",
+    type=click.FloatRange(0, 0.5),
+    help="Share of the sessions that get a new version on trial. 0: all get it at once. Default: 0.5.",
+)
 @json_option
 @click.pass_context
 def serve(

@@ -75,8 +75,24 @@ _NEUTRAL_TO_A_TEXT: dict[str, tuple[Any, ...]] = {
 _MOST_TOKENS = 16  # of a text that goes on, as in OpenAI's API
 
 
+class _ChunkReader(StreamReader):
+    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        self.ended |= any(choice.get("finish_reason") for choice in objects(found.get("choices")))
+        yield found
+
+
+class _ChunkWriter(StreamWriter):
+    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
+        yield event(chunk)
+
+    def end(self) -> Iterator[bytes]:
+        yield b"data: [DONE]\n\n"
+
+
 class ChatCompletions(Protocol):
     name, path = "chat", "chat/completions"
+    stream_reader: type[StreamReader] = _ChunkReader
+    stream_writer: type[StreamWriter] = _ChunkWriter
     is_of_openai = gives_tokens = has_seed = True
     limits = ("max_completion_tokens", "max_tokens")
 
@@ -108,32 +124,30 @@ class ChatCompletions(Protocol):
     def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
         return reply
 
-    def reader(self) -> StreamReader:
-        return _ChunkReader()
 
-    def writer(self, body: Body) -> StreamWriter:
-        return _ChunkWriter()
+# -- completions -------------------------------------------------------------------------------------------------------
 
 
-class _ChunkReader(StreamReader):
+class _ContinuationReader(StreamReader):
     def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        self.ended |= any(choice.get("finish_reason") for choice in objects(found.get("choices")))
-        yield found
+        choices = [_as_chat(choice, "delta") for choice in objects(found.get("choices"))]
+        self.ended |= any(choice.get("finish_reason") for choice in choices)
+        yield {**found, "choices": choices}
 
 
-class _ChunkWriter(StreamWriter):
+class _ContinuationWriter(StreamWriter):
     def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
-        yield event(chunk)
+        choice = choice_of(chunk)
+        if choice or chunk.get("usage"):
+            yield event(_completion(chunk, [_from_chat(choice, choice["delta"])] if choice else []))
 
     def end(self) -> Iterator[bytes]:
         yield b"data: [DONE]\n\n"
 
 
-# -- completions -------------------------------------------------------------------------------------------------------
-
-
 class Completions(ChatCompletions):
     name, path = "completions", "completions"
+    stream_reader, stream_writer = _ContinuationReader, _ContinuationWriter
     plain, gives_tokens = True, False
     fields: Mapping[str, str] = {"messages": "prompt"}
 
@@ -164,35 +178,12 @@ class Completions(ChatCompletions):
     def write_answer(self, reply: dict[str, Any], body: Body) -> dict[str, Any]:
         return _completion(reply, [_from_chat(choice, choice["message"]) for choice in reply["choices"]])
 
-    def reader(self) -> StreamReader:
-        return _ContinuationReader()
-
-    def writer(self, body: Body) -> StreamWriter:
-        return _ContinuationWriter()
-
 
 class Embeddings(Protocol):
     """The protocol of /v1/embeddings, of which nothing is read."""
 
     name, path = "embeddings", "embeddings"
     converses, is_of_openai = False, True
-
-
-class _ContinuationReader(StreamReader):
-    def read(self, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        choices = [_as_chat(choice, "delta") for choice in objects(found.get("choices"))]
-        self.ended |= any(choice.get("finish_reason") for choice in choices)
-        yield {**found, "choices": choices}
-
-
-class _ContinuationWriter(StreamWriter):
-    def take(self, chunk: dict[str, Any]) -> Iterator[bytes]:
-        choice = choice_of(chunk)
-        if choice or chunk.get("usage"):
-            yield event(_completion(chunk, [_from_chat(choice, choice["delta"])] if choice else []))
-
-    def end(self) -> Iterator[bytes]:
-        yield b"data: [DONE]\n\n"
 
 
 def _completion(reply: dict[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:

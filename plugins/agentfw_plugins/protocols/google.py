@@ -76,10 +76,55 @@ _STATUS = {
 }
 
 
+_SAMPLING = {name: _CONFIG[name] for name in ("temperature", "top_p", "max_tokens", "seed")}
+
+
+class _EventReader(StreamReader):
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def read(self, found: Json) -> Iterator[Json]:
+        is_blocked = table(found.get("promptFeedback")).get("blockReason")
+        for candidate in objects(found.get("candidates")) or ([{"finishReason": "SAFETY"}] if is_blocked else []):
+            delta = _said(candidate, self._calls)
+            self._calls += len(delta.get("tool_calls", ()))
+            finish = _finish_of(candidate, self._calls > 0) if candidate.get("finishReason") else None
+            self.ended |= finish is not None
+            choice = {"index": candidate.get("index") or 0, "delta": delta, "finish_reason": finish}
+            yield {**_top_of(found), "choices": [choice]}
+
+
+class _EventWriter(StreamWriter):
+    """Text and thoughts go out as they come, and calls, which this protocol has whole, with the end."""
+
+    def __init__(self, body: Body) -> None:
+        super().__init__(body)
+        self._finish = "stop"
+        self._calls: dict[int, list[str]] = {}
+        self._top: Json = {}
+
+    def take(self, chunk: Json) -> Iterator[bytes]:
+        self._top |= {name: value for name, value in chunk.items() if value}
+        choice = choice_of(chunk)
+        delta = table(choice.get("delta"))
+        self._finish = text(choice.get("finish_reason")) or self._finish
+        for index, *words in call_deltas(chunk):
+            call = self._calls.setdefault(index, ["", "", ""])
+            self._calls[index] = [call[0] or words[0], call[1] or words[1], call[2] + words[2]]
+        if parts := _words(delta):
+            yield event({"candidates": [_candidate(parts)], **_head(self._top, self.body)})
+
+    def end(self) -> Iterator[bytes]:
+        parts = [_call(*call) for call in self._calls.values()]
+        ended = [_candidate(parts, _FINISH.get(self._finish, "STOP"))]
+        yield event({"candidates": ended, **_head(self._top, self.body), "usageMetadata": _usage(self._top)})
+
+
 class Google(Protocol):
     """The protocol of /v1beta/models/MODEL:generateContent, which newer clients ask for below /v1."""
 
     name, versions = "google", ("v1beta", "v1")
+    stream_reader, stream_writer = _EventReader, _EventWriter
     path = "models/{model}:generateContent"
     stream_path = "models/{model}:streamGenerateContent?alt=sse"
     count_path = "models/{model}:countTokens"
@@ -198,12 +243,6 @@ class Google(Protocol):
     def write_count(self, count: int) -> Json:
         return {"totalTokens": count}
 
-    def reader(self) -> StreamReader:
-        return _EventReader()
-
-    def writer(self, body: Body) -> StreamWriter:
-        return _EventWriter(body)
-
     def error(self, problem: BadRequest) -> Json:
         status = _STATUS.get(problem.status, "INTERNAL" if problem.status >= 500 else "INVALID_ARGUMENT")
         return {"error": {"code": problem.status, "message": problem.message, "status": status}}
@@ -212,49 +251,6 @@ class Google(Protocol):
         if not isinstance(table(reply).get("models"), list):
             raise Malformed("the answer is not a list of models")
         return [text(entry.get("name")).removeprefix("models/") for entry in objects(reply["models"])]
-
-
-_SAMPLING = {name: _CONFIG[name] for name in ("temperature", "top_p", "max_tokens", "seed")}
-
-
-class _EventReader(StreamReader):
-    def __init__(self) -> None:
-        self._calls = 0
-
-    def read(self, found: Json) -> Iterator[Json]:
-        is_blocked = table(found.get("promptFeedback")).get("blockReason")
-        for candidate in objects(found.get("candidates")) or ([{"finishReason": "SAFETY"}] if is_blocked else []):
-            delta = _said(candidate, self._calls)
-            self._calls += len(delta.get("tool_calls", ()))
-            finish = _finish_of(candidate, self._calls > 0) if candidate.get("finishReason") else None
-            self.ended |= finish is not None
-            choice = {"index": candidate.get("index") or 0, "delta": delta, "finish_reason": finish}
-            yield {**_top_of(found), "choices": [choice]}
-
-
-class _EventWriter(StreamWriter):
-    """Text and thoughts go out as they come, and calls, which this protocol has whole, with the end."""
-
-    def __init__(self, body: Body) -> None:
-        self._body, self._finish = body, "stop"
-        self._calls: dict[int, list[str]] = {}
-        self._top: Json = {}
-
-    def take(self, chunk: Json) -> Iterator[bytes]:
-        self._top |= {name: value for name, value in chunk.items() if value}
-        choice = choice_of(chunk)
-        delta = table(choice.get("delta"))
-        self._finish = text(choice.get("finish_reason")) or self._finish
-        for index, *words in call_deltas(chunk):
-            call = self._calls.setdefault(index, ["", "", ""])
-            self._calls[index] = [call[0] or words[0], call[1] or words[1], call[2] + words[2]]
-        if parts := _words(delta):
-            yield event({"candidates": [_candidate(parts)], **_head(self._top, self._body)})
-
-    def end(self) -> Iterator[bytes]:
-        parts = [_call(*call) for call in self._calls.values()]
-        ended = [_candidate(parts, _FINISH.get(self._finish, "STOP"))]
-        yield event({"candidates": ended, **_head(self._top, self._body), "usageMetadata": _usage(self._top)})
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------------

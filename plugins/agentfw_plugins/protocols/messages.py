@@ -63,8 +63,94 @@ _WRITTEN = {"messages", "tools", "tool_choice", "response_format", "max_completi
 _MOST_TOKENS = 4096  # the limit of a request that has none, as this protocol must have one
 
 
+class _EventReader(StreamReader):
+    def __init__(self) -> None:
+        self._calls, self._usage = dict[int, int](), Json()
+
+    def read(self, found: Json) -> Iterator[Json]:
+        kind, delta, place = found.get("type"), table(found.get("delta")), number(found.get("index"))
+        block = table(found.get("content_block"))
+        if kind == "message_start":
+            message = table(found.get("message"))
+            self._usage = table(message.get("usage"))
+            yield {**_top_of(message), "choices": []}
+        elif kind == "content_block_start" and block.get("type") == "tool_use":
+            index = self._calls.setdefault(place, len(self._calls))
+            # An input that isn't empty has come whole.
+            function = {"name": block.get("name"), "arguments": _arguments(block) if block.get("input") else ""}
+            yield chunk_of({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
+        elif kind == "content_block_delta" and "text" in delta:
+            yield chunk_of({"content": text(delta["text"])})
+        elif kind == "content_block_delta" and "thinking" in delta:
+            yield chunk_of({"reasoning_content": text(delta["thinking"])})
+        elif kind == "content_block_delta" and "partial_json" in delta and place in self._calls:
+            function = {"arguments": text(delta["partial_json"])}
+            yield chunk_of({"tool_calls": [{"index": self._calls[place], "function": function}]})
+        elif kind == "message_delta":
+            self._usage = {**self._usage, **table(found.get("usage"))}
+            yield {**chunk_of({}, _finish_of(delta.get("stop_reason"))), "usage": _counts(self._usage)}
+        elif kind == "message_stop":
+            self.ended = True
+
+
+class _EventWriter(StreamWriter):
+    """A streamed message: a block for the thoughts, one for the text, and one for each call."""
+
+    def __init__(self, body: Body) -> None:
+        super().__init__(body)
+        self._blocks = 0
+        self._open: Any = None
+        self._begun = self._refused = False
+        self._finish: Json = {"finish_reason": "stop"}
+        self._usage: object = None
+
+    def take(self, chunk: Json) -> Iterator[bytes]:
+        if not self._begun:
+            self._begun = True
+            begun: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage({})}
+            yield _event("message_start", message={**_head(chunk, self.body), **begun})
+        self._usage = chunk.get("usage") or self._usage
+        choice = choice_of(chunk)
+        if choice.get("finish_reason"):
+            self._finish = dict(choice)
+        delta = table(choice.get("delta"))
+        if thoughts := reasoning_of(delta):
+            yield from self._block("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+            yield self._delta({"type": "thinking_delta", "thinking": thoughts})
+        for kind in ("content", "refusal"):
+            if said := text(delta.get(kind)):
+                self._refused |= kind == "refusal"
+                yield from self._block("text", {"type": "text", "text": ""})
+                yield self._delta({"type": "text_delta", "text": said})
+        for index, identity, name, more in call_deltas(chunk):
+            yield from self._block(index, {"type": "tool_use", "id": identity, "name": name, "input": {}})
+            if more:
+                yield self._delta({"type": "input_json_delta", "partial_json": more})
+
+    def end(self) -> Iterator[bytes]:
+        yield from self._close()
+        finish = _finish(self._finish, self._refused, self.body)
+        yield _event("message_delta", delta=finish, usage=_usage({"usage": self._usage}))
+        yield _event("message_stop")
+
+    def _block(self, key: Any, block: Json) -> Iterator[bytes]:
+        if key != self._open:
+            yield from self._close()
+            self._open = key
+            yield _event("content_block_start", index=self._blocks, content_block=block)
+
+    def _close(self) -> Iterator[bytes]:
+        if self._open is not None:
+            yield _event("content_block_stop", index=self._blocks)
+            self._open, self._blocks = None, self._blocks + 1
+
+    def _delta(self, delta: Json) -> bytes:
+        return _event("content_block_delta", index=self._blocks, delta=delta)
+
+
 class Messages(Protocol):
     name, path, count_path = "messages", "messages", "messages/count_tokens"
+    stream_reader, stream_writer = _EventReader, _EventWriter
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     required: Mapping[str, Any] = {"max_tokens": 1}
     fields: Mapping[str, str] = {
@@ -173,102 +259,12 @@ class Messages(Protocol):
     def write_count(self, count: int) -> Json:
         return {"input_tokens": count}
 
-    def reader(self) -> StreamReader:
-        return _EventReader()
-
-    def writer(self, body: Body) -> StreamWriter:
-        return _EventWriter(body)
-
     def error(self, problem: BadRequest) -> Json:
         kind = _KINDS.get(problem.status, "api_error" if problem.status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": problem.message}}
 
     def error_event(self, problem: BadRequest) -> bytes:
         return event(self.error(problem), "error")
-
-
-class _EventReader(StreamReader):
-    def __init__(self) -> None:
-        self._calls, self._usage = dict[int, int](), Json()
-
-    def read(self, found: Json) -> Iterator[Json]:
-        kind, delta, place = found.get("type"), table(found.get("delta")), number(found.get("index"))
-        block = table(found.get("content_block"))
-        if kind == "message_start":
-            message = table(found.get("message"))
-            self._usage = table(message.get("usage"))
-            yield {**_top_of(message), "choices": []}
-        elif kind == "content_block_start" and block.get("type") == "tool_use":
-            index = self._calls.setdefault(place, len(self._calls))
-            # An input that isn't empty has come whole.
-            function = {"name": block.get("name"), "arguments": _arguments(block) if block.get("input") else ""}
-            yield chunk_of({"tool_calls": [{"index": index, "id": block.get("id"), "function": function}]})
-        elif kind == "content_block_delta" and "text" in delta:
-            yield chunk_of({"content": text(delta["text"])})
-        elif kind == "content_block_delta" and "thinking" in delta:
-            yield chunk_of({"reasoning_content": text(delta["thinking"])})
-        elif kind == "content_block_delta" and "partial_json" in delta and place in self._calls:
-            function = {"arguments": text(delta["partial_json"])}
-            yield chunk_of({"tool_calls": [{"index": self._calls[place], "function": function}]})
-        elif kind == "message_delta":
-            self._usage = {**self._usage, **table(found.get("usage"))}
-            yield {**chunk_of({}, _finish_of(delta.get("stop_reason"))), "usage": _counts(self._usage)}
-        elif kind == "message_stop":
-            self.ended = True
-
-
-class _EventWriter(StreamWriter):
-    """A streamed message: a block for the thoughts, one for the text, and one for each call."""
-
-    def __init__(self, body: Body) -> None:
-        self._body, self._blocks = body, 0
-        self._open: Any = None
-        self._begun = self._refused = False
-        self._finish: Json = {"finish_reason": "stop"}
-        self._usage: object = None
-
-    def take(self, chunk: Json) -> Iterator[bytes]:
-        if not self._begun:
-            self._begun = True
-            begun: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage({})}
-            yield _event("message_start", message={**_head(chunk, self._body), **begun})
-        self._usage = chunk.get("usage") or self._usage
-        choice = choice_of(chunk)
-        if choice.get("finish_reason"):
-            self._finish = dict(choice)
-        delta = table(choice.get("delta"))
-        if thoughts := reasoning_of(delta):
-            yield from self._block("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-            yield self._delta({"type": "thinking_delta", "thinking": thoughts})
-        for kind in ("content", "refusal"):
-            if said := text(delta.get(kind)):
-                self._refused |= kind == "refusal"
-                yield from self._block("text", {"type": "text", "text": ""})
-                yield self._delta({"type": "text_delta", "text": said})
-        for index, identity, name, more in call_deltas(chunk):
-            yield from self._block(index, {"type": "tool_use", "id": identity, "name": name, "input": {}})
-            if more:
-                yield self._delta({"type": "input_json_delta", "partial_json": more})
-
-    def end(self) -> Iterator[bytes]:
-        yield from self._close()
-        finish = _finish(self._finish, self._refused, self._body)
-        yield _event("message_delta", delta=finish, usage=_usage({"usage": self._usage}))
-        yield _event("message_stop")
-
-    def _block(self, key: Any, block: Json) -> Iterator[bytes]:
-        if key != self._open:
-            yield from self._close()
-            self._open = key
-            yield _event("content_block_start", index=self._blocks, content_block=block)
-
-    def _close(self) -> Iterator[bytes]:
-        if self._open is not None:
-            yield _event("content_block_stop", index=self._blocks)
-            self._open, self._blocks = None, self._blocks + 1
-
-    def _delta(self, delta: Json) -> bytes:
-        return _event("content_block_delta", index=self._blocks, delta=delta)
 
 
 def _event(name: str, /, **data: Any) -> bytes:

@@ -76,6 +76,10 @@ class StreamReader:
 class StreamWriter:
     """Writes one streamed answer."""
 
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        """The request."""
+
     def take(self, chunk: Json) -> Iterator[bytes]:
         """The events of the next chunk of a chat completion."""
         raise NotImplementedError
@@ -121,6 +125,8 @@ class Protocol:
     """The field with the conversation, and what a part of a user's message is called that is text."""
     headers: Mapping[str, str] = {}
     """Headers that its servers require of our own requests."""
+    stream_reader: type[StreamReader] = StreamReader
+    stream_writer: type[StreamWriter] = StreamWriter
 
     def routes(self, path: str) -> list[str]:
         """Where the gateway answers at one of the paths."""
@@ -189,10 +195,10 @@ class Protocol:
         raise NotImplementedError
 
     def reader(self) -> StreamReader:
-        raise NotImplementedError
+        return self.stream_reader()
 
     def writer(self, body: Body) -> StreamWriter:
-        raise NotImplementedError
+        return self.stream_writer(body)
 
     def error(self, problem: BadRequest) -> Json:
         """The body of an answer to a request that failed."""

@@ -30,46 +30,6 @@ CANARY = 0.5
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def learning_options(command: Command) -> Command:
-    for option in reversed(
-        (
-            click.option("--learn", is_flag=True, help="Train new versions from the feedback that comes in."),
-            click.option(
-                "--learn-every",
-                type=click.IntRange(1),
-                default=40,
-                show_default=True,
-                help="Number of newly rated answers that a new version takes.",
-            ),
-            click.option(
-                "--learn-own",
-                "owns",
-                is_flag=True,
-                help="With --learn: also train a version for each user, and serve it to those for whom it is better.",
-            ),
-            click.option(
-                "--metric",
-                default="",
-                metavar="NAME",
-                help="Metric of the feedback that versions learn from, or a bound of it, such as stars>=4. Default: "
-                "feedback without a metric.",
-            ),
-            click.option(
-                "--learn-spec",
-                type=click.Path(path_type=Path, exists=True),
-                help="Spec file (TOML) of the training. Default: train-from-feedback.",
-            ),
-            click.option(
-                "--canary",
-                type=click.FloatRange(0, 0.5),
-                help="Share of the sessions that get a new version on trial. 0: all get it at once. Default: 0.5.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
-
-
 def learning_of(
     live: LiveRun, wished: Wished | None, spec: Path | None, *, shared: str, tell: Callable[[str], object]
 ) -> Learning | None:
