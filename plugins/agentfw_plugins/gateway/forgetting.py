@@ -28,7 +28,8 @@ from agentfw.printing.out import Out, counted
 from agentfw.runs import LiveRun, drop_records, find_run, list_runs, read_journal
 
 from ..command_options import confirm, gateway_options, show, yes_option
-from .learning.version_file import Removal, VersionFile, versions_at
+from .learning import versions_at
+from .learning.version_file import Removal, VersionFile
 
 
 @dataclass

@@ -20,8 +20,9 @@ from agentfw.printing.out import Out, counted
 from agentfw.runs import LiveRun, find_run
 
 from ...command_options import gateway_options, show
+from . import versions_at
 from .ratings import fresh, left_out, read_ratings
-from .version_file import Removal, VersionFile, Wished, named, versions_at
+from .version_file import Removal, VersionFile, Wished, named
 
 if TYPE_CHECKING:
     from .learning import Learning

@@ -23,11 +23,12 @@ import numpy as np
 from agentfw.errors import AgentfwError, UsageError
 from agentfw.printing.out import counted
 
+from . import versions_at
 from .comparison import LEAST, shuffled
 from .making import Look, Making
 from .own_versions import for_single_users
 from .ratings import MOST, Rating, comparable, fresh, read_ratings
-from .version_file import CANARY, REJECTED, SERVED, TRAINER, State, Version, VersionFile, named, versions_at
+from .version_file import CANARY, REJECTED, SERVED, TRAINER, State, Version, VersionFile, named
 
 BUSY = 75
 """Exit code: another trainer is at work."""

@@ -312,12 +312,3 @@ def state_of(values: dict[str, Any]) -> State:
     state = State(**values)
     versions = [Version(**one) for one in values["versions"]]
     return replace(state, versions=versions, removals=[Removal(**one) for one in values["removals"]])
-
-
-def versions_at(run: Path, address: str = "", **told: Any) -> VersionFile:
-    """The versions of a run's gateway or, with an address, those of the gateways that share sessions there."""
-    if not address:
-        return VersionFile(run)
-    from .shared_versions import SharedVersionFile
-
-    return SharedVersionFile(run, address, **told)
