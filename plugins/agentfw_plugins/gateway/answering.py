@@ -3,11 +3,6 @@
 An answer waits in the line, is asked of the policy, and is recorded. Whoever asked may hang up: then the line is left,
 or the policy is told to stop, and what it had said by then stays in the record. An answer that the policy has given is
 recorded in any case.
-
-    models = Models(Model("", policy, forwards=True), names=("agentfw", "qwen"))
-    answers = AnswersInProgress(finder, Line(at_once=32, waiting=1000, patience=60))
-    route = ModelRoute(models.find("qwen", "chat"), asked)
-    reply = await AnswerInProgress(answers, session, caller, route, None, told).reply()
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 A key is 256 random bits, so nobody can guess it from its digest, however fast digests are computed. That's why SHA-256
 is enough, where a password would need a slow function.
-
-    secret = KeyFile(Path("runs/keys.json")).add("ada")     # shown once, and stored nowhere
 """
 
 from __future__ import annotations

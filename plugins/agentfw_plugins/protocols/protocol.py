@@ -2,17 +2,8 @@
 
 Between protocols, everything is in the format of chat completions: requests, answers and the chunks of streams. A
 protocol reads its own format into that, and writes its own format from that. So a program of one protocol can be
-answered by a server of another, and the framework's own values are made from one format only (`chat.py`).
-
-    chat = protocol.read_request(body)              # what has no counterpart in chat completions is refused by name
-    whole = protocol.write_answer(reply, body)
-    writer = protocol.writer(body)                  # writer.take(chunk), writer.end()
-
-    body = protocol.write_request(chat)
-    reply = protocol.read_answer(whole)
-    reader = protocol.reader()                      # reader.take(line), reader.ended
-
-A further protocol is a class of these methods that a distribution names in the entry-point group `agentfw.protocols`.
+answered by a server of another, and the framework's own values are made from one format only (`chat.py`). What has no
+counterpart in chat completions is refused by name.
 """
 
 from __future__ import annotations

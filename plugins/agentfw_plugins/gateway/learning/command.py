@@ -59,10 +59,9 @@ def _file(run: str | None, runs: Path, shared: str) -> VersionFile:
         begun = sorted(runs.glob("*/run.json"), key=lambda path: path.stat().st_mtime, reverse=True)
         folders = [find_run(runs, run).path] if run else [path.parent for path in begun]
         files, words = [versions_at(folder) for folder in folders], f"no gateway in {runs} has learned anything"
-    for file in files:
-        if file.exists:
-            return file
-    raise UsageError(words, fix="start one that does: agentfw serve --learn")
+    if (found := next((file for file in files if file.exists), None)) is None:
+        raise UsageError(words, fix="start one that does: agentfw serve --learn")
+    return found
 
 
 @click.command()

@@ -6,14 +6,8 @@ says every second that it is alive. One that didn't for `LEASE` seconds has lost
 memories hear what was said there. Times are the database's: the clocks of gateways may differ.
 
 Only news and the end of a session wait for the disk. A session that two gateways take after a crash of the database, or
-because one of them was silent for too long, has the news of one: those of the other are refused.
-
-    store = SessionStore("postgresql://db.example.org/agentfw")
-    shared = store.take("tea") or store.begin("tea", 0, user="ada")
-    store.append(shared.number, shared.version, episode.to_record(), user="ada", first="tea")
-    store.give_back(shared.number)
-
-The methods wait for the database, so an event loop calls them in threads.
+because one of them was silent for too long, has the news of one: those of the other are refused. The methods wait for
+the database, so an event loop calls them in threads.
 """
 
 from __future__ import annotations
