@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -291,7 +292,8 @@ async def reachable(session: Session) -> AsyncIterator[str]:
         shared.users += 1
         if shared.users == 1:
             shared.url = await shared.stack.enter_async_context(serving(shared.gateway.app, "127.0.0.1", 0))
-    name = shared.finder.open(session)
+    name = f"p-{secrets.token_hex(12)}"
+    shared.finder.sessions[name] = session
     try:
         yield f"{shared.url}/s/{name}"
         await shared.gateway.answers.finish(session)

@@ -45,7 +45,17 @@ class Learning:
 
     async def ready(self) -> None:
         """Serve the version that the file names. Call this before the first request."""
-        await asyncio.to_thread(self._begin)
+
+        def begin() -> None:
+            self.file.create()
+            with self.file.alone() as is_alone:
+                if is_alone:  # a trainer that is killed this moment clears up the next time
+                    self.file.clear(self.file.read())
+            if self._wished:
+                with self.file.change() as state:
+                    state.every, state.share, state.metric, state.owns = self._wished
+
+        await asyncio.to_thread(begin)
         assembly = self.live.assembly
         guarded, choice = assembly.policy, assembly.spec.policy
 
@@ -59,15 +69,6 @@ class Learning:
         guarded.inside = self.served
         await self.served.refresh()
         await self.count()
-
-    def _begin(self) -> None:
-        self.file.create()
-        with self.file.alone() as is_alone:
-            if is_alone:  # a trainer that is killed this moment clears up the next time
-                self.file.clear(self.file.read())
-        if self._wished:
-            with self.file.change() as state:
-                state.every, state.share, state.metric, state.owns = self._wished
 
     def heard(self) -> None:
         """Feedback has come in, and is on disk."""

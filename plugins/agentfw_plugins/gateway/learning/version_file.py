@@ -214,7 +214,7 @@ class VersionFile:
     def read(self) -> State:
         """The state as it is now, which isn't to be changed: whoever reads next may get the same object."""
         with self._open() as connection:
-            content = self._content(connection)
+            [content] = connection.execute("SELECT content FROM state").fetchone()
         if content != self._content_read:  # with thousands of versions, parsing them twice a second costs too much
             self._content_read, self._read = content, state_of(json.loads(content))
         return self._read
@@ -224,7 +224,8 @@ class VersionFile:
         """Change the state as it is now. Nothing is changed if the block raises."""
         with self._open() as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
-            state = state_of(json.loads(self._content(connection)))
+            [content] = connection.execute("SELECT content FROM state").fetchone()
+            state = state_of(json.loads(content))
             yield state
             connection.execute("UPDATE state SET content = ? WHERE id = 1", (written(state),))
 
@@ -289,9 +290,6 @@ class VersionFile:
 
     def close(self) -> None:
         """Let another gateway train."""
-
-    def _content(self, connection: sqlite3.Connection) -> str:
-        return str(connection.execute("SELECT content FROM state").fetchone()[0])
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

@@ -190,11 +190,6 @@ class OpenSessionFinder(SessionFinder):
     def __init__(self) -> None:
         self.sessions: dict[str, Session] = {}
 
-    def open(self, session: Session) -> str:
-        name = f"p-{secrets.token_hex(12)}"
-        self.sessions[name] = session
-        return name
-
     async def known(self, caller: Caller, name: str) -> Session:
         if name not in self.sessions:
             raise no_such_session()

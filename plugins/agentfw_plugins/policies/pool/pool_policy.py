@@ -266,26 +266,24 @@ class PoolPolicy(Policy):
     # -- the life of a replica -----------------------------------------------------------------------------------------
 
     async def _opened(self) -> None:
+        """Start the replicas, unless they are. Raises unless enough of them are in rotation then."""
         if self._watching is not None:
             return
         async with self._starting:
-            if self._watching is None:
-                await self._require_room(len(self._replicas))
-                await self._start(self._replicas)
-                self._watching = asyncio.create_task(self._watch())
-
-    async def _start(self, replicas: Sequence[Replica]) -> None:
-        """Start replicas. Raises unless enough of them are in rotation then."""
-        ends = await asyncio.gather(*map(self._begin, replicas), return_exceptions=True)
-        errors = [end for end in ends if isinstance(end, BaseException)]
-        for error in errors:
-            # A wrong setting must not be taken for the death of a replica.
-            if isinstance(error, UsageError) or not isinstance(error, AgentfwError):
-                raise error
-        if len(self._balancer.rotation) < self.settings.least_replicas:
-            raise self._too_few(errors)
-        for error in errors:
-            logger.warning("the pool goes on without a replica: %s", error)
+            if self._watching is not None:
+                return
+            await self._require_room(len(self._replicas))
+            ends = await asyncio.gather(*map(self._begin, self._replicas), return_exceptions=True)
+            errors = [end for end in ends if isinstance(end, BaseException)]
+            for error in errors:
+                # A wrong setting must not be taken for the death of a replica.
+                if isinstance(error, UsageError) or not isinstance(error, AgentfwError):
+                    raise error
+            if len(self._balancer.rotation) < self.settings.least_replicas:
+                raise self._too_few(errors)
+            for error in errors:
+                logger.warning("the pool goes on without a replica: %s", error)
+            self._watching = asyncio.create_task(self._watch())
 
     async def _begin(self, replica: Replica) -> None:
         await replica.start(self._engine, self._arguments, self._resources, self.settings.start_deadline)
